@@ -1,0 +1,22 @@
+"""What a table is: one declaration per table.
+
+Each declaration gives a column's dtype, unit, meaning and null rule, the key and the row rules.
+"""
+
+from traceana.schema.columns import STATUSES
+from traceana.schema.registry import (
+    TABLES,
+    describe_table,
+    get_table,
+    rule_expressions,
+    schema_version,
+)
+
+__all__ = [
+    "STATUSES",
+    "TABLES",
+    "describe_table",
+    "get_table",
+    "rule_expressions",
+    "schema_version",
+]

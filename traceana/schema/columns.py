@@ -1,0 +1,70 @@
+"""Kinds of column: each gives dtype, unit, meaning and null rule in one call."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import dataframely as dy
+
+STATUSES: Final = ("completed", "failed", "cancelled", "running", "pending", "unknown")
+"""The closed set that every publisher's status words are mapped to."""
+
+
+def text(meaning: str, *, key: bool = False, nullable: bool = False) -> dy.String:
+    """Name, identifier or label; an empty string is never kept, it is null."""
+    return dy.String(
+        primary_key=key,
+        nullable=nullable and not key,
+        min_length=1,
+        metadata={"unit": "text"},
+        description=meaning,
+    )
+
+
+def status(meaning: str) -> dy.String:
+    """One of :data:`STATUSES`; null where the publisher gave no word."""
+    return dy.String(
+        nullable=True,
+        check={"in_closed_set": lambda column: column.is_in(STATUSES)},
+        metadata={"unit": "one of " + ", ".join(STATUSES)},
+        description=meaning,
+    )
+
+
+def measure(
+    meaning: str,
+    *,
+    unit: str,
+    key: bool = False,
+    nullable: bool = False,
+    positive: bool = False,
+    maximum: float | None = None,
+) -> dy.Float64:
+    """Finite number that is not negative (or above zero if `positive`), with its unit."""
+    return dy.Float64(
+        primary_key=key,
+        nullable=nullable and not key,
+        min=None if positive else 0,
+        min_exclusive=0 if positive else None,
+        max=maximum,
+        metadata={"unit": unit},
+        description=meaning,
+    )
+
+
+def whole(
+    meaning: str, *, unit: str = "count", key: bool = False, nullable: bool = False, least: int = 1
+) -> dy.Int64:
+    """Whole number of at least `least`."""
+    return dy.Int64(
+        primary_key=key,
+        nullable=nullable and not key,
+        min=least,
+        metadata={"unit": unit},
+        description=meaning,
+    )
+
+
+def seconds(meaning: str, *, nullable: bool = True) -> dy.Float64:
+    """Time on the trace's own clock, or a duration, in seconds; not negative."""
+    return measure(meaning, unit="s", nullable=nullable)

@@ -1,0 +1,83 @@
+"""All tables by name, and what else is derived from a declaration: dtypes, units, version."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from traceana.errors import DataError
+from traceana.schema import training, workload
+
+if TYPE_CHECKING:
+    import dataframely as dy
+
+TABLES: Final[dict[str, type[dy.Schema]]] = {
+    "jobs": workload.Jobs,
+    "tasks": workload.Tasks,
+    "instances": workload.Instances,
+    "instance_usage": workload.InstanceUsage,
+    "job_tags": workload.JobTags,
+    "machines": workload.Machines,
+    "machine_usage": workload.MachineUsage,
+    "worker_samples": training.WorkerSamples,
+    "cov_samples": training.CovSamples,
+    "training_plans": training.TrainingPlans,
+    "training_runs": training.TrainingRuns,
+    "power_profiles": training.PowerProfiles,
+    "recurring_jobs": training.RecurringJobs,
+}
+
+
+def get_table(name: str, /) -> type[dy.Schema]:
+    """Return the declaration of a table.
+
+    Raises
+    ------
+    DataError
+        If no table has that name.
+    """
+    if name not in TABLES:
+        raise DataError(f"no table is called {name!r}; the tables are {', '.join(TABLES)}")
+    return TABLES[name]
+
+
+def describe_table(name: str, /) -> pl.DataFrame:
+    """List a table's columns: [column, dtype, unit, meaning, key, nullable, rules]."""
+    schema = get_table(name)
+    rules = rule_expressions(name)
+    return pl.DataFrame(
+        [
+            {
+                "column": column,
+                "dtype": str(declared.dtype),
+                "unit": str((declared.metadata or {})["unit"]),
+                "meaning": declared.description,
+                "key": declared.primary_key,
+                "nullable": declared.nullable,
+                "rules": [
+                    rule.split("|")[1].removeprefix("check__")
+                    for rule in rules
+                    if rule.startswith(f"{column}|")
+                ],
+            }
+            for column, declared in schema.columns().items()
+        ],
+        schema_overrides={"rules": pl.List(pl.String)},
+    )
+
+
+def rule_expressions(name: str, /) -> dict[str, str]:
+    """Return a table's rules by name (`column|rule`, or a row rule's own) as expressions."""
+    schema = get_table(name)
+    return {
+        rule: str(declared.expr)
+        for rule, declared in schema._validation_rules(with_cast=False).items()
+    }
+
+
+def schema_version(name: str, /) -> str:
+    """Return a digest of all that a table declares: it changes whenever the declaration does."""
+    text = describe_table(name).write_json() + repr(rule_expressions(name))
+    return hashlib.sha256(text.encode()).hexdigest()[:12]

@@ -1,0 +1,106 @@
+"""How training went: worker times, their variation, plans, runs and the power they drew."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final
+
+import dataframely as dy
+
+from traceana.schema.columns import measure, seconds, text, whole
+
+if TYPE_CHECKING:
+    import polars as pl
+
+WORKERS_A_JOB: Final = 10
+"""Workers of each job of the CoV table (AntMan, OSDI'20; statement antman-workers)."""
+
+
+class WorkerSamples(dy.Schema):
+    """Mini-batch time of each worker of a synchronous job, sampled and held."""
+
+    job_id = text("job, from the file's name", key=True)
+    worker_id = text("worker within its job", key=True)
+    time_s = measure("time since the job began", unit="s", key=True)
+    gpus = measure("share of a GPU asked for, a worker", unit="GPUs")
+    batch_time = measure(
+        "last reported mini-batch time, scaled so that the largest of the job is 1000",
+        unit="1/1000 of the job's largest",
+        maximum=1000,
+    )
+
+
+class CovSamples(dy.Schema):
+    """Published coefficient of variation of mini-batch time over the ten workers of a job."""
+
+    job_id = text("job, as published", key=True)
+    sample = whole("index of the sample", key=True, least=0)
+    time_s = measure("time since the job began: 10 s a sample", unit="s")
+    # n values that are not negative have a CoV of at most sqrt(n) (ddof 1; ddof 0: sqrt(n-1))
+    cov = measure(
+        "standard deviation over mean of the workers' mini-batch time",
+        unit="1",
+        maximum=math.sqrt(WORKERS_A_JOB),
+    )
+
+
+class TrainingPlans(dy.Schema):
+    """What the publishers GENERATED for each job (not observed): model, work and deadline."""
+
+    job_id = text("job, as published", key=True)
+    cluster = text("cluster, or 195job for the testbed's list", key=True)
+    model = text("model assigned to the job")
+    batch_size = whole("global mini-batch size", unit="samples")
+    iterations = whole("iterations to run", unit="iterations")
+    deadline_s = seconds("deadline on the trace's clock", nullable=False)
+
+
+class TrainingRuns(dy.Schema):
+    """Epoch at which a training run first reached a target; one row a run and target."""
+
+    dataset = text("data set", key=True)
+    network = text("model", key=True)
+    batch_size = whole("global mini-batch size", unit="samples", key=True)
+    optimizer = text("optimiser", key=True)
+    learning_rate = measure("initial learning rate", unit="1", key=True, positive=True)
+    run = whole("repetition, with a seed of its own", unit="index", key=True)
+    target_metric = measure(
+        "validation metric to reach (librispeech: word error rate, lower is harder)",
+        unit="the data set's metric",
+        key=True,
+    )
+    target_epoch = whole(
+        "first epoch that reached the target; null: never reached, which is an outcome",
+        unit="epochs",
+        nullable=True,
+    )
+
+
+class PowerProfiles(dy.Schema):
+    """Time and power of one epoch at a GPU power limit, measured once."""
+
+    gpu = text("GPU, from the file's name", key=True)
+    dataset = text("data set", key=True)
+    network = text("model", key=True)
+    batch_size = whole("global mini-batch size", unit="samples", key=True)
+    optimizer = text("optimiser", key=True)
+    power_limit_w = measure("power limit set on the GPU", unit="W", key=True, positive=True)
+    epoch_s = measure("time of one training epoch", unit="s", positive=True)
+    mean_power_w = measure(
+        "mean power over the epoch; may exceed the limit", unit="W", positive=True
+    )
+
+
+class RecurringJobs(dy.Schema):
+    """Jobs of recurring groups with the workload each group was mapped to."""
+
+    group = text("group of recurring jobs, as published")
+    start_s = seconds("start", nullable=False)
+    end_s = seconds("end", nullable=False)
+    dataset = text("data set whose workload stands for the group")
+    runtime_ratio = measure("runtime over the mean runtime of all jobs with its data set", unit="1")
+
+    @dy.rule()
+    def end_not_before_start(cls) -> pl.Expr:
+        """A job ends when it started, or later."""
+        return cls.end_s.col >= cls.start_s.col

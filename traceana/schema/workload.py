@@ -1,0 +1,152 @@
+"""What ran, and on what: jobs, their tasks and instances, and the machines."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import dataframely as dy
+
+from traceana.schema.columns import measure, seconds, status, text, whole
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+class Jobs(dy.Schema):
+    """Jobs as submitted; a column is null throughout where a trace does not have it."""
+
+    job_id = text("job, as published", key=True)
+    inst_id = text("the publisher's second name of the job (PAI)", nullable=True)
+    cluster = text("cluster that the job was submitted to", nullable=True)
+    user = text("user who submitted the job, anonymised", nullable=True)
+    group = text("tag shared by recurrences of a job", nullable=True)
+    workload = text("observed kind of model or application", nullable=True)
+    status = status("how the job stood at its last record")
+    submit_s = seconds("submission")
+    start_s = seconds("start of execution")
+    end_s = seconds("end of execution, or removal of a job that never started")
+    runtime_s = seconds("time in execution, as published or end minus start")
+    gpus = measure("GPUs asked for; a share of one is a fraction", unit="GPUs", nullable=True)
+    cpus = measure("CPU cores asked for", unit="cores", nullable=True)
+    memory_gib = measure("main memory asked for", unit="GiB", nullable=True)
+    gpu_type = text("GPU type asked for", nullable=True)
+    qos = text("quality-of-service class", nullable=True)
+
+    @dy.rule()
+    def end_not_before_start(cls) -> pl.Expr:
+        """A job ends when it started, or later."""
+        return cls.end_s.col >= cls.start_s.col
+
+    @dy.rule()
+    def start_not_before_submission(cls) -> pl.Expr:
+        """A job starts when it was submitted, or later."""
+        return cls.start_s.col >= cls.submit_s.col
+
+    @dy.rule()
+    def end_not_before_submission(cls) -> pl.Expr:
+        """A job ends when it was submitted, or later."""
+        return cls.end_s.col >= cls.submit_s.col
+
+
+class Tasks(dy.Schema):
+    """Tasks of a job: one row a role (worker, parameter server, evaluator, ...)."""
+
+    job_id = text("job, as published", key=True)
+    task_name = text("role of the task within its job", key=True)
+    instances = whole("instances the task asked for", nullable=True, least=0)
+    status = status("how the task stood at its last record")
+    start_s = seconds("launch of the task")
+    end_s = seconds("end of the task; null where the publisher lost it")
+    cpus = measure("CPU cores asked for, an instance", unit="cores", nullable=True)
+    memory_gib = measure("main memory asked for, an instance", unit="GiB", nullable=True)
+    gpus = measure("GPUs asked for, an instance; a share is a fraction", unit="GPUs", nullable=True)
+    gpu_type = text("type of the GPUs assigned", nullable=True)
+
+    @dy.rule()
+    def end_not_before_start(cls) -> pl.Expr:
+        """A task ends when it started, or later."""
+        return cls.end_s.col >= cls.start_s.col
+
+
+class Instances(dy.Schema):
+    """Instances (processes on a machine) of a task; the publisher's rows are not unique."""
+
+    job_id = text("job, as published")
+    task_name = text("role of the task within its job", nullable=True)
+    instance_id = text("instance within its task", nullable=True)
+    worker_id = text("instance, key to its usage", nullable=True)
+    inst_id = text("the publisher's second name of the job", nullable=True)
+    status = status("how the instance stood at its last record")
+    start_s = seconds("launch of the instance")
+    end_s = seconds("end of the instance; null where the publisher lost it")
+    machine_id = text("machine it ran on", nullable=True)
+
+    @dy.rule()
+    def end_not_before_start(cls) -> pl.Expr:
+        """An instance ends when it started, or later."""
+        return cls.end_s.col >= cls.start_s.col
+
+
+class InstanceUsage(dy.Schema):
+    """What an instance used, averaged over its life; the publisher's rows are not unique."""
+
+    job_id = text("job, as published", nullable=True)
+    task_name = text("role of the task within its job", nullable=True)
+    worker_id = text("instance", nullable=True)
+    inst_id = text("the publisher's second name of the job", nullable=True)
+    machine_id = text("machine it ran on", nullable=True)
+    gpu_device = text("device file of the GPU on its machine", nullable=True)
+    cpus_used = measure("CPU cores used, mean", unit="cores", nullable=True)
+    gpus_used = measure(
+        "GPUs used, mean; may exceed what was asked for", unit="GPUs", nullable=True
+    )
+    memory_gib_mean = measure("main memory used, mean", unit="GiB", nullable=True)
+    memory_gib_max = measure("main memory used, largest", unit="GiB", nullable=True)
+    gpu_memory_gib_mean = measure("GPU memory used, mean", unit="GiB", nullable=True)
+    gpu_memory_gib_max = measure("GPU memory used, largest", unit="GiB", nullable=True)
+    read_bytes = measure("network input, mean", unit="bytes", nullable=True)
+    write_bytes = measure("network output, mean", unit="bytes", nullable=True)
+    read_count = measure("network reads, mean", unit="count", nullable=True)
+    write_count = measure("network writes, mean", unit="count", nullable=True)
+
+
+class JobTags(dy.Schema):
+    """What a job's submission says of its kind; the publisher's rows are not unique."""
+
+    inst_id = text("the publisher's second name of the job")
+    user = text("user who submitted the job, anonymised", nullable=True)
+    gpu_type_requested = text("GPU type asked for; null where any will do", nullable=True)
+    group = text("tag shared by jobs with alike inputs (recurrences)", nullable=True)
+    workload = text("kind of model, for the few jobs where it was studied", nullable=True)
+
+
+class Machines(dy.Schema):
+    """Machines and what they hold."""
+
+    machine_id = text("machine, as published", key=True)
+    gpu_type = text("type of its GPUs; null where it has none", nullable=True)
+    gpus = measure("GPUs", unit="GPUs")
+    cpus = measure("CPU cores", unit="cores")
+    memory_gib = measure("main memory", unit="GiB")
+
+
+class MachineUsage(dy.Schema):
+    """A machine's state averaged over an instance's life; the publisher's rows are not unique."""
+
+    worker_id = text("instance over whose life was averaged", nullable=True)
+    machine_id = text("machine", nullable=True)
+    start_s = seconds("launch of the instance")
+    end_s = seconds("end of the instance")
+    cpu_iowait = measure("CPU time waiting for input and output", unit="%", nullable=True)
+    cpu_kernel = measure("CPU time in the kernel", unit="%", nullable=True)
+    cpu_usr = measure("CPU time in user programs", unit="%", nullable=True)
+    gpu = measure("GPU use over all GPUs; may exceed 100", unit="%", nullable=True)
+    load_1 = measure("load average over one minute", unit="processes", nullable=True)
+    net_receive = measure("network bytes received", unit="bytes", nullable=True)
+    num_worker = measure("instances on the machine at once", unit="instances", nullable=True)
+    cpu = measure("CPU use", unit="%", nullable=True)
+
+    @dy.rule()
+    def end_not_before_start(cls) -> pl.Expr:
+        """An instance ends when it started, or later."""
+        return cls.end_s.col >= cls.start_s.col
