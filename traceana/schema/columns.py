@@ -53,10 +53,17 @@ def measure(
 
 
 def whole(
-    meaning: str, *, unit: str = "count", key: bool = False, nullable: bool = False, least: int = 1
+    meaning: str,
+    *,
+    unit: str = "count",
+    key: bool = False,
+    nullable: bool = False,
+    least: int = 1,
+    name: str | None = None,
 ) -> dy.Int64:
-    """Whole number of at least `least`."""
+    """Whole number of at least `least`; `name` where a schema's method has the column's name."""
     return dy.Int64(
+        alias=name,
         primary_key=key,
         nullable=nullable and not key,
         min=least,

@@ -34,7 +34,7 @@ class CovSamples(dy.Schema):
     """Published coefficient of variation of mini-batch time over the ten workers of a job."""
 
     job_id = text("job, as published", key=True)
-    sample = whole("index of the sample", key=True, least=0)
+    sample_index = whole("index of the sample", key=True, least=0, name="sample")
     time_s = measure("time since the job began: 10 s a sample", unit="s")
     # n values that are not negative have a CoV of at most sqrt(n) (ddof 1; ddof 0: sqrt(n-1))
     cov = measure(
