@@ -1,0 +1,35 @@
+"""The command line: one small command each, forwarding to an ordinary function.
+
+A user's mistake is a :class:`~traceana.errors.TraceanaError`; it is caught here and nowhere
+else: one line on standard error, exit status 2.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from traceana.errors import TraceanaError
+
+app = typer.Typer(
+    name="traceana",
+    help="Say something true about a trace of a machine-learning cluster.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+
+def main() -> None:
+    """Run the command line."""
+    try:
+        app()
+    except TraceanaError as error:
+        sys.stderr.write(f"traceana: {error}\n")
+        raise SystemExit(2) from None
+    except BrokenPipeError:
+        # the reader of a pipe (head, less) has gone: nothing is wrong
+        sys.stderr.close()
+        raise SystemExit(0) from None
