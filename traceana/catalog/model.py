@@ -1,0 +1,190 @@
+"""What the catalogue knows of a trace, read from one TOML file a trace."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from traceana.errors import CatalogError
+
+
+@dataclass(frozen=True)
+class PublishedFile:
+    """A file as its publisher ships it, and what to check a copy against.
+
+    Attributes
+    ----------
+    name
+        The publisher's name of the file.
+    url
+        Where it is, at a pinned revision where the publisher keeps revisions.
+    sha256
+        Checksum of its bytes; None where only `git_blob` is known.
+    git_blob
+        Git's name of its bytes: SHA-1 over ``blob <length>``, a zero byte and the bytes.
+    bytes
+        Size; None where the publisher does not state it.
+    optional
+        True where the trace is useful without it and mirrors may lack it.
+    """
+
+    name: str
+    url: str
+    sha256: str | None
+    git_blob: str | None
+    bytes: int | None
+    optional: bool = False
+
+
+@dataclass(frozen=True)
+class Content:
+    """One kind of CSV inside a publisher's files.
+
+    Attributes
+    ----------
+    name
+        Name of the kind, for messages.
+    csvs
+        Base names of the CSVs that the publisher ships.
+    pattern
+        Regular expression that a CSV's whole base name matches.
+    columns
+        Names of the columns as published, in order.
+    header
+        True where a CSV's first line holds these names.
+    tables
+        Tables that its rows go to.
+    not_applicable
+        Tables of the trace that its rows are not for, although its name and columns suggest it.
+    """
+
+    name: str
+    csvs: tuple[str, ...]
+    pattern: str
+    columns: tuple[str, ...]
+    header: bool
+    tables: tuple[str, ...]
+    not_applicable: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Trace:
+    """A public trace: what it is, whose it is, and the files it consists of.
+
+    Attributes
+    ----------
+    id
+        Name of the trace here, such as ``zeus-2023``.
+    title, what
+        The trace's name and one sentence on it.
+    tables
+        Tables that its files become.
+    rows
+        Rows of the published files by table, where known; rejected ones are among them.
+    licence, citation, homepage, revision
+        Terms of use, the paper to cite, where it is published, and the pinned revision.
+    quirks
+        What a reader of the files should know, one sentence each.
+    files
+        The publisher's files.
+    contents
+        The kinds of CSV in these files.
+    """
+
+    id: str
+    title: str
+    what: str
+    tables: tuple[str, ...]
+    rows: dict[str, int]
+    licence: str
+    citation: str
+    homepage: str
+    revision: str
+    quirks: tuple[str, ...]
+    files: tuple[PublishedFile, ...]
+    contents: tuple[Content, ...]
+
+
+@cache
+def load_catalog() -> dict[str, Trace]:
+    """Return every known trace by its id, in alphabetical order."""
+    folder = files("traceana.catalog")
+    sources = sorted(
+        (entry for entry in folder.iterdir() if entry.name.endswith(".toml")),
+        key=lambda entry: entry.name,
+    )
+    return {
+        source.name.removesuffix(".toml"): _read_trace(
+            source.name.removesuffix(".toml"), tomllib.loads(source.read_text(encoding="utf-8"))
+        )
+        for source in sources
+    }
+
+
+def get_trace(trace: str, /) -> Trace:
+    """Return what the catalogue knows of a trace.
+
+    Raises
+    ------
+    CatalogError
+        If no trace has that id; the message lists the ids and the closest one.
+    """
+    catalog = load_catalog()
+    if trace in catalog:
+        return catalog[trace]
+    close = difflib.get_close_matches(trace.lower(), catalog, n=1)
+    hint = f" (did you mean {close[0]}?)" if close else ""
+    raise CatalogError(f"no trace is called {trace!r}{hint}; the traces are {', '.join(catalog)}")
+
+
+def _read_trace(trace: str, text: dict[str, Any]) -> Trace:
+    base_url = text["base_url"]
+    return Trace(
+        id=trace,
+        title=text["title"],
+        what=text["what"],
+        tables=tuple(text["tables"]),
+        rows=text["rows"],
+        licence=text["licence"],
+        citation=text["citation"],
+        homepage=text["homepage"],
+        revision=text["revision"],
+        quirks=tuple(text["quirks"]),
+        files=tuple(
+            PublishedFile(
+                name=file["name"],
+                url=file.get("url", f"{base_url}/{file['name']}"),
+                sha256=file.get("sha256"),
+                git_blob=file.get("git_blob"),
+                bytes=file.get("bytes"),
+                optional=file.get("optional", False),
+            )
+            for file in text["files"]
+        ),
+        contents=tuple(
+            Content(
+                name=content["name"],
+                csvs=tuple(content["csvs"]),
+                pattern=content.get("pattern", "|".join(map(re.escape, content["csvs"]))),
+                columns=_expand(content["columns"]),
+                header=content.get("header", True),
+                tables=tuple(content["tables"]),
+                not_applicable=tuple(content.get("not_applicable", ())),
+            )
+            for content in text["contents"]
+        ),
+    )
+
+
+def _expand(columns: list[str]) -> tuple[str, ...]:
+    """Write numbered columns out: "0..3" stands for 0, 1, 2, 3."""
+    names: list[str] = []
+    for column in columns:
+        first, dots, last = column.partition("..")
+        names += map(str, range(int(first), int(last) + 1)) if dots else [column]
+    return tuple(names)

@@ -1,0 +1,142 @@
+"""``traceana ingest PATH...``: publishers' files become tables."""
+
+from __future__ import annotations
+
+import json as json_text
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from traceana.cli.options import JsonOption, StoreOption
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rich.console import Console
+
+    from traceana.store import Ledger
+
+_MOST_NAMED = 8
+
+
+def ingest(
+    paths: Annotated[list[Path], typer.Argument(help="Folders or files as published.")],
+    *,
+    store: StoreOption = None,
+    trace: Annotated[
+        str | None, typer.Option(help="Trace that they belong to [found from the files].")
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """Read publishers' files into a store, with accounts of every row."""
+    from rich.console import Console
+
+    from traceana.store import IngestError, store_path
+    from traceana.store import ingest as ingest_files
+
+    console = Console(stderr=True)
+    failure = None
+    try:
+        with console.status("reading") as status:
+            ledger = ingest_files(
+                paths, trace=trace, store=store, progress=_progress(console, status.update)
+            )
+    except IngestError as error:
+        failure, ledger = error, error.ledger
+    if json:
+        sys.stdout.write(_as_json(ledger))
+    else:
+        _show(ledger, store_path(store))
+    if failure:
+        raise failure
+
+
+def _progress(
+    console: Console, update: Callable[[str], None]
+) -> Callable[[str, str, int], None] | None:
+    if not console.is_terminal:
+        return None
+    return lambda trace, table, rows: update(f"{trace} {table}: {rows:,} rows")
+
+
+def _show(ledger: Ledger, store: Path) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    out = Console(markup=False, highlight=False)
+    table = Table(box=None, pad_edge=False)
+    table.add_column("trace / table")
+    for heading in ("rows read", "kept", "rejected", "not applicable"):
+        table.add_column(heading, justify="right")
+    table.add_column("")
+    for entry in ledger.entries:
+        table.add_row(
+            f"{entry.trace}/{entry.table}",
+            f"{entry.rows_read:,}",
+            f"{entry.rows_kept:,}",
+            f"{entry.rows_rejected:,}",
+            f"{entry.rows_not_applicable:,}" if entry.rows_not_applicable else "",
+            entry.state + (", SYNTHETIC" if entry.synthetic else ""),
+        )
+    if ledger.entries:
+        out.print(table)
+    for entry in ledger.entries:
+        for rule, rows in entry.rejected.items():
+            out.print(f"rejected: {entry.trace}/{entry.table}: {rows:,} by {rule}", soft_wrap=True)
+        if entry.duplicate_rows:
+            out.print(
+                f"note: {entry.trace}/{entry.table}: {entry.duplicate_rows:,} rows repeat another "
+                "in every column (kept: the table has no key)",
+                soft_wrap=True,
+            )
+        for column, words in entry.unknown_words.items():
+            told = ", ".join(f"{word!r} {count:,} times" for word, count in words.items())
+            out.print(
+                f"note: {entry.trace}/{entry.table}: unknown words in {column}: {told}",
+                soft_wrap=True,
+            )
+        for file in entry.files:
+            if file.as_published is False and not file.synthetic:
+                out.print(
+                    f"note: {entry.trace}/{entry.table}: {file.file} is not the published file "
+                    "(its sha256 differs from the catalogue's)",
+                    soft_wrap=True,
+                )
+            if file.unused_columns:
+                out.print(
+                    f"note: {entry.trace}/{entry.table}: {file.file}: columns not used: "
+                    + ", ".join(file.unused_columns),
+                    soft_wrap=True,
+                )
+    _name_some(out, "not there", [f"{trace}/{csv}" for trace, csv in ledger.missing_csvs])
+    _name_some(out, "left out", list(ledger.left_out))
+    strangers = list(ledger.not_recognised)
+    _name_some(out, "not recognised", strangers)
+    if any(name.endswith((".csv", ".csv.gz", ".csv.xz")) for name in strangers):
+        from traceana.store.discover import known_names
+
+        out.print(f"expected: files named as published, such as {known_names()}", soft_wrap=True)
+    if any(entry.rows_rejected for entry in ledger.entries):
+        out.print(f"rejected rows: {store}/<trace>/rejected/<table>.parquet", soft_wrap=True)
+    if ledger.entries and all(entry.state == "unchanged" for entry in ledger.entries):
+        out.print(f"nothing to do: {store} already holds these files")
+
+
+def _name_some(out: Console, heading: str, names: list[str]) -> None:
+    if names:
+        more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+        out.print(f"{heading}: {', '.join(names[:_MOST_NAMED])}{more}", soft_wrap=True)
+
+
+def _as_json(ledger: Ledger) -> str:
+    content = {
+        "tables": ledger.tables.to_dicts(),
+        "rejections": ledger.rejections.to_dicts(),
+        "missing": ledger.missing.to_dicts(),
+        "not_recognised": ledger.not_recognised,
+        "left_out": ledger.left_out,
+        "failures": [{"trace": trace, "reason": line} for trace, line in ledger.failures],
+    }
+    return json_text.dumps(content, indent=2) + "\n"

@@ -1,0 +1,56 @@
+"""``traceana tables``: every table there can be, and the rows of it that a store holds."""
+
+from __future__ import annotations
+
+import json as json_text
+import sys
+from typing import Any
+
+from traceana.cli.options import JsonOption, StoreOption
+
+
+def tables(*, store: StoreOption = None, json: JsonOption = False) -> None:
+    """List the tables of every trace, and the rows that the store holds of each."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from traceana.catalog import load_catalog
+    from traceana.store import Store, open_store, store_path
+
+    where = store_path(store)
+    there = Store(where) if store is None else open_store(where)
+    stored = {(row["trace"], row["table"]): row for row in there.tables().iter_rows(named=True)}
+    rows: list[dict[str, Any]] = [
+        {
+            "trace": trace.id,
+            "table": table,
+            **{
+                key: stored.get((trace.id, table), {}).get(key)
+                for key in ("rows", "rows_rejected", "bytes", "synthetic")
+            },
+        }
+        for trace in load_catalog().values()
+        for table in trace.tables
+    ]
+    if json:
+        sys.stdout.write(json_text.dumps(rows, indent=2) + "\n")
+        return
+    shown = Table(box=None, pad_edge=False)
+    shown.add_column("trace / table")
+    for heading in ("rows", "rejected", "kB"):
+        shown.add_column(heading, justify="right")
+    shown.add_column("")
+    for row in rows:
+        held = row["rows"] is not None
+        shown.add_row(
+            f"{row['trace']}/{row['table']}",
+            f"{row['rows']:,}" if held else "-",
+            f"{row['rows_rejected']:,}" if held else "",
+            f"{row['bytes'] / 1000:,.0f}" if held else "",
+            "SYNTHETIC" if row["synthetic"] else "",
+        )
+    out = Console()
+    out.print(shown)
+    out.print(
+        f"store: {where}" + ("" if stored else " (nothing there yet; see `traceana ingest --help`)")
+    )

@@ -1,0 +1,16 @@
+"""The Parquet store: tables of traces, each with the accounts of where its rows came from."""
+
+from traceana.store.ingestion import IngestError, ingest
+from traceana.store.ledger import FileEntry, Ledger, TableEntry
+from traceana.store.store import Store, open_store, store_path
+
+__all__ = [
+    "FileEntry",
+    "IngestError",
+    "Ledger",
+    "Store",
+    "TableEntry",
+    "ingest",
+    "open_store",
+    "store_path",
+]

@@ -1,0 +1,329 @@
+"""From publishers' files to tables, with accounts of every row."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import filelock
+import polars as pl
+
+import traceana
+from traceana.catalog import get_trace
+from traceana.errors import SourceError, StoreError
+from traceana.ingesters import (
+    INGESTERS,
+    LINE,
+    REJECTED,
+    convert,
+    read_blocks,
+    sha256_of,
+)
+from traceana.schema import get_table, schema_version
+from traceana.store.discover import Discovery, Source, discover
+from traceana.store.duplicates import KeyFilter, RowCounter
+from traceana.store.ledger import FileEntry, Ledger, TableEntry, ledger_json
+from traceana.store.store import LEDGER, is_whole, read_ledger, store_path
+from traceana.store.writer import TableWriter, sources_json, write_whole
+
+if TYPE_CHECKING:
+    from traceana.ingesters.recipe import Recipe
+
+Paths = str | PathLike[str] | Sequence[str | PathLike[str]]
+Progress = Callable[[str, str, int], None]
+
+
+class IngestError(SourceError):
+    """Some files could not be read; their traces were left as they were, the others ingested."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        super().__init__("\ntraceana: ".join(line for _, line in ledger.failures))
+        self.ledger = ledger
+
+
+def ingest(
+    path: Paths,
+    /,
+    *,
+    trace: str | None = None,
+    store: str | PathLike[str] | None = None,
+    progress: Progress | None = None,
+) -> Ledger:
+    """Read publishers' files into a store.
+
+    Each table is written beside its final name and moved there when it is whole; a table whose
+    sources, schema and version are those of last time is left alone. Every row read is either
+    kept or set apart with file, row number and rule (see ``Store.scan_rejected``).
+
+    Parameters
+    ----------
+    path
+        Folder, file, or several of them: CSVs named as published, plain, ``.gz``, ``.xz``, in
+        ``.tar.gz``, or split into ``.partaa``, ``.partab``, ...
+    trace
+        The trace that they belong to; None finds it from names and columns.
+    store
+        Folder of the store; None stands for TRACEANA_STORE, else ``./data``.
+    progress
+        Called with trace, table and the rows read so far, after every block.
+
+    Returns
+    -------
+    Ledger
+        The accounts of what was found, and of what else the store holds of these traces.
+
+    Raises
+    ------
+    IngestError
+        If a file cannot be read at all (cut short, empty, a Git LFS pointer, other columns): its
+        trace is left as it was, the other traces are ingested; the ledger is in ``.ledger``.
+    SourceError
+        If nothing is recognised, or a path does not exist.
+    StoreError
+        If another process is ingesting the trace, or the store cannot be written.
+    """
+    paths = [path] if isinstance(path, str | PathLike) else list(path)
+    folder = store_path(store)
+    found = discover([Path(one) for one in paths], trace=trace, leave_out=folder)
+    failures = list(found.failures)
+    failed = {name for name, _ in failures}
+    ledgers = []
+    for name, sources in sorted(found.sources.items()):
+        if name in failed:
+            continue
+        try:
+            ledgers.append(_ingest_trace(name, sources, folder, progress))
+        except SourceError as error:
+            failures.append((name, str(error)))
+        except OSError as error:
+            raise StoreError(
+                f"{folder / name}: cannot be written: {error.strerror or error}"
+            ) from error
+    ledger = _joined(ledgers, found, failures)
+    if failures:
+        raise IngestError(ledger)
+    return ledger
+
+
+def _ingest_trace(
+    name: str, sources: list[Source], store: Path, progress: Progress | None
+) -> Ledger:
+    folder = store / name
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        with filelock.FileLock(folder / ".lock", timeout=0):
+            return _ingest_locked(name, sources, folder, progress)
+    except filelock.Timeout:
+        raise StoreError(
+            f"{folder}: another process is ingesting {name} into this store; "
+            "run again when it has finished"
+        ) from None
+
+
+def _ingest_locked(
+    name: str, sources: list[Source], folder: Path, progress: Progress | None
+) -> Ledger:
+    for left in folder.rglob(".*.tmp"):  # of an ingest that was killed
+        left.unlink()
+    old = read_ledger(folder)
+    _keep_real_and_synthetic_apart(name, sources, old, folder)
+    entries = {entry.table: entry for entry in old.entries} if old else {}
+    checksums = {paths: sha256_of(paths) for paths in {s.csv.paths for s in sources}}
+    with ExitStack() as stack:
+        writers = []
+        for recipe in INGESTERS[name]:
+            mine = [s for s in sources if recipe.table in s.content.tables]
+            if not mine:
+                continue
+            beside = [s for s in sources if recipe.table in s.content.not_applicable]
+            files = [_file_entry(name, source, checksums) for source in mine]
+            fingerprint = _fingerprint(recipe.table, [*mine, *beside], checksums)
+            before = entries.get(recipe.table)
+            if before and before.fingerprint == fingerprint and is_whole(folder, before):
+                entries[recipe.table] = replace(before, state="unchanged")
+                continue
+            metadata = {
+                "trace": name,
+                "table": recipe.table,
+                "version": traceana.__version__,
+                "schema_version": schema_version(recipe.table),
+                "fingerprint": fingerprint,
+                "synthetic": json.dumps(any(s.csv.synthetic for s in mine)),
+                "sources": sources_json([(_label(f), f.sha256) for f in files]),
+            }
+            writer = stack.enter_context(TableWriter(folder, recipe.table, metadata))
+            entry = _build(writer, recipe, list(zip(mine, files, strict=True)), name, progress)
+            counted = tuple(
+                replace(_file_entry(name, s, checksums), rows_not_applicable=_count_rows(s))
+                for s in beside
+            )
+            entries[recipe.table] = replace(
+                entry, fingerprint=fingerprint, files=entry.files + counted
+            )
+            writer.finish()
+            writers.append(writer)
+        for writer in writers:
+            writer.publish()
+    ledger = Ledger(
+        tuple(entries[recipe.table] for recipe in INGESTERS[name] if recipe.table in entries),
+        _missing(name, entries),
+    )
+    if writers:
+        write_whole(folder / LEDGER, ledger_json(ledger))
+    return ledger
+
+
+def _build(
+    writer: TableWriter,
+    recipe: Recipe,
+    sources: list[tuple[Source, FileEntry]],
+    trace: str,
+    progress: Progress | None,
+) -> TableEntry:
+    """Read a table's sources into its writer and return its accounts."""
+    key = get_table(recipe.table).primary_key()
+    keys = KeyFilter(key) if key else None
+    rows = RowCounter()
+    unknown: dict[str, Counter[str]] = defaultdict(Counter)
+    files = []
+    total = 0
+    for source, empty in sources:
+        stem = source.csv.name.removesuffix(".csv")
+        read = kept = 0
+        rejected: Counter[str] = Counter()
+        blocks = read_blocks(source.csv, columns=list(source.columns), header=source.content.header)
+        for block in blocks:
+            result = convert(block, recipe, stem)
+            good, bad = result.kept, result.rejected
+            if keys:
+                again = keys.repeats(good)
+                if again.any():
+                    repeated = good.filter(again).select(
+                        line=pl.col(LINE),
+                        rule=pl.lit("duplicate_key"),
+                        text=pl.lit(None, pl.String),
+                    )
+                    texts = [block.text_of(line) for line in repeated["line"]]
+                    bad = pl.concat([bad, repeated.with_columns(text=pl.Series(texts))])
+                    good = good.filter(~again)
+            good = good.drop(LINE)
+            if not keys:
+                rows.add(good)
+            writer.keep(good)
+            writer.reject(
+                bad.with_columns(
+                    file=pl.lit(_label(empty)), row=pl.col("line") - block.header_lines
+                )
+                .select(REJECTED.names())
+                .sort("line", maintain_order=True)
+            )
+            lines = block.starts.size
+            if recipe.reshape is None and lines != good.height + bad.height:
+                raise AssertionError(
+                    f"{source.csv.label}: {lines} lines, {good.height} kept, {bad.height} rejected"
+                )
+            read += good.height + bad.height
+            kept += good.height
+            rejected.update(bad["rule"].to_list())
+            for column, words in result.unknown_words.items():
+                unknown[column].update(words)
+            if progress:
+                progress(trace, recipe.table, total + read)
+        total += read
+        files.append(
+            replace(empty, rows_read=read, rows_kept=kept, rejected=dict(sorted(rejected.items())))
+        )
+    return TableEntry(
+        trace=trace,
+        table=recipe.table,
+        fingerprint="",
+        schema_version=schema_version(recipe.table),
+        files=tuple(files),
+        duplicate_rows=rows.count(),
+        unknown_words={column: dict(sorted(words.items())) for column, words in unknown.items()},
+    )
+
+
+def _count_rows(source: Source) -> int:
+    columns = list(source.columns)
+    blocks = read_blocks(source.csv, columns=columns, header=source.content.header)
+    return sum(block.starts.size for block in blocks)
+
+
+def _file_entry(trace: str, source: Source, checksums: dict[tuple[Path, ...], str]) -> FileEntry:
+    csv = source.csv
+    sha256 = checksums[csv.paths]
+    published = {file.name: file.sha256 for file in get_trace(trace).files}
+    name = csv.label.removesuffix(f":{csv.member}")
+    whole_name = name.split(".part")[0]
+    known = published.get(whole_name)
+    return FileEntry(
+        file=name,
+        member=csv.member,
+        sha256=sha256,
+        bytes=sum(path.stat().st_size for path in csv.paths),
+        as_published=None if known is None else known == sha256,
+        synthetic=csv.synthetic,
+        unused_columns=source.unused_columns,
+    )
+
+
+def _label(file: FileEntry) -> str:
+    return f"{file.file}:{file.member}" if file.member else file.file
+
+
+def _fingerprint(table: str, sources: list[Source], checksums: dict[tuple[Path, ...], str]) -> str:
+    """Return a digest that changes when a source, the schema or the version does."""
+    content = [
+        traceana.__version__,
+        schema_version(table),
+        sorted((s.csv.label, checksums[s.csv.paths], s.columns) for s in sources),
+    ]
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+
+
+def _keep_real_and_synthetic_apart(
+    name: str, sources: list[Source], old: Ledger | None, folder: Path
+) -> None:
+    marks = {source.csv.synthetic for source in sources}
+    if old:
+        marks |= {file.synthetic for entry in old.entries for file in entry.files}
+    if len(marks) > 1:
+        raise SourceError(
+            f"{folder}: {name} would mix synthetic and real rows; "
+            "ingest one of them into another store (--store DIR)"
+        )
+
+
+def _missing(name: str, entries: dict[str, TableEntry]) -> tuple[tuple[str, str], ...]:
+    there = {
+        (file.member or file.file).rsplit("/", 1)[-1].removeprefix("SYNTHETIC-")
+        for entry in entries.values()
+        for file in entry.files
+    }
+    there = {name.removesuffix(".gz").removesuffix(".xz").split(".csv")[0] for name in there}
+    return tuple(
+        (name, csv)
+        for content in get_trace(name).contents
+        for csv in content.csvs
+        if csv.removesuffix(".csv") not in there
+    )
+
+
+def _joined(
+    ledgers: list[Ledger], found: Discovery, failures: list[tuple[str | None, str]]
+) -> Ledger:
+    return Ledger(
+        tuple(entry for ledger in ledgers for entry in ledger.entries),
+        tuple(missing for ledger in ledgers for missing in ledger.missing_csvs),
+        tuple(found.not_recognised),
+        tuple(found.left_out),
+        tuple(failures),
+    )

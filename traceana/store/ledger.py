@@ -1,0 +1,283 @@
+"""What was read, kept and rejected, for every table and file; kept as JSON beside the tables."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final
+
+import polars as pl
+
+_FORMAT: Final = 1
+
+
+@dataclass(frozen=True)
+class FileEntry:
+    """Rows of one CSV for one table: ``rows_read == rows_kept + rows_rejected``.
+
+    `as_published` says whether the file on disk has the sha256 of the catalogue, None where the
+    catalogue does not know the file in this form. Rows of a CSV that the table is not for are
+    counted in `rows_not_applicable` and in none of the others.
+    """
+
+    file: str
+    member: str | None
+    sha256: str
+    bytes: int
+    as_published: bool | None
+    synthetic: bool
+    rows_read: int = 0
+    rows_kept: int = 0
+    rejected: dict[str, int] = field(default_factory=dict)
+    rows_not_applicable: int = 0
+    unused_columns: tuple[str, ...] = ()
+
+    @property
+    def rows_rejected(self) -> int:
+        """Rows rejected under all rules."""
+        return sum(self.rejected.values())
+
+
+@dataclass(frozen=True)
+class TableEntry:
+    """One table of a trace.
+
+    `duplicate_rows` counts rows that repeat an earlier one in every column, in tables that
+    declare no key (there they are kept); `unknown_words` the publisher's words that were
+    mapped to ``unknown``; `fingerprint` stands for sources, schema and version.
+    """
+
+    trace: str
+    table: str
+    fingerprint: str
+    schema_version: str
+    files: tuple[FileEntry, ...]
+    duplicate_rows: int = 0
+    unknown_words: dict[str, dict[str, int]] = field(default_factory=dict)
+    state: str = "written"
+
+    @property
+    def rows_read(self) -> int:
+        """Rows read from all files."""
+        return sum(entry.rows_read for entry in self.files)
+
+    @property
+    def rows_kept(self) -> int:
+        """Rows in the table."""
+        return sum(entry.rows_kept for entry in self.files)
+
+    @property
+    def rows_rejected(self) -> int:
+        """Rows set apart."""
+        return sum(entry.rows_rejected for entry in self.files)
+
+    @property
+    def rows_not_applicable(self) -> int:
+        """Rows of files that stand beside this table's but are not for it."""
+        return sum(entry.rows_not_applicable for entry in self.files)
+
+    @property
+    def synthetic(self) -> bool:
+        """Whether any row of it is synthetic."""
+        return any(entry.synthetic for entry in self.files)
+
+    @property
+    def rejected(self) -> dict[str, int]:
+        """Rejected rows by rule, most first."""
+        total: dict[str, int] = {}
+        for entry in self.files:
+            for rule, rows in entry.rejected.items():
+                total[rule] = total.get(rule, 0) + rows
+        return dict(sorted(total.items(), key=lambda item: (-item[1], item[0])))
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """The accounts of one trace in a store, or of everything one call of ``ingest`` saw.
+
+    Attributes
+    ----------
+    entries
+        One a table.
+    missing_csvs
+        (trace, CSV) that the publisher ships and that were not there.
+    not_recognised
+        Files that belong to no known trace (only from ``ingest``).
+    left_out
+        Files that were not read because another holds the same (only from ``ingest``).
+    failures
+        (trace or None, one line) of what could not be read at all (only from ``ingest``).
+    """
+
+    entries: tuple[TableEntry, ...]
+    missing_csvs: tuple[tuple[str, str], ...] = ()
+    not_recognised: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+    failures: tuple[tuple[str | None, str], ...] = ()
+
+    @property
+    def synthetic(self) -> bool:
+        """Whether anything in it is synthetic."""
+        return any(entry.synthetic for entry in self.entries)
+
+    @property
+    def tables(self) -> pl.DataFrame:
+        """One row a table, with its sums."""
+        return pl.DataFrame(
+            [
+                {
+                    "trace": entry.trace,
+                    "table": entry.table,
+                    "rows_read": entry.rows_read,
+                    "rows_kept": entry.rows_kept,
+                    "rows_rejected": entry.rows_rejected,
+                    "rows_not_applicable": entry.rows_not_applicable,
+                    "duplicate_rows": entry.duplicate_rows,
+                    "synthetic": entry.synthetic,
+                    "state": entry.state,
+                }
+                for entry in self.entries
+            ],
+            schema={
+                "trace": pl.String,
+                "table": pl.String,
+                "rows_read": pl.Int64,
+                "rows_kept": pl.Int64,
+                "rows_rejected": pl.Int64,
+                "rows_not_applicable": pl.Int64,
+                "duplicate_rows": pl.Int64,
+                "synthetic": pl.Boolean,
+                "state": pl.String,
+            },
+        )
+
+    @property
+    def files(self) -> pl.DataFrame:
+        """One row a (table, file or archive member)."""
+        return pl.DataFrame(
+            [
+                {
+                    "trace": entry.trace,
+                    "table": entry.table,
+                    "file": file.file,
+                    "member": file.member,
+                    "sha256": file.sha256,
+                    "bytes": file.bytes,
+                    "as_published": file.as_published,
+                    "rows_read": file.rows_read,
+                    "rows_kept": file.rows_kept,
+                    "rows_rejected": file.rows_rejected,
+                    "rows_not_applicable": file.rows_not_applicable,
+                }
+                for entry in self.entries
+                for file in entry.files
+            ],
+            schema={
+                "trace": pl.String,
+                "table": pl.String,
+                "file": pl.String,
+                "member": pl.String,
+                "sha256": pl.String,
+                "bytes": pl.Int64,
+                "as_published": pl.Boolean,
+                "rows_read": pl.Int64,
+                "rows_kept": pl.Int64,
+                "rows_rejected": pl.Int64,
+                "rows_not_applicable": pl.Int64,
+            },
+        )
+
+    @property
+    def rejections(self) -> pl.DataFrame:
+        """One row a (table, rule) that rejected anything."""
+        return pl.DataFrame(
+            [
+                {"trace": entry.trace, "table": entry.table, "rule": rule, "rows": rows}
+                for entry in self.entries
+                for rule, rows in entry.rejected.items()
+            ],
+            schema={
+                "trace": pl.String,
+                "table": pl.String,
+                "rule": pl.String,
+                "rows": pl.Int64,
+            },
+        )
+
+    @property
+    def missing(self) -> pl.DataFrame:
+        """One row a CSV that the publisher ships and that was not there."""
+        return pl.DataFrame(
+            list(self.missing_csvs), schema={"trace": pl.String, "csv": pl.String}, orient="row"
+        )
+
+    def __str__(self) -> str:
+        lines = [
+            f"{e.trace}/{e.table}: {e.rows_read:,} rows read = {e.rows_kept:,} kept + "
+            f"{e.rows_rejected:,} rejected ({e.state}{', SYNTHETIC' if e.synthetic else ''})"
+            for e in self.entries
+        ]
+        return "\n".join(lines + [line for _, line in self.failures])
+
+
+def ledger_json(ledger: Ledger, /) -> str:
+    """Return a trace's ledger as JSON, sums included so that it can be read without traceana."""
+    tables: dict[str, Any] = {}
+    for entry in ledger.entries:
+        files = [{**asdict(file), "rows_rejected": file.rows_rejected} for file in entry.files]
+        tables[entry.table] = {
+            "rows_read": entry.rows_read,
+            "rows_kept": entry.rows_kept,
+            "rows_rejected": entry.rows_rejected,
+            "rows_not_applicable": entry.rows_not_applicable,
+            "rejected": entry.rejected,
+            "duplicate_rows": entry.duplicate_rows,
+            "unknown_words": entry.unknown_words,
+            "synthetic": entry.synthetic,
+            "schema_version": entry.schema_version,
+            "fingerprint": entry.fingerprint,
+            "files": files,
+        }
+    content = {
+        "format": _FORMAT,
+        "trace": ledger.entries[0].trace,
+        "synthetic": ledger.synthetic,
+        "tables": tables,
+        "missing": [csv for _, csv in ledger.missing_csvs],
+    }
+    return json.dumps(content, indent=2) + "\n"
+
+
+def parse_ledger(text: str, /) -> Ledger:
+    """Read what :func:`ledger_json` wrote.
+
+    Raises
+    ------
+    ValueError, KeyError, TypeError
+        If the text is not such a ledger.
+    """
+    content = json.loads(text)
+    if content["format"] != _FORMAT:
+        raise ValueError(f"ledger format {content['format']}, not {_FORMAT}")
+    entries = []
+    for table, stored in content["tables"].items():
+        files = tuple(
+            FileEntry(
+                **{k: v for k, v in file.items() if k not in ("rows_rejected", "unused_columns")},
+                unused_columns=tuple(file["unused_columns"]),
+            )
+            for file in stored["files"]
+        )
+        entries.append(
+            TableEntry(
+                trace=content["trace"],
+                table=table,
+                fingerprint=stored["fingerprint"],
+                schema_version=stored["schema_version"],
+                files=files,
+                duplicate_rows=stored["duplicate_rows"],
+                unknown_words=stored["unknown_words"],
+                state="stored",
+            )
+        )
+    return Ledger(tuple(entries), tuple((content["trace"], csv) for csv in content["missing"]))

@@ -1,0 +1,182 @@
+"""Open a store and read from it."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from traceana.errors import StoreError
+from traceana.store.ledger import Ledger, TableEntry, parse_ledger
+from traceana.store.writer import stored_metadata
+
+if TYPE_CHECKING:
+    from os import PathLike
+
+DEFAULT_STORE: Final = Path("data")
+LEDGER: Final = "ledger.json"
+
+
+def store_path(path: str | PathLike[str] | None = None, /) -> Path:
+    """Return where the store is: the path given, else TRACEANA_STORE, else ``./data``."""
+    return Path(path or os.environ.get("TRACEANA_STORE") or DEFAULT_STORE)
+
+
+@dataclass(frozen=True)
+class Store:
+    """Tables of traces under one folder: ``<path>/<trace>/<table>.parquet``.
+
+    Attributes
+    ----------
+    path
+        The folder.
+    """
+
+    path: Path
+
+    def traces(self) -> list[str]:
+        """Return the traces in the store, in alphabetical order."""
+        return sorted(ledger.parent.name for ledger in self.path.glob(f"*/{LEDGER}"))
+
+    def ledger(self, trace: str, /) -> Ledger:
+        """Return the accounts of a trace.
+
+        Raises
+        ------
+        StoreError
+            If the trace is not in the store, or an ingest was interrupted between a table and
+            its accounts.
+        """
+        ledger = read_ledger(self.path / trace)
+        if ledger is None:
+            known = ", ".join(self.traces()) or "none"
+            raise StoreError(
+                f"{self.path}: trace {trace!r} is not in the store (there: {known}); "
+                f"ingest its files with `traceana ingest PATH --store {self.path}`"
+            )
+        for entry in ledger.entries:
+            if not is_whole(self.path / trace, entry):
+                raise StoreError(
+                    f"{self.path / trace}: {entry.table}.parquet is not the one in the ledger "
+                    "(an ingest was interrupted, or the file was changed); ingest again"
+                )
+        return ledger
+
+    def tables(self) -> pl.DataFrame:
+        """Return what the store holds: [trace, table, rows, rows_rejected, bytes, synthetic]."""
+        return pl.DataFrame(
+            [
+                {
+                    "trace": trace,
+                    "table": entry.table,
+                    "rows": entry.rows_kept,
+                    "rows_rejected": entry.rows_rejected,
+                    "bytes": self._file(trace, entry.table).stat().st_size,
+                    "synthetic": entry.synthetic,
+                }
+                for trace in self.traces()
+                for entry in self.ledger(trace).entries
+            ],
+            schema={
+                "trace": pl.String,
+                "table": pl.String,
+                "rows": pl.Int64,
+                "rows_rejected": pl.Int64,
+                "bytes": pl.Int64,
+                "synthetic": pl.Boolean,
+            },
+        )
+
+    def has(self, trace: str, table: str, /) -> bool:
+        """Say whether a table is in the store."""
+        return self._file(trace, table).is_file()
+
+    def scan(self, trace: str, table: str, /) -> pl.LazyFrame:
+        """Return a table as a lazy frame; see ``docs/reference/tables.md`` for its columns.
+
+        Raises
+        ------
+        StoreError
+            If the table is not in the store; the message says what is.
+        """
+        if not self.has(trace, table):
+            there = sorted(path.stem for path in (self.path / trace).glob("*.parquet"))
+            raise StoreError(
+                f"{self.path}: no table {table!r} of {trace!r} "
+                f"(there: {', '.join(there) or 'none'}); "
+                f"ingest it with `traceana ingest PATH --store {self.path}`"
+            )
+        return pl.scan_parquet(self._file(trace, table))
+
+    def scan_rejected(self, trace: str, table: str, /) -> pl.LazyFrame:
+        """Return the rejected rows of a table: [file, row, line, rule, text].
+
+        `row` counts data rows and `line` lines of the file, both from 1; `rule` is the first
+        that the row broke; `text` is the row as published.
+        """
+        path = self.path / trace / "rejected" / f"{table}.parquet"
+        if path.is_file():
+            return pl.scan_parquet(path)
+        self.scan(trace, table)  # raises where there is no such table
+        from traceana.ingesters import REJECTED  # noqa: PLC0415  only where it is needed
+
+        return pl.LazyFrame(schema=REJECTED)
+
+    def _file(self, trace: str, table: str) -> Path:
+        return self.path / trace / f"{table}.parquet"
+
+
+def open_store(path: str | PathLike[str] | None = None, /) -> Store:
+    """Open a store to read from.
+
+    Parameters
+    ----------
+    path
+        Its folder; None stands for TRACEANA_STORE, else ``./data``.
+
+    Raises
+    ------
+    StoreError
+        If there is no ledger under the folder.
+    """
+    store = Store(store_path(path))
+    if not store.traces():
+        raise StoreError(
+            f"{store.path}: no store here (no {LEDGER} in any folder of it); "
+            f"make one with `traceana ingest PATH --store {store.path}`"
+        )
+    return store
+
+
+def read_ledger(folder: Path, /) -> Ledger | None:
+    """Read a trace's ledger, or None if there is none.
+
+    Raises
+    ------
+    StoreError
+        If it cannot be understood.
+    """
+    path = folder / LEDGER
+    if not path.is_file():
+        return None
+    try:
+        return parse_ledger(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise StoreError(
+            f"{path}: not a ledger that this version can read ({error}); "
+            f"delete {folder} and ingest the trace again"
+        ) from error
+
+
+def is_whole(folder: Path, entry: TableEntry, /) -> bool:
+    """Say whether a table's files are those that its entry in the ledger tells of."""
+    kept = stored_metadata(folder / f"{entry.table}.parquet")
+    if kept != (entry.fingerprint, entry.rows_kept):
+        return False
+    rejected = folder / "rejected" / f"{entry.table}.parquet"
+    if not entry.rows_rejected:
+        return not rejected.exists()
+    return stored_metadata(rejected) == (entry.fingerprint, entry.rows_rejected)
