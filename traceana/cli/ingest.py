@@ -67,13 +67,14 @@ def _show(ledger: Ledger, store: Path) -> None:
 
     out = Console(markup=False, highlight=False)
     table = Table(box=None, pad_edge=False)
-    table.add_column("trace / table")
-    for heading in ("rows read", "kept", "rejected", "not applicable"):
+    names = [f"{entry.trace}/{entry.table}" for entry in ledger.entries]
+    table.add_column("trace / table", min_width=max(map(len, names), default=0))
+    for heading in ("read", "kept", "rejected", "not for it"):
         table.add_column(heading, justify="right")
     table.add_column("")
-    for entry in ledger.entries:
+    for name, entry in zip(names, ledger.entries, strict=True):
         table.add_row(
-            f"{entry.trace}/{entry.table}",
+            name,
             f"{entry.rows_read:,}",
             f"{entry.rows_kept:,}",
             f"{entry.rows_rejected:,}",

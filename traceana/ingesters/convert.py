@@ -20,7 +20,7 @@ REJECTED: Final = pl.Schema(
     {"file": pl.String, "row": pl.Int64, "line": pl.Int64, "rule": pl.String, "text": pl.String}
 )
 """Rejected rows: file, row (data rows counted from 1), line (as an editor counts), the first rule
-that the row broke, and its text as published (of a reshaped table: the cell's)."""
+that the row broke, and its text as published (of a reshaped table: its cells')."""
 
 
 class _WithRow(dy.Schema):
@@ -59,6 +59,7 @@ def convert(block: Block, recipe: Recipe, stem: str, /) -> Converted:
         pl.when(pl.col(column).is_in(words)).then(None).otherwise(pl.col(column)).alias(column)
         for column, words in recipe.nulls.items()
     )
+    as_text = cells
     cells, broken = _read_numbers(cells, recipe)
     if block.not_utf8:
         broken += _broken_text(cells)
@@ -67,7 +68,7 @@ def convert(block: Block, recipe: Recipe, stem: str, /) -> Converted:
     good, unknown_words = _map_words(good, recipe)
     kept, invalid = _check(good, recipe, stem)
     failed = pl.concat([failed, invalid]).unique(ROW, keep="first", maintain_order=True)
-    rejected = _rejected_rows(cells, failed, block, reshaped=recipe.reshape is not None)
+    rejected = _rejected_rows(as_text, failed, block, reshaped=recipe.reshape is not None)
     rejected += [_reject_line(bad, reshaped=recipe.reshape is not None) for bad in block.bad]
     return Converted(
         kept.join(cells.select(ROW, LINE), on=ROW, how="left", maintain_order="left").drop(ROW),
@@ -82,12 +83,13 @@ def _read_numbers(cells: pl.DataFrame, recipe: Recipe) -> tuple[pl.DataFrame, li
     numbers = cells.select(ROW, pl.col(names).cast(pl.Float64, strict=False))
     broken = []
     for name in names:
-        wrong = cells[name].is_not_null() & numbers[name].is_null()
+        number = numbers[name]
+        right = number.is_finite()
         rule = "not_a_number"
         if name in recipe.whole_numbers:
-            whole = numbers[name].is_finite() & (numbers[name] == numbers[name].floor())
-            wrong = wrong | ~whole.fill_null(value=True)
+            right &= number == number.floor()
             rule = "not_a_whole_number"
+        wrong = cells[name].is_not_null() & ~right.fill_null(value=False)
         if wrong.any():
             broken.append(_failures(cells.filter(wrong), f"{name}|{rule}"))
     typed = numbers.select(
@@ -165,13 +167,10 @@ def _rejected_rows(
     cells: pl.DataFrame, failed: pl.DataFrame, block: Block, *, reshaped: bool
 ) -> list[pl.DataFrame]:
     told = failed.join(cells, on=ROW, how="left", maintain_order="left")
+    text = pl.Series([block.text_of(line) for line in told[LINE]], dtype=pl.String)
     if reshaped:
-        values = [name for name in cells.columns if name not in (ROW, LINE)]
-        text = told.select(
-            pl.concat_str(pl.col(values).cast(pl.String), separator=",", ignore_nulls=True)
-        ).to_series()
-    else:
-        text = pl.Series([block.text_of(line) for line in told[LINE]], dtype=pl.String)
+        parts = told.select(pl.exclude(ROW, LINE, "rule"))
+        text = parts.select(pl.concat_str(pl.all(), separator=",", ignore_nulls=True)).to_series()
     return [told.select(pl.col(LINE).alias("line"), "rule", text.alias("text"))]
 
 

@@ -112,10 +112,9 @@ def list_csvs(root: Path, *, leave_out: Path | None = None) -> Listing:
 def sha256_of(paths: tuple[Path, ...]) -> str:
     """Return the sha256 of a file as it lies on disk, or of its parts one after the other."""
     digest = hashlib.sha256()
-    for path in paths:
-        with path.open("rb") as stream:
-            while block := stream.read(1 << 20):
-                digest.update(block)
+    with _reading(paths), _Joined(paths) as stream:
+        while block := stream.read(1 << 20):
+            digest.update(block)
     return digest.hexdigest()
 
 

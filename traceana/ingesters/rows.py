@@ -64,6 +64,11 @@ class Block:
     data: bytes
     starts: NDArray[np.int64]
 
+    @property
+    def lines(self) -> int:
+        """How many lines it has, rows and bad ones."""
+        return int(self.starts.size)
+
     def text_of(self, line: int) -> str:
         """Return a line as it stands in the file; bytes that are no UTF-8 are escaped."""
         start = int(self.starts[line - self.first_line])

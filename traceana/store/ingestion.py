@@ -4,40 +4,26 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import filelock
-import polars as pl
 
 import traceana
 from traceana.catalog import get_trace
 from traceana.errors import SourceError, StoreError
-from traceana.ingesters import (
-    INGESTERS,
-    LINE,
-    REJECTED,
-    convert,
-    read_blocks,
-    sha256_of,
-)
-from traceana.schema import get_table, schema_version
+from traceana.ingesters import INGESTERS, sha256_of
+from traceana.schema import schema_version
+from traceana.store.build import Progress, TableBuilder, read_source
 from traceana.store.discover import Discovery, Source, discover
-from traceana.store.duplicates import KeyFilter, RowCounter
 from traceana.store.ledger import FileEntry, Ledger, TableEntry, ledger_json
 from traceana.store.store import LEDGER, is_whole, read_ledger, store_path
 from traceana.store.writer import TableWriter, sources_json, write_whole
 
-if TYPE_CHECKING:
-    from traceana.ingesters.recipe import Recipe
-
 Paths = str | PathLike[str] | Sequence[str | PathLike[str]]
-Progress = Callable[[str, str, int], None]
 
 
 class IngestError(SourceError):
@@ -156,17 +142,19 @@ def _ingest_locked(
                 "schema_version": schema_version(recipe.table),
                 "fingerprint": fingerprint,
                 "synthetic": json.dumps(any(s.csv.synthetic for s in mine)),
-                "sources": sources_json([(_label(f), f.sha256) for f in files]),
+                "sources": sources_json([(file.label, file.sha256) for file in files]),
             }
             writer = stack.enter_context(TableWriter(folder, recipe.table, metadata))
-            entry = _build(writer, recipe, list(zip(mine, files, strict=True)), name, progress)
+            builder = TableBuilder(name, recipe, writer, progress)
+            entry = builder.build(list(zip(mine, files, strict=True)), fingerprint)
             counted = tuple(
-                replace(_file_entry(name, s, checksums), rows_not_applicable=_count_rows(s))
-                for s in beside
+                replace(
+                    _file_entry(name, source, checksums),
+                    rows_not_applicable=sum(block.lines for block in read_source(source)),
+                )
+                for source in beside
             )
-            entries[recipe.table] = replace(
-                entry, fingerprint=fingerprint, files=entry.files + counted
-            )
+            entries[recipe.table] = replace(entry, files=entry.files + counted)
             writer.finish()
             writers.append(writer)
         for writer in writers:
@@ -178,83 +166,6 @@ def _ingest_locked(
     if writers:
         write_whole(folder / LEDGER, ledger_json(ledger))
     return ledger
-
-
-def _build(
-    writer: TableWriter,
-    recipe: Recipe,
-    sources: list[tuple[Source, FileEntry]],
-    trace: str,
-    progress: Progress | None,
-) -> TableEntry:
-    """Read a table's sources into its writer and return its accounts."""
-    key = get_table(recipe.table).primary_key()
-    keys = KeyFilter(key) if key else None
-    rows = RowCounter()
-    unknown: dict[str, Counter[str]] = defaultdict(Counter)
-    files = []
-    total = 0
-    for source, empty in sources:
-        stem = source.csv.name.removesuffix(".csv")
-        read = kept = 0
-        rejected: Counter[str] = Counter()
-        blocks = read_blocks(source.csv, columns=list(source.columns), header=source.content.header)
-        for block in blocks:
-            result = convert(block, recipe, stem)
-            good, bad = result.kept, result.rejected
-            if keys:
-                again = keys.repeats(good)
-                if again.any():
-                    repeated = good.filter(again).select(
-                        line=pl.col(LINE),
-                        rule=pl.lit("duplicate_key"),
-                        text=pl.lit(None, pl.String),
-                    )
-                    texts = [block.text_of(line) for line in repeated["line"]]
-                    bad = pl.concat([bad, repeated.with_columns(text=pl.Series(texts))])
-                    good = good.filter(~again)
-            good = good.drop(LINE)
-            if not keys:
-                rows.add(good)
-            writer.keep(good)
-            writer.reject(
-                bad.with_columns(
-                    file=pl.lit(_label(empty)), row=pl.col("line") - block.header_lines
-                )
-                .select(REJECTED.names())
-                .sort("line", maintain_order=True)
-            )
-            lines = block.starts.size
-            if recipe.reshape is None and lines != good.height + bad.height:
-                raise AssertionError(
-                    f"{source.csv.label}: {lines} lines, {good.height} kept, {bad.height} rejected"
-                )
-            read += good.height + bad.height
-            kept += good.height
-            rejected.update(bad["rule"].to_list())
-            for column, words in result.unknown_words.items():
-                unknown[column].update(words)
-            if progress:
-                progress(trace, recipe.table, total + read)
-        total += read
-        files.append(
-            replace(empty, rows_read=read, rows_kept=kept, rejected=dict(sorted(rejected.items())))
-        )
-    return TableEntry(
-        trace=trace,
-        table=recipe.table,
-        fingerprint="",
-        schema_version=schema_version(recipe.table),
-        files=tuple(files),
-        duplicate_rows=rows.count(),
-        unknown_words={column: dict(sorted(words.items())) for column, words in unknown.items()},
-    )
-
-
-def _count_rows(source: Source) -> int:
-    columns = list(source.columns)
-    blocks = read_blocks(source.csv, columns=columns, header=source.content.header)
-    return sum(block.starts.size for block in blocks)
 
 
 def _file_entry(trace: str, source: Source, checksums: dict[tuple[Path, ...], str]) -> FileEntry:
@@ -273,10 +184,6 @@ def _file_entry(trace: str, source: Source, checksums: dict[tuple[Path, ...], st
         synthetic=csv.synthetic,
         unused_columns=source.unused_columns,
     )
-
-
-def _label(file: FileEntry) -> str:
-    return f"{file.file}:{file.member}" if file.member else file.file
 
 
 def _fingerprint(table: str, sources: list[Source], checksums: dict[tuple[Path, ...], str]) -> str:

@@ -33,6 +33,11 @@ class FileEntry:
     unused_columns: tuple[str, ...] = ()
 
     @property
+    def label(self) -> str:
+        """How messages and rejected rows call it."""
+        return f"{self.file}:{self.member}" if self.member else self.file
+
+    @property
     def rows_rejected(self) -> int:
         """Rows rejected under all rules."""
         return sum(self.rejected.values())

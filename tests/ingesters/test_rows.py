@@ -1,0 +1,67 @@
+"""Lines become rows or bad lines, none is lost; held against Python's own csv module."""
+
+from __future__ import annotations
+
+import csv
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from traceana.errors import SourceError
+from traceana.ingesters import LINE, Block, list_csvs, read_blocks, rows
+
+COLUMNS = ["a", "b", "c"]
+
+
+def blocks_of(content: bytes) -> list[Block]:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "some.csv"
+        path.write_bytes(content)
+        (source,) = list_csvs(path).csvs
+        return list(read_blocks(source, columns=COLUMNS, header=True))
+
+
+cells = st.text(st.characters(exclude_characters='",\r\n\x00\ufeff', codec="utf-8"), max_size=4)
+lines = st.one_of(
+    st.lists(cells, min_size=3, max_size=3).map(",".join).map(str.encode),
+    st.lists(cells, max_size=5).map(",".join).map(str.encode),
+    st.binary(max_size=12).filter(lambda line: b"\n" not in line and b"\r" not in line),
+    st.sampled_from([b'"a,b",c,d', b'"a,b,c', b'a"b,c,d', b'"a"b",c,d', b",,", b""]),
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(content=st.lists(lines, min_size=1, max_size=30), block=st.integers(1, 64))
+def test_every_line_is_a_row_or_a_bad_line(content: list[bytes], block: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rows, "_BLOCK", block)
+        blocks = blocks_of(b"\n".join([b"a,b,c", *content, b""]))
+    good = [row for one in blocks for row in one.cells.rows()]
+    bad = [one_bad for one in blocks for one_bad in one.bad]
+    assert sorted([row[-1] for row in good] + [line.line for line in bad]) == list(
+        range(2, len(content) + 2)
+    )
+    for *found, number in good:
+        text = content[number - 2].decode(errors="replace")
+        expected = next(csv.reader([text])) if '"' in text else text.split(",")
+        assert found == [cell or None for cell in expected]
+    for line in bad:
+        text = content[line.line - 2].decode(errors="replace")
+        assert '"' in text or text.count(",") != 2
+
+
+def test_text_of_a_line_over_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rows, "_BLOCK", 8)
+    blocks = blocks_of(b"a,b,c\n1,2,3\n4,5,\xff6\n7,8,9")
+    told = {number: one.text_of(number) for one in blocks for number in one.cells[LINE].to_list()}
+    assert told == {2: "1,2,3", 3: "4,5,\\xff6", 4: "7,8,9"}
+
+
+def test_a_line_without_end_is_no_csv(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rows, "LONGEST_LINE", 100)
+    monkeypatch.setattr(rows, "_BLOCK", 64)
+    with pytest.raises(SourceError, match="this is no CSV"):
+        blocks_of(b"a,b,c\n" + b"x" * 500)

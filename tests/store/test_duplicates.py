@@ -1,0 +1,27 @@
+"""Repeated rows over blocks."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+
+from traceana.store import duplicates
+from traceana.store.duplicates import KeyFilter, RowCounter
+
+
+def test_a_key_of_an_earlier_block_is_set_apart() -> None:
+    keys = KeyFilter(["a", "b"])
+    first = pl.DataFrame({"a": ["x", "x", "y"], "b": [1.0, 2.0, 1.0], "c": [1, 2, 3]})
+    second = pl.DataFrame({"a": ["y", "x", "z"], "b": [1.0, 3.0, 1.0], "c": [4, 5, 6]})
+    assert [part["c"].to_list() for part in keys.split(first)] == [[1, 2, 3], []]
+    assert [part["c"].to_list() for part in keys.split(second)] == [[5, 6], [4]]
+
+
+@pytest.mark.parametrize("at_once", [1 << 22, 100])
+def test_repeated_rows_are_counted_in_parts(monkeypatch: pytest.MonkeyPatch, at_once: int) -> None:
+    monkeypatch.setattr(duplicates, "_HASHES_AT_ONCE", at_once)
+    rows = pl.DataFrame({"a": [i % 700 for i in range(1000)], "b": ["same"] * 1000})
+    with RowCounter(["a", "b"]) as counter:
+        for start in range(0, 1000, 300):
+            counter.split(rows[start : start + 300])
+        assert counter.count() == 300

@@ -1,0 +1,169 @@
+"""The house's rules: which room may import which, what stays out, and that names are explained."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import traceana
+
+ROOT = Path(traceana.__file__).parent
+# room -> rooms it may import; errors.py is open to all (docs/explanation/architecture.md)
+MAY_IMPORT: dict[str, set[str]] = {
+    "errors": set(),
+    "schema": set(),
+    "catalog": set(),
+    "ingesters": {"schema"},
+    "store": {"schema", "catalog", "ingesters"},
+    "stats": set(),
+    "analysis": {"schema", "stats"},
+    "simulate": {"schema", "stats"},
+    "figures": {"analysis", "simulate", "schema"},
+    "claims": {"store", "analysis", "simulate"},
+    "report": {
+        "schema", "catalog", "ingesters", "store", "stats", "analysis", "simulate", "figures",
+        "claims",
+    },
+    "cli": {
+        "schema", "catalog", "ingesters", "store", "stats", "analysis", "simulate", "figures",
+        "claims", "report",
+    },
+}  # fmt: skip
+HEAVY = ("scipy", "statsmodels", "matplotlib", "narwhals", "dataframely", "pyspark", "pandas")
+MODULES = sorted(path for path in ROOT.rglob("*.py"))
+
+
+def module_name(path: Path) -> str:
+    parts = path.relative_to(ROOT.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imported(path: Path) -> Iterator[str]:
+    """Every module that a file imports, anywhere in it, by its full name."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: imports are written in full"
+            yield str(node.module)
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def room_of(module: str) -> str | None:
+    parts = module.split(".")
+    return (
+        parts[1] if parts[0] == "traceana" and len(parts) > 1 and parts[1] in MAY_IMPORT else None
+    )
+
+
+def test_every_module_lives_in_a_room_of_the_design() -> None:
+    rooms = {path.relative_to(ROOT).parts[0].removesuffix(".py") for path in MODULES}
+    assert rooms - {"__init__"} <= set(MAY_IMPORT)
+
+
+@pytest.mark.parametrize("path", MODULES, ids=module_name)
+def test_no_import_runs_against_the_arrows(path: Path) -> None:
+    room = room_of(module_name(path))
+    if room is None:
+        return  # traceana/__init__.py names every room and loads none
+    allowed = MAY_IMPORT[room] | {room, "errors"}
+    against = {name for name in imported(path) if (room_of(name) or room) not in allowed}
+    assert not against
+
+
+def test_there_is_no_cycle_between_rooms() -> None:
+    done: set[str] = set()
+    waiting = dict(MAY_IMPORT)
+    while waiting:
+        free = {room for room, needs in waiting.items() if needs <= done}
+        assert free, f"a cycle among {sorted(waiting)}"
+        done |= free
+        waiting = {room: needs for room, needs in waiting.items() if room not in free}
+
+
+def test_there_is_no_cycle_between_modules() -> None:
+    names = {module_name(path): path for path in MODULES}
+    graph = {
+        name: {n for n in imported(path) if n in names} - {name} for name, path in names.items()
+    }
+    # a package's __init__ gathers its modules: the arrows between these are what counts
+    graph = {name: needs for name, needs in graph.items() if names[name].name != "__init__.py"}
+    graph = {name: needs & set(graph) for name, needs in graph.items()}
+    while graph:
+        leaves = {name for name, needs in graph.items() if not needs}
+        assert leaves, f"a cycle among {sorted(graph)}"
+        graph = {name: needs - leaves for name, needs in graph.items() if name not in leaves}
+
+
+@pytest.mark.parametrize("path", MODULES, ids=module_name)
+def test_matplotlib_stays_in_figures_and_pandas_outside(path: Path) -> None:
+    top = {name.split(".")[0] for name in imported(path)}
+    assert "pandas" not in top
+    assert "matplotlib" not in top or room_of(module_name(path)) == "figures"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=module_name)
+def test_every_public_name_is_explained(path: Path) -> None:
+    tree = ast.parse(path.read_text())
+    assert ast.get_docstring(tree), f"{path}: no module docstring"
+    silent = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef | ast.FunctionDef) and not node.name.startswith("_"):
+            inner = isinstance(node, ast.FunctionDef) and node not in tree.body
+            method = any(
+                isinstance(parent, ast.ClassDef)
+                and not parent.name.startswith("_")
+                and node in parent.body
+                for parent in ast.walk(tree)
+            )
+            if (not inner or method) and not ast.get_docstring(node):
+                silent.append(node.name)
+    assert not silent
+
+
+@pytest.mark.parametrize("path", MODULES, ids=module_name)
+def test_files_can_be_read_at_a_sitting(path: Path) -> None:
+    assert len(path.read_text().splitlines()) <= 400
+
+
+def test_public_names_resolve_and_are_listed() -> None:
+    for name in traceana.__all__:
+        assert getattr(traceana, name).__doc__
+    assert set(traceana.__all__) <= set(dir(traceana))
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = traceana.nothing
+
+
+def test_the_fields_data_is_positional_and_the_rest_by_keyword() -> None:
+    for name in traceana.__all__:
+        function = getattr(traceana, name)
+        if inspect.isfunction(function):
+            kinds = {
+                parameter.kind for parameter in inspect.signature(function).parameters.values()
+            }
+            assert kinds <= {
+                inspect.Parameter.POSITIONAL_ONLY,
+                inspect.Parameter.KEYWORD_ONLY,
+            }, name
+
+
+@pytest.mark.parametrize("statement", ["import traceana", "import traceana.cli"])
+def test_an_import_loads_nothing_heavy(statement: str) -> None:
+    code = f"{statement}, sys; print(*sys.modules)"
+    loaded = subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True
+    ).stdout.split()
+    assert not {name.split(".")[0] for name in loaded} & set(HEAVY)
+
+
+def test_every_room_is_a_package_with_a_docstring() -> None:
+    for path in ROOT.iterdir():
+        if (path / "__init__.py").exists():
+            assert importlib.import_module(f"traceana.{path.name}").__doc__

@@ -1,0 +1,109 @@
+"""One table from its sources: rows kept, rows set apart, and the accounts of both."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from traceana.ingesters import LINE, REJECTED, convert, read_blocks
+from traceana.schema import get_table, schema_version
+from traceana.store.duplicates import KeyFilter, RowCounter
+from traceana.store.ledger import FileEntry, TableEntry
+
+if TYPE_CHECKING:
+    from traceana.ingesters import Block
+    from traceana.ingesters.recipe import Recipe
+    from traceana.store.discover import Source
+    from traceana.store.writer import TableWriter
+
+Progress = Callable[[str, str, int], None]
+
+
+class TableBuilder:
+    """Reads the sources of one table into its writer.
+
+    Parameters
+    ----------
+    progress
+        Called with trace, table and the rows read so far, after every block.
+    """
+
+    def __init__(
+        self, trace: str, recipe: Recipe, writer: TableWriter, progress: Progress | None
+    ) -> None:
+        schema = get_table(recipe.table)
+        key = schema.primary_key()
+        self._trace = trace
+        self._recipe = recipe
+        self._writer = writer
+        self._progress = progress
+        self._duplicates = KeyFilter(key) if key else RowCounter(schema.column_names())
+        self._unknown: dict[str, Counter[str]] = defaultdict(Counter)
+        self._rows_read = 0
+
+    def build(self, sources: list[tuple[Source, FileEntry]], fingerprint: str) -> TableEntry:
+        """Read every source and return the table's accounts."""
+        with self._duplicates:
+            files = tuple(self._read(source, entry) for source, entry in sources)
+            return TableEntry(
+                trace=self._trace,
+                table=self._recipe.table,
+                fingerprint=fingerprint,
+                schema_version=schema_version(self._recipe.table),
+                files=files,
+                duplicate_rows=self._duplicates.count(),
+                unknown_words={
+                    column: dict(sorted(words.items())) for column, words in self._unknown.items()
+                },
+            )
+
+    def _read(self, source: Source, entry: FileEntry) -> FileEntry:
+        kept = 0
+        rejected: Counter[str] = Counter()
+        for block in read_source(source):
+            good, bad = self._split(block, source.csv.name.removesuffix(".csv"))
+            self._writer.keep(good)
+            self._writer.reject(
+                bad.select(
+                    file=pl.lit(entry.label),
+                    row=pl.col("line") - block.header_lines,
+                    line="line",
+                    rule="rule",
+                    text="text",
+                )
+            )
+            kept += good.height
+            rejected.update(bad["rule"].to_list())
+            self._rows_read += good.height + bad.height
+            if self._progress:
+                self._progress(self._trace, self._recipe.table, self._rows_read)
+        return replace(
+            entry,
+            rows_read=kept + rejected.total(),
+            rows_kept=kept,
+            rejected=dict(sorted(rejected.items())),
+        )
+
+    def _split(self, block: Block, stem: str) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """Return a block's rows for the table, and its rejected ones [line, rule, text]."""
+        result = convert(block, self._recipe, stem)
+        for column, words in result.unknown_words.items():
+            self._unknown[column].update(words)
+        good, repeated = self._duplicates.split(result.kept)
+        bad = result.rejected
+        if repeated.height:
+            texts = [block.text_of(line) for line in repeated[LINE]]
+            told = repeated.select(line=LINE, rule=pl.lit("duplicate_key"), text=pl.Series(texts))
+            bad = pl.concat([bad, told]).sort("line", maintain_order=True)
+        if self._recipe.reshape is None and block.lines != good.height + bad.height:
+            raise AssertionError(f"{block.lines} lines: {good.height} kept, {bad.height} rejected")
+        return good.drop(LINE), bad.cast({"line": REJECTED["line"]})
+
+
+def read_source(source: Source) -> Iterator[Block]:
+    """Read a recognised CSV block by block."""
+    return read_blocks(source.csv, columns=list(source.columns), header=source.content.header)
