@@ -12,11 +12,11 @@ import typer
 from traceana.cli.options import JsonOption, StoreOption
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from rich.console import Console
 
-    from traceana.store import Ledger
+    from traceana.store import Ledger, TableEntry
 
 _MOST_NAMED = 8
 
@@ -84,33 +84,8 @@ def _show(ledger: Ledger, store: Path) -> None:
     if ledger.entries:
         out.print(table)
     for entry in ledger.entries:
-        for rule, rows in entry.rejected.items():
-            out.print(f"rejected: {entry.trace}/{entry.table}: {rows:,} by {rule}", soft_wrap=True)
-        if entry.duplicate_rows:
-            out.print(
-                f"note: {entry.trace}/{entry.table}: {entry.duplicate_rows:,} rows repeat another "
-                "in every column (kept: the table has no key)",
-                soft_wrap=True,
-            )
-        for column, words in entry.unknown_words.items():
-            told = ", ".join(f"{word!r} {count:,} times" for word, count in words.items())
-            out.print(
-                f"note: {entry.trace}/{entry.table}: unknown words in {column}: {told}",
-                soft_wrap=True,
-            )
-        for file in entry.files:
-            if file.as_published is False and not file.synthetic:
-                out.print(
-                    f"note: {entry.trace}/{entry.table}: {file.file} is not the published file "
-                    "(its sha256 differs from the catalogue's)",
-                    soft_wrap=True,
-                )
-            if file.unused_columns:
-                out.print(
-                    f"note: {entry.trace}/{entry.table}: {file.file}: columns not used: "
-                    + ", ".join(file.unused_columns),
-                    soft_wrap=True,
-                )
+        for note in _notes(entry):
+            out.print(note, soft_wrap=True)
     _name_some(out, "not there", [f"{trace}/{csv}" for trace, csv in ledger.missing_csvs])
     _name_some(out, "left out", list(ledger.left_out))
     strangers = list(ledger.not_recognised)
@@ -123,6 +98,30 @@ def _show(ledger: Ledger, store: Path) -> None:
         out.print(f"rejected rows: {store}/<trace>/rejected/<table>.parquet", soft_wrap=True)
     if ledger.entries and all(entry.state == "unchanged" for entry in ledger.entries):
         out.print(f"nothing to do: {store} already holds these files")
+
+
+def _notes(entry: TableEntry) -> Iterator[str]:
+    """Say what a reader of a table should know beside its sums."""
+    name = f"{entry.trace}/{entry.table}"
+    for rule, rows in entry.rejected.items():
+        yield f"rejected: {name}: {rows:,} by {rule}"
+    if entry.duplicate_rows:
+        yield (
+            f"note: {name}: {entry.duplicate_rows:,} rows repeat another in every column "
+            "(kept: the table has no key)"
+        )
+    for column, words in entry.unknown_words.items():
+        told = ", ".join(f"{word!r} {count:,} times" for word, count in words.items())
+        yield f"note: {name}: unknown words in {column}: {told}"
+    strange = {
+        file.file for file in entry.files if file.as_published is False and not file.synthetic
+    }
+    for file in sorted(strange):
+        yield f"note: {name}: {file} is not the published file (its sha256 differs)"
+    for told_file in entry.files:
+        if told_file.unused_columns:
+            columns = ", ".join(told_file.unused_columns)
+            yield f"note: {name}: {told_file.label}: columns not used: {columns}"
 
 
 def _name_some(out: Console, heading: str, names: list[str]) -> None:

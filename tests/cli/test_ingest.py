@@ -1,0 +1,84 @@
+"""``traceana ingest`` and ``traceana tables`` as a user types them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HEADER = ",worker,gpu,time,batch_time_norm\n"
+ROWS = "0,0,25,1,100\n1,1,25,1,110\n"
+
+
+def run(*words: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "traceana", *map(str, words)]
+    return subprocess.run(command, check=False, capture_output=True, text=True, cwd=cwd)
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    folder = tmp_path / "files"
+    folder.mkdir()
+    (folder / "job_1_norm.csv").write_text(HEADER + ROWS + "2,0,25\n")
+    (folder / "job1.csv").write_text("what,is,this\n")
+    return folder
+
+
+def test_what_was_read_is_shown_and_a_second_time_is_a_no_op(files: Path, tmp_path: Path) -> None:
+    done = run("ingest", files, "--store", "store", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "alibaba-minibatch-2020/worker_samples     3     2         1" in done.stdout
+    assert "1 by short_row" in done.stdout
+    assert "is not the published file" in done.stdout
+    assert "not recognised: job1.csv\nexpected: files named as published" in done.stdout
+    assert "not there: alibaba-minibatch-2020/job_2_norm.csv" in done.stdout
+    again = run("ingest", files, "--store", "store", cwd=tmp_path)
+    assert again.returncode == 0
+    assert "nothing to do" in again.stdout
+
+
+def test_json_alone_on_standard_output(files: Path, tmp_path: Path) -> None:
+    done = run("ingest", files, "--store", "store", "--json", cwd=tmp_path)
+    told = json.loads(done.stdout)
+    assert told["tables"][0]["rows_read"] == 3
+    assert told["rejections"] == [
+        {
+            "trace": "alibaba-minibatch-2020",
+            "table": "worker_samples",
+            "rule": "short_row",
+            "rows": 1,
+        }
+    ]
+    listed = json.loads(run("tables", "--store", "store", "--json", cwd=tmp_path).stdout)
+    (there,) = [row for row in listed if row["rows"] is not None]
+    assert (there["table"], there["rows"], there["rows_rejected"]) == ("worker_samples", 2, 1)
+
+
+def test_a_broken_file_is_one_line_and_exit_2(files: Path, tmp_path: Path) -> None:
+    (files / "summary_train.csv").write_bytes(b"")
+    done = run("ingest", files, "--store", "store", cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr == "traceana: summary_train.csv: the file is empty; fetch it again\n"
+    assert "worker_samples" in done.stdout
+
+
+@pytest.mark.parametrize("words", [("ingest", "nowhere"), ("tables", "--store", "nowhere")])
+def test_a_mistake_is_one_line_and_exit_2(words: tuple[str, ...], tmp_path: Path) -> None:
+    done = run(*words, cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert "nowhere" in done.stderr
+
+
+def test_the_store_is_found_in_the_environment(
+    files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRACEANA_STORE", str(tmp_path / "named"))
+    assert run("ingest", files, cwd=tmp_path).returncode == 0
+    assert (tmp_path / "named" / "alibaba-minibatch-2020" / "ledger.json").exists()
+    assert "store: " + str(tmp_path / "named") in run("tables", cwd=tmp_path).stdout.replace(
+        "\n", ""
+    )

@@ -1,0 +1,114 @@
+"""Declarations: what they reject, and that the reference page says the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from traceana.errors import DataError
+from traceana.schema import STATUSES, TABLES, describe_table, get_table, rule_expressions, workload
+from traceana.schema.document import tables_page
+from traceana.schema.registry import schema_version
+
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "tables.md"
+# the design's tables and their columns, in order
+DESIGN = {
+    "jobs": "job_id inst_id cluster user group workload status submit_s start_s end_s runtime_s "
+    "gpus cpus memory_gib gpu_type qos",
+    "tasks": "job_id task_name instances status start_s end_s cpus memory_gib gpus gpu_type",
+    "instances": "job_id task_name instance_id worker_id inst_id status start_s end_s machine_id",
+    "instance_usage": "job_id task_name worker_id inst_id machine_id gpu_device cpus_used "
+    "gpus_used memory_gib_mean memory_gib_max gpu_memory_gib_mean gpu_memory_gib_max read_bytes "
+    "write_bytes read_count write_count",
+    "job_tags": "inst_id user gpu_type_requested group workload",
+    "machines": "machine_id gpu_type gpus cpus memory_gib",
+    "machine_usage": "worker_id machine_id start_s end_s cpu_iowait cpu_kernel cpu_usr gpu load_1 "
+    "net_receive num_worker cpu",
+    "worker_samples": "job_id worker_id time_s gpus batch_time",
+    "cov_samples": "job_id sample time_s cov",
+    "training_plans": "job_id cluster model batch_size iterations deadline_s",
+    "training_runs": "dataset network batch_size optimizer learning_rate run target_metric "
+    "target_epoch",
+    "power_profiles": "gpu dataset network batch_size optimizer power_limit_w epoch_s mean_power_w",
+    "recurring_jobs": "group start_s end_s dataset runtime_ratio",
+}
+
+
+def test_tables_and_columns_are_the_designs() -> None:
+    columns = {name: sorted(schema.column_names()) for name, schema in TABLES.items()}
+    assert columns == {name: sorted(text.split()) for name, text in DESIGN.items()}
+
+
+def test_every_column_has_a_unit_and_a_meaning() -> None:
+    for name in TABLES:
+        described = describe_table(name)
+        assert described.select("unit", "meaning").null_count().sum_horizontal().item() == 0
+        for column, unit in described.select("column", "unit").iter_rows():
+            for suffix, expected in {
+                "_s": "s",
+                "_w": "W",
+                "_gib": "GiB",
+                "_bytes": "bytes",
+            }.items():
+                assert not column.endswith(suffix) or unit == expected
+
+
+def test_the_reference_page_is_current() -> None:
+    assert PAGE.read_text(encoding="utf-8") == tables_page()
+
+
+def test_versions_differ_by_declaration() -> None:
+    assert len({schema_version(name) for name in TABLES}) == len(TABLES)
+
+
+def test_an_unknown_table_is_named() -> None:
+    with pytest.raises(DataError, match="no table is called 'job'"):
+        get_table("job")
+
+
+JOB = {
+    "job_id": "a",
+    "status": "completed",
+    "submit_s": 1.0,
+    "start_s": 2.0,
+    "end_s": 3.0,
+    "runtime_s": 1.0,
+    "gpus": 0.5,
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "rule"),
+    [
+        ({}, None),
+        ({"start_s": None, "end_s": None}, None),
+        ({"end_s": 1.5}, "end_not_before_start"),
+        ({"start_s": None, "end_s": 0.5}, "end_not_before_submission"),
+        ({"start_s": 0.5}, "start_not_before_submission"),
+        ({"runtime_s": -1.0}, "runtime_s|min"),
+        ({"gpus": float("inf")}, "gpus|inf"),
+        ({"gpus": float("nan")}, "gpus|nan"),
+        ({"status": "Succeeded"}, "status|check__in_closed_set"),
+        ({"job_id": None}, "job_id|nullability"),
+        ({"user": ""}, "user|min_length"),
+    ],
+)
+def test_a_jobs_row_is_held_against_its_rules(change: dict[str, object], rule: str | None) -> None:
+    schema = {name: column.dtype for name, column in workload.Jobs.columns().items()}
+    row = pl.DataFrame([JOB | change], schema=schema)
+    _, failure = workload.Jobs.filter(row)
+    assert set(failure.counts()) == ({rule} if rule else set())
+    assert rule is None or rule in rule_expressions("jobs")
+
+
+@pytest.mark.parametrize(("cov", "fits"), [(0.0, 1), (10**0.5, 1), (3.163, 0), (-1e-9, 0)])
+def test_a_cov_of_ten_workers_is_at_most_the_root_of_ten(cov: float, fits: int) -> None:
+    row = pl.DataFrame({"job_id": ["a"], "sample": [0], "time_s": [0.0], "cov": [cov]})
+    kept, _ = TABLES["cov_samples"].filter(row)
+    assert kept.height == fits
+
+
+def test_the_closed_set_of_statuses() -> None:
+    assert STATUSES == ("completed", "failed", "cancelled", "running", "pending", "unknown")

@@ -1,0 +1,15 @@
+"""Where public traces are: one TOML a trace, and the verified download of its files."""
+
+from traceana.catalog.download import fetch
+from traceana.catalog.listing import list_traces
+from traceana.catalog.model import Content, PublishedFile, Trace, get_trace, load_catalog
+
+__all__ = [
+    "Content",
+    "PublishedFile",
+    "Trace",
+    "fetch",
+    "get_trace",
+    "list_traces",
+    "load_catalog",
+]

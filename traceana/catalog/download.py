@@ -1,0 +1,196 @@
+"""Fetch a trace's files from their publisher or a mirror, each checked before it has its name."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
+
+import pooch
+
+from traceana.catalog.checksum import find_fault
+from traceana.catalog.model import get_trace
+from traceana.errors import CatalogError
+
+if TYPE_CHECKING:
+    from traceana.catalog.model import PublishedFile, Trace
+
+_log = logging.getLogger(__name__)
+
+
+def fetch(trace: str, *, to: Path | str | None = None, mirror: Path | str | None = None) -> Path:
+    """Fetch the files of a trace and check each against its published checksum.
+
+    A file that is there already and right is kept, a wrong one is fetched anew. A download is
+    written beside, checked and then renamed: whatever stands under a published name is what
+    was published. Nothing is resumed. All files that can be had are fetched before problems
+    are told. A missing optional file is no problem: a warning is logged.
+
+    Parameters
+    ----------
+    trace
+        Id of the trace, as in :func:`list_traces`.
+    to
+        Folder for the files; by default one for the trace in the user's cache folder.
+    mirror
+        Folder or address (http, https, file) that holds the files under their published names,
+        itself or in a folder named as the trace; by default each file's published address.
+
+    Returns
+    -------
+    pathlib.Path
+        The folder that holds the files under their published names.
+
+    Raises
+    ------
+    CatalogError
+        If the trace or the mirror is not known, or if files are missing, unreachable or not
+        what was published, or cannot be written: one line for each file.
+    """
+    published = get_trace(trace)
+    folder = Path(pooch.os_cache("traceana")) / trace if to is None else Path(to)
+    source = None if mirror is None else _read_mirror(mirror)
+    if isinstance(source, Path) and folder.resolve() in (
+        source.resolve(),
+        (source / trace).resolve(),
+    ):
+        raise CatalogError(f"{folder} is the mirror itself; name another folder to fetch to")
+    problems: list[str] = []
+    silent: set[str] = set()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for file in published.files:
+            try:
+                _fetch_file(file, published, folder, source, silent)
+            except CatalogError as error:
+                problems.append(f"{trace}: {error}")
+    except OSError as error:
+        # the folder or the disk is at fault, and the next file would fare no better
+        problems.append(
+            f"{trace}: cannot write to {folder}: {error.strerror or error}; "
+            "mend that, or name another folder to fetch to"
+        )
+    if problems:
+        raise CatalogError("\n".join(problems))
+    return folder
+
+
+def _read_mirror(mirror: Path | str) -> Path | str:
+    """Return a local mirror as a folder, one on the network as its address without last slash."""
+    address = str(mirror)
+    if address.startswith(("http://", "https://")):
+        return address.rstrip("/")
+    if "://" in address and not address.startswith("file://"):
+        raise CatalogError(f"mirror {address}: expected a folder or an http, https or file address")
+    folder = Path(url2pathname(urlsplit(address).path) if "://" in address else mirror)
+    if not folder.is_dir():
+        raise CatalogError(f"mirror {address}: no such folder; name the one that holds the files")
+    return folder
+
+
+def _fetch_file(
+    file: PublishedFile, trace: Trace, folder: Path, mirror: Path | str | None, silent: set[str]
+) -> None:
+    target = folder / file.name
+    for leftover in folder.glob(f".{file.name}.*.part"):
+        leftover.unlink()  # of a run that was killed
+    if target.is_file() and find_fault(file, target) is None:
+        _log.info("%s: already there, checksum right", file.name)
+        return
+    target.unlink(missing_ok=True)
+    part = folder / f".{file.name}.{secrets.token_hex(4)}.part"
+    places = _list_places(file, trace, mirror)
+    try:
+        for place in places:
+            found = (
+                _copy(place, part)
+                if isinstance(place, Path)
+                else _download(place, part, file, silent)
+            )
+            if found:
+                fault = find_fault(file, part)
+                if fault:
+                    raise CatalogError(f"{file.name} at {place} is {fault}")
+                part.replace(target)
+                _log.info("%s: fetched, checksum right", file.name)
+                return
+    finally:
+        part.unlink(missing_ok=True)
+    missing = f"{file.name} is neither in {mirror} nor in {mirror}/{trace.id}"
+    if mirror is None:
+        missing = f"{file.name} is not at {file.url}"
+    if not file.optional:
+        raise CatalogError(f"{missing}; name a mirror that has it")
+    without = [
+        table
+        for content in trace.contents
+        if file.name.startswith(content.csvs)
+        for table in content.tables
+    ]
+    _log.warning("%s: %s; it is optional (table %s)", trace.id, missing, ", ".join(without))
+
+
+def _list_places(file: PublishedFile, trace: Trace, mirror: Path | str | None) -> list[Path | str]:
+    if mirror is None:
+        return [file.url]
+    if isinstance(mirror, Path):
+        return [mirror / file.name, mirror / trace.id / file.name]
+    return [f"{mirror}/{file.name}", f"{mirror}/{trace.id}/{file.name}"]
+
+
+def _copy(place: Path, part: Path) -> bool:
+    """Copy a file of a local mirror; False where there is none."""
+    if place.is_symlink() and not place.exists():
+        raise CatalogError(
+            f"{place} is a link to nothing (as git-annex leaves them); get its content first"
+        )
+    if not place.is_file():
+        return False
+    try:
+        content = place.open("rb")
+    except OSError as error:
+        raise CatalogError(f"{place} cannot be read: {error.strerror}") from None
+    with content, part.open("wb") as copy:
+        shutil.copyfileobj(content, copy)
+    return True
+
+
+def _download(url: str, part: Path, file: PublishedFile, silent: set[str]) -> bool:
+    """Download a file; False where its server has none. A host that is silent is noted."""
+    host = urlsplit(url).netloc
+    if host in silent:
+        raise CatalogError(f"{file.name} was not tried: {host} does not answer")
+    _log.info("asking for %s", url)
+    answers: list[Any] = []  # requests' responses: the last one, and redirects before it
+    download = pooch.HTTPDownloader(
+        progressbar=sys.stderr.isatty(),
+        chunk_size=2**16,
+        headers={"Accept-Encoding": "identity"},  # the published bytes, not unpacked on the way
+        hooks={"response": lambda answer, **_: answers.append(answer)},
+    )
+    try:
+        download(url, str(part), None)
+    except OSError as error:  # requests' errors are OSErrors without a number
+        if error.errno is not None:
+            raise
+        response = getattr(error, "response", None)
+        if response is not None and response.status_code in {404, 410}:
+            return False
+        if response is not None:
+            fault = f"HTTP {response.status_code} {response.reason}; try later, or name a mirror"
+        elif answers:
+            size = "" if file.bytes is None else f" of its {file.bytes} bytes"
+            fault = f"the connection broke before the end{size}; run it again"
+        else:
+            silent.add(host)
+            fault = f"{host} does not answer; is there a network? Else name a mirror"
+        raise CatalogError(f"{file.name} from {url}: {fault}") from None
+    finally:
+        for answer in answers:
+            answer.close()
+    return True

@@ -1,0 +1,39 @@
+"""The catalogue as a table."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from traceana.catalog.model import load_catalog
+
+
+def list_traces() -> pl.DataFrame:
+    """List the public traces that can be fetched and ingested, one row each.
+
+    Returns
+    -------
+    polars.DataFrame
+        [trace, what, tables, rows, bytes, licence, files]: `tables` is a list of names,
+        `rows` the published rows summed over the tables whose count is known, `bytes` the
+        size of the files as shipped (mostly packed) summed over the files whose size is known,
+        `files` their count; a sum of which nothing is known is null. Unknown are, of zeus-2023,
+        the size of ``alibaba_groups.csv.xz`` and the rows of `recurring_jobs` in it.
+    """
+    traces = load_catalog().values()
+    return pl.DataFrame(
+        {
+            "trace": [trace.id for trace in traces],
+            "what": [trace.what for trace in traces],
+            "tables": [list(trace.tables) for trace in traces],
+            "rows": [_sum_known(list(trace.rows.values())) for trace in traces],
+            "bytes": [_sum_known([file.bytes for file in trace.files]) for trace in traces],
+            "licence": [trace.licence for trace in traces],
+            "files": [len(trace.files) for trace in traces],
+        },
+        schema_overrides={"rows": pl.Int64, "bytes": pl.Int64, "files": pl.Int64},
+    )
+
+
+def _sum_known(counts: list[int] | list[int | None]) -> int | None:
+    known = [count for count in counts if count is not None]
+    return sum(known) if known else None

@@ -1,0 +1,77 @@
+"""`traceana traces`: the public traces, and which of them the store holds."""
+
+from __future__ import annotations
+
+import json as json_text
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+def traces(
+    store: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Store to look in.  [default: TRACEANA_STORE, else data]"),
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON alone.")] = False,
+) -> None:
+    """List the public traces: what they are, their tables, rows, size and licence."""
+    from traceana.catalog import list_traces
+
+    listed = list_traces()
+    stored = _find_stored(listed, store)
+    if json:
+        records = [row | {"in_store": stored[row["trace"]]} for row in listed.to_dicts()]
+        typer.echo(json_text.dumps(records, indent=2))
+    else:
+        _print_table(listed, stored)
+
+
+def _find_stored(listed: pl.DataFrame, path: Path | None) -> dict[str, list[str]]:
+    """Return the tables of each trace that the store holds; none where there is no store."""
+    from traceana.errors import StoreError
+    from traceana.store import open_store
+
+    try:
+        store = open_store(path)
+    except StoreError:
+        return {trace: [] for trace in listed["trace"]}
+    return {
+        trace: [table for table in tables if store.has(trace, table)]
+        for trace, tables in listed.select("trace", "tables").iter_rows()
+    }
+
+
+def _print_table(listed: pl.DataFrame, stored: dict[str, list[str]]) -> None:
+    from rich.console import Console
+    from rich.filesize import decimal
+    from rich.table import Table
+
+    from traceana.catalog import get_trace
+
+    shown = Table(box=None, padding=(0, 1, 1, 0), pad_edge=False)
+    shown.add_column("trace, what", min_width=22)
+    shown.add_column("tables", no_wrap=True)
+    shown.add_column("rows", justify="right", no_wrap=True)
+    shown.add_column("size", justify="right", no_wrap=True)
+    shown.add_column("licence", width=10)
+    shown.add_column("in the\nstore", min_width=6, no_wrap=True)
+    for trace, what, tables, rows, size, licence, _ in listed.iter_rows():
+        published, present = get_trace(trace), len(stored[trace])
+        more_rows = " +" if len(published.rows) < len(tables) else ""
+        more_bytes = " +" if any(file.bytes is None for file in published.files) else ""
+        shown.add_row(
+            f"{trace}\n{what}",
+            "\n".join(tables),
+            "unknown" if rows is None else f"{rows:,}{more_rows}",
+            "unknown" if size is None else f"{decimal(size)}{more_bytes}",
+            licence,
+            f"{present} of {len(tables)}" if present else "no",
+        )
+    console = Console(highlight=False, markup=False)
+    console.print(shown)
+    console.print("Size is that of the files as published; +: and more, which nobody has stated.")

@@ -1,0 +1,83 @@
+"""The reference page of the tables, written from their declarations.
+
+``python -m traceana.schema.document > docs/reference/tables.md`` writes it anew.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from typing import TYPE_CHECKING
+
+from traceana.schema.registry import TABLES, describe_table, rule_expressions, schema_version
+
+if TYPE_CHECKING:
+    import dataframely as dy
+
+_HEAD = """\
+# Tables
+
+This page is generated from the declarations in `traceana/schema/`; a test holds it against them.
+Write it anew with `python -m traceana.schema.document > docs/reference/tables.md`.
+
+Every table has these columns whatever trace it comes from; a column that a trace does not have is
+null throughout. Missing is null: never -1, 0, an empty string or NaN. Times are seconds on the
+trace's own clock. Unit and meaning of each column stand in the Parquet file too, in the metadata
+of its field, beside the sha256 of the source files and the schema's version. A row that breaks a
+rule is not in the table: it stands in `rejected/<table>.parquet` with its file, row number and
+the rule's name: `short_row`, `long_row`, `blank_line`, `unbalanced_quote`, `duplicate_key`, or a
+column and what is wrong with it, such as `time_s|min`, `job_id|nullability`, `time|not_a_number`
+(where the cell is no number, the publisher's name of the column).
+"""
+
+
+def tables_page() -> str:
+    """Return the reference page of all tables as Markdown."""
+    return "\n".join([_HEAD, *(_section(name) for name in TABLES)])
+
+
+def _section(name: str) -> str:
+    schema = TABLES[name]
+    columns = describe_table(name)
+    key = ", ".join(f"`{column}`" for column in schema.primary_key())
+    lines = [
+        f"## {name}",
+        "",
+        inspect.getdoc(schema) or "",
+        "",
+        f"Key: {key}." if key else "No key: repeated rows are kept and counted.",
+        f"Schema version: `{schema_version(name)}`.",
+        "",
+        "| column | type | unit | may be null | limits | meaning |",
+        "|---|---|---|---|---|---|",
+    ]
+    lines += [
+        f"| `{row['column']}` | {row['dtype']} | {row['unit']} | "
+        f"{'yes' if row['nullable'] else 'no'} | {_limits(declared)} | {row['meaning']} |"
+        for row, declared in zip(columns.to_dicts(), schema.columns().values(), strict=True)
+    ]
+    rows = [
+        f"- `{rule}`: {_plain(expression)}"
+        for rule, expression in rule_expressions(name).items()
+        if "|" not in rule and rule != "primary_key"
+    ]
+    if rows:
+        lines += ["", "Between columns (a null on either side breaks no rule):", "", *rows]
+    return "\n".join([*lines, ""])
+
+
+def _limits(column: dy.Column) -> str:
+    """Say what values a number may have."""
+    limits = {"min": ">=", "min_exclusive": ">", "max": "<="}
+    stated = {sign: getattr(column, name, None) for name, sign in limits.items()}
+    return ", ".join(f"{sign} {limit:.6g}" for sign, limit in stated.items() if limit is not None)
+
+
+def _plain(expression: str) -> str:
+    """Write a rule's expression without Polars' brackets."""
+    return re.sub(r'[\[\]()]|col|"', "", expression)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(tables_page())
