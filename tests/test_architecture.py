@@ -141,14 +141,13 @@ def test_public_names_resolve_and_are_listed() -> None:
         _ = traceana.nothing
 
 
-def test_only_the_fields_data_is_positional() -> None:
+def test_options_are_given_by_keyword() -> None:
     for name in traceana.__all__:
         function = getattr(traceana, name)
         if inspect.isfunction(function):
-            _, *rest = inspect.signature(function).parameters.values()
-            kinds = {parameter.kind for parameter in rest}
-            by_position = inspect.Parameter.POSITIONAL_ONLY  # as in runtime_by(frame, by, /)
-            assert kinds <= {by_position, inspect.Parameter.KEYWORD_ONLY}, name
+            for parameter in list(inspect.signature(function).parameters.values())[1:]:
+                optional = parameter.default is not inspect.Parameter.empty
+                assert not optional or parameter.kind is inspect.Parameter.KEYWORD_ONLY, name
 
 
 @pytest.mark.parametrize("statement", ["import traceana", "import traceana.cli"])

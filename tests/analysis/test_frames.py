@@ -1,0 +1,202 @@
+"""Every listed engine gives the same values and the same refusals; any other is named."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from polars.testing import assert_frame_equal
+
+from traceana.analysis import frames as gate
+from traceana.analysis import (
+    iteration_cov,
+    outcome_rates,
+    runtime_by,
+    summarize_cov,
+    workload_summary,
+)
+from traceana.errors import DataError
+from traceana.schema import STATUSES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+N = 3000
+
+
+def make_rows() -> pl.DataFrame:
+    """Rows that have every column asked for, with nulls in measures, groups and statuses."""
+    rng = np.random.default_rng(7)
+    row = np.arange(N)
+    return pl.DataFrame(
+        {
+            "job_id": [f"job_{i}" for i in row // 1000],
+            "time_s": 10.0 * (row % 1000 // 10),
+            "worker_id": [str(i) for i in row % 10],
+            "batch_time": rng.gamma(4, 100, N),
+            "cov": rng.gamma(2, 0.2, N),
+            "cluster": rng.choice(["c1", "c2", "c3"], N),
+            "size": rng.integers(1, 4, N),
+            "status": rng.choice(STATUSES, N),
+            "submit_s": rng.uniform(0, 1e6, N),
+            "runtime_s": rng.lognormal(7, 2, N),
+            "gpus": rng.choice([0.25, 0.5, 1, 8], N),
+        }
+    ).with_columns(
+        # a tenth of the values is missing, at other rows in each column
+        *(
+            pl.when(pl.Series(rng.random(N) > 0.1)).then(name)
+            for name in ("batch_time", "cov", "cluster", "status", "submit_s", "runtime_s", "gpus")
+        )
+    )
+
+
+ROWS = make_rows()
+CONNECTION = duckdb.connect()
+ENGINES: dict[str, Callable[[pl.DataFrame], Any]] = {
+    "polars": lambda rows: rows,
+    "polars lazy": lambda rows: rows.lazy(),
+    "duckdb": lambda rows: CONNECTION.from_arrow(rows.to_arrow()),
+    "pandas": lambda rows: pd.DataFrame(rows.to_dict(as_series=False)),
+    "pyarrow": lambda rows: rows.to_arrow(),
+}
+QUESTIONS: dict[str, Callable[[Any], pl.DataFrame]] = {
+    "iteration_cov, ddof 0": lambda rows: iteration_cov(rows, ddof=0),
+    "iteration_cov, ddof 1": lambda rows: iteration_cov(rows, ddof=1, min_workers=9),
+    "summarize_cov": lambda rows: summarize_cov(rows, by=("job_id", "cluster")),
+    "summarize_cov, pooled": lambda rows: summarize_cov(rows, by=()),
+    "workload_summary": workload_summary,
+    "workload_summary, by": lambda rows: workload_summary(rows, by=["cluster", "size"]),
+    "runtime_by": lambda rows: runtime_by(rows, ("cluster", "size")),
+    "runtime_by, all": lambda rows: runtime_by(rows, (), confidence=0.9),
+    "outcome_rates": lambda rows: outcome_rates(rows, "cluster"),
+    "outcome_rates, wide": lambda rows: outcome_rates(
+        rows, ("cluster", "size"), failure=("failed", "cancelled", "unknown")
+    ),
+}
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+@pytest.mark.parametrize("engine", [name for name in ENGINES if name != "polars"])
+def test_every_engine_gives_the_same_values(engine: str, question: str) -> None:
+    ask = QUESTIONS[question]
+    assert_frame_equal(ask(ENGINES[engine](ROWS)), ask(ROWS), rel_tol=1e-12, abs_tol=0)
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+@pytest.mark.parametrize("engine", ENGINES)
+def test_no_result_holds_a_nan_and_rows_go_by_their_keys(engine: str, question: str) -> None:
+    # one row a group: no deviation, no interval
+    for rows in (ROWS, ROWS.head(1), ROWS.clear()):
+        result = QUESTIONS[question](ENGINES[engine](rows))
+        assert not any(column.is_nan().any() for column in result.select(pl.selectors.float()))
+        if keys := [name for name in result.columns if name in ROWS.columns and name != "cov"]:
+            assert_frame_equal(result, result.sort(keys, nulls_last=True))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    ("change", "question", "text"),
+    [
+        (pl.col("runtime_s") / 0, "runtime_by", "column runtime_s holds inf; its values must li"),
+        (-pl.col("gpus"), "workload_summary", "column gpus holds -8.0; its values must lie from"),
+        (pl.lit("w").alias("worker_id"), "iteration_cov, ddof 0", "a worker would count twice: "),
+        (pl.lit("Done").alias("status"), "outcome_rates", "status 'Done' is found; statuses are"),
+        (pl.lit("x").alias("cov"), "summarize_cov", "column cov holds String; numbers are needed"),
+        (pl.col("cov").alias("cov") > 0, "summarize_cov", "column cov holds Boolean; numbers are"),
+    ],
+)
+def test_every_engine_is_refused_alike(
+    engine: str, change: pl.Expr, question: str, text: str
+) -> None:
+    rows = ROWS.drop_nulls().with_columns(change)
+    with pytest.raises(DataError, match=text) as refusal:
+        QUESTIONS[question](ENGINES[engine](rows))
+    assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_missing_column_is_named_beside_those_there_are(engine: str) -> None:
+    frame = ENGINES[engine](ROWS.select("cluster", "size", "gpus"))
+    with pytest.raises(
+        DataError, match="column job_id, runtime_s is missing; there is cluster, size, gpus"
+    ):
+        runtime_by(frame, "job_id")
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_column_without_any_value_is_missing_throughout(engine: str) -> None:
+    rows = pl.DataFrame({"cluster": ["a", "a"], "runtime_s": [None, None], "status": [None, None]})
+    frame = ENGINES[engine](rows)
+    assert runtime_by(frame, "cluster").rows() == [("a", 0, *[None] * 5, 2)]
+    assert outcome_rates(frame, "cluster").rows() == [("a", 0, 0, None, None, None, 2)]
+
+
+@pytest.mark.parametrize("dtype", [pl.Int8, pl.UInt64, pl.Float32, pl.Decimal(10, 2)])
+@pytest.mark.parametrize("engine", ["polars", "duckdb", "pyarrow"])
+def test_any_number_is_a_number(engine: str, dtype: Any) -> None:
+    rows = pl.DataFrame({"runtime_s": [1, 2, 6]}).cast(dtype)
+    result = runtime_by(ENGINES[engine](rows), ())
+    assert result.select("n", "mean_s", "median_s").rows() == [(3, 3.0, 2.0)]
+
+
+def test_nan_is_no_group_beside_null() -> None:
+    rows = pl.DataFrame({"limit": [float("nan"), None, 2.0], "runtime_s": [1, 3, 5]})
+    assert runtime_by(rows, "limit").select("limit", "n").rows() == [(2.0, 1), (None, 2)]
+
+
+@pytest.mark.parametrize(
+    ("frame", "kind"),
+    [
+        ([{"runtime_s": 1}], "builtins list"),
+        ({"runtime_s": [1]}, "builtins dict"),
+        (np.ones(3), "numpy ndarray"),
+        (pl.Series("runtime_s", [1]), "polars Series"),
+        (pd.Series([1], name="runtime_s"), "pandas Series"),
+        ("jobs.parquet", "builtins str"),
+        (None, "builtins NoneType"),
+    ],
+)
+def test_what_is_no_frame_is_refused_by_name_with_the_list(frame: Any, kind: str) -> None:
+    with pytest.raises(DataError, match=f"a {kind} is no frame .*Polars .*DuckDB .*pandas .*pyarr"):
+        runtime_by(frame, ())
+
+
+def test_an_engine_that_is_not_listed_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    listed = {engine: name for engine, name in gate.ENGINES.items() if "pandas" not in name}
+    monkeypatch.setattr(gate, "ENGINES", listed)
+    with pytest.raises(DataError, match="a pandas DataFrame is no frame of an engine that is read"):
+        runtime_by(ENGINES["pandas"](ROWS), ())
+
+
+@pytest.mark.parametrize(
+    ("by", "text"),
+    [
+        ("n", "by cannot name n: the result has a column of that name"),
+        ("runtime_s", "column runtime_s is named for more than one part"),
+        (("cluster", "cluster"), "column cluster is named for more than one part"),
+        (None, "a name or a sequence of names is needed; found None"),
+        ((1,), "a name or a sequence of names is needed; found "),
+    ],
+)
+def test_a_grouping_that_cannot_be_is_refused(by: Any, text: str) -> None:
+    with pytest.raises(DataError, match=text):
+        runtime_by(ROWS.rename({"job_id": "n"}), by)
+
+
+@pytest.mark.parametrize(
+    ("frame", "text"),
+    [
+        (pd.DataFrame([[1, 2]], columns=["runtime_s", "runtime_s"]), "two columns of the frame"),
+        (pd.DataFrame({"runtime_s": ["soon", 3.0]}), "a column has no one type"),
+        (pd.DataFrame({"runtime_s": pd.to_timedelta([3], unit="s")}), "holds Duration"),
+    ],
+)
+def test_pandas_odd_columns_are_refused_in_one_line(frame: Any, text: str) -> None:
+    with pytest.raises(DataError, match=text) as refusal:
+        runtime_by(frame, ())
+    assert "\n" not in str(refusal.value)

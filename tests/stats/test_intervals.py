@@ -1,0 +1,107 @@
+"""Intervals against closed forms, published examples and scipy's own."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from traceana.errors import DataError
+from traceana.stats import mean_interval, wilson_interval
+
+CONFIDENCES = st.floats(0.01, 0.999)
+
+
+@pytest.mark.parametrize("confidence", [0.5, 0.9, 0.95, 0.99])
+def test_students_t_with_one_and_two_degrees_of_freedom_has_a_closed_form(
+    confidence: float,
+) -> None:
+    p = (1 + confidence) / 2
+    quantiles = [math.tan(math.pi * (p - 0.5)), (2 * p - 1) / math.sqrt(2 * p * (1 - p))]
+    low, high = mean_interval([10, 10], [1, 1], [2, 3], confidence=confidence)
+    half = [quantiles[0] / math.sqrt(2), quantiles[1] / math.sqrt(3)]
+    np.testing.assert_allclose(high - 10, half, rtol=1e-12)
+    np.testing.assert_allclose(10 - low, half, rtol=1e-12)
+
+
+@given(
+    values=st.lists(st.floats(0, 1e6), min_size=2, max_size=30),
+    confidence=CONFIDENCES,
+)
+def test_the_interval_of_a_mean_is_scipys(values: list[float], confidence: float) -> None:
+    mean, std = float(np.mean(values)), float(np.std(values, ddof=1))
+    low, high = mean_interval(mean, std, len(values), confidence=confidence)
+    half = stats.t.ppf((1 + confidence) / 2, len(values) - 1) * std / math.sqrt(len(values))
+    assert low[0] == pytest.approx(mean - half, rel=1e-9, abs=1e-9)
+    assert high[0] == pytest.approx(mean + half, rel=1e-9, abs=1e-9)
+    assert low[0] <= mean <= high[0]
+
+
+def test_a_mean_of_fewer_than_two_values_has_no_interval_and_equal_values_have_none_to_spare() -> (
+    None
+):
+    low, high = mean_interval([np.nan, 5, 5, 5], [np.nan, np.nan, 0, 0], [0, 1, 1, 4])
+    np.testing.assert_array_equal(low, [np.nan, np.nan, np.nan, 5])
+    np.testing.assert_array_equal(high, [np.nan, np.nan, np.nan, 5])
+
+
+@pytest.mark.parametrize(
+    ("successes", "n", "low", "high"),
+    [
+        # Newcombe, Statistics in Medicine 17 (1998) 857-872, table I, method 3
+        (81, 263, 0.2553, 0.3662),
+        (15, 148, 0.0624, 0.1605),
+        (0, 20, 0.0000, 0.1611),
+        (1, 29, 0.0061, 0.1718),
+    ],
+)
+def test_wilsons_interval_as_published(successes: int, n: int, low: float, high: float) -> None:
+    bounds = wilson_interval(successes, n)
+    assert [round(bound[0], 4) for bound in bounds] == [low, high]
+
+
+@given(n=st.integers(1, 10**9), share=st.floats(0, 1), confidence=CONFIDENCES)
+def test_wilsons_bounds_hold_the_rate_and_are_what_the_score_test_just_allows(
+    n: int, share: float, confidence: float
+) -> None:
+    k = round(share * n)
+    (low,), (high,) = wilson_interval(k, n, confidence=confidence)
+    assert 0 <= low <= k / n <= high <= 1
+    z = stats.norm.ppf((1 + confidence) / 2)
+    for bound in (low, high):
+        if bound not in (0, 1):
+            score = abs(k / n - bound)
+            assert score == pytest.approx(z * math.sqrt(bound * (1 - bound) / n), abs=1e-9)
+    mirrored = wilson_interval(n - k, n, confidence=confidence)
+    assert (1 - mirrored[1][0], 1 - mirrored[0][0]) == pytest.approx((low, high), abs=1e-12)
+
+
+def test_rounding_carries_no_bound_past_a_rate_of_0_or_1() -> None:
+    n = np.arange(1, 100)
+    for percent in range(1, 100):
+        assert (wilson_interval(0 * n, n, confidence=percent / 100)[0] == 0).all()
+        assert (wilson_interval(n, n, confidence=percent / 100)[1] == 1).all()
+
+
+def test_a_rate_without_a_trial_has_no_interval() -> None:
+    low, high = wilson_interval([0, 3], [0, 4])
+    assert np.isnan(low).tolist() == np.isnan(high).tolist() == [True, False]
+    assert [bound.size for bound in wilson_interval([], [])] == [0, 0]
+
+
+@pytest.mark.parametrize("confidence", [0, 1, -0.5, 95, math.nan])
+def test_a_confidence_outside_its_range_is_refused(confidence: float) -> None:
+    with pytest.raises(DataError, match="confidence must lie between 0 and 1"):
+        mean_interval(1, 1, 5, confidence=confidence)
+    with pytest.raises(DataError, match="confidence must lie between 0 and 1"):
+        wilson_interval(1, 5, confidence=confidence)
+
+
+@pytest.mark.parametrize(("successes", "n"), [(-1, 5), (6, 5), (math.nan, 5)])
+def test_successes_beyond_the_trials_are_refused(successes: float, n: float) -> None:
+    with pytest.raises(DataError, match="successes must be from 0 to n"):
+        wilson_interval(successes, n)

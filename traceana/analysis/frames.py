@@ -1,0 +1,161 @@
+"""The engine gate: whatever frame the user has in, a small sorted Polars frame out.
+
+A reduction is written once over narwhals' lazy frames. Polars and DuckDB run it themselves;
+pandas and pyarrow tables have no lazy engine, so the columns of need become a Polars frame.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import narwhals.stable.v2 as nw
+import polars as pl
+from narwhals.exceptions import DuplicateError
+
+from traceana.errors import DataError
+
+if TYPE_CHECKING:
+    from narwhals.stable.v2.typing import IntoFrame
+
+Names: TypeAlias = str | Sequence[str]
+"""One column's name, or several."""
+
+ENGINES: Final = {
+    nw.Implementation.POLARS: "Polars (DataFrame or LazyFrame)",
+    nw.Implementation.DUCKDB: "DuckDB (relation)",
+    nw.Implementation.PANDAS: "pandas (DataFrame)",
+    nw.Implementation.PYARROW: "pyarrow (Table)",
+}
+"""What the parity tests hold to the same values; any other is refused."""
+
+LARGEST: Final = 1e150
+"""No measure is above it: its square is still a number, so that no variance overflows."""
+
+
+def as_names(names: Names, /) -> tuple[str, ...]:
+    """Return one name or several as a tuple."""
+    if isinstance(names, str):
+        return (names,)
+    if not isinstance(names, Sequence) or not all(isinstance(name, str) for name in names):
+        raise DataError(f"a name or a sequence of names is needed; found {names!r}")
+    return tuple(names)
+
+
+def open_frame(
+    frame: IntoFrame, /, *, keys: Sequence[str], measures: Sequence[str] = ()
+) -> nw.LazyFrame[Any]:
+    """Return the columns of need as a lazy frame.
+
+    Measures become Float64. NaN is null, in measures and in keys.
+
+    Raises
+    ------
+    DataError
+        If the engine is not listed, a column is missing or named twice, or a measure is not
+        numeric, is negative or is above :data:`LARGEST` (infinite).
+    """
+    columns = (*keys, *measures)
+    repeated = sorted({name for name in columns if columns.count(name) > 1})
+    if repeated:
+        raise DataError(f"column {', '.join(repeated)} is named for more than one part")
+    lazy = _project(_admit(frame), columns)
+    schema = lazy.collect_schema()
+    cleaned = []
+    for name in columns:
+        column = nw.col(name)
+        if name in measures and not schema[name].is_numeric():
+            # a column without any value has whatever type its maker guessed
+            if collect(lazy.select(column.count())).item():
+                raise DataError(f"column {name} holds {schema[name]}; numbers are needed")
+            column = nw.lit(None, nw.Float64).alias(name)
+        elif name in measures:
+            column = column.cast(nw.Float64).fill_nan(None)
+        elif schema[name].is_float():
+            column = column.fill_nan(None)
+        cleaned.append(column)
+    lazy = lazy.select(*cleaned)
+    if measures:
+        _check_range(lazy, measures)
+    return lazy
+
+
+def reduce_frame(
+    frame: nw.LazyFrame[Any], keys: Sequence[str], /, **aggregates: nw.Expr
+) -> pl.DataFrame:
+    """Return [*keys, *aggregates]: one row a group, sorted, nulls last; one row without keys.
+
+    Raises
+    ------
+    DataError
+        If a key has the name of an aggregate.
+    """
+    clash = sorted(set(keys) & set(aggregates))
+    if clash:
+        raise DataError(f"by cannot name {', '.join(clash)}: the result has a column of that name")
+    named = [expression.alias(name) for name, expression in aggregates.items()]
+    if keys:
+        result = collect(frame.group_by(*keys).agg(*named)).sort(keys, nulls_last=True)
+    else:
+        result = collect(frame.select(*named))
+    # engines count in integers of their own
+    counts = pl.selectors.integer() & pl.selectors.by_name(*aggregates)
+    return result.with_columns(counts.cast(pl.Int64))
+
+
+def collect(frame: nw.LazyFrame[Any], /) -> pl.DataFrame:
+    """Run a lazy frame and return what it gives as a Polars frame."""
+    on_polars = frame.implementation is nw.Implementation.POLARS
+    options = {"engine": "streaming"} if on_polars else {}
+    result: pl.DataFrame = frame.collect(backend="polars", **options).to_native()
+    return result
+
+
+def _admit(frame: IntoFrame) -> nw.DataFrame[Any] | nw.LazyFrame[Any]:
+    try:
+        admitted = nw.from_native(frame)
+    except DuplicateError:
+        raise DataError("two columns of the frame have the same name; rename one") from None
+    except TypeError:
+        admitted = None
+    if admitted is None or admitted.implementation not in ENGINES:
+        kind = type(frame)
+        raise DataError(
+            f"a {kind.__module__.split('.')[0]} {kind.__name__} is no frame of an engine that is "
+            f"read; these are {', '.join(ENGINES.values())}"
+        )
+    return admitted
+
+
+def _project(
+    frame: nw.DataFrame[Any] | nw.LazyFrame[Any], columns: Sequence[str]
+) -> nw.LazyFrame[Any]:
+    there = frame.collect_schema().names()
+    missing = [name for name in columns if name not in there]
+    if missing:
+        raise DataError(
+            f"column {', '.join(missing)} is missing; "
+            f"there is {', '.join(map(str, there)) or 'no column'}"
+        )
+    if isinstance(frame, nw.LazyFrame):
+        return frame.select(*columns)
+    try:
+        return frame.select(*columns).lazy(backend="polars")
+    except (TypeError, ValueError) as error:  # a column of mixed Python objects
+        raise DataError(f"a column has no one type: {str(error).splitlines()[0]}") from None
+
+
+def _check_range(frame: nw.LazyFrame[Any], measures: Sequence[str]) -> None:
+    ends = collect(
+        frame.select(
+            *(nw.col(name).min().alias(f"{name} low") for name in measures),
+            *(nw.col(name).max().alias(f"{name} high") for name in measures),
+        )
+    ).row(0, named=True)
+    for name in measures:
+        low, high = ends[f"{name} low"], ends[f"{name} high"]
+        if low is not None and (low < 0 or high > LARGEST):
+            raise DataError(
+                f"column {name} holds {low if low < 0 else high}; its values must lie from 0 to "
+                f"{LARGEST:g} (a missing value is null or NaN)"
+            )

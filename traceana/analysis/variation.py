@@ -1,0 +1,149 @@
+"""How much the workers of a synchronous job differ from each other, tick by tick."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import narwhals.stable.v2 as nw
+import polars as pl
+
+from traceana.analysis.frames import Names, as_names, collect, open_frame, reduce_frame
+from traceana.errors import DataError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from narwhals.stable.v2.typing import IntoFrame
+
+_QUANTILES = {"q05": 0.05, "q25": 0.25, "median": 0.5, "q75": 0.75, "q95": 0.95}
+_THRESHOLDS = {"share_above_0_1": 0.1, "share_above_0_5": 0.5, "share_above_1": 1.0}
+
+
+def iteration_cov(
+    samples: IntoFrame,
+    /,
+    *,
+    ddof: int,
+    by: Names = ("job_id",),
+    at: str = "time_s",
+    over: str = "worker_id",
+    value: str = "batch_time",
+    min_workers: int = 2,
+) -> pl.DataFrame:
+    """Coefficient of variation of a value over the workers of a job, at each tick.
+
+    CoV = s / m with m the mean over the tick's n workers and
+    s = sqrt(sum (x - m)^2 / (n - ddof)). For values that are not negative it is at most
+    sqrt(n - 1) with ddof 0 and sqrt(n) with ddof 1.
+
+    Parameters
+    ----------
+    samples
+        One row a worker and tick: [*by, at, over, value]; eager or lazy, of any listed engine.
+    ddof
+        0 for the population's standard deviation (the definition printed with AntMan's CoV,
+        OSDI'20), 1 for the sample's. It is part of any claim about a CoV and has no default.
+    by, at, over
+        Columns of the job, of the tick within the job, and of the worker. Null in `by` is a
+        group of its own.
+    value
+        Column on a ratio scale. A worker whose value is null or NaN is not counted at that tick.
+    min_workers
+        Ticks with fewer workers are left out; at least 2.
+
+    Returns
+    -------
+    DataFrame
+        [*by, at, n_workers, mean, std, cov], sorted by (by, at), nulls last; mean and std in the
+        value's unit. cov is null where all workers are at 0 (the mean is 0).
+
+    Raises
+    ------
+    DataError
+        If `ddof` or `min_workers` is out of range; a column is missing or not numeric; a value is
+        negative or infinite; `at` or `over` is null beside a value; or a (by, at, over) has more
+        than one value, so that a worker would count twice.
+    """
+    if ddof not in (0, 1):
+        raise DataError(f"ddof must be 0 (population) or 1 (sample); it is {ddof!r}")
+    if min_workers < 2:
+        raise DataError(f"min_workers must be at least 2; it is {min_workers!r}")
+    keys = (*as_names(by), at)
+    x = nw.col(value)
+    present = open_frame(samples, keys=(*keys, over), measures=(value,)).filter(~x.is_null())
+    ticks = reduce_frame(
+        present,
+        keys,
+        n_workers=x.count(),
+        mean=x.mean(),
+        std=x.std(ddof=ddof),
+        n_distinct=nw.col(over).n_unique(),
+        n_named=nw.col(over).count(),
+    )
+    if ticks[at].null_count() or (ticks["n_named"] < ticks["n_workers"]).any():
+        raise DataError(f"{at} or {over} is null beside a {value}: whose or when it is, is unknown")
+    if (ticks["n_workers"] > ticks["n_distinct"]).any():
+        raise _repeated(present, (*keys, over))
+    cov = pl.col("std") / pl.col("mean")
+    return (
+        ticks.filter(pl.col("n_workers") >= min_workers)
+        .drop("n_distinct", "n_named")
+        .with_columns(cov=pl.when(pl.col("mean") > 0).then(cov))
+    )
+
+
+def summarize_cov(
+    cov: IntoFrame, /, *, by: Names = ("job_id",), value: str = "cov"
+) -> pl.DataFrame:
+    """Quantiles of a CoV and how often it is large, by job or over all rows.
+
+    Every tick counts once, so that with ``by=()`` a long job weighs more than a short one.
+
+    Parameters
+    ----------
+    cov
+        One row a tick: [*by, value], as from :func:`iteration_cov` or the published CoV table.
+    by
+        Columns to group by; ``()`` for one row over all.
+    value
+        Column of the CoV.
+
+    Returns
+    -------
+    DataFrame
+        [*by, n, n_null, mean, q05, q25, median, q75, q95, max, share_above_0_1, share_above_0_5,
+        share_above_1], sorted by `by`, nulls last. n counts the values that all the rest is taken
+        over, n_null the rows without one. Quantiles interpolate linearly between order statistics
+        (type 7 of Hyndman and Fan, 1996); a share is of values strictly above. All are null where
+        n is 0.
+
+    Raises
+    ------
+    DataError
+        If a column is missing or not numeric, or a value is negative or infinite.
+    """
+    keys = as_names(by)
+    x = nw.col(value)
+    return reduce_frame(
+        open_frame(cov, keys=keys, measures=(value,)),
+        keys,
+        n=x.count(),
+        n_null=nw.len() - x.count(),
+        mean=x.mean(),
+        **{name: x.quantile(q, interpolation="linear") for name, q in _QUANTILES.items()},
+        max=x.max(),
+        **{name: (x > limit).cast(nw.Float64).mean() for name, limit in _THRESHOLDS.items()},
+    )
+
+
+def _repeated(present: nw.LazyFrame[nw.typing.IntoLazyFrame], key: Sequence[str]) -> DataError:
+    repeated = collect(
+        present.group_by(*key).agg(nw.len().alias("rows")).filter(nw.col("rows") > 1)
+    )
+    first = repeated.sort(key, nulls_last=True).row(0, named=True)
+    where = ", ".join(f"{name} {first[name]!r}" for name in key)
+    surplus = repeated["rows"].sum() - repeated.height
+    return DataError(
+        f"a worker would count twice: {surplus} row(s) too many with the same ({', '.join(key)}), "
+        f"the first at {where}; keep one row of each"
+    )
