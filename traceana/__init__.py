@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from traceana.analysis import iteration_cov, outcome_rates, runtime_by, workload_summary
+    from traceana.analysis import (
+        iteration_cov,
+        outcome_rates,
+        runtime_by,
+        summarize_cov,
+        workload_summary,
+    )
     from traceana.catalog import fetch, list_traces
     from traceana.errors import TraceanaError
     from traceana.report import build_report
@@ -29,6 +35,7 @@ _ROOM_OF = {
     "open_store": "store",
     "outcome_rates": "analysis",
     "runtime_by": "analysis",
+    "summarize_cov": "analysis",
     "workload_summary": "analysis",
     "write_sample": "simulate",
 }
@@ -43,6 +50,7 @@ __all__ = [
     "open_store",
     "outcome_rates",
     "runtime_by",
+    "summarize_cov",
     "workload_summary",
     "write_sample",
 ]

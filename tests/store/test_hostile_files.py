@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import io
 import lzma
+import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -222,6 +224,19 @@ def test_an_archive_member_that_leads_outside_is_refused(tmp_path: Path, name: s
         ingest(folder, store=tmp_path / "store")
     one_line(error)
     assert not (tmp_path / "store").exists()
+
+
+def test_an_archive_with_a_member_twice_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "files" / "raw-traces.tar"
+    path.parent.mkdir()
+    with tarfile.open(path, "w") as archive:
+        for cluster in (1, 2):
+            info = tarfile.TarInfo("cluster01.csv")
+            info.size = len(itp_csv(cluster))
+            archive.addfile(info, io.BytesIO(itp_csv(cluster)))
+    with pytest.raises(IngestError, match="stands in it twice") as error:
+        ingest(path, store=tmp_path / "store")
+    one_line(error)
 
 
 def test_an_archive_cut_between_members_says_what_is_missing(tmp_path: Path) -> None:

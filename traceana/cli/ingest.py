@@ -69,7 +69,7 @@ def _show(ledger: Ledger, store: Path) -> None:
     table = Table(box=None, pad_edge=False)
     names = [f"{entry.trace}/{entry.table}" for entry in ledger.entries]
     table.add_column("trace / table", min_width=max(map(len, names), default=0))
-    for heading in ("read", "kept", "rejected", "not for it"):
+    for heading in ("read", "kept", "rejected"):
         table.add_column(heading, justify="right")
     table.add_column("")
     for name, entry in zip(names, ledger.entries, strict=True):
@@ -78,11 +78,13 @@ def _show(ledger: Ledger, store: Path) -> None:
             f"{entry.rows_read:,}",
             f"{entry.rows_kept:,}",
             f"{entry.rows_rejected:,}",
-            f"{entry.rows_not_applicable:,}" if entry.rows_not_applicable else "",
-            entry.state + (", SYNTHETIC" if entry.synthetic else ""),
+            entry.state,
         )
     if ledger.entries:
         out.print(table)
+    synthetic = sorted({entry.trace for entry in ledger.entries if entry.synthetic})
+    if synthetic:
+        out.print(f"SYNTHETIC, no observed row in it: {', '.join(synthetic)}", soft_wrap=True)
     for entry in ledger.entries:
         for note in _notes(entry):
             out.print(note, soft_wrap=True)
@@ -91,7 +93,7 @@ def _show(ledger: Ledger, store: Path) -> None:
     strangers = list(ledger.not_recognised)
     _name_some(out, "not recognised", strangers)
     if any(name.endswith((".csv", ".csv.gz", ".csv.xz")) for name in strangers):
-        from traceana.store.discover import known_names
+        from traceana.store import known_names
 
         out.print(f"expected: files named as published, such as {known_names()}", soft_wrap=True)
     if any(entry.rows_rejected for entry in ledger.entries):
@@ -105,6 +107,8 @@ def _notes(entry: TableEntry) -> Iterator[str]:
     name = f"{entry.trace}/{entry.table}"
     for rule, rows in entry.rejected.items():
         yield f"rejected: {name}: {rows:,} by {rule}"
+    if entry.rows_not_applicable:
+        yield f"note: {name}: {entry.rows_not_applicable:,} rows stand beside it and are not for it"
     if entry.duplicate_rows:
         yield (
             f"note: {name}: {entry.duplicate_rows:,} rows repeat another in every column "

@@ -102,7 +102,8 @@ def _read_numbers(cells: pl.DataFrame, recipe: Recipe) -> tuple[pl.DataFrame, li
 def _broken_text(cells: pl.DataFrame) -> list[pl.DataFrame]:
     return [
         _failures(
-            cells.filter(pl.col(name).str.contains("\ufffd", literal=True)), f"{name}|not_utf8"
+            cells.filter(pl.col(name).str.contains("\ufffd", literal=True)),
+            f"{name or 'index'}|not_utf8",
         )
         for name, dtype in cells.schema.items()
         if dtype == pl.String

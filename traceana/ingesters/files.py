@@ -156,6 +156,7 @@ def _list_one(paths: tuple[Path, ...], listing: Listing) -> None:
 def _list_archive(
     paths: tuple[Path, ...], stream: IO[bytes], synthetic: bool, listing: Listing
 ) -> None:
+    seen: set[str] = set()
     with tarfile.open(fileobj=stream, mode="r|") as archive:
         for member in archive:
             path = PurePosixPath(member.name)
@@ -166,6 +167,12 @@ def _list_archive(
                 )
             if member.isdir():
                 continue
+            if member.name in seen:
+                raise SourceError(
+                    f"{_label(paths)}: member {member.name!r} stands in it twice, which no "
+                    "published trace does; fetch the file again from its publisher"
+                )
+            seen.add(member.name)
             text = archive.extractfile(member) if member.isreg() else None
             if text is None or path.suffix != ".csv" or path.name.startswith("."):
                 listing.others.append(f"{_label(paths)}:{member.name}")

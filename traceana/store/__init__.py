@@ -1,5 +1,6 @@
 """The Parquet store: tables of traces, each with the accounts of where its rows came from."""
 
+from traceana.store.discover import known_names
 from traceana.store.ingestion import IngestError, ingest
 from traceana.store.ledger import FileEntry, Ledger, TableEntry
 from traceana.store.store import Store, open_store, store_path
@@ -11,6 +12,7 @@ __all__ = [
     "Store",
     "TableEntry",
     "ingest",
+    "known_names",
     "open_store",
     "store_path",
 ]
