@@ -14,3 +14,13 @@ html_title = "traceana"
 autodoc_typehints = "description"
 autodoc_member_order = "bysource"
 nitpicky = False
+
+
+def escape_stars(*event: object) -> None:
+    """Write the star of `[*by, ...]` so that it is no emphasis."""
+    lines = event[-1]
+    lines[:] = [line.replace("*by", r"\*by") for line in lines]
+
+
+def setup(app: object) -> None:
+    app.connect("autodoc-process-docstring", escape_stars, priority=400)
