@@ -263,6 +263,15 @@ def test_a_table_changed_by_hand_is_noticed_and_built_anew(files: Path, tmp_path
     assert ledger.entries[0].state == "written"
 
 
+def test_a_store_inside_the_folder_is_not_read(
+    files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(files)
+    ingest(".", store="data")
+    ledger = ingest(".", store="data")
+    assert ledger.not_recognised == ()
+
+
 def test_a_trace_named_by_the_user(files: Path, tmp_path: Path) -> None:
     ledger = ingest(files, store=tmp_path / "store", trace="microsoft-itp-2021")
     assert ledger.tables["trace"].unique().to_list() == ["microsoft-itp-2021"]

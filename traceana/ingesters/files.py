@@ -100,8 +100,10 @@ def list_csvs(root: Path, *, leave_out: Path | None = None) -> Listing:
     if not root.exists():
         raise SourceError(f"{root}: no such file or folder")
     found = [root] if root.is_file() else sorted(p for p in root.rglob("*") if p.is_file())
+    if leave_out is not None:
+        found = [path for path in found if leave_out.resolve() not in path.resolve().parents]
     listing = Listing()
-    for paths in _join_parts([p for p in found if leave_out is None or leave_out not in p.parents]):
+    for paths in _join_parts(found):
         try:
             _list_one(paths, listing)
         except SourceError as error:
