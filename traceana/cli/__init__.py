@@ -10,6 +10,7 @@ import sys
 
 import typer
 
+from traceana.cli import fetch, ingest, report, sample, tables, traces
 from traceana.errors import TraceanaError
 
 app = typer.Typer(
@@ -20,6 +21,12 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+app.command()(traces.traces)
+app.command()(fetch.fetch)
+app.command()(ingest.ingest)
+app.command()(tables.tables)
+app.command()(sample.sample)
+app.command()(report.report)
 
 
 def main() -> None:

@@ -1,0 +1,37 @@
+"""Names of lines keep apart."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from traceana.figures.labels import name_group, natural_order, spread
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=20).map(sorted), st.floats(0, 1))
+def test_heights_are_spread_within_the_axes(wanted: list[float], tightness: float) -> None:
+    gap = tightness / len(wanted)
+    heights = spread(wanted, gap=gap)
+    assert all(after - before >= gap - 1e-9 for before, after in pairwise(heights))
+    assert heights[0] >= -1e-9
+    assert heights[-1] <= 1 + 1e-9
+
+
+@given(st.lists(st.integers(0, 20), min_size=1, unique=True).map(sorted))
+def test_heights_that_are_apart_stay_where_they_are(wanted: list[int]) -> None:
+    heights = [height / 20 for height in wanted]
+    assert spread(heights, gap=0) == heights
+
+
+def test_a_tie_is_parted_evenly() -> None:
+    assert spread([0.5, 0.5], gap=0.2) == [0.4, 0.6]
+
+
+def test_names_sort_as_people_count() -> None:
+    assert natural_order(["job_10", "job_2", "job_1"]) == ["job_1", "job_2", "job_10"]
+
+
+def test_a_group_is_named_by_its_values() -> None:
+    assert name_group((None, 0.5, 8.0, "T4")) == "not stated, 0.5, 8, T4"

@@ -1,0 +1,92 @@
+"""Read a page as a browser would, strictly: every element closed, every reference kept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from html.parser import HTMLParser
+
+VOID = {"meta", "br", "hr", "img", "link", "input"}
+
+
+@dataclass
+class Element:
+    """An element with its attributes, its children and the text between them."""
+
+    tag: str
+    attributes: dict[str, str]
+    children: list[Element | str] = field(default_factory=list)
+
+    def all(self, *tags: str) -> list[Element]:
+        found = []
+        for child in self.children:
+            if isinstance(child, Element):
+                if child.tag in tags or not tags:
+                    found.append(child)
+                found += child.all(*tags)
+        return found
+
+    @property
+    def text(self) -> str:
+        parts = (child if isinstance(child, str) else child.text for child in self.children)
+        return " ".join("".join(parts).split())
+
+
+class _Reader(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.root = Element("", {})
+        self.open = [self.root]
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        names = [name for name, _ in attrs]
+        assert len(set(names)) == len(names), f"<{tag}> has an attribute twice"
+        element = Element(tag, {name: value or "" for name, value in attrs})
+        self.open[-1].children.append(element)
+        if tag not in VOID:
+            self.open.append(element)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+        if tag not in VOID:
+            self.open.pop()
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open[-1].tag == tag, f"</{tag}> closes <{self.open[-1].tag}>"
+        self.open.pop()
+
+    def handle_data(self, data: str) -> None:
+        self.open[-1].children.append(data)
+
+
+def read_page(text: str) -> Element:
+    reader = _Reader()
+    reader.feed(text)
+    reader.close()
+    assert reader.open == [reader.root], f"<{reader.open[-1].tag}> is never closed"
+    (page,) = reader.root.all("html")
+    return page
+
+
+def section(page: Element, name: str) -> Element:
+    (found,) = (part for part in page.all("section") if part.attributes["id"] == name)
+    return found
+
+
+def read_table(part: Element, caption: str) -> list[dict[str, str]]:
+    """Return the body and foot rows of the table whose caption starts so."""
+    (table,) = (
+        table for table in part.all("table") if table.all("caption")[0].text.startswith(caption)
+    )
+    headings = [cell.text for cell in table.all("thead")[0].all("th")]
+    rows = [
+        [cell.text for cell in row.all("th", "td")]
+        for body in table.all("tbody", "tfoot")
+        for row in body.all("tr")
+    ]
+    assert all(len(row) == len(headings) for row in rows)
+    return [dict(zip(headings, row, strict=True)) for row in rows]
+
+
+def number(text: str) -> float:
+    """Read a number as the page writes it."""
+    return float(text.replace(",", "").removesuffix("%"))

@@ -1,0 +1,185 @@
+"""Numbers on the page against the ledger, and against computations of another kind."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from tests.report.reader import Element, number, read_page, read_table, section
+from traceana.report import build_report
+from traceana.store import ingest, open_store
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from traceana.store import Store
+
+MINIBATCH = "alibaba-minibatch-2020"
+
+
+def frame(store: Store, trace: str, table: str) -> pd.DataFrame:
+    return pd.read_parquet(store.path / trace / f"{table}.parquet")
+
+
+def test_rows_by_table_are_the_ledgers(store: Store, page: Element) -> None:
+    rows = read_table(section(page, "reading"), "Rows by table")
+    expected = [entry for trace in store.traces() for entry in store.ledger(trace).entries]
+    assert [(row["Trace"], row["Table"]) for row in rows] == [(e.trace, e.table) for e in expected]
+    for row, entry in zip(rows, expected, strict=True):
+        assert number(row["Rows read"]) == entry.rows_read
+        assert number(row["Kept"]) == entry.rows_kept
+        assert number(row["Rejected"]) == entry.rows_rejected
+        assert number(row["Not applicable"]) == entry.rows_not_applicable
+        assert number(row["Kept"]) == len(frame(store, entry.trace, entry.table))
+        assert row["Synthetic"] == "yes"
+
+
+def test_rows_by_file_sum_up_to_the_tables(store: Store, page: Element) -> None:
+    part = section(page, "reading")
+    for trace in store.traces():
+        *rows, total = read_table(part, f"Rows by file and table: {trace}")
+        sums: dict[str, int] = defaultdict(int)
+        for row in rows:
+            sums[row["Table"]] += int(number(row["Rows read"]))
+        ledger = store.ledger(trace)
+        assert sums == {entry.table: entry.rows_read for entry in ledger.entries}
+        assert total["File"] == "Sum"
+        assert number(total["Kept"]) == sum(entry.rows_kept for entry in ledger.entries)
+        assert number(total["Rows read"]) == number(total["Kept"]) + number(total["Rejected"])
+
+
+def test_rejections_and_files_are_the_ledgers(store: Store, page: Element) -> None:
+    part = section(page, "reading")
+    rejected = read_table(part, "Rejected rows by rule")
+    assert [(row["Rule that the rows broke"], row["Rows"]) for row in rejected] == [
+        ("duplicate_key", "1")
+    ]
+    files = {row["File"]: row for row in read_table(part, "Files, and whether")}
+    expected = {
+        f.file: f.sha256 for t in store.traces() for e in store.ledger(t).entries for f in e.files
+    }
+    assert {name: row["sha256"] for name, row in files.items()} == expected
+    assert {row["As published"] for row in files.values()} == {"synthetic"}
+
+
+def test_cov_by_job_is_numpys(store: Store, page: Element) -> None:
+    rows = read_table(section(page, "variation"), "CoV of mini-batch time")
+    samples = frame(store, MINIBATCH, "worker_samples")
+    assert len(rows) == 2 * samples["job_id"].nunique()
+    for row in rows:
+        own = samples[samples["job_id"] == row["Job"]].groupby("time_s")["batch_time"]
+        covs = np.array(
+            [np.std(x, ddof=int(row["ddof"])) / np.mean(x) for _, x in own if len(x) > 1]
+        )
+        assert number(row["Ticks"]) == len(covs)
+        for heading, expected in {
+            "Mean": covs.mean(),
+            "Median": np.median(covs),
+            "95 %": np.quantile(covs, 0.95),
+            "Largest": covs.max(),
+        }.items():
+            assert number(row[heading]) == pytest.approx(expected, abs=5.01e-4)
+        assert number(row["Above 0.1"]) == pytest.approx(100 * (covs > 0.1).mean(), abs=0.0501)
+
+
+def test_published_cov_by_job_is_the_tables(store: Store, page: Element) -> None:
+    part = section(page, "variation")
+    covs = frame(store, MINIBATCH, "cov_samples")
+    (overall,) = read_table(part, "Published CoV, each tick")
+    assert number(overall["Ticks"]) == len(covs)
+    assert number(overall["Above 0.5"]) == pytest.approx(
+        100 * (covs["cov"] > 0.5).mean(), abs=0.0501
+    )
+    by_job = covs.groupby("job_id")["cov"].median()
+    rows = read_table(part, "Published CoV by job")
+    assert [row["Job"] for row in rows] == sorted(by_job.index)
+    for row in rows:
+        assert number(row["Median"]) == pytest.approx(by_job[row["Job"]], abs=5.01e-4)
+
+
+def test_workload_is_summed_within_each_trace_alone(store: Store, page: Element) -> None:
+    part = section(page, "workload")
+    for trace, caption in {
+        "microsoft-itp-2021": "Workload by cluster. Microsoft",
+        "elasticflow-2023": "Workload by cluster. ElasticFlow",
+        "alibaba-openb-2023": "Workload. Alibaba openb",
+    }.items():
+        *clusters, total = read_table(part, caption)
+        jobs = frame(store, trace, "jobs")
+        known = jobs.dropna(subset=["gpus", "runtime_s"])
+        hours = (known["gpus"] * known["runtime_s"]).sum() / 3600
+        assert number(total["Jobs"]) == len(jobs)
+        assert number(total["GPU-hours"]) == pytest.approx(hours, abs=0.0501)
+        assert number(total["Jobs without GPU-hours"]) == len(jobs) - len(known)
+        assert number(total["Median (s)"]) == pytest.approx(jobs["runtime_s"].median(), abs=0.501)
+        if clusters:
+            assert [row["Cluster"] for row in clusters] == sorted(jobs["cluster"].unique())
+            assert sum(number(row["Jobs"]) for row in clusters) == len(jobs)
+
+
+def test_runtime_and_rates_by_gpu_type_are_scipys(store: Store, page: Element) -> None:
+    part = section(page, "outcomes")
+    tasks = frame(store, "alibaba-pai-2020", "tasks").astype({"gpu_type": object, "status": object})
+    tasks["gpu_type"] = tasks["gpu_type"].fillna("not stated")
+    runtimes = (tasks["end_s"] - tasks["start_s"]).dropna()
+    rows = read_table(part, "Runtime of tasks by status and GPU type")
+    assert sum(number(row["Runtimes"]) for row in rows) == len(runtimes)
+    assert sum(number(row["Without runtime"]) for row in rows) == len(tasks) - len(runtimes)
+    for row in rows:
+        group = (tasks["status"] == row["Status"]) & (tasks["gpu_type"] == row["GPU type"])
+        own = runtimes[group[runtimes.index]]
+        assert number(row["Runtimes"]) == len(own)
+        if len(own) > 1:
+            assert number(row["Mean (s)"]) == pytest.approx(own.mean(), abs=0.501)
+            low, high = stats.t.interval(0.95, len(own) - 1, own.mean(), stats.sem(own))
+            shown = [number(end) for end in row["95 % interval (s)"].split(" to ")]
+            assert shown == pytest.approx([low, high], abs=0.501)
+        else:
+            assert row["95 % interval (s)"] == "\N{EN DASH}"
+    for row in read_table(part, "Success rate of tasks by GPU type"):
+        own = tasks[tasks["gpu_type"] == row["GPU type"]]["status"]
+        successes, failures = (own == "completed").sum(), (own == "failed").sum()
+        assert number(row["Successes"]) == successes
+        assert number(row["Other statuses"]) == len(own) - successes - failures
+        interval = stats.binomtest(successes, successes + failures).proportion_ci(method="wilson")
+        shown = [number(end) for end in row["95 % interval"].removesuffix("%").split(" to ")]
+        assert shown == pytest.approx([100 * interval.low, 100 * interval.high], abs=0.0501)
+
+
+def test_pods_by_gpus_asked_for_are_all_counted(store: Store, page: Element) -> None:
+    jobs = frame(store, "alibaba-openb-2023", "jobs")
+    rows = read_table(section(page, "outcomes"), "Success rate of pods by GPUs asked for")
+    counted = {
+        row["GPUs asked for"]: number(row["Successes and failures"]) + number(row["Other statuses"])
+        for row in rows
+    }
+    assert sum(counted.values()) == len(jobs)
+    assert counted["share of one"] == ((jobs["gpus"] > 0) & (jobs["gpus"] < 1)).sum()
+    assert counted["1"] == (jobs["gpus"] == 1).sum()
+
+
+def test_the_published_traces(real_data: Path, tmp_path: Path) -> None:
+    ingest(real_data, store=tmp_path / "store")
+    text = build_report(tmp_path / "store", out=tmp_path).read_text(encoding="utf-8")
+    page = read_page(text)
+    assert page.all("title")[0].text == "traceana report"
+    assert "SYNTHETIC" not in text
+    part = section(page, "workload")
+    *clusters, total = read_table(part, "Workload by cluster. Microsoft")
+    assert len(clusters) == 10
+    # as published: 69,351 jobs, 1,632,719.7 GPU-hours
+    assert (total["Jobs"], total["GPU-hours"]) == ("69,351", "1,632,719.7")
+    files = read_table(section(page, "reading"), "Files, and whether")
+    assert {row["As published"] for row in files} == {"yes"}
+    kept = {
+        (row["Trace"], row["Table"]): number(row["Kept"])
+        for row in read_table(section(page, "reading"), "Rows by table")
+    }
+    held = open_store(tmp_path / "store").tables()
+    assert kept == {(row["trace"], row["table"]): row["rows"] for row in held.to_dicts()}
+    assert "traceana fetch alibaba-pai-2020" in section(page, "outcomes").text

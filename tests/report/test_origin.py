@@ -1,0 +1,131 @@
+"""Where a report's data come from, and what becomes of a run that fails."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.report.reader import read_page, section
+from traceana.cli import main
+from traceana.errors import StoreError, TraceanaError
+from traceana.report import build, build_report, find_origin
+from traceana.report.origin import open_origin
+from traceana.report.sections import SECTIONS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from traceana.report.blocks import Content
+    from traceana.report.material import Material
+    from traceana.store import Store
+
+
+@pytest.fixture
+def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working folder without a store, and a cache folder of its own."""
+    monkeypatch.delenv("TRACEANA_STORE", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    folder = tmp_path / "work"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+    monkeypatch.setattr(sys, "argv", ["traceana", "report", *arguments])
+    with pytest.raises(SystemExit) as done:
+        main()
+    return int(done.value.code or 0)
+
+
+def test_a_store_is_the_one_given_else_the_environments_else_data(
+    store: Store, nowhere: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert (str(find_origin().place), find_origin().is_sample) == ("data", True)
+    (nowhere / "data").symlink_to(store.path)
+    assert not find_origin().is_sample
+    monkeypatch.setenv("TRACEANA_STORE", "elsewhere")
+    assert (str(find_origin().place), find_origin().is_sample) == ("elsewhere", True)
+    assert find_origin(store.path).place == store.path
+
+
+def test_without_a_store_the_command_reports_on_the_sample_and_says_so(
+    nowhere: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(monkeypatch, "--store", "my store") == 0
+    told = capsys.readouterr()
+    assert told.out == "reports/latest/index.html\n"
+    assert told.err == (
+        "traceana: note: nothing is ingested under my store, so this report is made from the "
+        "SYNTHETIC sample; for one on real files: traceana ingest PATH --store 'my store'\n"
+    )
+    page = read_page((nowhere / "reports/latest/index.html").read_text(encoding="utf-8"))
+    assert page.all("title")[0].text.startswith("SYNTHETIC sample")
+    (note,) = (part for part in page.all("div") if part.attributes.get("role") == "note")
+    assert "Nothing is ingested under my store" in note.text
+    assert "traceana ingest PATH --store 'my store'" in note.text
+    assert "seed 1" in section(page, "provenance").text
+    assert [path.name for path in nowhere.iterdir()] == ["reports"], "no store is made here"
+    # made once, then taken again
+    (made,) = (nowhere.parent / "cache/traceana/sample").iterdir()
+    before = {path: path.stat().st_mtime_ns for path in made.rglob("*.parquet")}
+    assert open_origin(find_origin("my store")).path == made
+    assert {path: path.stat().st_mtime_ns for path in made.rglob("*.parquet")} == before
+    assert list(made.parent.iterdir()) == [made]
+
+
+def test_a_cache_that_cannot_be_written_is_one_line(nowhere: Path) -> None:
+    (nowhere.parent / "cache").write_text("in the way")
+    with pytest.raises(
+        StoreError, match=r"synthetic sample cannot be written here .*XDG_CACHE_HOME"
+    ):
+        open_origin(find_origin())
+
+
+def test_a_ledger_nobody_understands_is_one_line_and_status_2(
+    nowhere: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (nowhere / "broken/zeus-2023").mkdir(parents=True)
+    (nowhere / "broken/zeus-2023/ledger.json").write_text("{")
+    assert run(monkeypatch, "--store", "broken") == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.startswith("traceana: broken/zeus-2023/ledger.json: not a ledger")
+    assert told.err.count("\n") == 1
+
+
+def test_a_place_that_cannot_be_written_is_one_line_and_status_2(
+    store: Store, nowhere: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (nowhere / "taken").write_text("in the way")
+    assert run(monkeypatch, "--store", str(store.path), "--out", "taken") == 2
+    assert capsys.readouterr().err == (
+        "traceana: taken: the report cannot be written here (File exists); "
+        "name another folder with --out DIR\n"
+    )
+
+
+def test_a_run_that_fails_leaves_the_earlier_page(
+    store: Store, nowhere: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: Material) -> Content:
+        raise TraceanaError("the last section fails")
+
+    (nowhere / "index.html").write_text("earlier")
+    sections = (*SECTIONS[:1], replace(SECTIONS[-1], build=fail))
+    monkeypatch.setattr(build, "SECTIONS", sections)
+    with pytest.raises(TraceanaError, match="the last section fails"):
+        build_report(store.path, out=nowhere)
+    assert (nowhere / "index.html").read_text() == "earlier"
+    assert [path.name for path in nowhere.iterdir()] == ["index.html"]
+
+
+def test_steps_are_told_as_they_come(zeus_store: Store, nowhere: Path) -> None:
+    told: list[tuple[int, int, str]] = []
+    build_report(zeus_store.path, out=nowhere, on_step=lambda *step: told.append(step))
+    steps = len(SECTIONS) + 2
+    assert [(done, of) for done, of, _ in told] == [(done, steps) for done in range(steps)]
+    assert [what for *_, what in told] == ["ledgers", *(part.title for part in SECTIONS), "page"]

@@ -1,0 +1,149 @@
+"""The page itself: whole, self-contained, accessible, the same each time."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.report.reader import Element, read_page, section
+from traceana.errors import DataError
+from traceana.figures import WATERMARK
+from traceana.report import build_report
+from traceana.report.page import write_prose
+from traceana.report.sections import SECTIONS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from traceana.store import Store
+
+LOADING = ("script", "link", "img", "iframe", "object", "embed", "video", "audio", "source", "form")
+
+
+def test_it_is_an_html_document_in_english_with_a_title(html: str, page: Element) -> None:
+    assert html.startswith('<!DOCTYPE html>\n<html lang="en">')
+    assert page.attributes == {"lang": "en"}
+    (title,) = page.all("head")[0].all("title")
+    assert title.text == "SYNTHETIC sample: traceana report"
+    names = [meta.attributes.get("name") for meta in page.all("meta")]
+    assert {"viewport", "color-scheme"} <= set(names)
+
+
+def test_nothing_is_loaded_from_anywhere(html: str, page: Element) -> None:
+    assert not page.all(*LOADING)
+    (style,) = page.all("style")
+    assert "url(" not in style.text
+    assert "@import" not in style.text
+    for element in page.all():
+        for name, value in element.attributes.items():
+            assert not name.startswith("on"), "no script anywhere"
+            if name in ("src", "srcset", "action", "data", "poster"):
+                pytest.fail(f"<{element.tag} {name}={value}>")
+            if name in ("href", "xlink:href") and element.tag != "a":
+                assert value.startswith("#")
+    assert set(re.findall(r"url\((.)", html)) == {"#"}
+
+
+def test_every_id_is_the_only_one_and_every_reference_finds_its_own(page: Element) -> None:
+    ids = [element.attributes["id"] for element in page.all() if "id" in element.attributes]
+    assert len(set(ids)) == len(ids)
+    wanted = set()
+    for element in page.all():
+        for name in ("href", "xlink:href"):
+            if element.attributes.get(name, "").startswith("#"):
+                wanted.add(element.attributes[name][1:])
+        for name in ("aria-labelledby", "aria-describedby"):
+            wanted |= set(element.attributes.get(name, "").split())
+    assert wanted <= set(ids)
+
+
+def test_headings_come_in_order_and_every_section_is_listed(page: Element) -> None:
+    levels = [int(heading.tag[1]) for heading in page.all("h1", "h2", "h3", "h4")]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(after <= before + 1 for before, after in pairwise(levels))
+    (nav,) = page.all("nav")
+    assert [link.attributes["href"] for link in nav.all("a")] == [
+        "#findings",
+        *(f"#{part.id}" for part in SECTIONS),
+    ]
+    assert [part.attributes["id"] for part in page.all("section")][1:] == [
+        part.id for part in SECTIONS
+    ]
+
+
+def test_the_keyboard_can_skip_the_head(page: Element) -> None:
+    first = page.all("body")[0].all("a")[0]
+    assert first.attributes == {"class": "skip", "href": "#findings"}
+
+
+def test_tables_have_a_caption_scopes_and_rows(page: Element) -> None:
+    tables = page.all("table")
+    assert tables
+    for table in tables:
+        assert table.all("caption")[0].text
+        assert {cell.attributes["scope"] for cell in table.all("thead")[0].all("th")} == {"col"}
+        for body in table.all("tbody", "tfoot"):
+            for row in body.all("tr"):
+                assert [cell.attributes["scope"] for cell in row.all("th")] == ["row"]
+        assert table.all("td"), "a table without rows should say what is missing instead"
+
+
+def test_figures_are_numbered_and_described(page: Element) -> None:
+    figures = page.all("figure")
+    assert len(figures) >= 14
+    for number, figure in enumerate(figures, start=1):
+        (image,) = (part for part in figure.all("div") if part.attributes.get("role") == "img")
+        (caption,) = figure.all("figcaption")
+        assert image.attributes["aria-labelledby"] == caption.attributes["id"]
+        assert caption.text.startswith(f"Figure {number}. ")
+        assert image.all("svg")
+
+
+def test_synthetic_data_say_so_in_head_captions_and_on_every_figure(page: Element) -> None:
+    (note,) = (part for part in page.all("div") if part.attributes.get("role") == "note")
+    assert note.text.startswith("SYNTHETIC data.")
+    for figure in page.all("figure"):
+        assert [t.text for t in figure.all("text")].count(WATERMARK) == 1
+        assert "SYNTHETIC data" in figure.all("figcaption")[0].text
+    for name in ("variation", "workload", "outcomes"):
+        captions = [caption.text for caption in section(page, name).all("caption")]
+        assert all("SYNTHETIC" in caption for caption in captions)
+
+
+def test_findings_lead_to_their_sections(page: Element) -> None:
+    findings = section(page, "findings").all("li")
+    assert len(findings) >= 6
+    for finding in findings:
+        assert finding.all("a")[-1].attributes["href"][1:] in {part.id for part in SECTIONS}
+
+
+def test_the_same_data_give_the_same_bytes(store: Store, html: str, tmp_path: Path) -> None:
+    again = build_report(store.path, out=tmp_path / "made" / "new")
+    assert again == tmp_path / "made" / "new" / "index.html"
+    assert again.read_bytes() == html.encode()
+
+
+def test_a_date_stands_there_only_where_it_is_given(
+    zeus_store: Store, html: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "SOURCE_DATE_EPOCH" not in html
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "86400")
+    dated = read_page(build_report(zeus_store.path, out=tmp_path).read_text(encoding="utf-8"))
+    assert "1970-01-02 00:00 UTC" in section(dated, "provenance").text
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "yesterday")
+    with pytest.raises(DataError, match="SOURCE_DATE_EPOCH is 'yesterday'"):
+        build_report(zeus_store.path, out=tmp_path)
+
+
+def test_text_is_escaped_before_it_is_marked_up() -> None:
+    assert write_prose("<b> & `a<b`") == "&lt;b&gt; &amp; <code>a&lt;b</code>"
+    assert write_prose("see https://a.org/x?y=1&z") == (
+        'see <a href="https://a.org/x?y=1&amp;z">https://a.org/x?y=1&amp;z</a>'
+    )
+    assert write_prose("12 s, 3.5 % of n = 4 sets") == (
+        "12\u00a0s, 3.5\u00a0% of n\u00a0=\u00a04 sets"
+    )

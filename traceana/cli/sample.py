@@ -1,0 +1,49 @@
+"""Write the synthetic sample traces."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def sample(
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="New or empty folder, or an earlier sample's.")
+    ],
+    scale: Annotated[
+        float | None,
+        typer.Option(
+            metavar="X", help="Rows as a share of the real trace's, up to 100.  [default: small]"
+        ),
+    ] = None,
+    seed: Annotated[
+        int, typer.Option(metavar="N", help="The same seed and scale give the same bytes.")
+    ] = 1,
+    trace: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ID", help="Trace to write, may be repeated.  [default: all]"),
+    ] = None,
+) -> None:
+    """Write synthetic traces in the publishers' own formats; no row of real data is in them."""
+    import json
+    import shlex
+
+    from rich.console import Console
+    from rich.table import Table
+
+    from traceana.simulate import write_sample
+
+    written = write_sample(folder, scale=scale, seed=seed, traces=trace)
+    table = Table("trace", "scale", title="SYNTHETIC", title_justify="left")
+    for name in ("rows", "MB"):
+        table.add_column(name, justify="right")
+    for marker in sorted(written.glob("*/SYNTHETIC.json")):
+        about = json.loads(marker.read_text())
+        size = sum(path.stat().st_size for path in marker.parent.iterdir())
+        rows = sum(about["rows"].values())
+        table.add_row(about["trace"], f"{about['scale']:g}", f"{rows:,}", f"{size / 1e6:.1f}")
+    console = Console()
+    console.print(table)
+    console.print(f"next: traceana ingest {shlex.quote(str(folder))}", soft_wrap=True)

@@ -1,0 +1,26 @@
+"""Figures: a finished result in, matplotlib Axes out; nothing is computed while it is drawn."""
+
+from traceana.figures.cov import plot_cov
+from traceana.figures.cov_ecdf import plot_cov_ecdf
+from traceana.figures.outcome_rates import plot_outcome_rates
+from traceana.figures.registry import FIGURES, FigureEntry, draw_figure
+from traceana.figures.runtime_by import plot_runtime_by
+from traceana.figures.style import use_style
+from traceana.figures.svg import WATERMARK, mark_synthetic, render_svg
+from traceana.figures.worker_times import draw_worker_times, plot_worker_times
+
+__all__ = [
+    "FIGURES",
+    "WATERMARK",
+    "FigureEntry",
+    "draw_figure",
+    "draw_worker_times",
+    "mark_synthetic",
+    "plot_cov",
+    "plot_cov_ecdf",
+    "plot_outcome_rates",
+    "plot_runtime_by",
+    "plot_worker_times",
+    "render_svg",
+    "use_style",
+]

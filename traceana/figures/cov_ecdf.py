@@ -1,0 +1,88 @@
+"""Distribution of the coefficient of variation over ticks, job by job."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import polars as pl
+from matplotlib.ticker import PercentFormatter
+
+from traceana.errors import DataError
+from traceana.figures.cov import label_cov
+from traceana.figures.labels import natural_order
+from traceana.figures.style import start_axes, use_style
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+READING: Final = (
+    "Empirical distribution: the share of a job's ticks whose CoV is at most x. "
+    "Ticks without a CoV are left out."
+)
+_MOST_NAMED: Final = 7
+"""As many jobs as there are colours; more are drawn grey and without names."""
+
+
+def plot_cov_ecdf(cov: pl.DataFrame, ax: Axes | None = None, *, ddof: int | None) -> Axes:
+    """Draw the empirical distribution function of CoV, one line a job.
+
+    Parameters
+    ----------
+    cov
+        [job_id, cov], as `iteration_cov` returns it, or rows of `cov_samples`. Null CoVs are
+        left out.
+    ax
+        Axes to draw on; by default those of a new figure.
+    ddof
+        The ddof of these CoVs, for the label; None where the publisher computed them.
+
+    Returns
+    -------
+    Axes
+        With up to seven jobs named in a legend; more are drawn thin and grey, with the
+        distribution over all jobs' ticks on top.
+
+    Raises
+    ------
+    DataError
+        If no CoV is known.
+    """
+    known = cov.filter(pl.col("cov").is_not_null())
+    if known.is_empty():
+        raise DataError("plot_cov_ecdf has no CoV to draw: every value is null")
+    jobs = natural_order(known["job_id"].unique())
+    with use_style():
+        ax = start_axes(ax)
+        if len(jobs) <= _MOST_NAMED:
+            for job in jobs:
+                _draw(ax, known.filter(pl.col("job_id") == job)["cov"], label=job)
+        else:
+            for job in jobs:
+                own = known.filter(pl.col("job_id") == job)["cov"]
+                _draw(ax, own, color="#9A9A9A", linewidth=0.4, linestyle="-")
+            _draw(
+                ax, known["cov"], color="#0072B2", linewidth=1.8, linestyle="-",
+                label="all ticks",
+            )  # fmt: skip
+            ax.lines[0].set_label("one job")
+        ax.legend(loc="lower right")
+        ax.set_xlim(left=0)
+        ax.set_ylim(0, 1)
+        ax.set_xlabel(label_cov(ddof))
+        ax.set_ylabel("Share of ticks")
+        ax.yaxis.set_major_formatter(PercentFormatter(xmax=1, symbol=" %"))
+        return ax
+
+
+def describe_cov_ecdf(cov: pl.DataFrame) -> str:
+    """Say in one sentence what the figure of these CoVs shows."""
+    known = cov["cov"].drop_nulls().to_numpy()
+    return (
+        f"{len(known):,} CoVs of {cov['job_id'].n_unique():,} jobs, median {np.median(known):.3f}, "
+        f"largest {known.max():.3f}."
+    )
+
+
+def _draw(ax: Axes, values: pl.Series, **look: object) -> None:
+    ax.ecdf(values.to_numpy(), **look)  # type: ignore[arg-type]

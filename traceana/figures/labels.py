@@ -1,0 +1,105 @@
+"""Names beside lines instead of a legend, and names of groups."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from matplotlib import font_manager, rcParams
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from matplotlib.axes import Axes
+    from matplotlib.lines import Line2D
+
+_LINE_SPACING: Final = 1.15
+_MARGIN: Final = 1.05
+"""Where the names stand, in widths of the axes."""
+
+
+def natural_order(names: Iterable[str], /) -> list[str]:
+    """Sort so that job_2 comes before job_10."""
+    return sorted(names, key=lambda name: (len(name), name))
+
+
+def name_group(values: Iterable[object], /) -> str:
+    """Return one name for a group: its columns' values; a null is said in words."""
+    return ", ".join("not stated" if value is None else _plain(value) for value in values)
+
+
+def name_lines(ax: Axes, lines: Sequence[tuple[str, Line2D]], /, *, heading: str) -> None:
+    """Write each line's name at its end, moved apart; none where they do not all fit.
+
+    A line that reaches the last tenth of the axes is named in the right margin, with a thin
+    rule from its end to its name; one that ends before is named where it ends.
+    """
+    left, right = ax.get_xlim()
+    bottom, top = ax.get_ylim()
+    size = small_size()
+    gap = _LINE_SPACING * size / 72 / _height_in(ax)
+    if len(lines) * gap > 1:
+        return
+    at_margin: list[tuple[float, str, Line2D, tuple[float, float]]] = []
+    for name, line in lines:
+        points = np.asarray(line.get_xydata(), dtype=float)
+        points = points[np.isfinite(points).all(axis=1)]
+        if not len(points):
+            continue
+        x, y = points[-1].tolist()
+        if x < left + 0.9 * (right - left):
+            ax.annotate(
+                name, (x, y), (2, 0), textcoords="offset points", va="center", fontsize=size,
+                bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 0.5},
+            )  # fmt: skip
+        else:
+            at_margin.append(((y - bottom) / (top - bottom), name, line, (x, y)))
+    at_margin.sort(key=lambda entry: entry[0])
+    heights = spread([entry[0] for entry in at_margin], gap=gap)
+    for height, (_, name, line, end) in zip(heights, at_margin, strict=True):
+        rule = {"arrowstyle": "-", "color": line.get_color(), "linewidth": 0.6, "relpos": (0, 0.5)}
+        ax.annotate(
+            name, end, (_MARGIN, height), textcoords="axes fraction", va="center", fontsize=size,
+            annotation_clip=False, arrowprops={**rule, "shrinkA": 0, "shrinkB": 0},
+        )  # fmt: skip
+    if at_margin:
+        ax.annotate(
+            heading, (_MARGIN, 1), (0, 5), xycoords="axes fraction", textcoords="offset points",
+            fontsize=size, fontstyle="italic", annotation_clip=False,
+        )  # fmt: skip
+
+
+def small_size() -> float:
+    """Return the size in points of a figure's smallest text, that of its ticks."""
+    return font_manager.FontProperties(size=rcParams["xtick.labelsize"]).get_size_in_points()
+
+
+def spread(wanted: Sequence[float], /, *, gap: float) -> list[float]:
+    """Move ascending heights within [0, 1] so that neighbours are at least `gap` apart.
+
+    Pushed upwards from the lowest and downwards from the highest, both keep the gap, and so
+    does the mean of the two, which favours neither direction.
+    """
+    up, down = list(wanted), list(wanted)
+    for before, after in pairwise(range(len(up))):
+        up[after] = max(up[after], up[before] + gap)
+    for after, before in pairwise(reversed(range(len(down)))):
+        down[before] = min(down[before], down[after] - gap)
+    middle = [(one + other) / 2 for one, other in zip(up, down, strict=True)]
+    last = len(middle) - 1
+    return [
+        min(max(height, index * gap), 1 - (last - index) * gap)
+        for index, height in enumerate(middle)
+    ]
+
+
+def _height_in(ax: Axes) -> float:
+    figure = ax.get_figure(root=True)
+    assert figure is not None  # noqa: S101  (axes without a figure cannot be drawn on)
+    return ax.bbox.height / figure.dpi
+
+
+def _plain(value: object) -> str:
+    """Write a number without a needless .0; a value that is none, as it is."""
+    return f"{value:g}" if isinstance(value, float) else str(value)

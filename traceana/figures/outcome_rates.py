@@ -1,0 +1,52 @@
+"""Success rate by group with Wilson's interval."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from matplotlib.ticker import PercentFormatter
+
+from traceana.figures.groups import draw_rows, split_groups
+from traceana.figures.style import start_axes, use_style
+
+if TYPE_CHECKING:
+    import polars as pl
+    from matplotlib.axes import Axes
+
+READING: Final = (
+    "Dot: successes over successes and failures, with Wilson's 95 % interval as a bar; "
+    "n: successes and failures."
+)
+
+
+def plot_outcome_rates(result: pl.DataFrame, ax: Axes | None = None) -> Axes:
+    """Draw the success rate by group with its interval.
+
+    Parameters
+    ----------
+    result
+        [*by, n, successes, rate, ci_low, ci_high], as `outcome_rates` returns it.
+    ax
+        Axes to draw on; by default those of a new figure.
+
+    Returns
+    -------
+    Axes
+        One row a group in the result's order, from 0 % to 100 %.
+    """
+    groups = split_groups(result)
+    with use_style():
+        ax = start_axes(ax, height_in=groups.height_in)
+        draw_rows(ax, groups, mean=result["rate"], low=result["ci_low"], high=result["ci_high"])
+        ax.set_xlim(0, 1)
+        ax.set_xlabel("Success rate")
+        ax.xaxis.set_major_formatter(PercentFormatter(xmax=1, symbol=" %"))
+        return ax
+
+
+def describe_outcome_rates(result: pl.DataFrame) -> str:
+    """Say in one sentence what the figure of this result shows."""
+    return (
+        f"{result.height} groups, {result['successes'].sum():,} successes among "
+        f"{result['n'].sum():,} successes and failures."
+    )

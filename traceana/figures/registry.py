@@ -1,0 +1,78 @@
+"""Every figure by its id: what draws it, what it takes, and how it is read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from matplotlib.figure import Figure
+
+from traceana.errors import DataError
+from traceana.figures import cov, cov_ecdf, outcome_rates, runtime_by, worker_times
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import polars as pl
+    from matplotlib.axes import Axes
+
+
+@dataclass(frozen=True)
+class FigureEntry:
+    """A kind of figure.
+
+    Attributes
+    ----------
+    plot
+        Draws a result on axes and returns them.
+    describe
+        Says in one sentence what the figure of a result shows, with n.
+    result
+        What the figure takes: a table's rows, or the analysis whose result it is.
+    reading
+        How the figure is read.
+    """
+
+    plot: Callable[..., Axes]
+    describe: Callable[[pl.DataFrame], str]
+    result: str
+    reading: str
+
+
+FIGURES: Final[dict[str, FigureEntry]] = {
+    "worker-times": FigureEntry(
+        worker_times.plot_worker_times,
+        worker_times.describe_worker_times,
+        "worker_samples of one job",
+        worker_times.READING,
+    ),
+    "cov": FigureEntry(cov.plot_cov, cov.describe_cov, "iteration_cov", cov.READING),
+    "cov-ecdf": FigureEntry(
+        cov_ecdf.plot_cov_ecdf, cov_ecdf.describe_cov_ecdf, "iteration_cov", cov_ecdf.READING
+    ),
+    "runtime-by": FigureEntry(
+        runtime_by.plot_runtime_by, runtime_by.describe_runtime_by, "runtime_by", runtime_by.READING
+    ),
+    "outcome-rates": FigureEntry(
+        outcome_rates.plot_outcome_rates,
+        outcome_rates.describe_outcome_rates,
+        "outcome_rates",
+        outcome_rates.READING,
+    ),
+}
+"""A new figure is one file and one line here."""
+
+
+def draw_figure(figure: str, result: pl.DataFrame, /, **options: object) -> Figure:
+    """Draw a result as the registered figure of that id, on axes of its own.
+
+    Raises
+    ------
+    DataError
+        If no figure has that id; the message lists the ids.
+    """
+    if figure not in FIGURES:
+        raise DataError(f"no figure is called {figure!r}; the figures are {', '.join(FIGURES)}")
+    drawn = FIGURES[figure].plot(result, **options).get_figure(root=True)
+    assert isinstance(drawn, Figure)  # noqa: S101  (new axes stand on a new figure)
+    return drawn

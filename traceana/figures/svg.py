@@ -1,0 +1,64 @@
+"""A figure as SVG that can stand inside a page, and the mark of synthetic data."""
+
+from __future__ import annotations
+
+import io
+import re
+from typing import TYPE_CHECKING, Final
+
+from traceana.figures.style import use_style
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+WATERMARK: Final = "SYNTHETIC"
+_STYLE: Final = re.compile(r"<defs>\s*<style[^>]*>\*\{([^}]*)\}</style>\s*</defs>\s*")
+_REFERENCE: Final = re.compile(r'(\bid="|href="#|url\(#)')
+_PATH: Final = re.compile(r'\bd="[^"]*"')
+_DECIMALS: Final = re.compile(r"-?\d+\.\d+")
+_SPACE: Final = re.compile(r"\s*\n|(?<=[MLCQ]) ")
+
+
+def mark_synthetic(figure: Figure, /) -> None:
+    """Write SYNTHETIC across each panel of a figure, above the data and through it."""
+    for ax in figure.axes:
+        ax.text(
+            0.5, 0.5, WATERMARK, transform=ax.transAxes, ha="center", va="center",
+            fontsize=22, fontweight="bold", color="#B00020", alpha=0.16, zorder=10,
+            gid="synthetic", in_layout=False,
+        )  # fmt: skip
+
+
+def render_svg(figure: Figure, /, *, prefix: str) -> str:
+    """Return a figure as an `<svg>` element with nothing before or after it.
+
+    Parameters
+    ----------
+    figure
+        The figure; nothing keeps it alive once it is drawn.
+    prefix
+        Put before every id in the SVG, so that no two figures of a page share one.
+
+    Returns
+    -------
+    str
+        The element: no XML declaration, no metadata, hence no date, no rule that would reach
+        the page around it; text is text. The same figure gives the same bytes.
+    """
+    sheet = io.StringIO()
+    nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+    with use_style():
+        figure.savefig(sheet, format="svg", metadata=nothing)
+    text = sheet.getvalue()
+    text = text[text.index("<svg") :].rstrip()
+    rule = _STYLE.search(text)
+    if rule:
+        text = text.replace(rule[0], "").replace("<svg", f'<svg style="{rule[1]}"', 1)
+    text = _REFERENCE.sub(rf"\g<1>{prefix}-", text)
+    return _PATH.sub(lambda path: _shorten(path[0]), text)
+
+
+def _shorten(path: str) -> str:
+    """Write a path to a hundredth of a point, which is finer than anyone sees."""
+    path = _DECIMALS.sub(lambda number: f"{float(number[0]):.2f}".rstrip("0").rstrip("."), path)
+    return _SPACE.sub("", path)

@@ -1,0 +1,146 @@
+"""What a section is made of; how a page writes each of them is the templates' business."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import polars as pl
+
+DASH = "\N{EN DASH}"
+"""Stands for no value."""
+
+
+@dataclass(frozen=True)
+class Text:
+    """A paragraph; `code` stands between backticks."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Heading:
+    """A heading inside a section."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Points:
+    """Short paragraphs in a list, kept folded under its summary."""
+
+    summary: str
+    points: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Terms with what there is to say of each; an address becomes a link."""
+
+    facts: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Quote:
+    """Text to copy, such as a citation, kept folded under its summary."""
+
+    summary: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Table:
+    """A finished table: every cell is text already; the first cell names its row.
+
+    `total` is a last row that sums the others up; a `folded` table opens on demand.
+    """
+
+    caption: str
+    headings: tuple[str, ...]
+    numeric: tuple[bool, ...]
+    rows: tuple[tuple[str, ...], ...]
+    total: tuple[str, ...] = ()
+    folded: bool = False
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure as an `<svg>` element, and its caption."""
+
+    svg: str
+    caption: str
+
+
+@dataclass(frozen=True)
+class Gallery:
+    """Figures side by side where there is room."""
+
+    pictures: tuple[Picture, ...]
+
+
+@dataclass(frozen=True)
+class Absent:
+    """What cannot be shown for lack of data, and the commands that would bring it."""
+
+    what: str
+    commands: tuple[str, ...]
+
+
+Block: TypeAlias = Text | Heading | Points | Facts | Quote | Table | Gallery | Absent
+
+
+@dataclass(frozen=True)
+class Content:
+    """What a section's builder returns: findings for the page's head, and blocks."""
+
+    findings: tuple[str, ...] = ()
+    blocks: tuple[Block, ...] = ()
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table: its heading, the fields it is made from, and how they are written."""
+
+    heading: str
+    fields: str | tuple[str, ...]
+    write: Callable[..., str] = str
+    numeric: bool = True
+    null: str = DASH
+
+    def cell(self, row: dict[str, Any]) -> str:
+        """Return the text of this column's cell in a row; a null field leaves a dash."""
+        fields = (self.fields,) if isinstance(self.fields, str) else self.fields
+        values = [row[name] for name in fields]
+        return self.null if None in values else self.write(*values)
+
+
+def words(heading: str, name: str, *, null: str = "not stated") -> Column:
+    """Return a column of text."""
+    return Column(heading, name, str, numeric=False, null=null)
+
+
+def make_table(
+    frame: pl.DataFrame,
+    columns: list[Column],
+    /,
+    *,
+    caption: str,
+    total: pl.DataFrame | None = None,
+    folded: bool = False,
+) -> Table:
+    """Write a frame's rows as a table, and the one row of `total` as its last."""
+    rows, last = (
+        tuple(tuple(column.cell(row) for column in columns) for row in source.iter_rows(named=True))
+        for source in (frame, frame.clear() if total is None else total)
+    )
+    return Table(
+        caption,
+        tuple(column.heading for column in columns),
+        tuple(column.numeric for column in columns),
+        rows,
+        last[0] if last else (),
+        folded=folded,
+    )

@@ -1,0 +1,110 @@
+"""What sections are built from: the store, its accounts, and what the page says of their origin."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from traceana.catalog import get_trace, load_catalog
+from traceana.figures import FIGURES, draw_figure, mark_synthetic, render_svg
+from traceana.report.blocks import Absent, Picture
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from traceana.report.origin import Origin
+    from traceana.store import Ledger, Store
+
+
+@dataclass(frozen=True)
+class Material:
+    """An open store with the ledger of each of its traces.
+
+    Attributes
+    ----------
+    origin
+        Where it comes from.
+    store
+        The store.
+    ledgers
+        The accounts by trace.
+    date
+        The date to show, if any.
+    """
+
+    origin: Origin
+    store: Store
+    ledgers: dict[str, Ledger]
+    date: str | None
+
+    def has(self, trace: str, table: str, /) -> bool:
+        """Say whether there is such a table with any row in it."""
+        ledger = self.ledgers.get(trace)
+        return ledger is not None and any(
+            entry.table == table and entry.rows_kept for entry in ledger.entries
+        )
+
+    def scan(self, trace: str, table: str, /) -> pl.LazyFrame:
+        """Return a table."""
+        return self.store.scan(trace, table)
+
+    def synthetic(self, trace: str, /) -> bool:
+        """Say whether a trace is in the store with synthetic rows."""
+        return trace in self.ledgers and self.ledgers[trace].synthetic
+
+    @property
+    def synthetic_traces(self) -> list[str]:
+        """The traces whose rows are synthetic."""
+        return [trace for trace in self.ledgers if self.synthetic(trace)]
+
+    def name(self, trace: str, /) -> str:
+        """Return a trace's title, with a word where its rows are synthetic."""
+        title = get_trace(trace).title if trace in load_catalog() else trace
+        return f"{title} (SYNTHETIC)" if self.synthetic(trace) else title
+
+    def picture(
+        self,
+        figure: str,
+        result: pl.DataFrame,
+        /,
+        *,
+        trace: str,
+        key: str,
+        about: str,
+        **options: object,
+    ) -> Picture:
+        """Draw a result.
+
+        Parameters
+        ----------
+        figure
+            Id of the figure in the registry.
+        result
+            What it takes.
+        trace
+            The trace that it shows; synthetic rows are marked as such.
+        key
+            A name for the picture that no other on the page has.
+        about
+            What is shown, as the caption's first words.
+        **options
+            Passed on to the figure.
+        """
+        entry = FIGURES[figure]
+        drawn = draw_figure(figure, result, **options)
+        caption = f"{about}. {self.name(trace)}. {entry.describe(result)} {entry.reading}"
+        if self.synthetic(trace):
+            mark_synthetic(drawn)
+            caption += " SYNTHETIC data: no real system is shown."
+        return Picture(render_svg(drawn, prefix=key), caption)
+
+    def absent(self, trace: str, table: str, /, *, what: str) -> Absent:
+        """Say what is missing for lack of a table, and what brings it."""
+        title = get_trace(trace).title
+        return Absent(
+            f"{what}: table `{table}` of {title} is not in the store.",
+            (
+                f"traceana fetch {trace} --to files/{trace}",
+                f"traceana ingest files/{trace} {self.origin.option}",
+            ),
+        )

@@ -1,0 +1,140 @@
+"""Where a report's data come from: a store, or the synthetic sample where there is none."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shlex
+import tempfile
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from traceana import __version__
+from traceana.errors import DataError, StoreError
+from traceana.store import Store, ingest, open_store, store_path
+
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
+
+SEED: Final = 1
+"""Seed of the synthetic sample that a report is made from where there is no store."""
+_MADE_BY: Final = ("catalog", "ingesters", "schema", "simulate", "store")
+"""Rooms whose code decides what a store made from the sample holds."""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a report would look for a store, and whether there is one.
+
+    Attributes
+    ----------
+    place
+        The folder given, else TRACEANA_STORE, else ``data``.
+    is_sample
+        True where it holds no ledger, so that the synthetic sample takes its place.
+    """
+
+    place: Path
+    is_sample: bool
+
+    @property
+    def option(self) -> str:
+        """The place as an option of the command line, quoted where it must be."""
+        return f"--store {shlex.quote(str(self.place))}"
+
+    @property
+    def notice(self) -> str:
+        """One sentence that says what was not found and how to ingest."""
+        return (
+            f"nothing is ingested under {self.place}, so this report is made from the SYNTHETIC "
+            f"sample; for one on real files: traceana ingest PATH {self.option}"
+        )
+
+
+def find_origin(store: str | os.PathLike[str] | None = None, /) -> Origin:
+    """Say where a report's data will come from; nothing is made or read yet."""
+    place = store_path(store)
+    return Origin(place, is_sample=not Store(place).traces())
+
+
+def read_date() -> str | None:
+    """Return the date that SOURCE_DATE_EPOCH asks for; without it a page has none.
+
+    Raises
+    ------
+    DataError
+        If it is not a whole number of seconds.
+    """
+    epoch = os.environ.get("SOURCE_DATE_EPOCH")
+    if not epoch:
+        return None
+    try:
+        return datetime.fromtimestamp(int(epoch), UTC).strftime("%Y-%m-%d %H:%M UTC")
+    except (ValueError, OverflowError, OSError):
+        raise DataError(
+            f"SOURCE_DATE_EPOCH is {epoch!r}; it must be whole seconds since 1970"
+        ) from None
+
+
+def open_origin(origin: Origin, /) -> Store:
+    """Open the store; where there is none, make one from the sample, or take the one made before.
+
+    The sample's store is in the user's cache folder, under a name that changes with the version,
+    the seed and the code that makes it. It is made beside that name and moved there when whole.
+
+    Raises
+    ------
+    StoreError
+        If the store cannot be read, or the cache folder cannot be written.
+    """
+    if not origin.is_sample:
+        return open_store(origin.place)
+    from platformdirs import user_cache_path  # noqa: PLC0415  only where it is needed
+
+    cache = user_cache_path("traceana") / "sample"
+    place = cache / f"{__version__}-seed{SEED}-{_digest_of_code()}"
+    if not place.is_dir():
+        try:
+            _make_sample_store(cache, place)
+        except OSError as error:
+            raise StoreError(
+                f"{cache}: the store of the synthetic sample cannot be written here "
+                f"({error.strerror or error}); name another cache folder in XDG_CACHE_HOME"
+            ) from error
+    return open_store(place)
+
+
+def _make_sample_store(cache: Path, place: Path) -> None:
+    from traceana.simulate import write_sample  # noqa: PLC0415  only where it is needed
+
+    cache.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=cache, prefix=".making-") as folder:
+        beside = Path(folder) / "store"
+        ingest(write_sample(Path(folder) / "files", seed=SEED), store=beside)
+        try:
+            beside.rename(place)
+        except OSError:
+            # another process was faster: its store is as good
+            if not place.is_dir():
+                raise
+
+
+def _digest_of_code() -> str:
+    digest = hashlib.sha256()
+    for room in _MADE_BY:
+        for source in _sources(files(f"traceana.{room}")):
+            digest.update(source.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+def _sources(folder: Traversable) -> list[Traversable]:
+    found: list[Traversable] = []
+    for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
+        if entry.is_dir():
+            found += _sources(entry)
+        elif entry.name.endswith((".py", ".toml")):
+            found.append(entry)
+    return found

@@ -1,0 +1,40 @@
+"""The report's sections, in order. A new one is one file and one line here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from traceana.report.sections import (
+    outcomes,
+    provenance,
+    reading,
+    traces,
+    variation,
+    workload,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from traceana.report.blocks import Content
+    from traceana.report.material import Material
+
+
+@dataclass(frozen=True)
+class Section:
+    """A section: its name in addresses, its title, and what builds it."""
+
+    id: str
+    title: str
+    build: Callable[[Material], Content]
+
+
+SECTIONS: Final = (
+    Section("reading", "What was read, and what was rejected", reading.build),
+    Section("traces", "The traces", traces.build),
+    Section("variation", "Variation between workers", variation.build),
+    Section("workload", "Workload", workload.build),
+    Section("outcomes", "Runtime and outcomes", outcomes.build),
+    Section("provenance", "Definitions and provenance", provenance.build),
+)

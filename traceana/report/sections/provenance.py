@@ -1,0 +1,58 @@
+"""Definitions with their formulas, and what this page was made from and with."""
+
+from __future__ import annotations
+
+import platform
+from importlib.metadata import version
+from typing import TYPE_CHECKING
+
+from traceana import __version__
+from traceana.report.blocks import Block, Content, Facts, Heading
+from traceana.report.origin import SEED
+
+if TYPE_CHECKING:
+    from traceana.report.material import Material
+
+_LIBRARIES = ("polars", "numpy", "scipy", "matplotlib")
+_DEFINITIONS = {
+    "CoV": "over the n workers of a job at one tick: `CoV = s / m` with `m = sum(x) / n` and "
+    "`s = sqrt(sum((x - m)^2) / (n - ddof))`, ddof 0 or 1 as said. For values that are not "
+    "negative it is at most `sqrt(n - 1)` with ddof 0 and `sqrt(n)` with ddof 1. Ticks with fewer "
+    "than two workers are left out.",
+    "Quantile": "linear between order statistics (type 7 of Hyndman and Fan, The American "
+    "Statistician 50, 1996).",
+    "GPU-hours": "`sum(GPUs asked for * runtime in s) / 3600` over the jobs of which both are "
+    "known.",
+    "Interval of a mean": "Student's t: `mean +/- t * s / sqrt(n)` with t the 97.5 % quantile of "
+    "its distribution with n - 1 degrees of freedom and s of ddof 1; none for a single value.",
+    "Success rate": "`p = successes / n` with n = successes + failures. Its interval is Wilson's "
+    "(Journal of the American Statistical Association 22, 1927): "
+    "`(p + z^2 / 2n +/- z * sqrt(p * (1 - p) / n + z^2 / 4n^2)) / (1 + z^2 / n)` with z the 97.5 % "
+    "quantile of the normal distribution.",
+    "Missing values": "are left out of every statistic and counted beside it, never filled in.",
+}
+
+
+def build(material: Material) -> Content:
+    """Define what is computed; say from which store and with which versions."""
+    facts = [
+        ("Data", _data(material)),
+        ("traceana", __version__),
+        ("Python", platform.python_version()),
+        *((name, version(name)) for name in _LIBRARIES),
+    ]
+    if material.date:
+        facts.append(("Date", f"{material.date} (SOURCE_DATE_EPOCH)"))
+    blocks: tuple[Block, ...] = (
+        Heading("Definitions"),
+        Facts(tuple(_DEFINITIONS.items())),
+        Heading("Provenance"),
+        Facts(tuple(facts)),
+    )
+    return Content((), blocks)
+
+
+def _data(material: Material) -> str:
+    if material.origin.is_sample:
+        return f"the synthetic sample, seed {SEED}, as `traceana sample --seed {SEED}` writes it"
+    return f"store `{material.origin.place}`; the files it was made from stand above with sha256"

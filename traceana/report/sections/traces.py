@@ -1,0 +1,80 @@
+"""Each trace of the catalogue: what it is, whose it is, and what the store holds of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from traceana.catalog import load_catalog
+from traceana.report.blocks import (
+    Absent,
+    Block,
+    Column,
+    Content,
+    Facts,
+    Heading,
+    Points,
+    Quote,
+    Text,
+    make_table,
+    words,
+)
+from traceana.report.wording import count, size
+
+if TYPE_CHECKING:
+    from traceana.catalog import Trace
+    from traceana.report.material import Material
+
+
+def build(material: Material) -> Content:
+    """Introduce each trace; of one that is not in the store, say how to get it."""
+    held = material.store.tables()
+    blocks: list[Block] = []
+    for trace in load_catalog().values():
+        there = trace.id in material.ledgers
+        blocks += [Heading(material.name(trace.id)), Text(trace.what)]
+        if there:
+            blocks += [*_about(trace), _tables(trace, held.filter(trace=trace.id))]
+        else:
+            blocks.append(
+                Absent(
+                    "It is not in the store.",
+                    (
+                        f"traceana fetch {trace.id} --to files/{trace.id}",
+                        f"traceana ingest files/{trace.id} {material.origin.option}",
+                    ),
+                )
+            )
+    return Content((), tuple(blocks))
+
+
+def _about(trace: Trace) -> list[Block]:
+    return [
+        Facts(
+            (
+                ("Id", f"`{trace.id}`"),
+                ("Licence", trace.licence),
+                ("Published at", trace.homepage),
+                ("Revision", f"`{trace.revision}`"),
+            )
+        ),
+        Points(
+            f"What a reader of the files should know ({len(trace.quirks)} points)", trace.quirks
+        ),
+        Quote("Citation (BibTeX)", trace.citation),
+    ]
+
+
+def _tables(trace: Trace, held: pl.DataFrame) -> Block:
+    every = pl.DataFrame({"table": trace.tables}, schema={"table": pl.String})
+    return make_table(
+        every.join(held, on="table", how="left", maintain_order="left"),
+        [
+            words("Table", "table"),
+            Column("Rows", "rows", count, null="not in the store"),
+            Column("Rejected", "rows_rejected", count),
+            Column("Size as Parquet", "bytes", size),
+        ],
+        caption=f"Tables of {trace.id}",
+    )

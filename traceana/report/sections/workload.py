@@ -1,0 +1,89 @@
+"""What was asked of the clusters: jobs, GPU-hours, runtimes and sizes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from traceana.analysis import workload_summary
+from traceana.report.blocks import Block, Column, Content, Heading, Text, make_table, words
+from traceana.report.wording import count, days, hours, plain, plural, seconds
+
+if TYPE_CHECKING:
+    from traceana.report.material import Material
+
+_JOBS = ("microsoft-itp-2021", "elasticflow-2023", "alibaba-pai-2020", "alibaba-openb-2023")
+_REPEATED = ("elasticflow-2023",)
+_NOTES = {
+    "elasticflow-2023": "These are the jobs of the ITP trace again: their numbers are not to be "
+    "added to it.",
+    "alibaba-openb-2023": "A pod that was never scheduled has no runtime; one that was still "
+    "running at its last record counts with the time until it was removed.",
+    "alibaba-pai-2020": "The jobs table says when a job was submitted and when it ended; launch "
+    "and GPUs stand with its tasks. So there is no runtime here, and none is assumed.",
+}
+_SUMMARY = [
+    Column("Jobs", "jobs", count),
+    Column("Jobs with runtime", "jobs_with_runtime", count),
+    Column("GPU-hours", "gpu_hours", hours),
+    Column("Jobs without GPU-hours", "jobs_without_gpu_hours", count),
+    Column("Mean runtime (s)", "runtime_s_mean", seconds),
+    Column("25 % (s)", "runtime_s_p25", seconds),
+    Column("Median (s)", "runtime_s_median", seconds),
+    Column("75 % (s)", "runtime_s_p75", seconds),
+    Column("95 % (s)", "runtime_s_p95", seconds),
+    Column("99 % (s)", "runtime_s_p99", seconds),
+    Column("GPUs: median", "gpus_median", plain),
+    Column("GPUs: 95 %", "gpus_p95", plain),
+    Column("GPUs: most", "gpus_max", plain),
+    Column("Submissions (days)", ("first_submit_s", "last_submit_s"), days),
+]
+
+
+def build(material: Material) -> Content:
+    """Summarise the jobs of each trace, by cluster where there are several."""
+    findings: list[str] = []
+    blocks: list[Block] = [
+        Text(
+            "GPU-hours are summed over jobs whose GPUs and runtime are both known; the others are "
+            "counted beside. Each trace stands for itself. Percentages name quantiles."
+        )
+    ]
+    for trace in _JOBS:
+        blocks.append(Heading(material.name(trace)))
+        if not material.has(trace, "jobs"):
+            blocks.append(material.absent(trace, "jobs", what="Workload summary"))
+            continue
+        jobs = material.scan(trace, "jobs")
+        total = workload_summary(jobs).with_columns(cluster=pl.lit("all"))
+        by_cluster = workload_summary(jobs, by="cluster")
+        what = "Workload by cluster"
+        if by_cluster.height == 1:
+            what, by_cluster = "Workload", by_cluster.clear()
+        if trace in _NOTES:
+            blocks.append(Text(_NOTES[trace]))
+        blocks.append(
+            make_table(
+                by_cluster,
+                [words("Cluster", "cluster"), *_SUMMARY],
+                caption=f"{what}. {material.name(trace)}",
+                total=total,
+                folded=trace in _REPEATED,
+            )
+        )
+        if trace not in _REPEATED:
+            findings.append(_finding(material.name(trace), total.row(0, named=True)))
+    return Content(tuple(findings), tuple(blocks))
+
+
+def _finding(name: str, total: dict[str, float | None]) -> str:
+    jobs = plural(int(total["jobs"] or 0), "job")
+    if total["gpu_hours"] is None or total["runtime_s_median"] is None:
+        return f"{name}: {jobs}; its jobs table gives no GPU-hours."
+    without = int(total["jobs_without_gpu_hours"] or 0)
+    but = f" ({plural(without, 'job')} left out, GPUs or runtime unknown)" if without else ""
+    return (
+        f"{name}: {jobs}, {hours(total['gpu_hours'])} GPU-hours{but}; median runtime "
+        f"{seconds(total['runtime_s_median'])} s, mean {seconds(total['runtime_s_mean'] or 0)} s."
+    )

@@ -1,0 +1,62 @@
+"""How numbers are written."""
+
+from __future__ import annotations
+
+
+def count(value: float) -> str:
+    """Write a whole number: 82,739."""
+    return f"{value:,.0f}"
+
+
+def seconds(value: float) -> str:
+    """Write seconds: 12,345 from a hundred on, else 12.3."""
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:,.1f}"
+
+
+def hours(value: float) -> str:
+    """Write hours to a tenth."""
+    return f"{value:,.1f}"
+
+
+def days(first: float, last: float) -> str:
+    """Write the days between two times in seconds, to a tenth."""
+    return f"{(last - first) / 86_400:,.1f}"
+
+
+def ratio(value: float) -> str:
+    """Write a ratio such as a CoV to three decimals."""
+    return f"{value:.3f}"
+
+
+def share(value: float) -> str:
+    """Write a share of one in per cent."""
+    return f"{100 * value:.1f} %"
+
+
+def plain(value: float) -> str:
+    """Write a number without needless zeros: 0.5, 8."""
+    return f"{value:,.6g}"
+
+
+def seconds_range(low: float, high: float) -> str:
+    """Write an interval in seconds."""
+    return f"{seconds(low)} to {seconds(high)}"
+
+
+def share_range(low: float, high: float) -> str:
+    """Write an interval of shares."""
+    return f"{100 * low:.1f} to {share(high)}"
+
+
+def size(value: float) -> str:
+    """Write a number of bytes in the largest decimal unit below it."""
+    for unit in ("B", "kB", "MB"):
+        if value < 1000:
+            return f"{value:,.0f} {unit}" if unit == "B" else f"{value:,.1f} {unit}"
+        value /= 1000
+    return f"{value:,.1f} GB"
+
+
+def plural(number: int, noun: str) -> str:
+    """Write a count with its noun: 1 job, 1,234 jobs."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
