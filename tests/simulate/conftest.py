@@ -18,7 +18,7 @@ _WRITE_AND_TELL = """
 import sys
 from pathlib import Path
 from traceana.simulate import write_sample
-write_sample(sys.argv[1], scale=0.05, seed=2, traces="alibaba-pai-2020")
+write_sample(sys.argv[1], scale=0.05, traces="alibaba-pai-2020")
 status = Path("/proc/self/status")
 print(status.read_text() if status.exists() else "")
 """
@@ -27,7 +27,7 @@ print(status.read_text() if status.exists() else "")
 @pytest.fixture(scope="session")
 def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The default sample."""
-    return write_sample(tmp_path_factory.mktemp("default") / "sample", seed=2)
+    return write_sample(tmp_path_factory.mktemp("default") / "sample")
 
 
 @pytest.fixture(scope="session")
