@@ -11,14 +11,23 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from traceana.analysis import frames as gate
 from traceana.analysis import (
+    arrival_rhythm,
+    concentration,
+    gpu_demand,
+    gpu_demand_if_started_at_submission,
+    interarrivals,
     iteration_cov,
+    job_quantiles,
+    lorenz_curve,
     outcome_rates,
+    queueing_delay,
     runtime_by,
+    size_distribution,
     summarize_cov,
     workload_summary,
 )
+from traceana.analysis import frames as gate
 from traceana.errors import DataError
 from traceana.schema import STATUSES
 
@@ -45,13 +54,17 @@ def make_rows() -> pl.DataFrame:
             "submit_s": rng.uniform(0, 1e6, N),
             "runtime_s": rng.lognormal(7, 2, N),
             "gpus": rng.choice([0.25, 0.5, 1, 8], N),
+            "start_s": rng.uniform(1e6, 2e6, N),
+            "end_s": rng.uniform(2e6, 3e6, N),
         }
     ).with_columns(
         # a tenth of the values is missing, at other rows in each column
         *(
             pl.when(pl.Series(rng.random(N) > 0.1)).then(name)
             for name in ("batch_time", "cov", "cluster", "status", "submit_s", "runtime_s", "gpus")
-        )
+        ),
+        pl.when(pl.Series(rng.random(N) > 0.1)).then("start_s"),
+        pl.when(pl.Series(rng.random(N) > 0.1)).then("end_s"),
     )
 
 
@@ -77,6 +90,23 @@ QUESTIONS: dict[str, Callable[[Any], pl.DataFrame]] = {
     "outcome_rates, wide": lambda rows: outcome_rates(
         rows, ("cluster", "size"), failure=("failed", "cancelled", "unknown")
     ),
+    "arrival_rhythm": lambda rows: arrival_rhythm(rows, per="hour", by="cluster"),
+    "arrival_rhythm, all": lambda rows: arrival_rhythm(rows, per="weekday", utc_offset_h=-3.5),
+    "interarrivals": lambda rows: interarrivals(rows, by=("cluster", "size")),
+    "interarrivals, all": interarrivals,
+    "job_quantiles": lambda rows: job_quantiles(rows, by="cluster"),
+    "job_quantiles, all": job_quantiles,
+    "size_distribution": lambda rows: size_distribution(rows, by="cluster"),
+    "size_distribution, all": size_distribution,
+    "concentration": lambda rows: concentration(rows, by=("cluster", "size")),
+    "concentration, all": concentration,
+    "lorenz_curve": lambda rows: lorenz_curve(rows, by="cluster"),
+    "lorenz_curve, all": lambda rows: lorenz_curve(rows, points=5),
+    "gpu_demand": lambda rows: gpu_demand(rows, by="cluster"),
+    "gpu_demand, all": gpu_demand,
+    "gpu_demand_if_started": lambda rows: gpu_demand_if_started_at_submission(rows, by="cluster"),
+    "queueing_delay": lambda rows: queueing_delay(rows, by=("cluster", "size")),
+    "queueing_delay, all": queueing_delay,
 }
 
 

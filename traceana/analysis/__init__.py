@@ -1,13 +1,38 @@
 """The field's questions: a frame in, a result out; no file is opened here."""
 
+from traceana.analysis.arrivals import arrival_rhythm
+from traceana.analysis.concentration import concentration, lorenz_curve
+from traceana.analysis.demand import gpu_demand, gpu_demand_if_started_at_submission
+from traceana.analysis.energy import energy_to_accuracy
+from traceana.analysis.energy_coverage import energy_coverage
+from traceana.analysis.energy_savings import energy_savings
+from traceana.analysis.interarrivals import interarrivals
+from traceana.analysis.job_sizes import job_quantiles, size_distribution
 from traceana.analysis.outcomes import outcome_rates, runtime_by
+from traceana.analysis.queueing import queueing_delay
+from traceana.analysis.stragglers import detect_stragglers
+from traceana.analysis.stragglers_result import StragglerResult
 from traceana.analysis.variation import iteration_cov, summarize_cov
 from traceana.analysis.workload import workload_summary
 
 __all__ = [
+    "StragglerResult",
+    "arrival_rhythm",
+    "concentration",
+    "detect_stragglers",
+    "energy_coverage",
+    "energy_savings",
+    "energy_to_accuracy",
+    "gpu_demand",
+    "gpu_demand_if_started_at_submission",
+    "interarrivals",
     "iteration_cov",
+    "job_quantiles",
+    "lorenz_curve",
     "outcome_rates",
+    "queueing_delay",
     "runtime_by",
+    "size_distribution",
     "summarize_cov",
     "workload_summary",
 ]

@@ -6,7 +6,7 @@ pandas and pyarrow tables have no lazy engine, so the columns of need become a P
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import narwhals.stable.v2 as nw
@@ -45,7 +45,7 @@ def as_names(names: Names, /) -> tuple[str, ...]:
 def open_frame(
     frame: IntoFrame, /, *, keys: Sequence[str], measures: Sequence[str] = ()
 ) -> nw.LazyFrame[Any]:
-    """Return the columns of need as a lazy frame.
+    """Return the columns of need as a lazy frame, its measures in range.
 
     Measures become Float64. NaN is null, in measures and in keys.
 
@@ -55,14 +55,37 @@ def open_frame(
         If the engine is not listed, a column is missing or named twice, or a measure is not
         numeric, is negative or is above :data:`LARGEST` (infinite).
     """
-    columns = (*keys, *measures)
+    lazy = clean_columns(admit_columns(frame, (*keys, *measures)), measures)
+    if measures:
+        check_range(lazy, measures)
+    return lazy
+
+
+def admit_columns(frame: IntoFrame, columns: Sequence[str], /) -> nw.LazyFrame[Any]:
+    """Return the columns of need as a lazy frame, as they are.
+
+    Raises
+    ------
+    DataError
+        If the engine is not listed, or a column is missing or named twice.
+    """
     repeated = sorted({name for name in columns if columns.count(name) > 1})
     if repeated:
         raise DataError(f"column {', '.join(repeated)} is named for more than one part")
-    lazy = _project(_admit(frame), columns)
+    return _project(_admit(frame), columns)
+
+
+def clean_columns(lazy: nw.LazyFrame[Any], measures: Sequence[str], /) -> nw.LazyFrame[Any]:
+    """Make measures Float64, and NaN null in all columns.
+
+    Raises
+    ------
+    DataError
+        If a measure is not numeric.
+    """
     schema = lazy.collect_schema()
     cleaned = []
-    for name in columns:
+    for name in schema.names():
         column = nw.col(name)
         if name in measures and not schema[name].is_numeric():
             # a column without any value has whatever type its maker guessed
@@ -74,10 +97,30 @@ def open_frame(
         elif schema[name].is_float():
             column = column.fill_nan(None)
         cleaned.append(column)
-    lazy = lazy.select(*cleaned)
-    if measures:
-        _check_range(lazy, measures)
-    return lazy
+    return lazy.select(*cleaned)
+
+
+def check_range(frame: nw.LazyFrame[Any], measures: Sequence[str], /) -> None:
+    """Refuse measures that are negative or above :data:`LARGEST`.
+
+    Raises
+    ------
+    DataError
+        If there is one.
+    """
+    ends = collect(
+        frame.select(
+            *(nw.col(name).min().alias(f"{name} low") for name in measures),
+            *(nw.col(name).max().alias(f"{name} high") for name in measures),
+        )
+    ).row(0, named=True)
+    for name in measures:
+        low, high = ends[f"{name} low"], ends[f"{name} high"]
+        if low is not None and (low < 0 or high > LARGEST):
+            raise DataError(
+                f"column {name} holds {low if low < 0 else high}; its values must lie from 0 to "
+                f"{LARGEST:g} (a missing value is null or NaN)"
+            )
 
 
 def reduce_frame(
@@ -90,9 +133,7 @@ def reduce_frame(
     DataError
         If a key has the name of an aggregate.
     """
-    clash = sorted(set(keys) & set(aggregates))
-    if clash:
-        raise DataError(f"by cannot name {', '.join(clash)}: the result has a column of that name")
+    refuse_clash(keys, aggregates)
     named = [expression.alias(name) for name, expression in aggregates.items()]
     if keys:
         result = collect(frame.group_by(*keys).agg(*named)).sort(keys, nulls_last=True)
@@ -101,6 +142,19 @@ def reduce_frame(
     # engines count in integers of their own
     counts = pl.selectors.integer() & pl.selectors.by_name(*aggregates)
     return result.with_columns(counts.cast(pl.Int64))
+
+
+def refuse_clash(keys: Iterable[str], columns: Iterable[str], /) -> None:
+    """Refuse keys that have the name of a column of the result.
+
+    Raises
+    ------
+    DataError
+        If there is one.
+    """
+    clash = sorted(set(keys) & set(columns))
+    if clash:
+        raise DataError(f"by cannot name {', '.join(clash)}: the result has a column of that name")
 
 
 def collect(frame: nw.LazyFrame[Any], /) -> pl.DataFrame:
@@ -143,19 +197,3 @@ def _project(
         return frame.select(*columns).lazy(backend="polars")
     except (TypeError, ValueError) as error:  # a column of mixed Python objects
         raise DataError(f"a column has no one type: {str(error).splitlines()[0]}") from None
-
-
-def _check_range(frame: nw.LazyFrame[Any], measures: Sequence[str]) -> None:
-    ends = collect(
-        frame.select(
-            *(nw.col(name).min().alias(f"{name} low") for name in measures),
-            *(nw.col(name).max().alias(f"{name} high") for name in measures),
-        )
-    ).row(0, named=True)
-    for name in measures:
-        low, high = ends[f"{name} low"], ends[f"{name} high"]
-        if low is not None and (low < 0 or high > LARGEST):
-            raise DataError(
-                f"column {name} holds {low if low < 0 else high}; its values must lie from 0 to "
-                f"{LARGEST:g} (a missing value is null or NaN)"
-            )

@@ -11,10 +11,13 @@ from traceana.schema.registry import (
     rule_expressions,
     schema_version,
 )
+from traceana.schema.training_defaults import TRAINING_DEFAULTS, TrainingDefault
 
 __all__ = [
     "STATUSES",
     "TABLES",
+    "TRAINING_DEFAULTS",
+    "TrainingDefault",
     "describe_table",
     "get_table",
     "rule_expressions",

@@ -1,0 +1,102 @@
+"""Demand against a walk over seconds, and against GPU-hours, which it must add up to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from traceana.analysis import (
+    gpu_demand,
+    gpu_demand_if_started_at_submission,
+    workload_summary,
+)
+from traceana.errors import DataError
+from traceana.store import Store
+
+JOBS = pl.DataFrame(
+    {
+        "cluster": ["a", "a", "a", "b", None],
+        "start_s": [5.0, 10.0, None, None, 20.0],
+        "end_s": [25.0, 20.0, 50.0, 9.0, 20.0],
+        "gpus": [2.0, 0.5, 1.0, 1.0, 4.0],
+    }
+)
+
+
+def test_demand_by_hand() -> None:
+    result = gpu_demand(JOBS, bin_s=10, by="cluster")
+    assert result.columns == [
+        *("cluster", "bin_start_s", "gpus_mean", "jobs_mean", "jobs_left_out", "note")
+    ]
+    assert result.rows() == [
+        ("a", 0.0, 1.0, 0.5, 1, None),
+        ("a", 10.0, 2.5, 2.0, 1, None),
+        ("a", 20.0, 1.0, 0.5, 1, None),
+        ("b", None, None, None, 1, "no job has start_s, end_s and gpus"),
+        # a job of no duration asks for nothing
+        (None, 20.0, 0.0, 0.0, 0, None),
+    ]
+
+
+def test_empty_bins_are_there() -> None:
+    jobs = pl.DataFrame({"start_s": [0.0, 31.0], "end_s": [4.0, 33.0], "gpus": [1, 5]})
+    assert gpu_demand(jobs, bin_s=10)["gpus_mean"].to_list() == pytest.approx([0.4, 0, 0, 1])
+
+
+@given(
+    jobs=st.lists(
+        st.tuples(st.integers(0, 60), st.integers(0, 60), st.sampled_from([0.25, 1, 8])),
+        min_size=1,
+        max_size=30,
+    ),
+    bin_s=st.integers(1, 25),
+)
+@settings(max_examples=60, deadline=None)
+def test_demand_is_what_a_walk_over_seconds_finds(
+    jobs: list[tuple[int, int, float]], bin_s: int
+) -> None:
+    frame = pl.DataFrame(jobs, schema=["submit_s", "runtime_s", "gpus"], orient="row")
+    result = gpu_demand_if_started_at_submission(frame, bin_s=bin_s)
+    seconds = np.zeros(200)
+    for submit, runtime, gpus in jobs:
+        seconds[submit : submit + runtime] += gpus
+    for row in result.iter_rows(named=True):
+        begin = int(row["bin_start_s"])
+        assert row["gpus_mean"] == pytest.approx(seconds[begin : begin + bin_s].sum() / bin_s)
+    assert result["gpus_mean"].sum() * bin_s == pytest.approx(sum(r * g for _, r, g in jobs))
+    assert np.allclose(np.diff(result["bin_start_s"].to_numpy()), bin_s)
+
+
+@pytest.mark.parametrize(
+    ("change", "options", "text"),
+    [
+        ({}, {"bin_s": 0}, "bin_s must be a positive number of seconds; it is 0"),
+        ({}, {"bin_s": float("inf")}, "bin_s must be a positive number of seconds; it is inf"),
+        ({}, {"bin_s": 1e-9}, "bin_s 1e-09 is too short: there would be .* bins, and at most 10,0"),
+        ({"end_s": 1.0}, {}, "a job ends before it starts: end_s is below start_s"),
+        ({"start_s": 1e20, "end_s": 1e20}, {}, "bin_s 3600 is too short"),
+        ({}, {"by": "gpus_mean"}, "by cannot name gpus_mean: the result has a column"),
+    ],
+)
+def test_what_cannot_be_is_refused(
+    change: dict[str, float], options: dict[str, Any], text: str
+) -> None:
+    with pytest.raises(DataError, match=text):
+        gpu_demand(JOBS.with_columns(**{k: pl.lit(v) for k, v in change.items()}), **options)
+
+
+def test_the_published_clusters_add_up_to_their_gpu_hours(real_store: Store) -> None:
+    jobs = real_store.scan("microsoft-itp-2021", "jobs")
+    demand = gpu_demand_if_started_at_submission(jobs, by="cluster")
+    hours = demand.group_by("cluster").agg(pl.col("gpus_mean").sum()).sort("cluster")
+    expected = workload_summary(jobs, by="cluster")
+    assert hours["gpus_mean"].to_list() == pytest.approx(expected["gpu_hours"].to_list(), rel=1e-9)
+    without_starts = gpu_demand(jobs)
+    assert without_starts.rows() == [
+        (None, None, None, 69351, "no job has start_s, end_s and gpus")
+    ]

@@ -1,0 +1,67 @@
+"""What falls out of the join of runs and profiles, by hand and against pandas' outer join."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+import polars as pl
+import pytest
+
+from tests.analysis.test_energy import PAIRS
+from tests.analysis.zeus_tables import POWER, RUNS
+from traceana.analysis import energy_coverage, energy_to_accuracy
+from traceana.schema import TRAINING_DEFAULTS
+from traceana.store import Store
+
+
+def test_coverage_by_hand() -> None:
+    runs = RUNS.filter(
+        ~((pl.col("batch_size") == 64) & (pl.col("run") == 1)) | (RUNS["target_metric"] != 0.5)
+    )
+    result = energy_coverage(runs, POWER, gpu="g", dataset="cifar100", target=0.5)
+    assert result.select(
+        *("optimizer", "batch_size", "runs", "runs_reached", "runs_unknown"),
+        *("power_limits", "power_limits_missing", "feasible", "note"),
+    ).rows() == [
+        ("adam", 64, 0, 0, 0, 1, 1, False, "profiled only"),
+        ("sgd", 64, 2, 1, 1, 2, 0, False, "a run has no row at the target"),
+        ("sgd", 128, 1, 1, 0, 1, 1, True, None),
+        ("sgd", 256, 2, 1, 0, 2, 0, False, "a run never reached the target"),
+        ("sgd", 512, 1, 1, 0, 0, 2, False, "trained only"),
+        ("sgd", 1024, 0, 0, 0, 1, 1, False, "profiled only"),
+    ]
+    assert set(result.select("gpu", "dataset", "target", "network").rows()) == {
+        ("g", "cifar100", 0.5, "net")
+    }
+    feasible = energy_to_accuracy(runs, POWER, gpu="g", dataset="cifar100", target=0.5)
+    assert set(feasible["batch_size"]) == set(result.filter("feasible")["batch_size"])
+
+
+@pytest.mark.parametrize(("gpu", "dataset"), PAIRS)
+def test_the_published_traces(real_store: Store, real_data: Path, gpu: str, dataset: str) -> None:
+    runs, power = (real_store.scan("zeus-2023", t) for t in ("training_runs", "power_profiles"))
+    result = energy_coverage(runs, power, gpu=gpu, dataset=dataset)
+    folder = real_data / "zeus-2023"
+    train = pd.read_csv(folder / "summary_train.csv")
+    train = train[train["dataset"] == dataset]
+    train = train[train["target_metric"] == TRAINING_DEFAULTS[dataset].target]
+    watts = pd.read_csv(folder / f"summary_power_{gpu}.csv")
+    watts = watts[watts["dataset"] == dataset]
+    key = ["network", "optimizer", "batch_size"]
+    both = (
+        train.groupby(key)["target_epoch"]
+        .agg(["size", "count"])
+        .join(watts.groupby(key)["power_limit"].nunique(), how="outer")
+    )
+    assert result.select(key).rows() == both.index.to_list()
+    counts = both.fillna(0).astype(int).to_numpy().tolist()
+    assert [list(row) for row in result.select("runs", "runs_reached", "power_limits").rows()] == (
+        counts
+    )
+    assert result["feasible"].to_list() == [
+        size > 0 and size == reached and limits > 0 for size, reached, limits in counts
+    ]
+    grid = watts["power_limit"].nunique()
+    assert result["power_limits_missing"].to_list() == [grid - limits for *_, limits in counts]
+    assert result["note"].is_null().to_list() == result["feasible"].to_list()

@@ -1,0 +1,109 @@
+"""Savings against the baseline, by hand and against pandas on the published files."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import polars as pl
+import pytest
+
+from tests.analysis.test_energy import PAIRS, published
+from tests.analysis.zeus_tables import POWER, RUNS
+from traceana.analysis import energy_savings
+from traceana.errors import DataError
+from traceana.schema import TRAINING_DEFAULTS
+from traceana.store import Store
+
+CHOICES = ["baseline", "batch_size", "power_limit", "both"]
+# cifar100 is trained to 0.6 from batch size 1024: make it so that 64 and 128 reach it
+REACHED = RUNS.with_columns(target_metric=pl.col("target_metric") + 0.1)
+# without batch size 1024 and the other data set, 256 and 200 W are the baseline
+SMALL = POWER.filter(pl.col("batch_size") < 1024, dataset="cifar100")
+
+
+def pair(runs: pl.DataFrame, power: pl.DataFrame, objective: str) -> pl.DataFrame:
+    result = energy_savings(runs, power)
+    assert result["choice"].to_list() == CHOICES * (result.height // 4)
+    return result.filter(objective=objective, dataset="cifar100")
+
+
+def test_savings_by_hand() -> None:
+    # 64: 5 epochs, 128: 8, 256: none; with every run of 256 at 3 epochs it is the baseline
+    runs = REACHED.with_columns(
+        target_epoch=pl.when(batch_size=256).then(3).otherwise("target_epoch")
+    )
+    energy = pair(runs, SMALL, "energy")
+    # 256 at 200 W: 12 s at 150 W; at 100 W: 15 s at 90 W, the least energy of all
+    assert energy.select("choice", "batch_size", "power_limit_w", "eta_j", "ratio").rows() == [
+        ("baseline", 256, 200.0, 1800.0, 1.0),
+        ("batch_size", 256, 200.0, 1800.0, 1.0),
+        ("power_limit", 256, 100.0, 1350.0, 0.75),
+        ("both", 256, 100.0, 1350.0, 0.75),
+    ]
+    assert energy["note"].unique().to_list() == ["default batch size 1024 cut to 256"]
+    cost = pair(runs, SMALL, "cost")
+    # half the energy and half of 200 W: 900 + 1200 against 675 + 1500
+    assert cost["cost_j"].to_list() == [2100, 2100, 2100, 2100]
+    assert cost["power_limit_w"].to_list() == [200, 200, 200, 200]
+
+
+def test_a_baseline_that_is_not_feasible_has_its_reason_and_no_ratio() -> None:
+    result = pair(REACHED, SMALL, "energy")
+    assert result["ratio"].null_count() == 4
+    why = "no baseline at batch size 256: a run never reached the target"
+    assert set(result["note"]) == {f"default batch size 1024 cut to 256; {why}"}
+    # what could be chosen is still told
+    assert result["batch_size"].to_list() == [None, 64, None, 128]
+    untrained = pair(REACHED, POWER, "energy")
+    assert untrained["note"].unique().to_list() == ["no baseline at batch size 1024: profiled only"]
+    low = pair(REACHED, SMALL.filter(pl.col("batch_size") < 256), "energy")
+    assert low["note"][0].endswith("no baseline at batch size 128: not profiled at 200 W")
+
+
+def test_pairs_that_cannot_be_judged_have_nulls_and_their_reason() -> None:
+    result = energy_savings(REACHED, POWER)
+    assert result.select("gpu", "dataset").unique().height == 2
+    assert set(result.filter(dataset="other")["note"]) == {
+        "no default target and batch size are known"
+    }
+    elsewhere = energy_savings(REACHED.with_columns(network=pl.lit("big")), SMALL)
+    assert set(elsewhere["note"]) == {"what was profiled was not trained to the default target"}
+    assert elsewhere["batch_size"].null_count() == elsewhere.height == 8
+    assert elsewhere["target"].to_list() == [0.6] * 8
+
+
+@pytest.mark.parametrize(
+    ("options", "text"), [({"eta": -1}, "eta must lie"), ({"eta": 2}, "eta must lie")]
+)
+def test_an_eta_that_cannot_be_is_refused(options: dict[str, Any], text: str) -> None:
+    with pytest.raises(DataError, match=text):
+        energy_savings(RUNS, POWER, **options)
+
+
+@pytest.mark.parametrize(("gpu", "dataset"), PAIRS)
+def test_the_published_traces(real_store: Store, real_data: Any, gpu: str, dataset: str) -> None:
+    runs, power = (real_store.scan("zeus-2023", t) for t in ("training_runs", "power_profiles"))
+    result = energy_savings(runs.filter(dataset=dataset), power.filter(gpu=gpu))
+    result = result.filter(dataset=dataset)
+    default = TRAINING_DEFAULTS[dataset]
+    all_of_it = published(real_data / "zeus-2023", gpu, dataset, default.target, 0.5)
+    largest = power.filter(gpu=gpu, dataset=dataset).collect()["batch_size"].to_numpy().max()
+    b0, limit = min(default.batch_size, largest), all_of_it["power_limit"].max()
+    is_b0, is_limit = all_of_it["batch_size"] == b0, all_of_it["power_limit"] == limit
+    parts = [all_of_it[is_b0 & is_limit], all_of_it[is_limit], all_of_it[is_b0], all_of_it]
+    for objective, column in (("energy", "eta"), ("cost", "cost")):
+        ours = result.filter(objective=objective)
+        best = [part.loc[part[column].idxmin()] for part in parts]
+        assert ours["batch_size"].to_list() == [row["batch_size"] for row in best]
+        assert ours["power_limit_w"].to_list() == [row["power_limit"] for row in best]
+        assert ours["ratio"].to_list() == pytest.approx(
+            [row[column] / best[0][column] for row in best], rel=1e-12
+        )
+
+
+def test_the_published_range_of_savings_on_v100(real_store: Store) -> None:
+    runs, power = (real_store.scan("zeus-2023", t) for t in ("training_runs", "power_profiles"))
+    both = energy_savings(runs, power).filter(gpu="v100", objective="energy", choice="both")
+    saved = (100 * (1 - both["ratio"])).round(1)
+    # statement zeus-potential: 23.8 % to 74.7 %
+    assert (saved.min(), saved.max(), both.height) == (23.8, 74.7, 6)

@@ -1,0 +1,37 @@
+"""The measured parts of pages are what their scripts measure on the published files."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+
+import pytest
+
+from traceana.store import Store, ingest, open_store
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+@pytest.fixture(scope="module")
+def published(real_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Store:
+    store = tmp_path_factory.mktemp("store")
+    for trace in ("zeus-2023", "microsoft-itp-2021", "alibaba-openb-2023"):
+        ingest(real_data / trace, store=store)
+    return open_store(store)
+
+
+@pytest.mark.parametrize("name", ["energy", "workload"])
+def test_a_page_says_what_its_script_measures(
+    published: Store, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(DOCS / "scripts")
+    try:
+        script = importlib.import_module(f"{name}_findings")
+        page = (DOCS / "explanation" / f"{name}.md").read_text(encoding="utf-8")
+        _, rest = page.split("<!-- measured: begin -->\n")
+        measured, _ = rest.split("<!-- measured: end -->")
+        assert measured.strip() == script.measure(published).strip()
+    finally:
+        for module in ("findings", f"{name}_findings"):
+            sys.modules.pop(module, None)

@@ -1,0 +1,117 @@
+"""When jobs are submitted: by hour of the day and by weekday."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Literal
+
+import narwhals.stable.v2 as nw
+import polars as pl
+
+from traceana.analysis.frames import (
+    Names,
+    as_names,
+    open_frame,
+    reduce_frame,
+    refuse_clash,
+)
+from traceana.errors import DataError
+
+if TYPE_CHECKING:
+    from narwhals.stable.v2.typing import IntoFrame
+
+_HOUR_S: Final = 3600
+_DAY_S: Final = 24 * _HOUR_S
+_WEEK_S: Final = 7 * _DAY_S
+# per -> a slot's length, its cycle's, the first slot's number, and how far into the cycle second 0
+# of the Unix clock is (it was a Thursday, the fourth day)
+_SLOTS: Final = {"hour": (_HOUR_S, _DAY_S, 0, 0), "weekday": (_DAY_S, _WEEK_S, 1, 3 * _DAY_S)}
+
+
+def arrival_rhythm(
+    jobs: IntoFrame, /, *, per: Literal["hour", "weekday"], utc_offset_h: float = 0, by: Names = ()
+) -> pl.DataFrame:
+    """Jobs submitted in each hour of the day, or on each weekday, as counts and as rates.
+
+    A slot's rate is its jobs over the time for which the slot was observed, from the group's
+    first to its last submission: a weekday that a trace holds nine times would else look busier
+    than one it holds eight times.
+
+    The clock is read as seconds since 1970-01-01 00:00 UTC, and what that means is up to the
+    trace. PAI's times are shifted by a constant that keeps hour and weekday true in UTC+8, so
+    that ``utc_offset_h=8`` gives local ones. Where second 0 is the beginning of the collection
+    (ITP, openb), hour 0 is the first hour of a day that begins whenever the collection did.
+
+    Parameters
+    ----------
+    jobs
+        One row a job: [*by, submit_s]; eager or lazy, of any listed engine.
+    per
+        "hour" for hours 0 to 23, "weekday" for 1 (Monday) to 7, as in ISO 8601.
+    utc_offset_h
+        Hours that local time is ahead of the clock, -24 to 24.
+    by
+        Columns to group by; ``()`` for one group. Null in `by` is a group of its own.
+
+    Returns
+    -------
+    DataFrame
+        [*by, hour or weekday, jobs, share, observed_h, jobs_per_h], sorted by them, nulls last;
+        every slot of every group that has a submission is there. share is of the group's
+        submissions; jobs_per_h is null where the slot was not observed. Jobs without submit_s are
+        not counted.
+
+    Raises
+    ------
+    DataError
+        If `per` or `utc_offset_h` is out of range, a column is missing, or submit_s is not
+        numeric, negative or infinite.
+    """
+    if per not in _SLOTS:
+        raise DataError(f"per must be one of {', '.join(_SLOTS)}; it is {per!r}")
+    if not -24 <= utc_offset_h <= 24:
+        raise DataError(f"utc_offset_h must lie from -24 to 24 hours; it is {utc_offset_h!r}")
+    slot_s, cycle_s, first_slot, ahead_s = _SLOTS[per]
+    keys = as_names(by)
+    refuse_clash(keys, (per, "share", "observed_h", "jobs_per_h", "in_group", "one"))
+    # whole weeks change neither hour nor weekday, and keep what is floored from being negative
+    shift = (ahead_s + utc_offset_h * _HOUR_S) % _WEEK_S
+    local = nw.col("submit_s") + shift
+    slot = ((local % cycle_s) / slot_s).floor().cast(nw.Int64) + first_slot
+    counts = reduce_frame(
+        open_frame(jobs, keys=keys, measures=("submit_s",))
+        .filter(~nw.col("submit_s").is_null())
+        .with_columns(slot.alias(per)),
+        (*keys, per),
+        jobs=nw.len(),
+        first=local.min(),
+        last=local.max(),
+    )
+    group = [pl.lit(0).alias("one"), *map(pl.col, keys)]
+    spans = (
+        counts.group_by(group)
+        .agg(pl.col("first").min(), pl.col("last").max(), in_group=pl.col("jobs").sum())
+        .filter(pl.col("in_group") > 0)  # a frame without rows is still one group of no keys
+    )
+    slots = pl.DataFrame({per: range(first_slot, first_slot + cycle_s // slot_s)})
+    begins = (pl.col(per) - first_slot) * slot_s
+
+    def seconds_before(time: str) -> pl.Expr:
+        """Return how long the slot was, from the clock's beginning to a time."""
+        past = pl.col(time)
+        return (past / cycle_s).floor() * slot_s + (past % cycle_s - begins).clip(0, slot_s)
+
+    observed_h = (seconds_before("last") - seconds_before("first")) / _HOUR_S
+    return (
+        spans.join(slots, how="cross")
+        .join(counts.select(*keys, per, "jobs"), on=[*keys, per], how="left", nulls_equal=True)
+        .with_columns(pl.col("jobs").fill_null(0), observed_h=observed_h)
+        .select(
+            *(*keys, per, "jobs"),
+            share=pl.col("jobs") / pl.col("in_group"),
+            observed_h="observed_h",
+            jobs_per_h=pl.when(pl.col("observed_h") > 0).then(
+                pl.col("jobs") / pl.col("observed_h")
+            ),
+        )
+        .sort(*keys, per, nulls_last=True)
+    )

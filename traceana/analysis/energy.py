@@ -1,0 +1,124 @@
+"""Time, energy and cost of training to a target, by batch size and power limit (Zeus, NSDI'23)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from traceana.analysis.energy_tables import (
+    CONFIGURATION,
+    Tables,
+    max_power_w,
+    read_tables,
+    target_of,
+    trained_batches,
+)
+from traceana.errors import DataError
+
+if TYPE_CHECKING:
+    from narwhals.stable.v2.typing import IntoFrame
+
+_SPREAD = ("runs", "epochs_mean", "epochs_std", "epochs_min", "epochs_max")
+
+
+def energy_to_accuracy(
+    training_runs: IntoFrame,
+    power_profiles: IntoFrame,
+    /,
+    *,
+    gpu: str,
+    dataset: str,
+    target: float | None = None,
+    eta: float = 0.5,
+) -> pl.DataFrame:
+    """Time, energy and cost to reach a target, for each batch size and power limit.
+
+    tta_s = epochs_mean * epoch_s; eta_j = tta_s * mean_power_w;
+    cost_j = eta * eta_j + (1 - eta) * max_power * tta_s, with epochs_mean the mean of target_epoch
+    over the runs of the batch size and max_power the largest power limit of the GPU in
+    `power_profiles`, whatever the data set (Zeus, NSDI'23).
+
+    A configuration is feasible if every run of its batch size is known to have reached the target
+    and its epoch was measured. Runs and profiles are joined on (dataset, network, batch_size,
+    optimizer); :func:`energy_coverage` shows what the join leaves out.
+
+    Parameters
+    ----------
+    training_runs, power_profiles
+        The tables of those names; eager or lazy, of any listed engine.
+    gpu, dataset
+        One of each, as in the tables.
+    target
+        Value of target_metric; None for the data set's default
+        (:data:`traceana.schema.TRAINING_DEFAULTS`).
+    eta
+        Weight of energy against time in the cost, in [0, 1].
+
+    Returns
+    -------
+    DataFrame
+        [batch_size, power_limit_w, tta_s, eta_j, cost_j, on_front, runs, epochs_mean, epochs_std,
+        epochs_min, epochs_max, epoch_s, mean_power_w], feasible configurations only (none: no
+        row), sorted by batch size and power limit. on_front: no other configuration is at most as
+        slow and at most as hungry, and better in one; of equal ones all are on it. epochs_std has
+        ddof 1 and is null for one run. The spread is that of the runs' epochs: time and power of
+        an epoch were measured once.
+
+    Raises
+    ------
+    DataError
+        If a table lacks a column or breaks its declaration; the GPU, data set or target is not
+        there (those that are, are listed); the data set has no default target; `eta` is not in
+        [0, 1]; or a batch size has several learning rates, or the data set several (network,
+        optimizer) on this GPU, so that a configuration would stand for two things.
+    """
+    check_eta(eta)
+    tables = read_tables(training_runs, power_profiles)
+    target = target_of(tables, gpu=gpu, dataset=dataset, target=target)
+    return configurations(tables, gpu=gpu, dataset=dataset, target=target, eta=eta)
+
+
+def check_eta(eta: float, /) -> None:
+    """Refuse a weight outside [0, 1]."""
+    if not 0 <= eta <= 1:
+        raise DataError(f"eta must lie from 0 (time alone) to 1 (energy alone); it is {eta!r}")
+
+
+def configurations(
+    tables: Tables, /, *, gpu: str, dataset: str, target: float, eta: float
+) -> pl.DataFrame:
+    """Do what :func:`energy_to_accuracy` does, on tables that were read and checked."""
+    profiles = tables.power_profiles.filter(gpu=gpu)
+    max_power = max_power_w(tables, gpu)
+    joined = trained_batches(tables, dataset=dataset, target=target).join(
+        profiles, on=CONFIGURATION, how="inner"
+    )
+    kinds = joined.select("network", "optimizer").unique().sort("network", "optimizer").rows()
+    if len(kinds) > 1:
+        raise DataError(
+            f"{dataset} on {gpu} was trained and profiled with several (network, optimizer): "
+            f"{', '.join('/'.join(kind) for kind in kinds)}; keep the rows of one"
+        )
+    energy = (
+        joined.filter(pl.col("runs_reached") == pl.col("runs"))
+        .with_columns(tta_s=pl.col("epochs_mean") * pl.col("epoch_s"))
+        .with_columns(eta_j=pl.col("tta_s") * pl.col("mean_power_w"))
+        .with_columns(cost_j=eta * pl.col("eta_j") + (1 - eta) * max_power * pl.col("tta_s"))
+        .sort("batch_size", "power_limit_w")
+    )
+    return energy.select(
+        *("batch_size", "power_limit_w", "tta_s", "eta_j", "cost_j"),
+        _on_front(energy),
+        *_SPREAD,
+        *("epoch_s", "mean_power_w"),
+    )
+
+
+def _on_front(energy: pl.DataFrame) -> pl.Series:
+    time, joules = energy["tta_s"].to_numpy(), energy["eta_j"].to_numpy()
+    # row: the point that may be dominated; column: the one that may dominate it. A grid is small.
+    at_most = (time <= time[:, None]) & (joules <= joules[:, None])
+    better = (time < time[:, None]) | (joules < joules[:, None])
+    return pl.Series("on_front", ~np.any(at_most & better, axis=1))

@@ -1,0 +1,137 @@
+"""What choosing the batch size, the power limit or both would have saved against the default."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from traceana.analysis.energy import check_eta, configurations
+from traceana.analysis.energy_coverage import coverage
+from traceana.analysis.energy_tables import Tables, max_power_w, read_tables
+from traceana.schema import TRAINING_DEFAULTS
+
+if TYPE_CHECKING:
+    from narwhals.stable.v2.typing import IntoFrame
+
+_OBJECTIVES: Final = {"energy": "eta_j", "cost": "cost_j"}
+_CHOICES: Final = ("baseline", "batch_size", "power_limit", "both")
+_MEASURED: Final = ("batch_size", "power_limit_w", "tta_s", "eta_j", "cost_j")
+_SCHEMA: Final = {
+    "gpu": pl.String,
+    "dataset": pl.String,
+    "target": pl.Float64,
+    "objective": pl.String,
+    "choice": pl.String,
+    "batch_size": pl.Int64,
+    "power_limit_w": pl.Float64,
+    "tta_s": pl.Float64,
+    "eta_j": pl.Float64,
+    "cost_j": pl.Float64,
+    "ratio": pl.Float64,
+    "note": pl.String,
+}
+
+
+def energy_savings(
+    training_runs: IntoFrame, power_profiles: IntoFrame, /, *, eta: float = 0.5
+) -> pl.DataFrame:
+    """Best batch size alone, best power limit alone and both, against the baseline.
+
+    The baseline is (b0, the GPU's largest power limit), with b0 the data set's default batch size
+    cut to the largest one profiled on that GPU. Each choice is the feasible configuration that
+    needs the least energy, or costs least, when the batch size (at the largest power limit), the
+    power limit (at b0) or both are free; of equals the smaller batch size, then the lower limit.
+
+    Parameters
+    ----------
+    training_runs, power_profiles, eta
+        As in :func:`energy_to_accuracy`. Every data set is trained to its default target
+        (:data:`traceana.schema.TRAINING_DEFAULTS`).
+
+    Returns
+    -------
+    DataFrame
+        Eight rows a (gpu, dataset) of `power_profiles`, sorted by them: [gpu, dataset, target,
+        objective, choice, batch_size, power_limit_w, tta_s, eta_j, cost_j, ratio, note].
+        objective is "energy" or "cost", choice is "baseline", "batch_size", "power_limit" or
+        "both"; ratio is the objective over the baseline's, so that 1 - ratio is saved. ratio is
+        null where the baseline is not feasible, and all numbers are where no configuration of the
+        choice is: note says why, and also where b0 was cut.
+
+    Raises
+    ------
+    DataError
+        As :func:`energy_to_accuracy`, for what is wrong with a table or `eta`.
+    """
+    check_eta(eta)
+    tables = read_tables(training_runs, power_profiles)
+    pairs = tables.power_profiles.select("gpu", "dataset").unique().sort("gpu", "dataset")
+    rows = []
+    for gpu, dataset in pairs.iter_rows():
+        open_to, note = _open_configurations(tables, gpu, dataset, eta)
+        for objective, column in _OBJECTIVES.items():
+            best = {choice: _best(open_to[choice], column) for choice in _CHOICES}
+            least = best["baseline"].get(column)
+            default = TRAINING_DEFAULTS.get(dataset)
+            rows += [
+                {
+                    "gpu": gpu,
+                    "dataset": dataset,
+                    "target": default and default.target,
+                    "objective": objective,
+                    "choice": choice,
+                    "note": note,
+                    **row,
+                    "ratio": row[column] / least if row and least else None,
+                }
+                for choice, row in best.items()
+            ]
+    return pl.DataFrame(rows, schema=_SCHEMA)
+
+
+def _open_configurations(
+    tables: Tables, gpu: str, dataset: str, eta: float
+) -> tuple[dict[str, pl.DataFrame], str | None]:
+    """Return what each choice may choose from, and what is to be said of it."""
+    nothing: dict[str, pl.DataFrame] = dict.fromkeys(_CHOICES, pl.DataFrame())
+    default = TRAINING_DEFAULTS.get(dataset)
+    if default is None:
+        return nothing, "no default target and batch size are known"
+    at_target = pl.col("target_metric").is_close(default.target)
+    profiles = tables.power_profiles.filter(gpu=gpu, dataset=dataset).join(
+        tables.training_runs.filter(at_target, dataset=dataset),
+        on=["network", "optimizer"],
+        how="semi",
+    )
+    if profiles.is_empty():
+        return nothing, "what was profiled was not trained to the default target"
+    batch_size = min(default.batch_size, max(profiles["batch_size"]))
+    power_limit_w = max_power_w(tables, gpu)
+    notes = []
+    if batch_size < default.batch_size:
+        notes.append(f"default batch size {default.batch_size} cut to {batch_size}")
+    energy = configurations(tables, gpu=gpu, dataset=dataset, target=default.target, eta=eta)
+    baseline = energy.filter(batch_size=batch_size, power_limit_w=power_limit_w)
+    if baseline.is_empty():
+        batches = coverage(tables, gpu=gpu, dataset=dataset, target=default.target).join(
+            profiles, on=["network", "optimizer"], how="semi"
+        )
+        said = batches.filter(batch_size=batch_size)["note"].drop_nulls().to_list()
+        why = said[0] if said else f"not profiled at {power_limit_w:g} W"
+        notes.append(f"no baseline at batch size {batch_size}: {why}")
+    open_to = {
+        "baseline": baseline,
+        "batch_size": energy.filter(power_limit_w=power_limit_w),
+        "power_limit": energy.filter(batch_size=batch_size),
+        "both": energy,
+    }
+    return open_to, "; ".join(notes) or None
+
+
+def _best(energy: pl.DataFrame, column: str) -> dict[str, float]:
+    """Return the configuration that is best by a column, {} of none."""
+    if energy.is_empty():
+        return {}
+    best = energy.sort(column, "batch_size", "power_limit_w").row(0, named=True)
+    return {name: best[name] for name in _MEASURED}

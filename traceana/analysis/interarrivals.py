@@ -1,0 +1,108 @@
+"""How evenly jobs are submitted: times between submissions, and counts in windows of time."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from traceana.analysis.frames import Names, as_names, collect, open_frame, refuse_clash
+from traceana.errors import DataError
+
+if TYPE_CHECKING:
+    from narwhals.stable.v2.typing import IntoFrame
+
+_COLUMNS: Final = (
+    *("jobs", "n_missing", "n", "mean_s", "median_s", "p99_s", "max_s", "share_zero"),
+    *("cv", "burstiness", "memory", "windows", "dispersion", "note"),
+)
+
+
+def interarrivals(jobs: IntoFrame, /, *, by: Names = (), window_s: float = 3600) -> pl.DataFrame:
+    """How evenly jobs arrive: times between submissions, and counts in windows of time.
+
+    - cv, the coefficient of variation of the times between submissions (ddof 1): 0 for a
+      clockwork, 1 for a Poisson process, above 1 for bursts.
+    - burstiness = (cv - 1) / (cv + 1), from -1 (clockwork) over 0 (Poisson) to 1; and memory, the
+      Pearson correlation of each time between submissions with the next (Goh and Barabasi,
+      EPL 81, 2008).
+    - dispersion, the variance (ddof 1) over the mean of the submissions in each window: 1 for a
+      Poisson process. Windows are [k, k + 1) * window_s on the trace's clock, those within the
+      group's first and last submission, empty ones included.
+
+    A rhythm of days and weeks alone makes all of them differ from Poisson's values.
+
+    Parameters
+    ----------
+    jobs
+        One row a job: [*by, submit_s]; eager or lazy, of any listed engine. The rows are put in
+        order by Polars in memory (`by` and submit_s only).
+    by
+        Columns to group by; ``()`` for one row over all. Null in `by` is a group of its own.
+    window_s
+        Length of a window in s.
+
+    Returns
+    -------
+    DataFrame
+        [*by, jobs, n_missing, n, mean_s, median_s, p99_s, max_s, share_zero, cv, burstiness,
+        memory, windows, dispersion, note], sorted by `by`, nulls last. n counts the times between
+        submissions: jobs - n_missing - 1, where n_missing have no submit_s. share_zero is the
+        share of them at 0, which a clock of whole seconds makes. note says why cv is null:
+        "fewer than 3 submissions" or "all at one time". memory is also null for fewer than 4
+        submissions or equal times between them, dispersion for fewer than 2 windows or empty ones.
+
+    Raises
+    ------
+    DataError
+        If `window_s` is not positive, a column is missing, or submit_s is not numeric, negative
+        or infinite.
+    """
+    if not 0 < window_s < math.inf:
+        raise DataError(f"window_s must be a positive number of seconds; it is {window_s!r}")
+    keys = as_names(by)
+    refuse_clash(keys, (*_COLUMNS, "gap_s", "gap_before_s"))
+    submit, gap, n, cv = (pl.col(name) for name in ("submit_s", "gap_s", "n", "cv"))
+    rows = (
+        collect(open_frame(jobs, keys=keys, measures=("submit_s",)))
+        .sort("submit_s", nulls_last=True)
+        .with_columns(gap_s=submit.diff().over(pl.lit(0), *keys))
+        .with_columns(gap_before_s=gap.shift(1).over(pl.lit(0), *keys))
+    )
+    window = (submit / window_s).floor()
+    first, end = (submit.min() / window_s).ceil(), (submit.max() / window_s).floor()
+    whole = window.filter((window >= first) & (window < end))
+    memory = pl.corr("gap_s", "gap_before_s").fill_nan(None)
+    statistics = {
+        "jobs": pl.len().cast(pl.Int64),
+        "n_missing": submit.null_count().cast(pl.Int64),
+        "n": gap.count().cast(pl.Int64),
+        "mean_s": gap.mean(),
+        "median_s": gap.median(),
+        "p99_s": gap.quantile(0.99, interpolation="linear"),
+        "max_s": gap.max(),
+        "share_zero": (gap == 0).mean(),
+        "cv": pl.when(gap.mean() > 0).then(gap.std(ddof=1) / gap.mean()),
+        "memory": pl.when(gap.min() < gap.max()).then(memory),
+        "windows": (end - first).clip(0).fill_null(0).cast(pl.Int64, strict=False),
+        "in_windows": whole.count().cast(pl.Int64),
+        "squares": whole.unique_counts().cast(pl.Float64).pow(2).sum(),
+    }
+    if keys:
+        gaps = rows.group_by(keys).agg(**statistics).sort(keys, nulls_last=True)
+    else:
+        gaps = rows.select(**statistics)
+    windows, arrivals = pl.col("windows"), pl.col("in_windows")
+    variance = (pl.col("squares") - arrivals**2 / windows) / (windows - 1)
+    note = (
+        pl.when(n < 2)
+        .then(pl.lit("fewer than 3 submissions"))
+        .when(cv.is_null())
+        .then(pl.lit("all at one time"))
+    )
+    return gaps.with_columns(
+        burstiness=(cv - 1) / (cv + 1),
+        dispersion=pl.when(windows > 1, arrivals > 0).then(variance / (arrivals / windows)),
+        note=note,
+    ).select(*keys, *_COLUMNS)
