@@ -7,12 +7,18 @@ from typing import TYPE_CHECKING
 import narwhals.stable.v2 as nw
 import polars as pl
 
-from traceana.analysis.frames import Names, as_names, collect, open_frame, reduce_frame
+from traceana.analysis.frames import (
+    Names,
+    admit_columns,
+    as_names,
+    open_frame,
+    reduce_frame,
+    refuse_clash,
+)
+from traceana.analysis.ticks import tick_moments
 from traceana.errors import DataError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from narwhals.stable.v2.typing import IntoFrame
 
 _QUANTILES = {"q05": 0.05, "q25": 0.25, "median": 0.5, "q75": 0.75, "q95": 0.95}
@@ -68,26 +74,13 @@ def iteration_cov(
         raise DataError(f"ddof must be 0 (population) or 1 (sample); it is {ddof!r}")
     if min_workers < 2:
         raise DataError(f"min_workers must be at least 2; it is {min_workers!r}")
-    keys = (*as_names(by), at)
-    x = nw.col(value)
-    present = open_frame(samples, keys=(*keys, over), measures=(value,)).filter(~x.is_null())
-    ticks = reduce_frame(
-        present,
-        keys,
-        n_workers=x.count(),
-        mean=x.mean(),
-        std=x.std(ddof=ddof),
-        n_distinct=nw.col(over).n_unique(),
-        n_named=nw.col(over).count(),
-    )
-    if ticks[at].null_count() or (ticks["n_named"] < ticks["n_workers"]).any():
-        raise DataError(f"{at} or {over} is null beside a {value}: whose or when it is, is unknown")
-    if (ticks["n_workers"] > ticks["n_distinct"]).any():
-        raise _repeated(present, (*keys, over))
+    names = as_names(by)
+    refuse_clash((*names, at), ("n_workers", "mean", "std", "cov"))
+    frame = admit_columns(samples, (*names, at, over, value))
     cov = pl.col("std") / pl.col("mean")
     return (
-        ticks.filter(pl.col("n_workers") >= min_workers)
-        .drop("n_distinct", "n_named")
+        tick_moments(frame, names, at, over, value, ddof=ddof)
+        .filter(pl.col("n_workers") >= min_workers)
         .with_columns(cov=pl.when(pl.col("mean") > 0).then(cov))
     )
 
@@ -133,17 +126,4 @@ def summarize_cov(
         **{name: x.quantile(q, interpolation="linear") for name, q in _QUANTILES.items()},
         max=x.max(),
         **{name: (x > limit).cast(nw.Float64).mean() for name, limit in _THRESHOLDS.items()},
-    )
-
-
-def _repeated(present: nw.LazyFrame[nw.typing.IntoLazyFrame], key: Sequence[str]) -> DataError:
-    repeated = collect(
-        present.group_by(*key).agg(nw.len().alias("rows")).filter(nw.col("rows") > 1)
-    )
-    first = repeated.sort(key, nulls_last=True).row(0, named=True)
-    where = ", ".join(f"{name} {first[name]!r}" for name in key)
-    surplus = repeated["rows"].sum() - repeated.height
-    return DataError(
-        f"a worker would count twice: {surplus} row(s) too many with the same ({', '.join(key)}), "
-        f"the first at {where}; keep one row of each"
     )

@@ -1,0 +1,117 @@
+"""What slow workers cost a synchronous job, whose every tick waits for the slowest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from traceana.stats.order import median_present, middle_of, peers_median
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from traceana.analysis.stragglers_episodes import Stretch
+    from traceana.analysis.stragglers_reports import Counts, Floats
+
+
+@dataclass(frozen=True)
+class Levels:
+    """(job, worker): median of each worker, and that over its peers'; NaN where undefined."""
+
+    median: Floats
+    ratio_to_peers: Floats
+
+
+@dataclass(frozen=True)
+class Cost:
+    """(job): slowdowns, that without episodes and without either; (job, worker): lost_share."""
+
+    slowdown: Floats
+    slowdown_median: Floats
+    without_episodes: Floats
+    without_either: Floats
+    lost_share: Floats
+
+
+def measure_levels(value: Floats, /) -> Levels:
+    """Median of each worker, and its ratio to the median of the other workers' medians."""
+    median = median_present(value)
+    peers = peers_median(median)
+    ratio = np.divide(median, peers, out=np.full_like(median, np.nan), where=peers > 0)
+    return Levels(median, ratio)
+
+
+def measure_cost(value: Floats, levels: Levels, stretches: Sequence[Stretch], /) -> Cost:
+    """Slowdowns as measured and with the episodes, and then the levels, taken out.
+
+    Parameters
+    ----------
+    value
+        (job, worker, tick), NaN where there is none.
+    levels, stretches
+        What is to be taken out; the stretches of these jobs.
+    """
+    slowest, mean = _over_workers(value)
+    slowdown = _ratio(slowest, mean)
+    slowdown_median = _ratio(slowest, _median_over_workers(value))
+    even = value.copy()
+    for job in sorted({stretch.job for stretch in stretches}):
+        peers = peers_median(np.ascontiguousarray(value[job].T)).T
+        for stretch in stretches:
+            if stretch.job == job:
+                ticks = slice(stretch.first, stretch.last + 1)
+                mine = value[job, stretch.worker, ticks]
+                even[job, stretch.worker, ticks] = np.fmin(mine, peers[stretch.worker, ticks])
+    changed = even != value  # NaN is never equal, and stays as it is
+    without_episodes = _ratio(*_over_workers(even))
+    slower = np.fmax(levels.ratio_to_peers, 1)[..., None]
+    even = np.where(changed, even, even / slower)
+    return Cost(
+        slowdown,
+        slowdown_median,
+        without_episodes,
+        _ratio(*_over_workers(even)),
+        _lost_share(value, slowest, mean),
+    )
+
+
+def at_once(shape: tuple[int, ...], stretches: Sequence[Stretch], /) -> tuple[Counts, list[int]]:
+    """Most workers in an episode at one tick: of each job, and within each of its stretches."""
+    number = np.zeros((shape[0], shape[2]), dtype=np.intp)
+    for stretch in stretches:
+        number[stretch.job, stretch.first : stretch.last + 1] += 1
+    of_stretch = [int(number[s.job, s.first : s.last + 1].max()) for s in stretches]
+    return number.max(axis=1, initial=0), of_stretch
+
+
+def _over_workers(value: Floats) -> tuple[Floats, Floats]:
+    """Largest and mean over the workers at each tick; NaN for none."""
+    n = np.count_nonzero(~np.isnan(value), axis=1)
+    total = np.nansum(value, axis=1)
+    mean = np.divide(total, n, out=np.full_like(total, np.nan), where=n > 0)
+    return np.fmax.reduce(value, axis=1, initial=np.nan), mean
+
+
+def _median_over_workers(value: Floats) -> Floats:
+    ordered = np.sort(np.ascontiguousarray(value.swapaxes(1, 2)), axis=-1)
+    return middle_of(ordered, np.count_nonzero(~np.isnan(ordered), axis=-1))
+
+
+def _ratio(above: Floats, below: Floats) -> Floats:
+    """Sum over ticks of one over that of the other; NaN where the other is 0."""
+    total, part = np.nansum(above, axis=-1), np.nansum(below, axis=-1)
+    ratio: Floats = np.divide(total, part, out=np.full_like(total, np.nan), where=part > 0)
+    return ratio
+
+
+def _lost_share(value: Floats, slowest: Floats, mean: Floats) -> Floats:
+    """Of the time lost (slowest less mean), the share at ticks where a worker is the slowest."""
+    waited_for = value == slowest[:, None]
+    together = np.maximum(np.count_nonzero(waited_for, axis=1), 1)
+    lost = np.nan_to_num((slowest - mean) / together)
+    mine = np.einsum("jwt,jt->jw", waited_for, lost)
+    total = mine.sum(axis=1, keepdims=True)
+    share: Floats = np.divide(mine, total, out=np.full_like(mine, np.nan), where=total > 0)
+    return share

@@ -1,0 +1,164 @@
+"""Stretches in which a worker is slow against its own usual and against its peers.
+
+The method and its blind spots: docs/explanation/stragglers.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from traceana.analysis.stragglers_excess import (
+    evidence_of_reports,
+    excess_over_peers,
+    log_ratio,
+    noise_of_reports,
+)
+from traceana.analysis.stragglers_reports import coming_report, read_reports
+from traceana.stats.cusum import highest_rise, rising_stretches
+from traceana.stats.order import median_present
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from traceana.analysis.stragglers_reports import Counts, Floats
+
+FIRST_PASS: Final = 0.5
+"""Share of the evidence, and of the severity's logarithm, that is enough in the first pass."""
+
+PAUSE_STEPS: Final = 30
+"""No episode reaches across more of the job's usual steps without a sample of the worker."""
+
+
+@dataclass(frozen=True)
+class Rules:
+    """When a stretch is an episode; :func:`traceana.analysis.detect_stragglers` says each."""
+
+    min_severity: float
+    min_reports: int
+    min_duration_s: float
+    max_gap_reports: int
+    evidence: float
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """An episode by its positions in a block: ticks from first to last, both in it."""
+
+    job: int
+    worker: int
+    first: int
+    last: int
+    n_reports: int
+    severity: float
+    excess: float
+
+
+def find_stretches(value: Floats, time_s: Floats, rules: Rules, /) -> list[Stretch]:
+    """Return the episodes of the workers of some jobs.
+
+    In two passes: what the first finds, on half of the evidence, is left out of what is usual
+    in the second, so that a long episode neither raises the usual nor passes for noise.
+
+    Parameters
+    ----------
+    value
+        (job, worker, tick), NaN where there is none; not negative.
+    time_s
+        (job, tick), ascending, NaN at the end of shorter jobs.
+    """
+    easier = replace(
+        rules,
+        evidence=rules.evidence * FIRST_PASS,
+        min_severity=rules.min_severity**FIRST_PASS,
+        min_duration_s=0.0,
+    )
+    least = float(np.log(rules.min_severity))
+    suspected = _search(value, value, time_s, easier, least)
+    jobs = np.unique(np.array([stretch.job for stretch in suspected], dtype=np.intp))
+    if not len(jobs):
+        return []
+    calm = value[jobs]  # a copy
+    for stretch in suspected:
+        ticks = slice(stretch.first, stretch.last + 1)
+        calm[np.searchsorted(jobs, stretch.job), stretch.worker, ticks] = np.nan
+    found = _search(value[jobs], calm, time_s[jobs], rules, least)
+    return [replace(stretch, job=int(jobs[stretch.job])) for stretch in found]
+
+
+def _search(
+    value: Floats, calm: Floats, time_s: Floats, rules: Rules, least: float
+) -> list[Stretch]:
+    _, n_workers, n_ticks = value.shape
+    usual = median_present(calm)
+    usual = np.where(np.isnan(usual), median_present(value), usual)
+    own = log_ratio(value, usual)
+    known = ~np.isnan(own)
+    paired = (known & (np.count_nonzero(known, axis=1) > 1)[:, None]).reshape(-1, n_ticks)
+    flat = value.reshape(-1, n_ticks)
+    reports = read_reports(flat, paired, usual.ravel())
+    coming = coming_report(flat, paired, reports)
+    # a held value is old: a peer that reports a job's slowdown late is known to be in it
+    as_peer = own if coming is flat else np.fmax(own, log_ratio(coming.reshape(value.shape), usual))
+    is_calm = ~np.isnan(calm)
+    excess = excess_over_peers(own, as_peer, is_calm).reshape(-1, n_ticks)
+    present = excess[paired]
+    mean = reports.mean(present)
+    calm_mean = mean
+    if calm is not value:
+        present[~is_calm.reshape(-1, n_ticks)[paired]] = np.nan
+        calm_mean = reports.mean(present)
+    noise = noise_of_reports(mean, calm_mean, n_workers=n_workers)
+    evidence = evidence_of_reports(mean, noise, least=least) / rules.evidence
+    # no report says more than its share of what is needed, for and against
+    scores = np.clip(evidence, -1 / (rules.max_gap_reports + 1), 1 / rules.min_reports)
+    scores = np.where(np.isnan(scores), 0, scores)
+    alarmed = np.flatnonzero(highest_rise(scores) >= 1 - 1e-9)
+    return [
+        stretch
+        for series in map(int, alarmed)
+        for stretch in _stretches(
+            series // n_workers,
+            series % n_workers,
+            rules,
+            scores=scores[series],
+            own=own.reshape(-1, n_ticks)[series],
+            excess=excess[series],
+            time_s=time_s[series // n_workers],
+            reports=reports.of(series),
+        )
+    ]
+
+
+def _stretches(
+    job: int,
+    worker: int,
+    rules: Rules,
+    *,
+    scores: Floats,
+    own: Floats,
+    excess: Floats,
+    time_s: Floats,
+    reports: tuple[Counts, Counts],
+) -> Iterator[Stretch]:
+    first, last = reports
+    longest = PAUSE_STEPS * np.nanmedian(np.diff(time_s))
+    pauses = np.flatnonzero(time_s[first[1:]] - time_s[last[:-1]] > longest) + 1
+    for begin, end in zip([0, *pauses], [*pauses, len(first)], strict=True):
+        for a, b in rising_stretches(scores[begin:end], threshold=1):
+            from_tick, to_tick = int(first[begin + a]), int(last[begin + b])
+            ticks = slice(from_tick, to_tick + 1)
+            stretch = Stretch(
+                job,
+                worker,
+                from_tick,
+                to_tick,
+                b - a + 1,
+                float(np.exp(np.nanmedian(own[ticks]))),
+                float(np.exp(np.nanmedian(excess[ticks]))),
+            )
+            lasts = time_s[to_tick] - time_s[from_tick] >= rules.min_duration_s
+            if lasts and min(stretch.severity, stretch.excess) >= rules.min_severity:
+                yield stretch

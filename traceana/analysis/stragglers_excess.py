@@ -1,0 +1,136 @@
+"""How far each worker is above its own usual and its peers', and how much that says.
+
+The method and its blind spots: docs/explanation/stragglers.md.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from traceana.stats.order import median_present, peers_at_rank
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from traceana.analysis.stragglers_reports import Floats
+
+QUICK_PEER: Final = 0.25
+"""Rank, as a share of the peers, of the one that stands for all of them at a tick."""
+
+FASTEST: Final = 1 / 32
+"""No ratio to the usual counts as less: a zero has no logarithm."""
+
+LEAST_NOISE: Final = 0.005
+"""No worker's noise is taken as less, in units of its usual."""
+
+ALLOWANCE: Final = 0.75
+"""Excess, in units of a worker's noise, that speaks neither way."""
+
+BLOCKS: Final = (1, 4, 16)
+"""Reports to a block: noise that lasts does not average out over it."""
+
+FEWEST_BLOCKS: Final = 10
+"""Blocks that a spread is measured over, at the least."""
+
+TAILS: Final = ((0.95, 1.645), (0.98, 2.054))
+"""Quantiles of the calm reports, and where the normal distribution has them."""
+
+
+def log_ratio(value: Floats, usual: Floats, /) -> Floats:
+    """Logarithm of each value (..., tick) over its worker's usual (...); NaN where that is 0."""
+    level = usual[..., None]
+    ratio = np.divide(value, level, out=np.full_like(value, np.nan), where=level > 0)
+    logarithm: Floats = np.log(np.maximum(ratio, FASTEST))
+    return logarithm
+
+
+def excess_over_peers(own: Floats, as_peer: Floats, calm: NDArray[np.bool_], /) -> Floats:
+    """What a worker shows above its own usual, less what its peers show above theirs.
+
+    A quick peer stands for all, and not the middle one: half of the workers may be slow together
+    without passing for a slowdown of the whole job. Peers below their usual do not count.
+
+    Parameters
+    ----------
+    own, as_peer
+        (job, worker, tick): logarithm of the ratio to the usual, and the same as a peer is seen.
+    calm
+        Which samples count as usual.
+
+    Returns
+    -------
+    array
+        (job, worker, tick); NaN where a worker has no value, or no peer.
+    """
+    across = np.ascontiguousarray(as_peer.swapaxes(1, 2))
+    ordered = np.sort(across, axis=-1)
+    others = np.count_nonzero(~np.isnan(ordered), axis=-1) - 1
+    rank = (QUICK_PEER * np.maximum(others - 1, 0)).astype(np.intp)
+    peers = np.ascontiguousarray(peers_at_rank(across, ordered, rank).swapaxes(1, 2))
+    peers[np.isnan(own) | (others < 1)[:, None]] = np.nan
+    # a quick peer is below its usual by nature; what counts is how far it is above that
+    centre = median_present(np.where(calm, peers, np.nan))[..., None]
+    excess: Floats = own - np.maximum(peers - centre, 0)
+    return excess
+
+
+def noise_of_reports(mean: Floats, calm: Floats, /, *, n_workers: int) -> Floats:
+    """Noise of a worker's report as it counts in the mean of many, from the data.
+
+    The spread of the differences between successive reports, which a slow stretch hardly
+    touches, times the factor by which noise that lasts exceeds them: the largest, over blocks of
+    1, 4 and 16 reports, of the spread of block means times sqrt(reports). The factor is the
+    median over a job's workers, of which less than half may have long episodes. Spreads are
+    1.4826 * median absolute deviation. After a first pass, not below the upper tail of what is
+    left of a worker: frequent spikes are its usual.
+
+    Parameters
+    ----------
+    mean, calm
+        (worker of a job, report): mean excess, and the same without known episodes (NaN).
+    n_workers
+        Workers to a job.
+    """
+    n = np.count_nonzero(~np.isnan(mean), axis=1)
+    n_calm = np.count_nonzero(~np.isnan(calm), axis=1)
+    centre = median_present(calm)[:, None]
+    step = _spread(np.diff(mean, axis=1)) / np.sqrt(2)
+    step = np.fmax(step, LEAST_NOISE)
+    lasting = step
+    for size in BLOCKS:
+        n_blocks = mean.shape[1] // size
+        if size > 1 and n_blocks < FEWEST_BLOCKS:
+            break
+        blocks = mean[:, : n_blocks * size].reshape(len(mean), n_blocks, size).mean(axis=2)
+        enough = (n >= FEWEST_BLOCKS * size) | (size == 1)
+        spread = _spread(blocks - centre) * np.sqrt(size)
+        lasting = np.where(enough, np.fmax(lasting, spread), lasting)
+    factor = median_present((lasting / step).reshape(-1, n_workers))
+    noise = step * np.repeat(factor, n_workers)
+    if (n_calm < n).any():
+        ordered = np.sort(calm, axis=1)
+        for share, sigmas in TAILS:
+            at = np.minimum((share * n_calm).astype(np.intp), calm.shape[1] - 1)
+            tail = np.take_along_axis(ordered, at[:, None], axis=1)[:, 0]
+            noise = np.fmax(noise, (tail - centre[:, 0]) / sigmas)
+    # it is not well known from few reports
+    wider: Floats = noise * (1 + 1 / np.sqrt(np.maximum(n, 1)))
+    return wider
+
+
+def evidence_of_reports(mean: Floats, noise: Floats, /, *, least: float) -> Floats:
+    """Logarithm of the likelihood ratio of each report: slow by 2a against not slow.
+
+    Of a normal distribution with the worker's noise s: 2 a (e - a) / s^2, with e the report's
+    mean excess and a = max(least / 2, ALLOWANCE * s).
+    """
+    s = noise[:, None]
+    allowance = np.maximum(least / 2, ALLOWANCE * s)
+    evidence: Floats = 2 * allowance * (mean - allowance) / s**2
+    return evidence
+
+
+def _spread(deviation: Floats) -> Floats:
+    return 1.4826 * median_present(np.abs(deviation))

@@ -1,0 +1,155 @@
+"""What is found in the arrays of a part, as the frames of the result."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+import polars as pl
+
+from traceana.analysis.stragglers_cost import at_once, measure_cost, measure_levels
+from traceana.analysis.stragglers_episodes import find_stretches
+from traceana.stats.order import peers_median
+
+if TYPE_CHECKING:
+    from traceana.analysis.stragglers_blocks import Block, Part
+    from traceana.analysis.stragglers_episodes import Rules
+
+    Frames: TypeAlias = tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]
+
+_EPISODES = {
+    ".job": pl.Int64, ".worker": pl.Int64, "onset_s": pl.Float64, "end_s": pl.Float64,
+    "duration_s": pl.Float64, "n_samples": pl.Int64, "severity": pl.Float64,
+    "ratio_to_peers": pl.Float64, "excess": pl.Float64, "n_reports": pl.Int64,
+    "n_at_once": pl.Int64,
+}  # fmt: skip
+_LEVELS = {
+    ".job": pl.Int64, ".worker": pl.Int64, "median": pl.Float64, "ratio_to_peers": pl.Float64,
+    "lost_share": pl.Float64,
+}  # fmt: skip
+_JOBS = {
+    ".job": pl.Int64, "slowdown": pl.Float64, "slowdown_median": pl.Float64,
+    "slowdown_without_episodes": pl.Float64, "slowdown_without_either": pl.Float64,
+    "max_at_once": pl.Int64, "shared_ticks": pl.Int64,
+}  # fmt: skip
+
+
+def assemble(part: Part, over: str, rules: Rules, slow_level: float, /) -> Frames:
+    """Return episodes, levels and jobs of a part, each in order."""
+    found = [_of_block(block, rules) for block in part.blocks]
+    episodes, levels, jobs = (
+        pl.concat([pl.DataFrame(schema=schema), *(frames[place] for frames in found)])
+        for place, schema in enumerate((_EPISODES, _LEVELS, _JOBS))
+    )
+    workers = part.workers.rename({over: "worker_id"}).with_columns(
+        pl.col(".job", ".worker").cast(pl.Int64)
+    )
+    worker, job = [".job", ".worker"], [".job"]
+    episodes = (
+        workers.drop("n_samples", "n_missing").join(episodes, on=worker).sort(*worker, "onset_s")
+    )
+    levels = (
+        workers.join(levels, on=worker, how="left", maintain_order="left")
+        .join(episodes.group_by(worker).agg(n_episodes=_count()), on=worker, how="left")
+        .with_columns(
+            pl.col("n_episodes").fill_null(0), is_slow=pl.col("ratio_to_peers") > slow_level
+        )
+        .sort(worker)
+    )
+    has_values = pl.col("n_samples") > 0
+    jobs = (
+        part.jobs.with_columns(pl.col(".job").cast(pl.Int64))
+        .join(jobs, on=job, how="left")
+        .join(
+            levels.group_by(job).agg(
+                n_workers=has_values.sum().cast(pl.Int64),
+                n_episodes=pl.col("n_episodes").sum(),
+                n_slow_workers=pl.col("is_slow").sum().cast(pl.Int64),
+            ),
+            on=job,
+            how="left",
+        )
+        .with_columns(
+            pl.col("n_workers", "n_episodes", "n_slow_workers", "max_at_once").fill_null(0)
+        )
+        .sort(job)
+    )
+    lost = pl.col("slowdown") - 1
+    without = pl.col("slowdown_without_episodes")
+    jobs = jobs.with_columns(
+        episodes_share=pl.when(lost > 0).then((pl.col("slowdown") - without) / lost),
+        levels_share=pl.when(lost > 0).then((without - pl.col("slowdown_without_either")) / lost),
+        note=_first(
+            (pl.col("n_workers") == 0, "no value"),
+            (pl.col("n_workers") == 1, "one worker has no peers: no episode is looked for"),
+            (pl.col("shared_ticks") == 0, "no two workers share a tick: no episode is looked for"),
+            (pl.col("slowdown").is_null(), "all values are 0: no ratio is defined"),
+            (lost <= 0, "no time is lost: there are no shares"),
+        ),
+    )
+    levels = levels.join(
+        jobs.select([*job, "n_workers"]), on=job, maintain_order="left"
+    ).with_columns(
+        note=_first(
+            (~has_values, "no value"),
+            (pl.col("n_workers") == 1, "one worker has no peers"),
+            (pl.col("median") == 0, "its usual is 0: no episode is looked for"),
+            (pl.col("ratio_to_peers").is_null(), "its peers' median is 0: no ratio is defined"),
+            (pl.col("lost_share").is_null(), "the job loses no time: there is no share"),
+        )
+    )
+    return episodes, levels, jobs.drop("shared_ticks")
+
+
+def _of_block(block: Block, rules: Rules) -> Frames:
+    value = block.value
+    stretches = find_stretches(value, block.time_s, rules)
+    levels = measure_levels(value)
+    cost = measure_cost(value, levels, stretches)
+    most, of_stretch = at_once(value.shape, stretches)
+    rows = []
+    for stretch, together in zip(stretches, of_stretch, strict=True):
+        ticks = slice(stretch.first, stretch.last + 1)
+        mine = value[stretch.job, stretch.worker, ticks]
+        peers = peers_median(value[stretch.job, :, ticks].T)[:, stretch.worker]
+        with_peers = np.divide(mine, peers, out=np.full_like(mine, np.nan), where=peers > 0)
+        onset, end = block.time_s[stretch.job, [stretch.first, stretch.last]]
+        rows.append(
+            (
+                block.job[stretch.job], stretch.worker, onset, end, end - onset,
+                np.count_nonzero(~np.isnan(mine)), stretch.severity,
+                np.nanmedian(with_peers) if (with_peers > 0).any() else np.nan,
+                stretch.excess, stretch.n_reports, together,
+            )
+        )  # fmt: skip
+    n_jobs, n_workers = value.shape[:2]
+    of_job = {
+        ".job": block.job,
+        "slowdown": cost.slowdown,
+        "slowdown_median": cost.slowdown_median,
+        "slowdown_without_episodes": cost.without_episodes,
+        "slowdown_without_either": cost.without_either,
+        "max_at_once": most,
+        "shared_ticks": (np.count_nonzero(~np.isnan(value), axis=1) > 1).sum(axis=1),
+    }
+    of_worker = {
+        ".job": np.repeat(block.job, n_workers),
+        ".worker": np.tile(np.arange(n_workers), n_jobs),
+        "median": levels.median.ravel(),
+        "ratio_to_peers": levels.ratio_to_peers.ravel(),
+        "lost_share": cost.lost_share.ravel(),
+    }
+    return (
+        pl.DataFrame(rows, schema=_EPISODES, orient="row").fill_nan(None),
+        pl.DataFrame(of_worker, schema_overrides=_LEVELS).fill_nan(None),
+        pl.DataFrame(of_job, schema_overrides=_JOBS).fill_nan(None),
+    )
+
+
+def _count() -> pl.Expr:
+    return pl.len().cast(pl.Int64)
+
+
+def _first(*cases: tuple[pl.Expr, str]) -> pl.Expr:
+    """Text of the first case that holds; null where none does."""
+    return pl.coalesce(*(pl.when(case).then(pl.lit(text)) for case, text in cases))

@@ -1,0 +1,126 @@
+"""Reports behind sampled values: a value is held until the next report."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats: TypeAlias = NDArray[np.float64]
+    Counts: TypeAlias = NDArray[np.intp]
+
+USUAL_HOLD: Final = 0.97
+"""Share of a worker's runs of one value that are no longer than its usual hold."""
+
+FEWEST_REPORTS: Final = 10
+"""No usual hold is longer than leaves a worker so many reports."""
+
+
+@dataclass(frozen=True)
+class Reports:
+    """Reports of each series, in order.
+
+    n: reports of each series; holds: whether it repeats values. Of each report: begins, its
+    position among the present samples; sample, the first; whose, its series; place in that.
+    """
+
+    n: Counts
+    holds: NDArray[np.bool_]
+    begins: Counts
+    sample: Counts
+    last: Counts
+    whose: Counts
+    place: Counts
+
+    def of(self, series: int, /) -> tuple[Counts, Counts]:
+        """First and last sample of one series' reports."""
+        end = int(np.searchsorted(self.whose, series, side="right"))
+        mine = slice(end - int(self.n[series]), end)
+        return self.sample[mine], self.last[mine]
+
+    def mean(self, present: Floats, /) -> Floats:
+        """Mean over each report of one number a present sample, as (series, report); else NaN."""
+        table = np.full((len(self.n), int(self.n.max(initial=0))), np.nan)
+        if len(self.begins):
+            lengths = np.diff(self.begins, append=len(present))
+            table[self.whose, self.place] = np.add.reduceat(present, self.begins) / lengths
+        return table
+
+
+def read_reports(value: Floats, present: NDArray[np.bool_], level: Floats, /) -> Reports:
+    """Find the reports of each series: a run of one value, as long as the worker usually holds.
+
+    A run that is longer is several. A worker that is at one value, its median, in more than half
+    of its samples is constant and holds nothing: each sample is a report.
+
+    Parameters
+    ----------
+    value, present
+        (series, sample), and which of them count.
+    level
+        Median of each series.
+    """
+    series, sample = np.nonzero(present)
+    x = value[series, sample]
+    first = _starts(series)
+    samples = np.bincount(series, minlength=len(value))
+    at_level = np.bincount(series, weights=x == level[series], minlength=len(value))
+    run = first.copy()
+    run[1:] |= (x[1:] != x[:-1]) | (2 * at_level > samples)[series[1:]]
+    starts = np.flatnonzero(run)
+    lengths = np.diff(starts, append=len(x))
+    hold = np.minimum(_usual_hold(lengths, series[starts], len(value)), samples // FEWEST_REPORTS)
+    hold = np.maximum(hold, 1)
+    # a run is cut at multiples of the hold, and no piece is shorter than that
+    of_run = hold[series[starts]]
+    pieces = np.maximum(lengths // of_run, 1)
+    piece = np.arange(pieces.sum()) - np.repeat(np.cumsum(pieces) - pieces, pieces)
+    begins = np.repeat(starts, pieces) + piece * np.repeat(of_run, pieces)
+    whose = series[begins]
+    n = np.bincount(whose, minlength=len(value))
+    return Reports(
+        n=n,
+        holds=hold > 1,
+        begins=begins,
+        sample=sample[begins],
+        last=sample[np.append(begins[1:], len(x)) - 1] if len(x) else begins,
+        whose=whose,
+        place=np.arange(len(whose)) - (np.cumsum(n) - n)[whose],
+    )
+
+
+def coming_report(value: Floats, present: NDArray[np.bool_], reports: Reports, /) -> Floats:
+    """At each sample the worker's next report, where it holds values; else the value itself."""
+    if not reports.holds.any() or not len(reports.begins):
+        return value
+    x = value[present]
+    of_report = x[reports.begins]
+    following = of_report.copy()
+    same = reports.whose[1:] == reports.whose[:-1]
+    following[:-1] = np.where(
+        same & reports.holds[reports.whose[1:]], of_report[1:], of_report[:-1]
+    )
+    coming = value.copy()
+    coming[present] = np.repeat(following, np.diff(reports.begins, append=len(x)))
+    return coming
+
+
+def _starts(series: Counts) -> NDArray[Any]:
+    first = np.ones(len(series), dtype=bool)
+    first[1:] = series[1:] != series[:-1]
+    return first
+
+
+def _usual_hold(lengths: Counts, whose: Counts, n_series: int) -> Counts:
+    """A high quantile of each series' run lengths; 1 for none."""
+    n = np.bincount(whose, minlength=n_series)
+    rank = np.cumsum(n) - n + np.ceil(USUAL_HOLD * n).astype(np.intp) - 1
+    room = int(lengths.max(initial=0)) + 1
+    ordered = np.sort(whose * room + lengths) % room  # within each series, for whose is sorted
+    hold = np.ones(n_series, dtype=np.intp)
+    hold[n > 0] = ordered[rank[n > 0]]
+    return hold
