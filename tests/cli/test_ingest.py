@@ -57,11 +57,34 @@ def test_json_alone_on_standard_output(files: Path, tmp_path: Path) -> None:
     assert (there["table"], there["rows"], there["rows_rejected"]) == ("worker_samples", 2, 1)
 
 
+def test_no_number_is_cropped_on_a_narrow_terminal(
+    files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "30")
+    done = run("ingest", files, "--store", "store", cwd=tmp_path)
+    (row,) = [line for line in done.stdout.splitlines() if "worker_samples   " in line]
+    assert row.split() == ["alibaba-minibatch-2020/worker_samples", "3", "2", "1", "written"]
+
+
+def test_rows_that_a_new_ingest_replaces_are_told(files: Path, tmp_path: Path) -> None:
+    (files / "job_2_norm.csv").write_text(HEADER + ROWS)
+    run("ingest", files, "--store", "store", cwd=tmp_path)
+    done = run("ingest", files / "job_2_norm.csv", "--store", "store", cwd=tmp_path)
+    assert "built anew without rows that it had before, of job_1_norm.csv" in done.stdout
+    assert "2 rows read, where 29,720 are published" in done.stdout
+
+
+def test_the_version_and_short_help(tmp_path: Path) -> None:
+    assert run("--version", cwd=tmp_path).stdout.startswith("traceana 0.")
+    assert "Commands" in run("-h", cwd=tmp_path).stdout
+
+
 def test_a_broken_file_is_one_line_and_exit_2(files: Path, tmp_path: Path) -> None:
     (files / "summary_train.csv").write_bytes(b"")
     done = run("ingest", files, "--store", "store", cwd=tmp_path)
     assert done.returncode == 2
-    assert done.stderr == "traceana: summary_train.csv: the file is empty; fetch it again\n"
+    broken = files / "summary_train.csv"
+    assert done.stderr == f"traceana: {broken}: the file is empty; fetch it again\n"
     assert "worker_samples" in done.stdout
 
 

@@ -255,6 +255,20 @@ def test_nothing_recognised_names_what_was_expected(write: Write, tmp_path: Path
         ingest(tmp_path / "nowhere", store=tmp_path / "store")
 
 
+def test_a_published_csv_under_another_name_is_told_its_name(write: Write, tmp_path: Path) -> None:
+    write("mine.csv", worker_times())
+    with pytest.raises(SourceError, match=r"mine\.csv \(its columns are those of job_1_norm\.csv"):
+        ingest(tmp_path / "files", store=tmp_path / "store")
+
+
+def test_an_archive_that_breaks_off_is_told_once(tmp_path: Path) -> None:
+    path = itp_archive(tmp_path / "files")
+    path.write_bytes(path.read_bytes()[:-30])
+    with pytest.raises(IngestError, match="cut short or damaged") as error:
+        ingest(path, store=tmp_path / "store")
+    assert [trace for trace, _ in error.value.ledger.failures] == ["microsoft-itp-2021"]
+
+
 def test_split_files_are_read_as_one(write: Write, tmp_path: Path) -> None:
     whole = tar_gz(tmp_path / "whole.tar.gz", {"pai_machine_spec.csv": b"m1,T4,96,512,2\n"})
     data = whole.read_bytes()
@@ -277,6 +291,7 @@ def test_the_same_csv_twice_is_read_once_or_refused(write: Write, tmp_path: Path
     with pytest.raises(IngestError, match="stands here twice") as error:
         ingest(folder, store=tmp_path / "store2")
     one_line(error)
+    assert error.value.ledger.left_out == ()
 
 
 def test_real_and_synthetic_rows_are_not_mixed(write: Write, tmp_path: Path) -> None:

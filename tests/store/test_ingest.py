@@ -270,6 +270,8 @@ def test_a_store_inside_the_folder_is_not_read(
     ingest(".", store="data")
     ledger = ingest(".", store="data")
     assert ledger.not_recognised == ()
+    assert len(ingest(".", store=".").entries) == 2
+    assert len(ingest(".", store=".").entries) == 2
 
 
 def test_a_trace_named_by_the_user(files: Path, tmp_path: Path) -> None:
@@ -286,7 +288,7 @@ def test_asking_a_store_for_what_it_lacks(files: Path, tmp_path: Path) -> None:
     store = open_store(tmp_path / "store")
     assert store.has(TRACE, "worker_samples")
     assert not store.has(TRACE, "jobs")
-    with pytest.raises(StoreError, match=r"no table 'jobs' .*there: worker_samples"):
+    with pytest.raises(StoreError, match=r"no table 'jobs' .*of it: worker_samples"):
         store.scan(TRACE, "jobs")
     with pytest.raises(StoreError, match="not in the store"):
         store.ledger("zeus-2023")

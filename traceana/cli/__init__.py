@@ -7,9 +7,11 @@ else: one line on standard error, exit status 2.
 from __future__ import annotations
 
 import sys
+from typing import Annotated
 
 import typer
 
+from traceana import __version__
 from traceana.cli import fetch, ingest, report, sample, tables, traces
 from traceana.errors import TraceanaError
 
@@ -20,7 +22,29 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        sys.stdout.write(f"traceana {__version__}\n")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    *,
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", is_eager=True, callback=_print_version, help="Print the version."
+        ),
+    ] = False,
+) -> None:
+    pass
+
+
 app.command()(traces.traces)
 app.command()(fetch.fetch)
 app.command()(ingest.ingest)

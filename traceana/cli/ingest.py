@@ -65,13 +65,15 @@ def _show(ledger: Ledger, store: Path) -> None:
     from rich.console import Console
     from rich.table import Table
 
+    from traceana.cli.output import print_table
+
     out = Console(markup=False, highlight=False)
     table = Table(box=None, pad_edge=False)
     names = [f"{entry.trace}/{entry.table}" for entry in ledger.entries]
-    table.add_column("trace / table", min_width=max(map(len, names), default=0))
+    table.add_column("trace / table", no_wrap=True)
     for heading in ("read", "kept", "rejected"):
-        table.add_column(heading, justify="right")
-    table.add_column("")
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("", no_wrap=True)
     for name, entry in zip(names, ledger.entries, strict=True):
         table.add_row(
             name,
@@ -81,7 +83,7 @@ def _show(ledger: Ledger, store: Path) -> None:
             entry.state,
         )
     if ledger.entries:
-        out.print(table)
+        print_table(table)
     synthetic = sorted({entry.trace for entry in ledger.entries if entry.synthetic})
     if synthetic:
         out.print(f"SYNTHETIC, no observed row in it: {', '.join(synthetic)}", soft_wrap=True)
@@ -115,8 +117,14 @@ def _notes(entry: TableEntry) -> Iterator[str]:
             "(kept: the table has no key)"
         )
     for column, words in entry.unknown_words.items():
-        told = ", ".join(f"{word!r} {count:,} times" for word, count in words.items())
+        told = ", ".join(f"{word!r} ({count:,})" for word, count in words.items())
         yield f"note: {name}: unknown words in {column}: {told}"
+    if entry.replaced_files:
+        gone = ", ".join(entry.replaced_files)
+        yield f"note: {name}: built anew without rows that it had before, of {gone}"
+    published = _published_rows(entry)
+    if published is not None and entry.rows_read != published:
+        yield f"note: {name}: {entry.rows_read:,} rows read, where {published:,} are published"
     strange = {
         file.file for file in entry.files if file.as_published is False and not file.synthetic
     }
@@ -128,6 +136,13 @@ def _notes(entry: TableEntry) -> Iterator[str]:
             yield f"note: {name}: {told_file.label}: columns not used: {columns}"
 
 
+def _published_rows(entry: TableEntry) -> int | None:
+    """Return the rows that the publisher's files hold, if these are meant to be those files."""
+    from traceana.catalog import get_trace
+
+    return None if entry.synthetic else get_trace(entry.trace).rows.get(entry.table)
+
+
 def _name_some(out: Console, heading: str, names: list[str]) -> None:
     if names:
         more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
@@ -137,7 +152,9 @@ def _name_some(out: Console, heading: str, names: list[str]) -> None:
 def _as_json(ledger: Ledger) -> str:
     content = {
         "tables": ledger.tables.to_dicts(),
+        "files": ledger.files.to_dicts(),
         "rejections": ledger.rejections.to_dicts(),
+        "notes": [note for entry in ledger.entries for note in _notes(entry)],
         "missing": ledger.missing.to_dicts(),
         "not_recognised": ledger.not_recognised,
         "left_out": ledger.left_out,

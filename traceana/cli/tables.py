@@ -15,6 +15,7 @@ def tables(*, store: StoreOption = None, json: JsonOption = False) -> None:
     from rich.table import Table
 
     from traceana.catalog import load_catalog
+    from traceana.cli.output import print_table
     from traceana.store import Store, open_store, store_path
 
     where = store_path(store)
@@ -36,10 +37,10 @@ def tables(*, store: StoreOption = None, json: JsonOption = False) -> None:
         sys.stdout.write(json_text.dumps(rows, indent=2) + "\n")
         return
     shown = Table(box=None, pad_edge=False)
-    shown.add_column("trace / table")
+    shown.add_column("trace / table", no_wrap=True)
     for heading in ("rows", "rejected", "kB"):
-        shown.add_column(heading, justify="right")
-    shown.add_column("")
+        shown.add_column(heading, justify="right", no_wrap=True)
+    shown.add_column("", no_wrap=True)
     for row in rows:
         held = row["rows"] is not None
         shown.add_row(
@@ -50,7 +51,7 @@ def tables(*, store: StoreOption = None, json: JsonOption = False) -> None:
             "SYNTHETIC" if row["synthetic"] else "",
         )
     out = Console()
-    out.print(shown)
+    print_table(shown)
     out.print(
         f"store: {where}" + ("" if stored else " (nothing there yet; see `traceana ingest --help`)")
     )

@@ -52,6 +52,7 @@ def _print_table(listed: pl.DataFrame, stored: dict[str, list[str]]) -> None:
     from rich.table import Table
 
     from traceana.catalog import get_trace
+    from traceana.cli.output import print_table
 
     shown = Table(box=None, padding=(0, 1, 1, 0), pad_edge=False)
     shown.add_column("trace, what", min_width=22)
@@ -72,6 +73,7 @@ def _print_table(listed: pl.DataFrame, stored: dict[str, list[str]]) -> None:
             licence,
             f"{present} of {len(tables)}" if present else "no",
         )
-    console = Console(highlight=False, markup=False)
-    console.print(shown)
-    console.print("Size is that of the files as published; +: and more, which nobody has stated.")
+    print_table(shown)
+    Console(highlight=False, markup=False).print(
+        "Size is that of the files as published; +: and more, which nobody has stated."
+    )

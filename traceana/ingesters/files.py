@@ -11,6 +11,7 @@ import gzip
 import hashlib
 import io
 import lzma
+import os
 import re
 import tarfile
 from contextlib import contextmanager
@@ -23,7 +24,7 @@ from isal import igzip_threaded, isal_zlib
 from traceana.errors import SourceError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 SYNTHETIC_PREFIX: Final = "SYNTHETIC-"
 LONGEST_LINE: Final = 1 << 24
@@ -68,8 +69,13 @@ class CsvFile:
 
     @property
     def label(self) -> str:
-        """How messages and the ledger call it."""
+        """How the ledger calls it, wherever it lies."""
         return _label(self.paths) + (f":{self.member}" if self.member else "")
+
+    @property
+    def where(self) -> str:
+        """How messages call it: with the folder as the user gave it."""
+        return _where(self.paths) + (f":{self.member}" if self.member else "")
 
 
 @dataclass
@@ -82,7 +88,7 @@ class Listing:
     broken: list[tuple[str, SourceError]] = field(default_factory=list)
 
 
-def list_csvs(root: Path, *, leave_out: Path | None = None) -> Listing:
+def list_csvs(root: Path, *, leave_out: Sequence[Path] = ()) -> Listing:
     """List every CSV under a folder (or the one file given), reading each archive through.
 
     Parameters
@@ -90,7 +96,7 @@ def list_csvs(root: Path, *, leave_out: Path | None = None) -> Listing:
     root
         Folder or file.
     leave_out
-        Folder not to look into (the store itself, where it lies under `root`).
+        Folders not to look into (those of a store that lies under `root`).
 
     Raises
     ------
@@ -99,16 +105,31 @@ def list_csvs(root: Path, *, leave_out: Path | None = None) -> Listing:
     """
     if not root.exists():
         raise SourceError(f"{root}: no such file or folder")
-    found = [root] if root.is_file() else sorted(p for p in root.rglob("*") if p.is_file())
-    if leave_out is not None:
-        found = [path for path in found if leave_out.resolve() not in path.resolve().parents]
     listing = Listing()
-    for paths in _join_parts(found):
+    for paths in _join_parts(_list_files(root, leave_out, listing)):
+        known = len(listing.csvs)
         try:
             _list_one(paths, listing)
         except SourceError as error:
+            del listing.csvs[known:]  # of an archive that broke off
             listing.broken.append((_bare(paths), error))
     return listing
+
+
+def _list_files(root: Path, leave_out: Sequence[Path], listing: Listing) -> list[Path]:
+    if root.is_file():
+        return [root]
+
+    def note(error: OSError) -> None:
+        reason = SourceError(f"{error.filename}: {error.strerror}; its files were not read")
+        listing.broken.append((str(error.filename), reason))
+
+    apart = {path.resolve() for path in leave_out}
+    found: list[Path] = []
+    for folder, below, names in os.walk(root, onerror=note):
+        below[:] = sorted(one for one in below if Path(folder, one).resolve() not in apart)
+        found += (path for name in sorted(names) if (path := Path(folder, name)).is_file())
+    return sorted(found)
 
 
 def sha256_of(paths: tuple[Path, ...]) -> str:
@@ -164,14 +185,14 @@ def _list_archive(
             path = PurePosixPath(member.name)
             if path.is_absolute() or ".." in path.parts:
                 raise SourceError(
-                    f"{_label(paths)}: member {member.name!r} leads out of the archive, which no "
+                    f"{_where(paths)}: member {member.name!r} leads out of the archive, which no "
                     "published trace does; fetch the file again from its publisher"
                 )
             if member.isdir():
                 continue
             if member.name in seen:
                 raise SourceError(
-                    f"{_label(paths)}: member {member.name!r} stands in it twice, which no "
+                    f"{_where(paths)}: member {member.name!r} stands in it twice, which no "
                     "published trace does; fetch the file again from its publisher"
                 )
             seen.add(member.name)
@@ -204,7 +225,7 @@ def open_csv(csv: CsvFile) -> Iterator[IO[bytes]]:
                 if member.name == csv.member:
                     yield cast("IO[bytes]", archive.extractfile(member))
                     return
-    raise SourceError(f"{csv.label}: the member is gone; the archive changed while it was read")
+    raise SourceError(f"{csv.where}: the member is gone; the archive changed while it was read")
 
 
 @contextmanager
@@ -215,11 +236,11 @@ def _reading(paths: tuple[Path, ...]) -> Iterator[None]:
     except _BROKEN as error:
         reason = str(error).rstrip(".") or type(error).__name__
         raise SourceError(
-            f"{_label(paths)}: cut short or damaged ({reason}); "
+            f"{_where(paths)}: cut short or damaged ({reason}); "
             "fetch it again and compare its sha256"
         ) from error
     except OSError as error:
-        raise SourceError(f"{_label(paths)}: {error.strerror or error}") from error
+        raise SourceError(f"{_where(paths)}: {error.strerror or error}") from error
 
 
 @contextmanager
@@ -230,10 +251,10 @@ def _open_unwrapped(paths: tuple[Path, ...]) -> Iterator[IO[bytes]]:
         raw = io.BufferedReader(joined, 1 << 20)
         start = raw.peek(512)[:512]
         if not start:
-            raise SourceError(f"{_label(paths)}: the file is empty; fetch it again")
+            raise SourceError(f"{_where(paths)}: the file is empty; fetch it again")
         if any(pointer in start for pointer in _POINTERS):
             raise SourceError(
-                f"{_label(paths)}: a pointer stands in place of the data (Git LFS or git-annex); "
+                f"{_where(paths)}: a pointer stands in place of the data (Git LFS or git-annex); "
                 "fetch the file itself, for example with `traceana fetch`"
             )
         if start[:2] == b"\x1f\x8b":
@@ -244,7 +265,7 @@ def _open_unwrapped(paths: tuple[Path, ...]) -> Iterator[IO[bytes]]:
                 yield cast("IO[bytes]", stream)
         elif re.search(r"\.(gz|tgz|xz)$", _name(paths)):
             raise SourceError(
-                f"{_label(paths)}: expected compressed data, found bytes that begin {start[:16]!r};"
+                f"{_where(paths)}: expected compressed data, found bytes that begin {start[:16]!r};"
                 " fetch it again"
             )
         else:
@@ -286,7 +307,7 @@ def _check_parts(paths: tuple[Path, ...]) -> None:
     expected = [f"{a}{b}" for a in map(chr, range(97, 123)) for b in map(chr, range(97, 123))]
     for path, letters in zip(paths, expected, strict=False):
         if not path.name.endswith(f".part{letters}"):
-            raise SourceError(f"{_name(paths)}: part .part{letters} is missing; fetch it")
+            raise SourceError(f"{_where(paths)}: part .part{letters} is missing; fetch it")
 
 
 def _first_line(stream: IO[bytes]) -> bytes:
@@ -306,3 +327,7 @@ def _label(paths: tuple[Path, ...]) -> str:
     if len(paths) == 1:
         return paths[0].name
     return f"{paths[0].name}..{paths[-1].name.rsplit('.', 1)[1]}"
+
+
+def _where(paths: tuple[Path, ...]) -> str:
+    return str(paths[0].with_name(_label(paths)))

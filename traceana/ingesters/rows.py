@@ -100,7 +100,7 @@ def read_blocks(source: CsvFile, /, *, columns: list[str], header: bool) -> Iter
     line = 1
     header_lines = 0
     with open_csv(source) as stream:
-        for data in _whole_lines(stream, source.label):
+        for data in _whole_lines(stream, source.where):
             block = data
             if line == 1:
                 block = data.removeprefix(b"\xef\xbb\xbf")

@@ -12,6 +12,7 @@ from traceana.errors import SourceError
 from traceana.ingesters import CsvFile, Listing, content_sha256, list_csvs, read_header
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
 
@@ -39,7 +40,9 @@ class Discovery:
     left_out: list[str] = field(default_factory=list)
 
 
-def discover(paths: list[Path], /, *, trace: str | None, leave_out: Path) -> Discovery:
+def discover(
+    paths: list[Path], /, *, trace: str | None, leave_out: Sequence[Path] = ()
+) -> Discovery:
     """Find the traces under some files and folders.
 
     Parameters
@@ -47,7 +50,7 @@ def discover(paths: list[Path], /, *, trace: str | None, leave_out: Path) -> Dis
     trace
         The only trace to look for; None looks for all.
     leave_out
-        Folder not to look into.
+        Folders not to look into.
 
     Raises
     ------
@@ -78,7 +81,7 @@ def _match(listing: Listing, contents: list[tuple[str, Content]], discovery: Dis
     for csv in listing.csvs:
         named = [(t, c) for t, c in contents if re.fullmatch(c.pattern, csv.name)]
         if not named:
-            discovery.not_recognised.append(csv.label)
+            discovery.not_recognised.append(csv.label + _hint(csv, contents))
             continue
         try:
             trace, source = _fit(csv, named, listing)
@@ -93,12 +96,21 @@ def _match(listing: Listing, contents: list[tuple[str, Content]], discovery: Dis
     discovery.not_recognised += listing.others
     for name, reason in listing.broken:
         packed = {t for t, c in contents if any(_packs(name, csv) for csv in c.csvs)}
-        packed |= {t for t, _ in contents for f in get_trace(t).files if f.name == name}
+        packed |= {t for t, _ in contents for f in get_trace(t).files if _packs(name, f.name)}
         discovery.failures.append((min(packed) if len(packed) == 1 else None, str(reason)))
 
 
-def _packs(archive: str, csv: str) -> bool:
-    return re.sub(r"\.(csv|tar|tgz)$", "", archive) == csv.removesuffix(".csv")
+def _packs(archive: str, name: str) -> bool:
+    """Say whether two names differ in their wrapping only."""
+    wrapping = r"\.(csv|tar|tgz|gz|xz)\b.*"
+    return re.sub(wrapping, "", archive) == re.sub(wrapping, "", name)
+
+
+def _hint(csv: CsvFile, contents: list[tuple[str, Content]]) -> str:
+    """Name the published CSV whose columns a file of another name has."""
+    columns = set(read_header(csv.head))
+    like = [c.csvs[0] for _, c in contents if c.header and columns == set(c.columns)]
+    return f" (its columns are those of {like[0]}: name it so)" if like else ""
 
 
 def _beside(csv: CsvFile, sources: list[Source]) -> bool:
@@ -108,7 +120,7 @@ def _beside(csv: CsvFile, sources: list[Source]) -> bool:
 def _fit(csv: CsvFile, named: list[tuple[str, Content]], listing: Listing) -> tuple[str, Source]:
     """Choose among the kinds of CSV with the right name the one whose columns are there."""
     if not csv.head:
-        raise SourceError(f"{csv.label}: the file is empty; fetch it again")
+        raise SourceError(f"{csv.where}: the file is empty; fetch it again")
     fits: list[tuple[int, str, Source]] = []
     for trace, content in named:
         columns = read_header(csv.head) if content.header else _columns_beside(csv, listing)
@@ -119,8 +131,10 @@ def _fit(csv: CsvFile, named: list[tuple[str, Content]], listing: Listing) -> tu
     if not fits:
         expected = " or ".join(_shorten(content.columns) for _, content in named)
         found = read_header(csv.head) if named[0][1].header else _columns_beside(csv, listing)
+        lacking = min((set(content.columns) - set(found) for _, content in named), key=len)
         raise SourceError(
-            f"{csv.label}: its columns are not the published ones: expected {expected}, "
+            f"{csv.where}: its columns are not the published ones: it lacks "
+            f"{_shorten(tuple(sorted(lacking)))}; expected {expected}, "
             f"found {_shorten(tuple(found))}; fetch the file again"
         )
     _, trace, source = max(fits, key=lambda fit: fit[0])
@@ -140,15 +154,16 @@ def _drop_repeated(trace: str, discovery: Discovery) -> None:
         by_name[source.csv.name].append(source)
     kept = []
     for name, sources in by_name.items():
-        kept.append(sources[0])
-        if len(sources) > 1 and len({content_sha256(source.csv) for source in sources}) > 1:
-            places = ", ".join(str(s.csv.folder / s.csv.label) for s in sources)
-            discovery.failures.append(
-                (trace, f"{name} stands here twice and the two differ: {places}; name one of them")
-            )
-        discovery.left_out += [
-            f"{s.csv.folder / s.csv.label} (same as {sources[0].csv.label})" for s in sources[1:]
-        ]
+        first, *others = sources
+        kept.append(first)
+        if not others:
+            continue
+        places = [source.csv.where for source in sources]
+        if len({content_sha256(source.csv) for source in sources}) > 1:
+            reason = f"{name} stands here twice and the two differ: {', '.join(places)}"
+            discovery.failures.append((trace, f"{reason}; name one of them"))
+        else:
+            discovery.left_out += [f"{place} (same as {places[0]})" for place in places[1:]]
     discovery.sources[trace] = kept
 
 

@@ -20,7 +20,7 @@ from traceana.schema import schema_version
 from traceana.store.build import Progress, TableBuilder, read_source
 from traceana.store.discover import Discovery, Source, discover
 from traceana.store.ledger import FileEntry, Ledger, TableEntry, ledger_json
-from traceana.store.store import LEDGER, is_whole, read_ledger, store_path
+from traceana.store.store import LEDGER, Store, is_whole, read_ledger, store_path
 from traceana.store.writer import TableWriter, sources_json, write_whole
 
 Paths = str | PathLike[str] | Sequence[str | PathLike[str]]
@@ -77,7 +77,8 @@ def ingest(
     """
     paths = [path] if isinstance(path, str | PathLike) else list(path)
     folder = store_path(store)
-    found = discover([Path(one) for one in paths], trace=trace, leave_out=folder)
+    tables = [folder / name for name in Store(folder).traces()]
+    found = discover([Path(one) for one in paths], trace=trace, leave_out=tables)
     failures = list(found.failures)
     failed = {name for name, _ in failures}
     ledgers = []
@@ -154,7 +155,11 @@ def _ingest_locked(
                 )
                 for source in beside
             )
-            entries[recipe.table] = replace(entry, files=entry.files + counted)
+            gone = {file.label for file in before.files} if before else set()
+            gone -= {file.label for file in entry.files + counted}
+            entries[recipe.table] = replace(
+                entry, files=entry.files + counted, replaced_files=tuple(sorted(gone))
+            )
             writer.finish()
             writers.append(writer)
         for writer in writers:

@@ -49,7 +49,8 @@ class TableEntry:
 
     `duplicate_rows` counts rows that repeat an earlier one in every column, in tables that
     declare no key (there they are kept); `unknown_words` the publisher's words that were
-    mapped to ``unknown``; `fingerprint` stands for sources, schema and version.
+    mapped to ``unknown``; `fingerprint` stands for sources, schema and version;
+    `replaced_files` are files whose rows were in the table before this ingest and no longer are.
     """
 
     trace: str
@@ -60,6 +61,7 @@ class TableEntry:
     duplicate_rows: int = 0
     unknown_words: dict[str, dict[str, int]] = field(default_factory=dict)
     state: str = "written"
+    replaced_files: tuple[str, ...] = ()
 
     @property
     def rows_read(self) -> int:

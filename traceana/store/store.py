@@ -104,9 +104,9 @@ class Store:
         """
         if not self.has(trace, table):
             there = sorted(path.stem for path in (self.path / trace).glob("*.parquet"))
+            held = f"of it: {', '.join(there)}" if there else f"traces: {', '.join(self.traces())}"
             raise StoreError(
-                f"{self.path}: no table {table!r} of {trace!r} "
-                f"(there: {', '.join(there) or 'none'}); "
+                f"{self.path}: no table {table!r} of {trace!r} (there are, {held}); "
                 f"ingest it with `traceana ingest PATH --store {self.path}`"
             )
         return pl.scan_parquet(self._file(trace, table))
