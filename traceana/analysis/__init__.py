@@ -2,6 +2,7 @@
 
 from traceana.analysis.arrivals import arrival_rhythm
 from traceana.analysis.concentration import concentration, lorenz_curve
+from traceana.analysis.cov_rows import match_cov_rows
 from traceana.analysis.demand import gpu_demand, gpu_demand_if_started_at_submission
 from traceana.analysis.energy import energy_to_accuracy
 from traceana.analysis.energy_coverage import energy_coverage
@@ -29,6 +30,7 @@ __all__ = [
     "iteration_cov",
     "job_quantiles",
     "lorenz_curve",
+    "match_cov_rows",
     "outcome_rates",
     "queueing_delay",
     "runtime_by",

@@ -1,0 +1,87 @@
+"""Jobs found in a CoV table: planted ones, and the publisher's."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+
+from traceana.analysis import match_cov_rows
+from traceana.errors import DataError
+from traceana.store import Store
+
+
+def workers(rng: np.random.Generator, ticks: int) -> np.ndarray:
+    return np.exp(rng.normal(6, 0.1, size=(ticks, 10)))
+
+
+def as_samples(job: str, times: np.ndarray) -> pl.DataFrame:
+    tick, worker = np.indices(times.shape)
+    return pl.DataFrame(
+        {
+            "job_id": [job] * times.size,
+            "worker_id": worker.ravel().astype(str),
+            "time_s": 10.0 * tick.ravel() + 1,
+            "batch_time": np.rint(times.ravel()),
+        }
+    )
+
+
+def as_row(job: str, times: np.ndarray, ddof: int) -> pl.DataFrame:
+    cov = times.std(axis=1, ddof=ddof) / times.mean(axis=1)
+    return pl.DataFrame({"job_id": job, "sample": np.arange(len(cov)), "cov": cov})
+
+
+@pytest.mark.parametrize("ddof", [0, 1])
+def test_a_stretch_of_a_row_is_found_with_its_ddof(ddof: int) -> None:
+    rng = np.random.default_rng(5)
+    whole = workers(rng, 300)
+    table = pl.concat([as_row("job_00", workers(rng, 400), ddof), as_row("job_01", whole, ddof)])
+    matches = match_cov_rows(as_samples("job_a", whole[40:200]), table)
+    right = matches.row(by_predicate=pl.col("ddof") == ddof, named=True)
+    wrong = matches.row(by_predicate=pl.col("ddof") == 1 - ddof, named=True)
+    assert (right["cov_job_id"], right["first_sample"], right["overlap"]) == ("job_01", 40, 160)
+    assert right["share_within_rounding"] == 1
+    assert right["max_abs_difference"] < 0.002
+    # sqrt(10 / 9) - 1 = 5.4 % of a CoV near 0.1
+    assert wrong["median_abs_difference"] > 0.004
+    assert wrong["share_within_rounding"] < 0.2
+
+
+def test_a_row_that_begins_within_the_job_and_a_tick_with_nine_workers() -> None:
+    rng = np.random.default_rng(6)
+    whole = workers(rng, 200)
+    samples = as_samples("job_a", whole).filter(
+        ~((pl.col("time_s") == 501) & (pl.col("worker_id") == "3"))
+    )
+    (match,) = match_cov_rows(samples, as_row("job_01", whole[30:], 1)).filter(ddof=1).to_dicts()
+    assert (match["first_sample"], match["first_time_s"], match["overlap"]) == (0, 301.0, 169)
+
+
+def test_no_row_long_enough_is_null() -> None:
+    rng = np.random.default_rng(7)
+    matches = match_cov_rows(as_samples("a", workers(rng, 100)), as_row("b", workers(rng, 20), 1))
+    assert matches.select("job_id", "ddof").rows() == [("a", 0), ("a", 1)]
+    assert all(value is None for row in matches.drop("job_id", "ddof").rows() for value in row)
+
+
+def test_a_missing_column_is_named() -> None:
+    times = workers(np.random.default_rng(8), 50)
+    with pytest.raises(DataError, match="column cov is missing"):
+        match_cov_rows(as_samples("a", times), as_row("b", times, 1).drop("cov"))
+
+
+def test_three_of_the_publishers_jobs_are_rows_under_ddof_1(real_store: Store) -> None:
+    """Found before by trying every shift of every row in plain Python."""
+    trace = "alibaba-minibatch-2020"
+    matches = match_cov_rows(
+        real_store.scan(trace, "worker_samples"), real_store.scan(trace, "cov_samples")
+    )
+    sample = matches.filter(ddof=1)
+    found = sample.select("job_id", "cov_job_id", "first_sample", "overlap").rows()
+    assert found[0] == ("job_1", "job_90", 10, 300)
+    assert found[2:] == [("job_3", "job_24", 201, 248), ("job_4", "job_91", 0, 2000)]
+    within = sample["share_within_rounding"].to_list()
+    assert min(within[0], within[2], within[3]) > 0.999
+    assert within[1] < 0.1  # job_2 is in no row of the table
+    assert max(matches.filter(ddof=0)["share_within_rounding"].to_list()) < 0.1

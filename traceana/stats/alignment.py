@@ -1,0 +1,77 @@
+"""Where one series lies best along another, told over every shift at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.signal import correlate
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Alignment:
+    """The best shift of a series along another.
+
+    Attributes
+    ----------
+    shift
+        Index of the longer run at which the other's index 0 lies; negative where it begins earlier.
+    overlap
+        Entries that both have at this shift.
+    mean_square
+        Mean square of their differences.
+    """
+
+    shift: int
+    overlap: int
+    mean_square: float
+
+
+def best_alignment(
+    a: NDArray[np.float64], b: NDArray[np.float64], /, *, min_overlap: int
+) -> Alignment | None:
+    """Shift `a` along `b` so that the mean square of their differences is least.
+
+    For each shift k, the mean over the i at which both are known of (a[i] - b[i + k])^2, taken
+    for all k together by three cross-correlations of the series and of what is known of them.
+
+    Parameters
+    ----------
+    a, b
+        Series; NaN where a value is not known.
+    min_overlap
+        Shifts at which fewer entries are known in both are not looked at.
+
+    Returns
+    -------
+    Alignment or None
+        None where no shift has enough overlap.
+    """
+    known_a, known_b = np.isfinite(a), np.isfinite(b)
+    # about the common mean, so that the sums of squares do not cancel
+    centre = np.mean(np.concatenate([a[known_a], b[known_b]])) if known_a.any() else 0.0
+    x = np.where(known_a, a - centre, 0.0)
+    y = np.where(known_b, b - centre, 0.0)
+    overlap = np.rint(_over_shifts(known_b.astype(float), known_a.astype(float))).astype(int)
+    squares = (
+        _over_shifts(known_b.astype(float), x**2)
+        + _over_shifts(y**2, known_a.astype(float))
+        - 2 * _over_shifts(y, x)
+    )
+    enough = overlap >= max(1, min_overlap)
+    if not enough.any():
+        return None
+    mean_square = np.full(overlap.shape, np.inf)
+    mean_square[enough] = np.maximum(squares[enough], 0) / overlap[enough]
+    best = int(np.argmin(mean_square))
+    return Alignment(best - (len(a) - 1), int(overlap[best]), float(mean_square[best]))
+
+
+def _over_shifts(long: NDArray[np.float64], short: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Sum long[i + k] * short[i] for k from 1 - len(short) to len(long) - 1."""
+    result: NDArray[np.float64] = correlate(long, short, mode="full", method="fft")
+    return result
