@@ -99,3 +99,17 @@ def test_a_result_without_rows_is_refused(plot: object) -> None:
     empty = runtime_by(TASKS.clear(), "gpu_type")
     with pytest.raises(DataError, match="the result has no row"):
         plot(empty)  # type: ignore[operator]
+
+
+def test_every_interval_above_zero_is_drawn_whole_on_a_logarithmic_axis() -> None:
+    result = pl.DataFrame(
+        {
+            "gpus": ["0", "8"],
+            "n": [40, 40],
+            "mean_s": [2621.0, 90000.0],
+            "ci_low": [1220.0, 80000.0],
+            "ci_high": [4022.0, 100000.0],
+            "median_s": [2700.0, 70000.0],
+        }
+    )
+    assert plot_runtime_by(result).get_xlim()[0] < 1220

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final
 
 import narwhals.stable.v2 as nw
@@ -59,14 +60,15 @@ def detect_stragglers(
 
     With u the median of worker w over the job (without its episodes), r = log(x / u) of a sample
     x, and q the 25 % quantile (lower) of r over the other workers at that tick, less the usual
-    value of that quantile, the excess of w is e = r - max(q, 0). Equal values in a row are one
-    report, held. The evidence of a report with mean excess e is 2 a (e - a) / s^2, with s the
-    noise of the worker's reports and a = max(log(min_severity) / 2, 0.75 s); it counts for at
-    most evidence / min_reports, and against for at most evidence / (max_gap_reports + 1). An
-    episode is where the sum of evidence, held at 0 from below, reaches `evidence`, from where it
-    left 0 to where it is highest before it falls by as much (cumulative sum in both directions;
-    Page, Biometrika 41, 1954). The whole method with its measured accuracy and its blind spots
-    is in the documentation (Stragglers).
+    value of that quantile, the excess of w is e = r - max(q, 0); for a worker that follows its job
+    up and down, which r - q is the smaller for, its usual moves along and e = r = r - q. Equal
+    values in a row are one report, held. The evidence of a report with mean excess e is
+    2 a (e - a) / s^2, with s the noise of the worker's reports and
+    a = max(log(min_severity) / 2, 0.75 s); it counts for at most evidence / min_reports, and
+    against for at most evidence / (max_gap_reports + 1). An episode is where the sum of evidence,
+    held at 0 from below, reaches `evidence`, from where it left 0 to where it is highest before it
+    falls by as much (cumulative sum in both directions; Page, Biometrika 41, 1954). The whole
+    method, its measured accuracy and its blind spots are in the documentation (Stragglers).
 
     Parameters
     ----------
@@ -101,7 +103,7 @@ def detect_stragglers(
         episodes: [*by, worker_id, onset_s, end_s, duration_s, n_samples, severity,
         ratio_to_peers, excess, n_reports, n_at_once]. onset_s and end_s are the times of the
         first and the last slow sample, duration_s is what lies between. severity is the median
-        of x / u over the episode; ratio_to_peers that of x over the median of the other
+        of exp(r) over the episode; ratio_to_peers that of x over the median of the other
         workers' values at the tick; excess that of exp(e). n_at_once is the most workers that are
         in an episode at one tick of it, itself included.
 
@@ -137,9 +139,14 @@ def detect_stragglers(
     keys = names or (_ALL,)
     if not names:
         frame = frame.with_columns(nw.lit(0).alias(_ALL))
-    parts = [
-        assemble(part, over, rules, slow_level) for part in read_parts(frame, keys, at, over, value)
-    ]
+    parts = []
+    reading = read_parts(frame, keys, at, over, value)
+    with ThreadPoolExecutor(max_workers=1) as reader:
+        # the next part is read while one is searched
+        coming = reader.submit(next, reading, None)
+        while part := coming.result():
+            coming = reader.submit(next, reading, None)
+            parts.append(assemble(part, over, rules, slow_level))
     episodes, levels, jobs = (pl.concat(frames) for frames in zip(*parts, strict=True))
     return StragglerResult(
         episodes.select(*names, "worker_id", *_EPISODES),

@@ -88,12 +88,15 @@ def _cuts(frame: nw.LazyFrame[Any], keys: Sequence[str]) -> Iterator[nw.Expr]:
 def _part(rows: pl.DataFrame, keys: Sequence[str], at: str, over: str, value: str) -> Part:
     x, t, who = pl.col(value), pl.col(at).cast(pl.Float64), pl.col(over)
     placed = t.is_finite().fill_null(value=False) & who.is_not_null()
+    there = x.is_not_null()
     workers = (
         rows.group_by(*keys, over)
         .agg(
             x.count().cast(pl.Int64).alias("n_samples"),
             x.null_count().cast(pl.Int64).alias("n_missing"),
-            (x.is_not_null() & ~placed).any().alias(".lost"),
+            (there & ~placed).any().alias(".lost"),
+            t.filter(there).sort().alias(".time"),
+            x.filter(there).sort_by(t.filter(there)).alias(".value"),
         )
         .sort(*keys, over, nulls_last=True)
     )
@@ -109,42 +112,36 @@ def _part(rows: pl.DataFrame, keys: Sequence[str], at: str, over: str, value: st
         .join(jobs.drop("n_missing"), on=keys, nulls_equal=True, maintain_order="left")
         .with_columns(pl.int_range(pl.len()).over(".job").alias(".worker"))
     )
-    samples = (
-        rows.filter(x.is_not_null())
-        .join(workers.drop("n_samples", "n_missing"), on=[*keys, over], nulls_equal=True)
-        .select(".job", t.alias(".time"), ".worker", x.alias(".value"))
-        .sort(".job", ".time", ".worker")
-    )
-    job, time_s, worker, values = (samples[name].to_numpy() for name in samples.columns)
-    new_tick = np.ones(len(job), dtype=bool)
-    new_tick[1:] = (job[1:] != job[:-1]) | (time_s[1:] != time_s[:-1])
-    twice = np.flatnonzero(~new_tick[1:] & (worker[1:] == worker[:-1]))
+    flat = workers.filter(pl.col("n_samples") > 0).select(".time", ".value")
+    time_s, values = (flat[name].explode().to_numpy() for name in flat.columns)
+    workers = workers.drop(".time", ".value")
+    series = np.repeat(np.arange(workers.height), workers["n_samples"].to_numpy())
+    twice = np.flatnonzero((time_s[1:] == time_s[:-1]) & (series[1:] == series[:-1]))
     if len(twice):
-        whose = {".job": job[twice[0]], ".worker": worker[twice[0]]}
-        raise _repeated(workers, whose, float(time_s[twice[0]]), len(twice), (*keys, at, over))
-    tick = np.cumsum(new_tick) - 1
-    first_row = np.searchsorted(job, np.arange(jobs.height + 1))
-    sizes = workers.group_by(".job").len()
-    n_workers = np.zeros(jobs.height, dtype=np.intp)
-    n_workers[sizes[".job"].to_numpy()] = sizes["len"].to_numpy()
-    blocks = list(
-        _blocks(first_row, n_workers, tick=tick, time_s=time_s, worker=worker, value=values)
-    )
-    return Part(jobs, workers, blocks)
+        whose = workers.row(int(series[twice[0]]), named=True) | {at: float(time_s[twice[0]])}
+        raise _repeated(whose, len(twice), (*keys, at, over))
+    job, worker = (workers[name].to_numpy()[series].astype(np.intp) for name in (".job", ".worker"))
+    n_workers = np.bincount(workers[".job"].to_numpy(), minlength=jobs.height)
+    return Part(jobs, workers, list(_blocks(job, worker, time_s, values, n_workers=n_workers)))
 
 
 def _blocks(
-    first_row: NDArray[np.intp],
-    n_workers: NDArray[np.intp],
-    *,
-    tick: NDArray[np.intp],
-    time_s: Floats,
+    job: NDArray[np.intp],
     worker: NDArray[np.intp],
+    time_s: Floats,
     value: Floats,
+    *,
+    n_workers: NDArray[np.intp],
 ) -> Iterator[Block]:
+    """Lay out rows that are in the order of job, worker and time."""
+    first_row = np.searchsorted(job, np.arange(len(n_workers) + 1))
     there = np.flatnonzero(np.diff(first_row))
-    n_ticks = tick[first_row[there + 1] - 1] - tick[first_row[there]] + 1
-    room = np.ceil(_GROWTH ** np.ceil(np.log(n_ticks) / np.log(_GROWTH))).astype(int)
+    rows_of = [slice(first_row[one], first_row[one + 1]) for one in there]
+    ticks = [
+        _ticks(time_s[rows], int(n_workers[one])) for one, rows in zip(there, rows_of, strict=True)
+    ]
+    n_ticks = np.array([len(times) for times, _ in ticks], dtype=np.intp)
+    room = np.ceil(np.log(n_ticks) / np.log(_GROWTH)).astype(np.intp)
     shapes, shape_of = np.unique(np.stack([n_workers[there], room]), axis=1, return_inverse=True)
     for shape in range(shapes.shape[1]):
         members = np.flatnonzero(shape_of.ravel() == shape)
@@ -154,20 +151,28 @@ def _blocks(
             np.full((len(members), length), np.nan),
             np.full((len(members), shapes[0, shape], length), np.nan),
         )
-        for place, job in enumerate(block.job):
-            rows = slice(first_row[job], first_row[job + 1])
-            local = tick[rows] - tick[first_row[job]]
-            block.time_s[place, local] = time_s[rows]
-            block.value[place, worker[rows], local] = value[rows]
+        for place, member in enumerate(members):
+            times, tick = ticks[member]
+            rows = rows_of[member]
+            block.time_s[place, : len(times)] = times
+            if tick is None:
+                block.value[place, :, : len(times)] = value[rows].reshape(-1, len(times))
+            else:
+                block.value[place, worker[rows], tick] = value[rows]
         yield block
 
 
-def _repeated(
-    workers: pl.DataFrame, whose: dict[str, int], time_s: float, surplus: int, key: Sequence[str]
-) -> DataError:
-    *by, at, over = key
-    first = workers.filter(**whose).row(0, named=True) | {at: time_s}
-    where = ", ".join(f"{name} {first[name]!r}" for name in (*by, at, over))
+def _ticks(time_s: Floats, n_workers: int) -> tuple[Floats, NDArray[np.intp] | None]:
+    """Distinct times of a job in order, and which each row has; None where no worker lacks one."""
+    n_ticks, left = divmod(len(time_s), n_workers)
+    if not left and (time_s.reshape(n_workers, n_ticks) == time_s[:n_ticks]).all():
+        return time_s[:n_ticks], None
+    times, tick = np.unique(time_s, return_inverse=True)
+    return times, tick
+
+
+def _repeated(first: dict[str, object], surplus: int, key: Sequence[str]) -> DataError:
+    where = ", ".join(f"{name} {first[name]!r}" for name in key)
     return DataError(
         f"a worker would count twice: {surplus} row(s) too many with the same ({', '.join(key)}), "
         f"one of them at {where}; keep one row of each"

@@ -103,13 +103,14 @@ def _search(
     # a held value is old: a peer that reports a job's slowdown late is known to be in it
     as_peer = own if coming is flat else np.fmax(own, log_ratio(coming.reshape(value.shape), usual))
     is_calm = ~np.isnan(calm)
-    excess = excess_over_peers(own, as_peer, is_calm).reshape(-1, n_ticks)
+    severity, excess = excess_over_peers(own, as_peer, is_calm)
+    severity, excess = severity.reshape(-1, n_ticks), excess.reshape(-1, n_ticks)
     present = excess[paired]
     mean = reports.mean(present)
     calm_mean = mean
     if calm is not value:
-        present[~is_calm.reshape(-1, n_ticks)[paired]] = np.nan
-        calm_mean = reports.mean(present)
+        is_present_calm = is_calm.reshape(-1, n_ticks)[paired]
+        calm_mean = reports.mean(np.where(is_present_calm, present, np.nan))
     noise = noise_of_reports(mean, calm_mean, n_workers=n_workers)
     evidence = evidence_of_reports(mean, noise, least=least) / rules.evidence
     # no report says more than its share of what is needed, for and against
@@ -124,7 +125,7 @@ def _search(
             series % n_workers,
             rules,
             scores=scores[series],
-            own=own.reshape(-1, n_ticks)[series],
+            severity=severity[series],
             excess=excess[series],
             time_s=time_s[series // n_workers],
             reports=reports.of(series),
@@ -138,7 +139,7 @@ def _stretches(
     rules: Rules,
     *,
     scores: Floats,
-    own: Floats,
+    severity: Floats,
     excess: Floats,
     time_s: Floats,
     reports: tuple[Counts, Counts],
@@ -156,7 +157,7 @@ def _stretches(
                 from_tick,
                 to_tick,
                 b - a + 1,
-                float(np.exp(np.nanmedian(own[ticks]))),
+                float(np.exp(np.nanmedian(severity[ticks]))),
                 float(np.exp(np.nanmedian(excess[ticks]))),
             )
             lasts = time_s[to_tick] - time_s[from_tick] >= rules.min_duration_s

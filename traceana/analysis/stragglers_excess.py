@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from traceana.stats.order import median_present, peers_at_rank
+from traceana.stats.order import median_present, peers_at_rank, pick
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -46,11 +46,14 @@ def log_ratio(value: Floats, usual: Floats, /) -> Floats:
     return logarithm
 
 
-def excess_over_peers(own: Floats, as_peer: Floats, calm: NDArray[np.bool_], /) -> Floats:
-    """What a worker shows above its own usual, less what its peers show above theirs.
+def excess_over_peers(
+    own: Floats, as_peer: Floats, calm: NDArray[np.bool_], /
+) -> tuple[Floats, Floats]:
+    """How far a worker is above its own usual, and that less what its peers are above theirs.
 
     A quick peer stands for all, and not the middle one: half of the workers may be slow together
-    without passing for a slowdown of the whole job. Peers below their usual do not count.
+    without passing for a slowdown of the whole job. Peers that are quicker than usual make nobody
+    slow, unless the worker is quicker with them as a rule: then its usual moves with the job.
 
     Parameters
     ----------
@@ -61,8 +64,8 @@ def excess_over_peers(own: Floats, as_peer: Floats, calm: NDArray[np.bool_], /) 
 
     Returns
     -------
-    array
-        (job, worker, tick); NaN where a worker has no value, or no peer.
+    (severity, excess)
+        (job, worker, tick); NaN where a worker has no value, and the excess where it has no peer.
     """
     across = np.ascontiguousarray(as_peer.swapaxes(1, 2))
     ordered = np.sort(across, axis=-1)
@@ -72,8 +75,10 @@ def excess_over_peers(own: Floats, as_peer: Floats, calm: NDArray[np.bool_], /) 
     peers[np.isnan(own) | (others < 1)[:, None]] = np.nan
     # a quick peer is below its usual by nature; what counts is how far it is above that
     centre = median_present(np.where(calm, peers, np.nan))[..., None]
-    excess: Floats = own - np.maximum(peers - centre, 0)
-    return excess
+    moved = own - (peers - centre)
+    excess = own - np.maximum(peers - centre, 0)
+    follows = (_size(moved, calm) < _size(excess, calm))[..., None]
+    return np.where(follows, moved, own), np.where(follows, moved, excess)
 
 
 def noise_of_reports(mean: Floats, calm: Floats, /, *, n_workers: int) -> Floats:
@@ -82,7 +87,7 @@ def noise_of_reports(mean: Floats, calm: Floats, /, *, n_workers: int) -> Floats
     The spread of the differences between successive reports, which a slow stretch hardly
     touches, times the factor by which noise that lasts exceeds them: the largest, over blocks of
     1, 4 and 16 reports, of the spread of block means times sqrt(reports). The factor is the
-    median over a job's workers, of which less than half may have long episodes. Spreads are
+    lower median over a job's workers, of which half may have long episodes. Spreads are
     1.4826 * median absolute deviation. After a first pass, not below the upper tail of what is
     left of a worker: frequent spikes are its usual.
 
@@ -107,12 +112,16 @@ def noise_of_reports(mean: Floats, calm: Floats, /, *, n_workers: int) -> Floats
         enough = (n >= FEWEST_BLOCKS * size) | (size == 1)
         spread = _spread(blocks - centre) * np.sqrt(size)
         lasting = np.where(enough, np.fmax(lasting, spread), lasting)
-    factor = median_present((lasting / step).reshape(-1, n_workers))
-    noise = step * np.repeat(factor, n_workers)
+    factor = np.where(n >= FEWEST_BLOCKS, lasting / step, np.nan).reshape(-1, n_workers)
+    ordered = np.sort(factor, axis=1)
+    known = np.count_nonzero(~np.isnan(factor), axis=1)
+    middle = np.where(known > 0, pick(ordered, np.maximum(known - 1, 0) // 2), 1)
+    noise = step * np.repeat(middle, n_workers)
     if (n_calm < n).any():
         ordered = np.sort(calm, axis=1)
         for share, sigmas in TAILS:
-            at = np.minimum((share * n_calm).astype(np.intp), calm.shape[1] - 1)
+            # one that stands alone makes no tail
+            at = np.maximum(np.minimum((share * n_calm).astype(np.intp), n_calm - 2), 0)
             tail = np.take_along_axis(ordered, at[:, None], axis=1)[:, 0]
             noise = np.fmax(noise, (tail - centre[:, 0]) / sigmas)
     # it is not well known from few reports
@@ -130,6 +139,12 @@ def evidence_of_reports(mean: Floats, noise: Floats, /, *, least: float) -> Floa
     allowance = np.maximum(least / 2, ALLOWANCE * s)
     evidence: Floats = 2 * allowance * (mean - allowance) / s**2
     return evidence
+
+
+def _size(excess: Floats, calm: NDArray[np.bool_]) -> Floats:
+    """Sum of the absolute values of calm samples."""
+    size: Floats = np.abs(excess).sum(axis=-1, where=calm & ~np.isnan(excess))
+    return size
 
 
 def _spread(deviation: Floats) -> Floats:

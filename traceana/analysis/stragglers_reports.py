@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
@@ -44,10 +44,15 @@ class Reports:
 
     def mean(self, present: Floats, /) -> Floats:
         """Mean over each report of one number a present sample, as (series, report); else NaN."""
-        table = np.full((len(self.n), int(self.n.max(initial=0))), np.nan)
-        if len(self.begins):
+        shape = (len(self.n), int(self.n.max(initial=0)))
+        of_report = present
+        if len(self.begins) < len(present):
             lengths = np.diff(self.begins, append=len(present))
-            table[self.whose, self.place] = np.add.reduceat(present, self.begins) / lengths
+            of_report = np.add.reduceat(present, self.begins) / lengths
+        if of_report.size == shape[0] * shape[1]:
+            return of_report.reshape(shape)
+        table = np.full(shape, np.nan)
+        table[self.whose, self.place] = of_report
         return table
 
 
@@ -64,30 +69,34 @@ def read_reports(value: Floats, present: NDArray[np.bool_], level: Floats, /) ->
     level
         Median of each series.
     """
-    series, sample = np.nonzero(present)
-    x = value[series, sample]
-    first = _starts(series)
-    samples = np.bincount(series, minlength=len(value))
-    at_level = np.bincount(series, weights=x == level[series], minlength=len(value))
-    run = first.copy()
-    run[1:] |= (x[1:] != x[:-1]) | (2 * at_level > samples)[series[1:]]
-    starts = np.flatnonzero(run)
-    lengths = np.diff(starts, append=len(x))
-    hold = np.minimum(_usual_hold(lengths, series[starts], len(value)), samples // FEWEST_REPORTS)
-    hold = np.maximum(hold, 1)
-    # a run is cut at multiples of the hold, and no piece is shorter than that
-    of_run = hold[series[starts]]
-    pieces = np.maximum(lengths // of_run, 1)
-    piece = np.arange(pieces.sum()) - np.repeat(np.cumsum(pieces) - pieces, pieces)
-    begins = np.repeat(starts, pieces) + piece * np.repeat(of_run, pieces)
+    where = np.flatnonzero(present)
+    x = value.ravel()[where]
+    samples = np.count_nonzero(present, axis=1)
+    series = np.repeat(np.arange(len(value)), samples)
+    constant = 2 * np.count_nonzero((value == level[:, None]) & present, axis=1) > samples
+    new = np.ones(len(x), dtype=bool)
+    new[1:] = (x[1:] != x[:-1]) | (series[1:] != series[:-1]) | np.repeat(constant, samples)[1:]
+    begins = np.flatnonzero(new)
+    hold = np.ones(len(value), dtype=np.intp)
+    if len(begins) < len(x):
+        lengths = np.diff(begins, append=len(x))
+        hold = np.minimum(
+            _usual_hold(lengths, series[begins], len(value)), samples // FEWEST_REPORTS
+        )
+        hold = np.maximum(hold, 1)
+        # a run is cut at multiples of the hold, and no piece is shorter than that
+        of_run = hold[series[begins]]
+        pieces = np.maximum(lengths // of_run, 1)
+        piece = np.arange(pieces.sum()) - np.repeat(np.cumsum(pieces) - pieces, pieces)
+        begins = np.repeat(begins, pieces) + piece * np.repeat(of_run, pieces)
     whose = series[begins]
     n = np.bincount(whose, minlength=len(value))
     return Reports(
         n=n,
         holds=hold > 1,
         begins=begins,
-        sample=sample[begins],
-        last=sample[np.append(begins[1:], len(x)) - 1] if len(x) else begins,
+        sample=where[begins] % value.shape[1],
+        last=where[np.append(begins[1:], len(x)) - 1] % value.shape[1] if len(x) else begins,
         whose=whose,
         place=np.arange(len(whose)) - (np.cumsum(n) - n)[whose],
     )
@@ -107,12 +116,6 @@ def coming_report(value: Floats, present: NDArray[np.bool_], reports: Reports, /
     coming = value.copy()
     coming[present] = np.repeat(following, np.diff(reports.begins, append=len(x)))
     return coming
-
-
-def _starts(series: Counts) -> NDArray[Any]:
-    first = np.ones(len(series), dtype=bool)
-    first[1:] = series[1:] != series[:-1]
-    return first
 
 
 def _usual_hold(lengths: Counts, whose: Counts, n_series: int) -> Counts:

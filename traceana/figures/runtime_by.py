@@ -32,8 +32,8 @@ def plot_runtime_by(result: pl.DataFrame, ax: Axes | None = None) -> Axes:
     -------
     Axes
         One row a group in the result's order. The axis is logarithmic (and says so) where
-        the largest mean or median is more than 20 times the smallest. An interval is cut at
-        the axis' left end.
+        the largest mean or median is more than 20 times the smallest. An interval that
+        reaches below 0 is cut at the axis' left end.
     """
     groups = split_groups(result)
     with use_style():
@@ -49,7 +49,9 @@ def plot_runtime_by(result: pl.DataFrame, ax: Axes | None = None) -> Axes:
             ax.set_xscale("log")
             ax.xaxis.set_major_locator(LogLocator(numticks=4))
             ax.minorticks_off()
-            ax.set_xlim(left=min(points) / 2)
+            # an interval that reaches 0 or below has no end on this axis; any other is drawn whole
+            lowest = min(points + [low for low in result["ci_low"].drop_nulls() if low > 0])
+            ax.set_xlim(left=lowest / 2)
             ax.set_xlabel("Runtime (s, logarithmic)")
         else:
             ax.set_xlim(left=0)

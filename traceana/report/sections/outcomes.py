@@ -165,8 +165,9 @@ def _findings(
     judged = rates.filter((pl.col("n") > 0) & pl.col(question.by).is_not_null()).sort("rate")
     if judged.height > 1 and question.by != "gpus_asked":
         low, high = judged.row(0, named=True), judged.row(-1, named=True)
+        stated = " (where stated)" if rates[question.by].null_count() else ""
         told.append(
-            f"{name}: the success rate by {question.heading} is lowest for "
+            f"{name}: the success rate by {question.heading}{stated} is lowest for "
             f"{_rate(low, question.by)} and highest for {_rate(high, question.by)}."
         )
     return told

@@ -58,7 +58,7 @@ def build(material: Material) -> Content:
         _files(ledgers),
         *(_rows_by_file(trace, ledger) for trace, ledger in ledgers.items()),
     ]
-    return Content(_findings(tables), tuple(blocks))
+    return Content(_findings(tables) + _altered(ledgers), tuple(blocks))
 
 
 def _findings(tables: pl.DataFrame) -> tuple[str, ...]:
@@ -72,6 +72,19 @@ def _findings(tables: pl.DataFrame) -> tuple[str, ...]:
         for row in rejected.iter_rows(named=True)
     )
     return (f"{read} Rejected rows: {told}. Every other row was kept.",)
+
+
+def _altered(ledgers: dict[str, Ledger]) -> tuple[str, ...]:
+    """Say which files are not the published ones, before any number that comes from them."""
+    return tuple(
+        f"Not as published, so that no number of {trace} is the published files': "
+        f"{', '.join(f'`{name}`' for name in names)}."
+        for trace, ledger in ledgers.items()
+        if not ledger.synthetic
+        and (
+            names := ledger.files.filter(~pl.col("as_published"))["file"].unique().sort().to_list()
+        )
+    )
 
 
 def _rejections(ledgers: dict[str, Ledger]) -> list[Block]:

@@ -1,0 +1,27 @@
+"""A file that is not the published one is told among the findings."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.report.reader import read_page, section
+from traceana.report import build_report
+from traceana.store import ingest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_a_file_that_is_not_as_published_is_told_first(tmp_path: Path) -> None:
+    (tmp_path / "files").mkdir()
+    (tmp_path / "files" / "job_1_norm.csv").write_text(
+        ",worker,gpu,time,batch_time_norm\n"
+        + "".join(f"{i},{i % 2},25,{10 * (i // 2) + 1},{100 + i}\n" for i in range(40))
+    )
+    ingest(tmp_path / "files", store=tmp_path / "store")
+    page = build_report(tmp_path / "store", out=tmp_path / "out").read_text(encoding="utf-8")
+    _, told, *_ = [item.text for item in section(read_page(page), "findings").all("li")]
+    assert told.startswith(
+        "Not as published, so that no number of alibaba-minibatch-2020 is the published files': "
+        "job_1_norm.csv."
+    )
