@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import shutil
+from typing import TYPE_CHECKING
+
 import pytest
 
-from tests.report.reader import Element, section
+from tests.report.reader import Element, read_page, section
+from traceana.report import build_report
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from traceana.store import Store
 
 OTHERS = (
     "alibaba-minibatch-2020",
@@ -20,6 +30,7 @@ OTHERS = (
     [
         ("traces", OTHERS),
         ("variation", ("alibaba-minibatch-2020",)),
+        ("stragglers", ("alibaba-minibatch-2020",)),
         ("workload", OTHERS[1:]),
         ("outcomes", ("alibaba-openb-2023", "alibaba-pai-2020")),
     ],
@@ -32,11 +43,29 @@ def test_the_remedy_is_named(zeus_page: Element, name: str, traces: tuple[str, .
 
 
 def test_no_table_or_figure_stands_in_for_missing_data(zeus_page: Element) -> None:
-    for name in ("variation", "workload", "outcomes"):
+    for name in ("variation", "stragglers", "workload", "outcomes"):
         assert not section(zeus_page, name).all("table", "figure")
     assert all(table.all("td") for table in zeus_page.all("table"))
 
 
 def test_findings_tell_of_what_is_there_only(zeus_page: Element) -> None:
-    (finding,) = section(zeus_page, "findings").all("li")
-    assert finding.text.startswith("3 tables of 1 trace were read. No row was rejected.")
+    read, energy = (item.text for item in section(zeus_page, "findings").all("li"))
+    assert read.startswith("3 tables of 1 trace were read. No row was rejected.")
+    assert energy.startswith("Zeus traces, 2023 (SYNTHETIC): choosing batch size and power limit")
+
+
+@pytest.mark.parametrize("table", ["training_runs", "power_profiles"])
+def test_energy_needs_both_of_its_tables(zeus_store: Store, tmp_path: Path, table: str) -> None:
+    store = tmp_path / "store"
+    shutil.copytree(zeus_store.path, store)
+    (ledger_path,) = store.glob("*/ledger.json")
+    ledger = json.loads(ledger_path.read_text(encoding="utf-8"))
+    ledger["tables"].pop(table)
+    ledger_path.write_text(json.dumps(ledger), encoding="utf-8")
+    (store / "zeus-2023" / f"{table}.parquet").unlink()
+    part = section(
+        read_page(build_report(store, out=tmp_path / "out").read_text(encoding="utf-8")), "energy"
+    )
+    assert f"table {table} of Zeus traces, 2023 is not in the store" in part.text
+    assert "traceana fetch zeus-2023" in part.text
+    assert not part.all("table", "figure")

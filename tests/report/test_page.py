@@ -42,7 +42,9 @@ def test_nothing_is_loaded_from_anywhere(html: str, page: Element) -> None:
             assert not name.startswith("on"), "no script anywhere"
             if name in ("src", "srcset", "action", "data", "poster"):
                 pytest.fail(f"<{element.tag} {name}={value}>")
-            if name in ("href", "xlink:href") and element.tag != "a":
+            if element.tag == "image" and name == "xlink:href":
+                assert value.startswith("data:image/png;base64,"), "it is within the page"
+            elif name in ("href", "xlink:href") and element.tag != "a":
                 assert value.startswith("#")
     assert set(re.findall(r"url\((.)", html)) == {"#"}
 
@@ -94,7 +96,7 @@ def test_tables_have_a_caption_scopes_and_rows(page: Element) -> None:
 
 def test_figures_are_numbered_and_described(page: Element) -> None:
     figures = page.all("figure")
-    assert len(figures) >= 14
+    assert len(figures) >= 30
     for number, figure in enumerate(figures, start=1):
         (image,) = (part for part in figure.all("div") if part.attributes.get("role") == "img")
         (caption,) = figure.all("figcaption")
@@ -109,9 +111,16 @@ def test_synthetic_data_say_so_in_head_captions_and_on_every_figure(page: Elemen
     for figure in page.all("figure"):
         assert [t.text for t in figure.all("text")].count(WATERMARK) == 1
         assert "SYNTHETIC data" in figure.all("figcaption")[0].text
-    for name in ("variation", "workload", "outcomes"):
+    for name in ("variation", "stragglers", "workload", "outcomes", "energy"):
         captions = [caption.text for caption in section(page, name).all("caption")]
         assert all("SYNTHETIC" in caption for caption in captions)
+
+
+def test_no_figure_is_large_and_neither_is_the_page(html: str, page: Element) -> None:
+    assert len(html) < 3_000_000
+    figures = html.split("<figure")[1:]
+    assert len(figures) == len(page.all("figure"))
+    assert max(len(figure.partition("</svg>")[0]) for figure in figures) < 300_000
 
 
 def test_findings_lead_to_their_sections(page: Element) -> None:

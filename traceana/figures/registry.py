@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING, Final
 from matplotlib.figure import Figure
 
 from traceana.errors import DataError
-from traceana.figures import cov, cov_ecdf, outcome_rates, runtime_by, worker_times
+from traceana.figures import (
+    arrivals,
+    cov,
+    cov_ecdf,
+    energy_front,
+    energy_savings,
+    gpu_demand,
+    outcome_rates,
+    runtime_by,
+    straggler_map,
+    worker_times,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,8 +61,35 @@ FIGURES: Final[dict[str, FigureEntry]] = {
     "cov-ecdf": FigureEntry(
         cov_ecdf.plot_cov_ecdf, cov_ecdf.describe_cov_ecdf, "iteration_cov", cov_ecdf.READING
     ),
+    "straggler-map": FigureEntry(
+        straggler_map.plot_straggler_map,
+        straggler_map.describe_straggler_map,
+        "ratios to peers, with detect_stragglers",
+        straggler_map.READING,
+    ),
     "runtime-by": FigureEntry(
         runtime_by.plot_runtime_by, runtime_by.describe_runtime_by, "runtime_by", runtime_by.READING
+    ),
+    "arrivals": FigureEntry(
+        arrivals.plot_arrivals, arrivals.describe_arrivals, "arrival_rhythm", arrivals.READING
+    ),
+    "gpu-demand": FigureEntry(
+        gpu_demand.plot_gpu_demand,
+        gpu_demand.describe_gpu_demand,
+        "gpu_demand or gpu_demand_if_started_at_submission",
+        gpu_demand.READING,
+    ),
+    "energy-savings": FigureEntry(
+        energy_savings.plot_energy_savings,
+        energy_savings.describe_energy_savings,
+        "energy_savings of one GPU and objective",
+        energy_savings.READING,
+    ),
+    "energy-front": FigureEntry(
+        energy_front.plot_energy_front,
+        energy_front.describe_energy_front,
+        "energy_to_accuracy",
+        energy_front.READING,
     ),
     "outcome-rates": FigureEntry(
         outcome_rates.plot_outcome_rates,

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from traceana.report.sections import (
+    energy,
     outcomes,
     provenance,
     reading,
+    stragglers,
     traces,
     variation,
     workload,
@@ -34,7 +36,9 @@ SECTIONS: Final = (
     Section("reading", "What was read, and what was rejected", reading.build),
     Section("traces", "The traces", traces.build),
     Section("variation", "Variation between workers", variation.build),
+    Section("stragglers", "Stragglers", stragglers.build),
     Section("workload", "Workload", workload.build),
     Section("outcomes", "Runtime and outcomes", outcomes.build),
+    Section("energy", "Energy to accuracy", energy.build),
     Section("provenance", "Definitions and provenance", provenance.build),
 )

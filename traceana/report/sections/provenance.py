@@ -21,6 +21,15 @@ _DEFINITIONS = {
     "than two workers are left out.",
     "Quantile": "linear between order statistics (type 7 of Hyndman and Fan, The American "
     "Statistician 50, 1996).",
+    "Slowdown": "`sum(max(x)) / sum(mean(x))` with x the times of a job's workers at a tick, "
+    "summed over all ticks: how much longer a synchronous job takes for waiting for its slowest "
+    "worker.",
+    "Time and energy to the target": "`mean(epochs) * time of an epoch`, and that times the mean "
+    "power; cost is `0.5 * energy + 0.5 * largest power limit * time` (Zeus, NSDI 2023).",
+    "Gini": "`2 sum(i x_i) / (n sum(x)) - (n + 1) / n` over the GPU-hours of jobs in rising order.",
+    "Burstiness": "`(cv - 1) / (cv + 1)` with cv the standard deviation (ddof 1) over the mean of "
+    "the times between submissions; memory is the correlation of each with the next (Goh and "
+    "Barabasi, EPL 81, 2008); dispersion is variance over mean of submissions an hour.",
     "GPU-hours": "`sum(GPUs asked for * runtime in s) / 3600` over the jobs of which both are "
     "known.",
     "Interval of a mean": "Student's t: `mean +/- t * s / sqrt(n)` with t the 97.5 % quantile of "

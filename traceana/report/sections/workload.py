@@ -1,4 +1,4 @@
-"""What was asked of the clusters: jobs, GPU-hours, runtimes and sizes."""
+"""What was asked of the clusters: jobs, GPU-hours, runtimes and sizes, and when."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import polars as pl
 
 from traceana.analysis import workload_summary
 from traceana.report.blocks import Block, Column, Content, Heading, Text, make_table, words
+from traceana.report.sections.workload_shape import build_shape
 from traceana.report.wording import count, days, hours, plain, plural, seconds
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 _JOBS = ("microsoft-itp-2021", "elasticflow-2023", "alibaba-pai-2020", "alibaba-openb-2023")
 _REPEATED = ("elasticflow-2023",)
+_OF_SHAPE = ("cluster", "qos", "submit_s", "start_s", "end_s", "runtime_s", "gpus")
 _NOTES = {
     "elasticflow-2023": "These are the jobs of the ITP trace again: their numbers are not to be "
     "added to it.",
@@ -73,7 +75,10 @@ def build(material: Material) -> Content:
             )
         )
         if trace not in _REPEATED:
+            shape = build_shape(material, trace, jobs.select(_OF_SHAPE).collect())
             findings.append(_finding(material.name(trace), total.row(0, named=True)))
+            findings += shape.findings
+            blocks += shape.blocks
     return Content(tuple(findings), tuple(blocks))
 
 

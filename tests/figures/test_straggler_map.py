@@ -1,0 +1,145 @@
+"""What plot_straggler_map draws."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.collections import QuadMesh
+from matplotlib.colors import LogNorm
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch, Rectangle
+from matplotlib.text import Annotation
+
+from traceana.errors import DataError
+from traceana.figures import WATERMARK, mark_synthetic, plot_straggler_map, render_svg
+from traceana.figures.straggler_map import describe_straggler_map
+
+TIMES = [1.0, 11, 21, 31, 71, 81]  # nothing between 31 and 71
+RATIOS = pl.DataFrame(
+    {
+        "job_id": "job_1",
+        "worker_id": [worker for worker in ("0", "2", "10") for _ in TIMES],
+        "time_s": TIMES * 3,
+        "ratio_to_peers": [1.0, 1, 1, 1, 1, 1, 1, 1.9, 1.8, 1, 1, 1, 0.9, 0.8, None, 1, 1, 1],
+    }
+)
+EPISODES = pl.DataFrame({"worker_id": ["2"], "onset_s": [11.0], "end_s": [21.0]})
+LEVELS = pl.DataFrame(
+    {
+        "worker_id": ["0", "2", "10"],
+        "ratio_to_peers": [1.0, 1.25, None],
+        "is_slow": [False, True, None],
+    }
+)
+
+
+def drawn(ratios: pl.DataFrame = RATIOS, episodes: pl.DataFrame = EPISODES) -> Axes:
+    return plot_straggler_map(
+        ratios.sample(fraction=1, shuffle=True, seed=2), episodes=episodes, levels=LEVELS
+    )
+
+
+def mesh_of(ax: Axes) -> QuadMesh:
+    (mesh,) = (c for c in ax.collections if isinstance(c, QuadMesh))
+    return mesh
+
+
+def outlines(ax: Axes) -> list[Patch]:
+    return [patch for patch in ax.patches if str(patch.get_gid()).startswith("episode-")]
+
+
+def test_a_row_a_worker_with_its_ratios_and_nothing_where_there_is_no_sample() -> None:
+    ax = drawn()
+    values: Any = mesh_of(ax).get_array()
+    shown = np.ma.filled(np.ma.masked_invalid(values), np.nan)
+    nan = np.nan
+    np.testing.assert_array_equal(
+        shown,
+        [
+            [1, 1, 1, 1, nan, 1, 1],
+            [1, 1.9, 1.8, 1, nan, 1, 1],
+            [0.9, 0.8, nan, 1, nan, 1, 1],
+        ],
+    )
+    edges = np.asarray(mesh_of(ax).get_coordinates())[0, :, 0]
+    np.testing.assert_array_equal(edges, [1, 11, 21, 31, 41, 71, 81, 91])
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["0", "2", "10"]
+    assert ax.get_ylim() == (2.5, -0.5), "the first on top"
+    assert ax.get_title(loc="left") == "job_1"
+
+
+def test_episodes_are_outlined_from_the_first_slow_sample_through_the_last() -> None:
+    (outline,) = outlines(drawn())
+    assert isinstance(outline, Rectangle)
+    assert (outline.get_x(), outline.get_x() + outline.get_width()) == (11, 31)
+    middle = outline.get_y() + outline.get_height() / 2
+    assert middle == pytest.approx(1), "the row of worker 2"
+    assert not outlines(drawn(episodes=EPISODES.clear()))
+
+
+def test_levels_stand_beside_their_rows_and_slow_ones_are_bold() -> None:
+    names = [
+        (text.xy[1], text.get_text(), text.get_fontweight())
+        for text in drawn().texts
+        if isinstance(text, Annotation) and str(text.get_gid()).startswith("level-")
+    ]
+    assert names == [(0, "1.00", "normal"), (1, "1.25", "bold"), (2, "\N{EN DASH}", "normal")]
+
+
+def test_the_scale_is_as_wide_to_both_sides_and_holds_nearly_all() -> None:
+    for factor, limit in ((1, 2.0), (3, 8.0), (100, 16.0)):
+        raised = RATIOS.with_columns(
+            pl.when(pl.col("ratio_to_peers") > 1)
+            .then(pl.col("ratio_to_peers") * factor)
+            .otherwise("ratio_to_peers")
+        )
+        norm = mesh_of(drawn(raised)).norm
+        assert isinstance(norm, LogNorm)
+        assert (norm.vmin, norm.vmax) == (1 / limit, limit)
+
+
+def test_the_watermark_stands_on_the_map_and_not_on_its_scale() -> None:
+    figure = drawn().get_figure(root=True)
+    assert isinstance(figure, Figure)
+    assert len(figure.axes) == 2
+    mark_synthetic(figure)
+    assert render_svg(figure, prefix="a").count(WATERMARK) == 1
+
+
+def test_it_stays_small_and_the_same_at_the_longest_jobs_ticks() -> None:
+    rng = np.random.default_rng(3)
+    ticks = 2183
+    noise = pl.DataFrame(
+        {
+            "job_id": "job_1",
+            "worker_id": [str(worker) for worker in range(10) for _ in range(ticks)],
+            "time_s": [1.0 + 10 * tick for _ in range(10) for tick in range(ticks)],
+            "ratio_to_peers": rng.lognormal(0, 0.3, 10 * ticks),
+        }
+    )
+    levels = LEVELS.filter(worker_id="2")
+    texts = []
+    for _ in range(2):
+        ax = plot_straggler_map(noise, episodes=EPISODES, levels=levels)
+        figure = ax.get_figure(root=True)
+        assert isinstance(figure, Figure)
+        texts.append(render_svg(figure, prefix="a"))
+    assert texts[0] == texts[1]
+    assert len(texts[0]) < 300_000
+
+
+def test_other_than_one_job_or_nothing_known_is_refused() -> None:
+    two = pl.concat([RATIOS, RATIOS.with_columns(job_id=pl.lit("job_2"))])
+    with pytest.raises(DataError, match="draws one job, and these are ratios of 2"):
+        drawn(two)
+    nothing = RATIOS.with_columns(ratio_to_peers=pl.lit(None, pl.Float64))
+    with pytest.raises(DataError, match="no ratio is above 0"):
+        drawn(nothing)
+
+
+def test_the_description_counts_what_is_drawn() -> None:
+    assert describe_straggler_map(RATIOS) == "3 workers, 17 ratios from 0.80 to 1.90."

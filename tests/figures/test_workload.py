@@ -1,0 +1,88 @@
+"""What plot_arrivals and plot_gpu_demand draw."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+from matplotlib.axes import Axes
+
+from traceana.analysis import arrival_rhythm, gpu_demand
+from traceana.errors import DataError
+from traceana.figures import plot_arrivals, plot_gpu_demand
+from traceana.figures.arrivals import describe_arrivals
+from traceana.figures.gpu_demand import describe_gpu_demand
+
+JOBS = pl.DataFrame(
+    {
+        "submit_s": [0.0, 1800, 3600, 90_000, 172_800],
+        "start_s": [0.0, 3600, 3600, 90_000, None],
+        "end_s": [3600.0, 7200, 9000, 97_200, None],
+        "gpus": [1.0, 2, 4, 8, 1],
+    }
+)
+
+
+def heights(ax: Axes) -> list[float]:
+    return [bar.get_height() for bar in ax.patches]  # type: ignore[attr-defined]
+
+
+def test_a_bar_an_hour_is_its_rate() -> None:
+    rhythm = arrival_rhythm(JOBS, per="hour")
+    ax = plot_arrivals(rhythm, clock=None)
+    # over two days: hour 0 has three jobs, hour 1 has two
+    assert heights(ax) == pytest.approx([1.5, 1, *[0] * 22])
+    (mean,) = (line for line in ax.lines if line.get_gid() == "mean")
+    assert np.asarray(mean.get_ydata()).tolist() == pytest.approx([5 / 48] * 2)
+    assert ax.get_xlabel() == "Hour of the trace's own day"
+    assert ax.get_ylabel() == "Jobs an hour"
+
+
+def test_weekdays_have_names_only_where_the_clock_has() -> None:
+    rhythm = arrival_rhythm(JOBS, per="weekday", utc_offset_h=8)
+    local = plot_arrivals(rhythm, clock="UTC+8")
+    assert next(label.get_text() for label in local.get_xticklabels()) == "Mon"
+    assert local.get_xlabel() == "Weekday (UTC+8)"
+    assert plot_arrivals(rhythm, clock=None).get_xlabel().startswith("Day of the trace's own week")
+    unobserved = rhythm.filter(pl.col("jobs_per_h").is_null()).height
+    assert unobserved > 0
+    assert heights(local).count(0) >= unobserved
+
+
+def test_two_groups_at_once_are_refused() -> None:
+    rhythm = arrival_rhythm(JOBS, per="hour")
+    with pytest.raises(DataError, match="the hours or weekdays of one group"):
+        plot_arrivals(pl.concat([rhythm, rhythm]), clock=None)
+    with pytest.raises(DataError, match="the hours or weekdays of one group"):
+        plot_arrivals(rhythm.drop("hour"), clock=None)
+
+
+def test_demand_is_drawn_by_bin_in_days() -> None:
+    demand = gpu_demand(JOBS)
+    ax = plot_gpu_demand(demand, starts_assumed=False)
+    (line,) = ax.lines
+    assert line.get_drawstyle() == "steps-post"
+    np.testing.assert_allclose(np.asarray(line.get_xdata()), demand["bin_start_s"] / 86_400)
+    np.testing.assert_allclose(np.asarray(line.get_ydata())[:3], [1, 6, 2])
+    assert ax.get_ylabel() == "GPUs asked for"
+    assert "had jobs started" in plot_gpu_demand(demand, starts_assumed=True).get_ylabel()
+
+
+def test_demand_that_is_not_known_is_refused() -> None:
+    nothing = gpu_demand(JOBS.with_columns(start_s=pl.lit(None, pl.Float64)))
+    with pytest.raises(DataError, match="each bin once"):
+        plot_gpu_demand(nothing, starts_assumed=False)
+    twice = pl.concat([gpu_demand(JOBS)] * 2)
+    with pytest.raises(DataError, match="each bin once"):
+        plot_gpu_demand(twice, starts_assumed=False)
+
+
+def test_descriptions_count_what_is_drawn() -> None:
+    assert describe_arrivals(arrival_rhythm(JOBS, per="hour")) == (
+        "5 jobs over 2.0 days; quietest hour 2 (0 jobs an hour), busiest 0 (1.5 jobs an hour)."
+    )
+    one = arrival_rhythm(JOBS.head(1), per="weekday")
+    assert describe_arrivals(one) == "1 jobs over 0.0 days."
+    assert describe_gpu_demand(gpu_demand(JOBS)) == (
+        "28 bins, mean 0.9 GPUs, most 8.0; 1 jobs left out, a time or GPUs unknown."
+    )

@@ -1,0 +1,104 @@
+"""The energy section against the analyses and against computations of another kind."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+import pytest
+
+from tests.report.reader import Element, number, read_table, section
+from traceana.analysis import energy_coverage, energy_savings, energy_to_accuracy
+from traceana.schema import TRAINING_DEFAULTS
+
+if TYPE_CHECKING:
+    from traceana.store import Store
+
+
+@pytest.fixture(scope="module")
+def part(page: Element) -> Element:
+    return section(page, "energy")
+
+
+@pytest.fixture(scope="module")
+def tables(store: Store) -> tuple[pl.DataFrame, pl.DataFrame]:
+    runs, power = (
+        store.scan("zeus-2023", table).collect() for table in ("training_runs", "power_profiles")
+    )
+    return runs, power
+
+
+def test_savings_are_the_least_energy_of_all_configurations(
+    part: Element, tables: tuple[pl.DataFrame, pl.DataFrame]
+) -> None:
+    rows = read_table(part, "Energy saved against the default")
+    pairs = tables[1].select("gpu", "dataset").unique().sort("gpu", "dataset").rows()
+    assert [(row["GPU"], row["Data set"]) for row in rows] == pairs
+    for row in rows:
+        energy = energy_to_accuracy(*tables, gpu=row["GPU"], dataset=row["Data set"])
+        limit = max(tables[1].filter(gpu=row["GPU"])["power_limit_w"])
+        profiled = tables[1].filter(gpu=row["GPU"], dataset=row["Data set"])["batch_size"]
+        batch = min(TRAINING_DEFAULTS[row["Data set"]].batch_size, max(profiled))
+        assert row["Default"] == f"{batch}, {limit:g} W"
+        ((baseline,),) = energy.filter(batch_size=batch, power_limit_w=limit).select("eta_j").rows()
+        for heading, among in {
+            "Batch size alone": energy.filter(power_limit_w=limit),
+            "Power limit alone": energy.filter(batch_size=batch),
+            "Both": energy,
+        }.items():
+            saved = 100 * (1 - min(among["eta_j"]) / baseline)
+            assert number(row[heading]) == pytest.approx(saved, abs=0.0501)
+        best = energy.sort("eta_j").row(0, named=True)
+        assert row["Best"] == f"{best['batch_size']}, {best['power_limit_w']:g} W"
+
+
+def test_cost_is_saved_too(part: Element, tables: tuple[pl.DataFrame, pl.DataFrame]) -> None:
+    expected = energy_savings(*tables).filter(objective="cost", choice="both")
+    shown = [number(row["Both"]) for row in read_table(part, "Cost saved against the default")]
+    assert shown == pytest.approx([100 * (1 - ratio) for ratio in expected["ratio"]], abs=0.0501)
+
+
+def test_coverage_counts_every_batch_size_once(
+    part: Element, tables: tuple[pl.DataFrame, pl.DataFrame]
+) -> None:
+    rows = read_table(part, "Batch sizes by what can be said of them")
+    assert len(rows) == 24
+    for row in rows:
+        coverage = energy_coverage(*tables, gpu=row["GPU"], dataset=row["Data set"])
+        assert number(row["Judged"]) == coverage["feasible"].sum()
+        left_out = [number(row[heading]) for heading in row if heading.startswith("Left out")]
+        assert number(row["Judged"]) + sum(left_out) == coverage.height
+
+
+def test_the_front_is_that_of_the_publishers_figure(
+    part: Element, tables: tuple[pl.DataFrame, pl.DataFrame]
+) -> None:
+    energy = energy_to_accuracy(*tables, gpu="v100", dataset="librispeech")
+    front = energy.filter("on_front").sort("tta_s")
+    rows = read_table(part, "Configurations on the front: librispeech on v100")
+    assert [number(row["Batch size"]) for row in rows] == front["batch_size"].to_list()
+    assert [number(row["Energy (J)"]) for row in rows] == pytest.approx(
+        front["eta_j"].to_list(), abs=0.501
+    )
+    (caption,) = (
+        caption.text for caption in part.all("figcaption") if "librispeech on v100" in caption.text
+    )
+    assert f"{front.height} on the front" in caption
+    assert f"{energy.height:,} configurations" in caption
+
+
+def test_a_figure_a_gpu_and_the_range_on_the_v100(
+    page: Element, part: Element, tables: tuple[pl.DataFrame, pl.DataFrame]
+) -> None:
+    gpus = tables[1]["gpu"].unique().sort().to_list()
+    captions = [caption.text for caption in part.all("figcaption")]
+    assert [gpu for gpu in gpus if any(f"target on {gpu} by" in text for text in captions)] == gpus
+    ratios = (
+        energy_savings(*tables)
+        .filter(gpu="v100", objective="energy", choice="both")["ratio"]
+        .to_list()
+    )
+    low, high = 100 * (1 - max(ratios)), 100 * (1 - min(ratios))
+    assert f"{low:.1f} % to {high:.1f} % less energy" in section(page, "findings").text.replace(
+        "\N{NO-BREAK SPACE}", " "
+    )

@@ -1,0 +1,143 @@
+"""The stragglers section against the analysis and against computations of another kind."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING
+
+import pandas as pd
+import polars as pl
+import pytest
+
+from tests.report.reader import Element, number, read_page, read_table, section
+from traceana.analysis import StragglerResult, detect_stragglers
+from traceana.report import build_report
+from traceana.store import Store, ingest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture(scope="module")
+def part(page: Element) -> Element:
+    return section(page, "stragglers")
+
+
+@pytest.fixture(scope="module")
+def samples(store: Store) -> pl.DataFrame:
+    return store.scan("alibaba-minibatch-2020", "worker_samples").collect()
+
+
+@pytest.fixture(scope="module")
+def result(samples: pl.DataFrame) -> StragglerResult:
+    return detect_stragglers(samples)
+
+
+def test_slowdowns_are_pandas(part: Element, samples: pl.DataFrame) -> None:
+    frame = pd.DataFrame(samples.to_dict(as_series=False))
+    rows = read_table(part, "What the slowest workers cost")
+    assert [row["Job"] for row in rows] == sorted(frame["job_id"].unique())
+    for row in rows:
+        ticks = frame[frame["job_id"] == row["Job"]].groupby("time_s")["batch_time"]
+        slowest = ticks.max().sum()
+        assert number(row["Slowdown"]) == pytest.approx(slowest / ticks.mean().sum(), abs=5.01e-4)
+        assert number(row["By the median"]) == pytest.approx(
+            slowest / ticks.median().sum(), abs=5.01e-4
+        )
+
+
+def test_jobs_episodes_and_levels_are_the_results(part: Element, result: StragglerResult) -> None:
+    jobs = read_table(part, "What the slowest workers cost")
+    for row, expected in zip(jobs, result.jobs.sort("job_id").to_dicts(), strict=True):
+        assert number(row["Episodes"]) == expected["n_episodes"]
+        assert number(row["Slow all along"]) == expected["n_slow_workers"]
+        for heading, name in (
+            ("Episodes account for", "episodes_share"),
+            ("Levels account for", "levels_share"),
+        ):
+            assert number(row[heading]) == pytest.approx(100 * expected[name], abs=0.0501)
+    shown = {
+        (row["Job"], row["Worker"], number(row["Onset (s)"]), number(row["End (s)"]))
+        for row in read_table(part, "Episodes.")
+    }
+    assert shown
+    columns = result.episodes.select("job_id", "worker_id", "onset_s", "end_s")
+    assert shown == set(columns.iter_rows())
+    slow = read_table(part, "Workers slow all along.")
+    others = read_table(part, "Levels of the other workers.")
+    assert len(slow) == result.levels["is_slow"].sum()
+    assert len(slow) + len(others) == result.levels.height
+    ratios = {
+        (row["job_id"], row["worker_id"]): row["ratio_to_peers"]
+        for row in result.levels.iter_rows(named=True)
+    }
+    for row in slow + others:
+        expected_ratio = ratios[row["Job"], row["Worker"]]
+        assert number(row["Ratio to peers"]) == pytest.approx(expected_ratio, abs=5.01e-4)
+    assert min(number(row["Ratio to peers"]) for row in slow) > 1.2
+
+
+def test_a_map_a_job_outlines_every_episode(part: Element, result: StragglerResult) -> None:
+    figures = part.all("figure")
+    assert len(figures) == result.jobs.height
+    for figure, job in zip(figures, result.jobs.sort("job_id").to_dicts(), strict=True):
+        gids = [group.attributes.get("id", "") for group in figure.all("g")]
+        outlined = [gid for gid in gids if gid.startswith(f"stragglers-{job['job_id']}-episode")]
+        assert len(outlined) == job["n_episodes"]
+        assert len(figure.all("image")) == 2, "the map and its scale"
+
+
+def test_ratios_to_peers_are_those_to_the_median_of_the_others(
+    part: Element, samples: pl.DataFrame
+) -> None:
+    captions = [caption.text for caption in part.all("figcaption")]
+    for job in samples["job_id"].unique():
+        wide = samples.filter(job_id=job).pivot("worker_id", index="time_s", values="batch_time")
+        values = pd.DataFrame(wide.drop("time_s").to_dict(as_series=False)).astype(float)
+        ratios = pd.concat(
+            [values[worker] / values.drop(columns=worker).median(axis=1) for worker in values]
+        ).dropna()
+        (caption,) = (text for text in captions if f"Stragglers of {job}:" in text)
+        expected = f"{len(ratios):,} ratios from {ratios.min():.2f} to {ratios.max():.2f}."
+        assert expected in caption
+
+
+def test_thresholds_and_the_finding_are_those_that_hold(
+    page: Element, part: Element, result: StragglerResult
+) -> None:
+    text = part.all("p")[0].text
+    parameters = inspect.signature(detect_stragglers).parameters
+    for name in ("slow_level", "min_severity", "min_reports", "max_gap_reports", "evidence"):
+        assert f"{parameters[name].default:g}" in text
+    (finding,) = (
+        item.text
+        for item in section(page, "findings").all("li")
+        if "straggler episodes" in item.text
+    )
+    hit = (result.jobs["n_episodes"] > 0).sum()
+    assert finding.startswith(f"{hit} of {result.jobs.height} jobs had straggler episodes")
+    worst = result.jobs.sort("slowdown").row(-1, named=True)
+    assert f"(slowdown {worst['slowdown']:.3f})" in finding
+    assert f"{100 * worst['levels_share']:.1f}" in finding
+
+
+def test_a_job_without_stragglers_and_one_of_a_single_worker(tmp_path: Path) -> None:
+    files = tmp_path / "files"
+    files.mkdir()
+    for job, workers in ((1, 3), (2, 1)):
+        rows = [
+            f"{tick},{worker},1,{1 + 10 * tick},{500 + (7 * worker + 3 * tick) % 5}"
+            for tick in range(40)
+            for worker in range(workers)
+        ]
+        text = "\n".join([",worker,gpu,time,batch_time_norm", *rows])
+        (files / f"job_{job}_norm.csv").write_text(text + "\n", encoding="utf-8")
+    ingest(files, trace="alibaba-minibatch-2020", store=tmp_path / "store")
+    text = build_report(tmp_path / "store", out=tmp_path / "out").read_text(encoding="utf-8")
+    page = read_page(text)
+    part = section(page, "stragglers")
+    assert "No episode was found." in part.text
+    assert "No worker is slow all along." in part.text
+    assert len(part.all("figure")) == 1, "one worker alone has no peers"
+    findings = section(page, "findings").text
+    assert "0 of 2 jobs had straggler episodes, and in none was a worker slow all along" in findings

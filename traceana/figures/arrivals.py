@@ -1,0 +1,77 @@
+"""Jobs submitted by hour of the day, or by weekday."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from traceana.errors import DataError
+from traceana.figures.style import start_axes, use_style
+
+if TYPE_CHECKING:
+    import polars as pl
+    from matplotlib.axes import Axes
+
+READING: Final = (
+    "Bar: jobs submitted in the slot over the hours for which the trace covers it; dashed: all "
+    "jobs over all hours."
+)
+_WEEKDAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+
+
+def plot_arrivals(rhythm: pl.DataFrame, ax: Axes | None = None, *, clock: str | None) -> Axes:
+    """Draw the rate of submissions by hour of the day, or by weekday.
+
+    Parameters
+    ----------
+    rhythm
+        [hour or weekday, jobs, observed_h, jobs_per_h] of one group, as `arrival_rhythm` returns
+        it. A null rate (a slot that was not observed) has no bar.
+    ax
+        Axes to draw on; by default those of a new figure.
+    clock
+        Name of the local time that the slots are in, such as "UTC+8"; None where the clock only
+        counts from the beginning of the trace, so that no slot has a name.
+
+    Raises
+    ------
+    DataError
+        If the rows are not those of one group by hour or weekday.
+    """
+    per = "hour" if "hour" in rhythm.columns else "weekday"
+    if per not in rhythm.columns or not rhythm[per].is_unique().all():
+        raise DataError("plot_arrivals draws the hours or weekdays of one group")
+    observed_h = sum(rhythm["observed_h"])
+    with use_style():
+        ax = start_axes(ax, height_in=1.8)
+        ax.bar(rhythm[per], rhythm["jobs_per_h"].fill_null(0), 0.8, color="#0072B2")
+        if observed_h:
+            ax.axhline(
+                sum(rhythm["jobs"]) / observed_h, color="#222222", linewidth=0.8, linestyle="--",
+                gid="mean",
+            )  # fmt: skip
+        ax.set_ylim(bottom=0)
+        ax.grid(visible=False, axis="x")
+        ax.yaxis.set_major_formatter("{x:,.5g}")
+        ax.locator_params(axis="y", nbins=4)
+        ax.set_ylabel("Jobs an hour")
+        if per == "hour":
+            ax.set_xticks(range(0, 24, 3))
+            what = "Hour of the day" if clock else "Hour of the trace's own day"
+        else:
+            ax.set_xticks(range(1, 8), _WEEKDAYS if clock else None)
+            what = "Weekday" if clock else "Day of the trace's own week (4: its day 0)"
+        ax.set_xlabel(f"{what} ({clock})" if clock else what)
+        return ax
+
+
+def describe_arrivals(rhythm: pl.DataFrame) -> str:
+    """Say in one sentence what the figure of these arrivals shows."""
+    per = "hour" if "hour" in rhythm.columns else "weekday"
+    told = f"{sum(rhythm['jobs']):,} jobs over {sum(rhythm['observed_h']) / 24:,.1f} days"
+    rates = rhythm.drop_nulls("jobs_per_h").sort("jobs_per_h", per).rows(named=True)
+    if not rates:
+        return f"{told}."
+    quietest, busiest = (
+        f"{row[per]} ({row['jobs_per_h']:,.3g} jobs an hour)" for row in (rates[0], rates[-1])
+    )
+    return f"{told}; quietest {per} {quietest}, busiest {busiest}."

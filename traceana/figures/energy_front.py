@@ -1,0 +1,110 @@
+"""Energy against time to the target, and the configurations that no other one beats."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from traceana.errors import DataError
+from traceana.figures.labels import small_size, spread
+from traceana.figures.style import start_axes, use_style
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+READING: Final = (
+    "Dot: a batch size at a power limit with which every run reached the target. Blue: on the "
+    "Pareto front, as no other one is at most as slow and at most as hungry and better in one; "
+    "above the line all is dominated. Named: batch size and power limit. Axes begin above 0."
+)
+_FRAME: Final = 1.3
+"""The frame ends at this multiple of the front's largest time and energy."""
+_HEIGHT_IN: Final = 3.2
+
+
+def plot_energy_front(energy: pl.DataFrame, ax: Axes | None = None) -> Axes:
+    """Draw each configuration's energy against its time, with the Pareto front.
+
+    Parameters
+    ----------
+    energy
+        [batch_size, power_limit_w, tta_s, eta_j, on_front], as `energy_to_accuracy` returns it.
+    ax
+        Axes to draw on; by default those of a new figure.
+
+    Returns
+    -------
+    Axes
+        Grey dots for what is dominated, and blue ones for the front, each with its batch size
+        and power limit, in a frame that ends a little beyond the front; the legend counts all.
+
+    Raises
+    ------
+    DataError
+        If there is no configuration.
+    """
+    if energy.is_empty():
+        raise DataError("plot_energy_front has nothing to draw: no configuration is feasible")
+    points = energy.select(
+        "batch_size",
+        "power_limit_w",
+        "on_front",
+        h=pl.col("tta_s") / 3600,
+        mj=pl.col("eta_j") / 1e6,
+    ).sort("h", "mj")
+    front, others = points.filter("on_front"), points.filter(pl.col("on_front").not_())
+    (left, right), (bottom, top) = _frame(front["h"]), _frame(front["mj"])
+    beyond = others.filter((pl.col("h") > right) | (pl.col("mj") > top)).height
+    out_of_frame = f", {beyond:,} out of the frame" if beyond else ""
+    with use_style():
+        ax = start_axes(ax, height_in=_HEIGHT_IN)
+        ax.scatter(
+            others["h"], others["mj"], s=9, color="#9A9A9A", linewidths=0, gid="dominated",
+            label=f"dominated ({others.height:,}{out_of_frame})",
+        )  # fmt: skip
+        ax.plot(
+            front["h"], front["mj"], drawstyle="steps-post", color="#0072B2", linewidth=0.9,
+            linestyle="-", gid="bound",
+        )  # fmt: skip
+        ax.scatter(
+            front["h"], front["mj"], s=18, color="#0072B2", zorder=4, gid="front",
+            label=f"on the front ({front.height:,})",
+        )  # fmt: skip
+        # where nothing can be: left of the front and below it
+        ax.set_xlim(left - 0.45 * (right - left), right)
+        ax.set_ylim(bottom, top)
+        _name_points(ax, front)
+        ax.set_xlabel("Time to the target (h)")
+        ax.set_ylabel("Energy to the target (MJ)")
+        ax.legend(loc="lower left", bbox_to_anchor=(0, 1), borderaxespad=0.2)
+        return ax
+
+
+def describe_energy_front(energy: pl.DataFrame) -> str:
+    """Say in one sentence what the figure of these configurations shows."""
+    return (
+        f"{energy.height:,} configurations of {energy['batch_size'].n_unique()} batch sizes, "
+        f"{energy['on_front'].sum()} on the front."
+    )
+
+
+def _frame(values: pl.Series) -> tuple[float, float]:
+    low, high = min(values), max(values)
+    return low - 0.12 * (_FRAME * high - low), _FRAME * high
+
+
+def _name_points(ax: Axes, front: pl.DataFrame) -> None:
+    bottom, top = ax.get_ylim()
+    upwards = front.sort("mj", "h", descending=[False, True])
+    gap = 1.25 * small_size() / 72 / (0.8 * _HEIGHT_IN)
+    wanted = ((upwards["mj"] - bottom) / (top - bottom)).to_list()
+    if len(wanted) * gap > 1:
+        return
+    for row, height in zip(upwards.iter_rows(named=True), spread(wanted, gap=gap), strict=True):
+        ax.annotate(
+            f"{row['batch_size']}, {row['power_limit_w']:g} W", (row["h"], row["mj"]),
+            (0.02, height), textcoords="axes fraction", va="center", fontsize=small_size() - 0.5,
+            arrowprops={"arrowstyle": "-", "color": "#0072B2", "linewidth": 0.4,
+                        "relpos": (1, 0.5), "shrinkA": 1, "shrinkB": 1},
+        )  # fmt: skip

@@ -1,0 +1,104 @@
+"""Energy of the best batch size, the best power limit and both, over the default's."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from matplotlib.ticker import PercentFormatter
+
+from traceana.errors import DataError
+from traceana.figures.labels import small_size
+from traceana.figures.style import start_axes, use_style
+
+if TYPE_CHECKING:
+    import polars as pl
+    from matplotlib.axes import Axes
+
+READING: Final = (
+    "Bar: what the best choice takes to reach the target, over what the default batch size at the "
+    "largest power limit takes (dashed line); less is better."
+)
+_CHOICES: Final = {
+    "batch_size": ("batch size alone", "#56B4E9"),
+    "power_limit": ("power limit alone", "#E69F00"),
+    "both": ("both", "#0072B2"),
+}
+_BAR: Final = 0.26
+
+
+def plot_energy_savings(savings: pl.DataFrame, ax: Axes | None = None) -> Axes:
+    """Draw what each choice needs over what the baseline needs, three bars a data set.
+
+    Parameters
+    ----------
+    savings
+        Rows of one GPU and one objective of what `energy_savings` returns: [gpu, dataset,
+        objective, choice, ratio]. A null ratio has no bar and is said to be unknown.
+    ax
+        Axes to draw on; by default those of a new figure.
+
+    Returns
+    -------
+    Axes
+        One group of bars a data set, in alphabetical order from the top, each with its ratio.
+
+    Raises
+    ------
+    DataError
+        If the rows are not those of exactly one GPU and objective.
+    """
+    kinds = savings.select("gpu", "objective").unique().rows()
+    if len(kinds) != 1:
+        raise DataError(
+            "plot_energy_savings draws one GPU and objective, and these are rows of "
+            f"{len(kinds)} pairs"
+        )
+    ((gpu, objective),) = kinds
+    datasets = savings["dataset"].unique().sort().to_list()
+    with use_style():
+        ax = start_axes(ax, height_in=1.0 + 0.42 * len(datasets))
+        for place, (choice, (name, colour)) in enumerate(_CHOICES.items()):
+            ratio = dict(savings.filter(choice=choice).select("dataset", "ratio").rows())
+            rows = [row + (place - 1) * _BAR for row in range(len(datasets))]
+            known = [
+                (row, ratio[dataset])
+                for row, dataset in zip(rows, datasets, strict=True)
+                if ratio.get(dataset) is not None
+            ]
+            ax.barh(
+                [row for row, _ in known], [value for _, value in known], _BAR,
+                color=colour, label=name,
+            )  # fmt: skip
+            for row, dataset in zip(rows, datasets, strict=True):
+                value = ratio.get(dataset)
+                ax.annotate(
+                    "unknown" if value is None else f"{100 * value:.1f} %", (value or 0, row),
+                    (2, 0), textcoords="offset points", va="center", fontsize=small_size() - 1,
+                    bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.4},
+                )  # fmt: skip
+        ax.axvline(1, color="#222222", linewidth=0.8, linestyle="--", zorder=0.5)
+        ax.set_xlim(0, 1.14)
+        ax.set_xticks([0, 0.25, 0.5, 0.75, 1])
+        ax.xaxis.set_major_formatter(PercentFormatter(xmax=1, symbol=" %", decimals=0))
+        ax.set_yticks(range(len(datasets)), datasets)
+        ax.set_ylim(len(datasets) - 0.5, -0.5)
+        ax.grid(visible=False, axis="y")
+        ax.set_title(gpu, pad=16)
+        ax.set_xlabel(f"{objective.capitalize()} to the target, share of the default's")
+        ax.legend(
+            loc="lower left", bbox_to_anchor=(0, 1), ncols=3, borderaxespad=0.1,
+            handlelength=1.0, columnspacing=0.9,
+        )  # fmt: skip
+        return ax
+
+
+def describe_energy_savings(savings: pl.DataFrame) -> str:
+    """Say in one sentence what the figure of these savings shows."""
+    ratio = savings.filter(choice="both")["ratio"].drop_nulls().to_list()
+    datasets = savings["dataset"].n_unique()
+    if not ratio:
+        return f"{datasets} data sets, none with a baseline."
+    return (
+        f"{len(ratio)} of {datasets} data sets; both together take {100 * min(ratio):.1f} % to "
+        f"{100 * max(ratio):.1f} %."
+    )

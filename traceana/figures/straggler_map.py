@@ -1,0 +1,175 @@
+"""Where and when the workers of a job are slower than their peers."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from statistics import median
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import polars as pl
+from matplotlib.colors import LogNorm
+from matplotlib.patches import Rectangle
+from matplotlib.patheffects import withStroke
+
+from traceana.errors import DataError
+from traceana.figures.labels import natural_order, small_size
+from traceana.figures.style import start_axes, use_style
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+READING: Final = (
+    "Colour: a worker's time over the median of the other workers' times at that tick, red where "
+    "it is slower, blue where it is quicker; the scale's ends hold all beyond; grey: no sample, or "
+    "none of a peer. Outlined: episodes, slow against the worker's own usual too. At the right: "
+    "the worker's level, bold where it is slow all along."
+)
+_SCALES: Final = (1.5, 2.0, 4.0, 8.0, 16.0)
+"""Ratios at which a colour scale may end; equal to both sides of 1."""
+_SHARE_WITHIN: Final = 0.98
+_BREAK_AFTER_STEPS: Final = 1.5
+_RASTER_DPI: Final = 400
+"""The map is an image within the figure, whose text and outlines are not."""
+
+
+def plot_straggler_map(
+    ratios: pl.DataFrame, ax: Axes | None = None, *, episodes: pl.DataFrame, levels: pl.DataFrame
+) -> Axes:
+    """Draw each worker's ratio to its peers against time, a row a worker.
+
+    Parameters
+    ----------
+    ratios
+        [job_id, worker_id, time_s, ratio_to_peers] of one job: a worker's value over the median
+        of the other workers' values at that time; null or NaN where there is none.
+    ax
+        Axes to draw on; by default those of a new figure.
+    episodes, levels
+        Rows of that job in the frames of the same names that `detect_stragglers` returns.
+
+    Returns
+    -------
+    Axes
+        The image of the ratios (grey where a worker has no sample), a rectangle an episode, and
+        each worker's level at the right. The colours' scale is logarithmic, as wide to both sides
+        of 1, and ends where 98 % of the ratios lie within it.
+
+    Raises
+    ------
+    DataError
+        If the rows are not those of exactly one job, or no ratio is above 0.
+    """
+    jobs = ratios["job_id"].unique().to_list()
+    if len(jobs) != 1:
+        raise DataError(f"plot_straggler_map draws one job, and these are ratios of {len(jobs)}")
+    workers = natural_order(ratios["worker_id"].unique())
+    edges, shown = _lay_out(ratios, workers)
+    limit = _end_of_scale(shown)
+    with use_style():
+        own_figure = ax is None
+        ax = start_axes(ax, height_in=1.3 + 0.15 * len(workers))
+        figure = ax.get_figure(root=True)
+        assert figure is not None  # noqa: S101  (axes without a figure cannot be drawn on)
+        if own_figure:
+            figure.set_dpi(_RASTER_DPI)
+        colours = ax.pcolormesh(
+            edges, np.arange(len(workers) + 1) - 0.5, shown, cmap="RdBu_r",
+            norm=LogNorm(1 / limit, limit), rasterized=True, gid="ratios",
+        )  # fmt: skip
+        ax.set_facecolor("#B8B8B8")
+        ax.grid(visible=False)
+        for number, episode in enumerate(episodes.iter_rows(named=True)):
+            row = workers.index(episode["worker_id"])
+            onset, end = episode["onset_s"], episode["end_s"]
+            outline = Rectangle(
+                (onset, row - 0.46), _after(edges, end) - onset, 0.92, fill=False,
+                edgecolor="black", linewidth=0.9, zorder=4, gid=f"episode-{number}",
+                path_effects=[withStroke(linewidth=2.1, foreground="white")],
+            )  # fmt: skip
+            ax.add_patch(outline)
+        _write_levels(ax, workers, levels)
+        ax.set_yticks(range(len(workers)), workers)
+        ax.set_ylim(len(workers) - 0.5, -0.5)
+        ax.set_title(str(jobs[0]))
+        ax.set_xlabel("Time since the job began (s)")
+        ax.set_ylabel("Worker")
+        ax.xaxis.set_major_formatter("{x:,.0f}")
+        ax.locator_params(axis="x", nbins=5)
+        bar = figure.colorbar(
+            colours, ax=ax, orientation="horizontal", extend="both", aspect=45, pad=0.02,
+            ticks=[1 / limit, limit**-0.5, 1, limit**0.5, limit],
+        )  # fmt: skip
+        bar.minorticks_off()
+        bar.ax.set_xticklabels([_name_ratio(tick) for tick in bar.get_ticks()])
+        bar.set_label("Ratio to the peers' median (logarithmic)")
+        return ax
+
+
+def describe_straggler_map(ratios: pl.DataFrame) -> str:
+    """Say in one sentence what the map of these ratios shows."""
+    known = ratios["ratio_to_peers"].drop_nulls().drop_nans().to_numpy()
+    return (
+        f"{ratios['worker_id'].n_unique()} workers, {len(known):,} ratios from "
+        f"{known.min():.2f} to {known.max():.2f}."
+    )
+
+
+def _lay_out(ratios: pl.DataFrame, workers: list[str]) -> tuple[list[float], np.ndarray]:
+    """Return the edges of the columns in time, and ratios by (worker, column), NaN where none.
+
+    A column ends where the next begins, yet not later than one and a half usual steps: then
+    nothing is known until the next.
+    """
+    wide = (
+        ratios.pivot("worker_id", index="time_s", values="ratio_to_peers")
+        .sort("time_s")
+        .select("time_s", pl.col(workers).cast(pl.Float64).fill_null(float("nan")))
+    )
+    times = wide["time_s"].to_list()
+    steps = [after - before for before, after in pairwise(times)] or [1.0]
+    usual = median(steps)
+    edges, columns = [], []
+    for column, (time, step) in enumerate(
+        zip(times, [*steps[: len(times) - 1], usual], strict=True)
+    ):
+        edges.append(time)
+        columns.append(column)
+        if step > _BREAK_AFTER_STEPS * usual:
+            edges.append(time + usual)
+            columns.append(-1)
+    nothing = np.full((len(workers), 1), np.nan)
+    by_column = np.hstack([wide.select(workers).to_numpy().T, nothing])
+    return [*edges, times[-1] + usual], by_column[:, columns]
+
+
+def _after(edges: list[float], time: float) -> float:
+    """Return where the column that begins at a time ends."""
+    return next(edge for edge in edges if edge > time)
+
+
+def _end_of_scale(shown: np.ndarray) -> float:
+    known = shown[np.isfinite(shown) & (shown > 0)]
+    if not known.size:
+        raise DataError("plot_straggler_map has nothing to draw: no ratio is above 0")
+    wide = np.exp(np.quantile(np.abs(np.log(known)), _SHARE_WITHIN))
+    return next((scale for scale in _SCALES if scale >= wide), _SCALES[-1])
+
+
+def _name_ratio(ratio: float) -> str:
+    return f"{ratio:.3g}" if ratio >= 1 else f"1/{1 / ratio:.3g}"
+
+
+def _write_levels(ax: Axes, workers: list[str], levels: pl.DataFrame) -> None:
+    for level in levels.iter_rows(named=True):
+        ratio = level["ratio_to_peers"]
+        ax.annotate(
+            "\N{EN DASH}" if ratio is None else f"{ratio:.2f}",
+            (1.02, workers.index(level["worker_id"])), xycoords=("axes fraction", "data"),
+            va="center", fontsize=small_size(), annotation_clip=False,
+            fontweight="bold" if level["is_slow"] else "normal", gid=f"level-{level['worker_id']}",
+        )  # fmt: skip
+    ax.annotate(
+        "level", (1.02, 1), (0, 3), xycoords="axes fraction", textcoords="offset points",
+        fontsize=small_size(), fontstyle="italic", annotation_clip=False,
+    )  # fmt: skip

@@ -1,0 +1,203 @@
+"""How a workload is spread over jobs and over time: concentration, arrivals, demand, queueing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import polars as pl
+
+from traceana.analysis import (
+    arrival_rhythm,
+    concentration,
+    gpu_demand,
+    gpu_demand_if_started_at_submission,
+    interarrivals,
+    queueing_delay,
+)
+from traceana.report.blocks import Block, Column, Content, Gallery, Picture, Text, make_table, words
+from traceana.report.wording import count, days, plural, ratio, seconds, share
+
+if TYPE_CHECKING:
+    from traceana.report.material import Material
+
+_HOUR_S = 3600
+_DAY_S = 24 * _HOUR_S
+_three_digits = "{:,.3g}".format
+_CLOCK_OF_ITS_OWN = (
+    "Its clock counts from the beginning of the collection: an hour is one of the trace's own "
+    "days, which begin at a time of day that nobody told, and no weekday has a name."
+)
+_SPREAD = [
+    Column("Jobs with GPU-hours", "n", count),
+    Column("Without", "n_missing", count),
+    Column("Gini", "gini", ratio),
+    Column("Top 1 % of jobs", "share_of_top_1_percent", share),
+    Column("Top 10 %", "share_of_top_10_percent", share),
+    Column("Lower half", "share_of_lower_half", share),
+]
+_BURSTS = [
+    Column("Times between submissions", "gaps", count),
+    Column("Median (s)", "median_s", seconds),
+    Column("Largest (s)", "max_s", seconds),
+    Column("cv", "cv", _three_digits),
+    Column("Burstiness", "burstiness", ratio),
+    Column("Memory", "memory", ratio),
+    Column("Dispersion by hour", "dispersion", _three_digits),
+]
+
+
+@dataclass(frozen=True)
+class Clock:
+    """How a trace's times are read: hours ahead of its clock and their name, None where unnamed."""
+
+    utc_offset_h: float
+    name: str | None
+    note: str
+
+
+_SURVIVORS = ("alibaba-openb-2023",)
+"""Traces that hold what was there when they began, and nothing else of the time before."""
+_CLOCKS = {
+    "alibaba-pai-2020": Clock(
+        8, "UTC+8", "Its times were shifted so that hour and weekday are true in UTC+8."
+    ),
+}
+
+
+def build_shape(material: Material, trace: str, jobs: pl.DataFrame) -> Content:
+    """Tell of one trace how unevenly its GPU-hours and submissions are spread."""
+    name = material.name(trace)
+    since, first_end = jobs, 0.0
+    if trace in _SURVIVORS:
+        first_end = min(jobs["end_s"].drop_nulls(), default=0.0)
+        if first_end - min(jobs["submit_s"].drop_nulls(), default=0.0) > _DAY_S:
+            since = jobs.remove(pl.col("submit_s") < first_end)
+    survivors = jobs.height - since.height
+    told = (
+        f"{survivors:,} of {plural(jobs.height, 'pod')} were created before the first pod ended "
+        f"(day {days(0, first_end)}): they are in the trace because they were still there, a "
+        "sample of survivors, and demand until then is theirs alone. Arrivals by hour and weekday "
+        "are of the others."
+    )
+    spread = _concentration(jobs, since, name)
+    clock = _CLOCKS.get(trace, Clock(0, None, _CLOCK_OF_ITS_OWN))
+    pictures = [*_arrivals(material, trace, since, clock), *_demand(material, trace, jobs)]
+    blocks: list[Block] = [
+        *([Text(told)] if survivors else []),
+        *spread.blocks,
+        Text(clock.note),
+        Gallery(tuple(pictures)),
+        *_queueing(jobs, name),
+    ]
+    return Content(spread.findings, tuple(blocks))
+
+
+def _concentration(jobs: pl.DataFrame, since: pl.DataFrame, name: str) -> Content:
+    """Table by cluster, or of all jobs and of those since survivors; the latter are told of."""
+    several = jobs["cluster"].n_unique() > 1
+    total = _spread(jobs).with_columns(cluster=pl.lit("all"))
+    others = _spread(since).with_columns(cluster=pl.lit("without survivors"))
+    if since.height == jobs.height:
+        others = others.clear()
+    table = make_table(
+        _spread(jobs, by=("cluster",)) if several else others,
+        [words("Cluster" if several else "Jobs", "cluster"), *_SPREAD, *_BURSTS],
+        caption="Concentration of GPU-hours, and burstiness of submissions "
+        f"(a Poisson process: cv 1, burstiness 0, memory 0, dispersion 1). {name}",
+        total=total,
+        folded=several,
+    )
+    row = total.row(0, named=True)
+    findings = []
+    if row["gini"] is not None:
+        without = [
+            f"; without survivors of an earlier time {share(other)}"
+            for other in others["share_of_top_1_percent"].drop_nulls()
+        ]
+        findings.append(
+            f"{name}: the largest 1 % of jobs hold {share(row['share_of_top_1_percent'])} of the "
+            f"GPU-hours{''.join(without)}."
+        )
+    return Content(tuple(findings), (Text(_in_words(row)), table))
+
+
+def _spread(jobs: pl.DataFrame, by: tuple[str, ...] = ()) -> pl.DataFrame:
+    held = concentration(jobs, by=by).drop("note", "jobs")
+    gaps = interarrivals(jobs, by=by, window_s=_HOUR_S).rename({"n": "gaps"})
+    return held.hstack(gaps.drop(*by, "jobs", "n_missing", "note"))
+
+
+def _in_words(row: dict[str, float | None]) -> str:
+    """Tell of all jobs together what the table holds."""
+    told = []
+    if row["gini"] is not None:
+        held = f"the largest 10 % of jobs hold {share(row['share_of_top_10_percent'] or 0)}"
+        told.append(f"Over all jobs {held} of the GPU-hours (Gini {ratio(row['gini'])}).")
+    if row["cv"] is not None:
+        told.append(
+            f"Times between submissions have a cv of {_three_digits(row['cv'])}, which for a "
+            "Poisson process is 1; a rhythm of days and weeks alone makes it larger."
+        )
+    return " ".join(told)
+
+
+def _arrivals(material: Material, trace: str, jobs: pl.DataFrame, clock: Clock) -> list[Picture]:
+    slots: tuple[Literal["hour", "weekday"], ...] = ("hour", "weekday")
+    if not jobs["submit_s"].count():
+        return []
+    return [
+        material.picture(
+            "arrivals",
+            arrival_rhythm(jobs, per=per, utc_offset_h=clock.utc_offset_h),
+            trace=trace,
+            key=f"arrivals-{per}-{trace}",
+            about=f"Jobs submitted by {per}, " + (clock.name or "on the trace's own clock"),
+            clock=clock.name,
+        )
+        for per in slots
+    ]
+
+
+def _demand(material: Material, trace: str, jobs: pl.DataFrame) -> list[Picture]:
+    about, by_hour = "GPUs asked for by hour", gpu_demand(jobs, bin_s=_HOUR_S)
+    assumed = not by_hour["gpus_mean"].count()
+    if assumed:
+        by_hour = gpu_demand_if_started_at_submission(jobs, bin_s=_HOUR_S)
+        about += ", had every job started when it was submitted (the trace tells no starts)"
+    if not by_hour["gpus_mean"].count():
+        return []
+    return [
+        material.picture(
+            "gpu-demand",
+            by_hour,
+            trace=trace,
+            key=f"demand-{trace}",
+            about=about,
+            starts_assumed=assumed,
+        )
+    ]
+
+
+def _queueing(jobs: pl.DataFrame, name: str) -> list[Block]:
+    if queueing_delay(jobs)["n"].item() == 0:
+        return [Text("The jobs table tells no starts: no queueing delay can be seen.")]
+    return [
+        make_table(
+            queueing_delay(jobs, by="qos"),
+            [
+                words("QoS class", "qos"),
+                Column("Jobs", "jobs", count),
+                Column("Delays", "n", count),
+                Column("Never started", "n_no_start", count),
+                Column("At once", "share_zero", share),
+                Column("Mean (s)", "mean_s", seconds),
+                Column("Median (s)", "median_s", seconds),
+                Column("90 % (s)", "p90_s", seconds),
+                Column("99 % (s)", "p99_s", seconds),
+                Column("Largest (s)", "max_s", seconds),
+            ],
+            caption=f"Queueing delay: from submission to start, of the jobs that started. {name}",
+            total=queueing_delay(jobs).with_columns(qos=pl.lit("all")),
+        )
+    ]
