@@ -43,10 +43,13 @@ def tick_moments(
     columns = (by, at, over, value)
     if frame.implementation is nw.Implementation.POLARS:
         rows: pl.LazyFrame = frame.to_native()
+        clock = rows.collect_schema()[at]
+        if clock.is_temporal():
+            rows = rows.with_columns(pl.col(at).to_physical())
         for way in (moments_in_order, moments_on_grid):
             ticks = way(rows, *columns, ddof=ddof)
             if ticks is not None:
-                return ticks
+                return ticks.cast({at: clock})
     return _moments_by_group(clean_columns(frame, (value,)), *columns, ddof=ddof)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -11,7 +12,17 @@ from traceana.analysis.frames import LARGEST
 from traceana.stats.dispersion import row_moments
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+NUMBERS: Final = {
+    *(pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.UInt8, pl.UInt16, pl.UInt32, pl.UInt64),
+    *(pl.Float32, pl.Float64),
+}
+"""What numpy counts and compares as Polars does."""
+
+_ROW: Final = ".row"
 
 PROBE: Final = 10_000
 """Rows in which the first tick must end."""
@@ -23,27 +34,24 @@ def moments_in_order(
     """Return [*by, at, n_workers, mean, std], sorted; None if the rows are not in order.
 
     The order: all rows of a job together, its ticks ascending, every tick with the same workers
-    in the same order and a finite value of each. The order of the jobs is free. What makes it
-    fast is that each row is compared with another one at a fixed distance only: nothing is hashed
-    or grouped. Memory grows with the ticks, not with the rows.
+    in the same order and a value of each. The order of the jobs is free. It is fast because each
+    row is compared with one other at a fixed distance, and nothing is hashed or grouped. Memory
+    grows with the ticks, not with the rows.
     """
     schema = rows.collect_schema()
-    if not (schema[at].is_numeric() or schema[at].is_temporal()) or not schema[value].is_numeric():
+    if schema[at] not in NUMBERS or not schema[value].is_numeric():
         return None
     width = _first_tick(rows.head(PROBE).collect(), (*by, at), over)
-    if width is None or not _workers_repeat(rows, over, width):
+    n_rows = rows.select(pl.len()).collect(engine="streaming").item()
+    if width is None or n_rows % width:
         return None
-    ticks = _read_ticks(rows.select(at, pl.col(value).cast(pl.Float64)), width, ddof)
-    if ticks is None:
-        return None
-    first = pl.any_horizontal(
-        pl.col("index") == 0, *(pl.col(name).ne_missing(pl.col(name).shift()) for name in by)
-    )
-    jobs = rows.select(by).with_row_index("index").filter(first).collect(engine="streaming")
-    starts = jobs["index"].to_numpy().astype(np.int64)
-    if (starts % width).any() or jobs.select(by).is_duplicated().any():
-        return None
-    return _join(jobs.select(by), starts // width, ticks, at)
+    with ThreadPoolExecutor(1) as beside:  # the names are read while the numbers are worked on
+        found = beside.submit(_find_jobs, rows, by, over, width, n_rows)
+        ticks = _read_ticks(
+            rows.select(at, pl.col(value).cast(pl.Float64)), width, n_rows // width, ddof
+        )
+        jobs = found.result()
+    return None if ticks is None or jobs is None else _join(jobs, ticks, width, at)
 
 
 def _first_tick(head: pl.DataFrame, keys: Sequence[str], over: str) -> int | None:
@@ -57,54 +65,77 @@ def _first_tick(head: pl.DataFrame, keys: Sequence[str], over: str) -> int | Non
     return width if plain else None
 
 
-def _workers_repeat(rows: pl.LazyFrame, over: str, width: int) -> bool:
-    # only the first tick's workers, which have none before them, differ
-    differs = pl.col(over).ne_missing(pl.col(over).shift(width))
-    return bool(rows.select(differs.sum()).collect(engine="streaming").item() == width)
-
-
-def _read_ticks(rows: pl.LazyFrame, width: int, ddof: int) -> pl.DataFrame | None:
-    parts = []
-    rest = rows.head(0).collect()
-    for batch in rows.collect_batches(lazy=True, engine="streaming"):
-        whole = pl.concat([rest, batch]) if rest.height else batch
-        n_ticks = whole.height // width
-        rest = whole.tail(whole.height - n_ticks * width)
-        part = whole.head(n_ticks * width)
-        x = part.to_series(1).to_numpy()
-        times = part.to_series(0).to_numpy().reshape(n_ticks, width)
-        # NaN, which also stands for null, is not equal to itself nor in range
-        if n_ticks and not (
-            (times == times[:, :1]).all() and x.min() >= 0 and x.max() <= LARGEST
-        ):
-            return None
-        n, mean, std = row_moments(x.reshape(n_ticks, width), ddof=ddof)
-        parts.append(
-            part.select(pl.nth(0).gather_every(width)).with_columns(
-                n_workers=n, mean=mean, std=std
-            )
-        )
-    return pl.concat(parts) if not rest.height else None
-
-
-def _join(
-    jobs: pl.DataFrame, starts: np.typing.NDArray[np.int64], ticks: pl.DataFrame, at: str
+def _find_jobs(
+    rows: pl.LazyFrame, by: Sequence[str], over: str, width: int, n_rows: int
 ) -> pl.DataFrame | None:
-    """Give each tick its job, in the jobs' order; None if a job's ticks do not ascend."""
+    """Return [.row, *by], the row at which each job begins; None if they are not in order."""
+    repeats = (pl.col(over) == pl.col(over).shift(width)).sum()
+    if rows.select(repeats).collect(engine="streaming").item() != n_rows - width:
+        return None
+    if not by:
+        return pl.DataFrame({_ROW: [0]})
+    begins = pl.any_horizontal(pl.col(name).ne_missing(pl.col(name).shift()) for name in by)
+    starts = rows.select(by).with_row_index(_ROW).filter(begins)
+    jobs = starts.collect(engine="streaming")
+    # a first job of nulls does not differ from the nothing before it
+    plain = jobs[_ROW].first() == 0 and (jobs[_ROW] % width == 0).all()
+    return jobs if plain and jobs.select(by).is_unique().all() else None
+
+
+def _read_ticks(rows: pl.LazyFrame, width: int, n_ticks: int, ddof: int) -> pl.DataFrame | None:
+    """Return [at, n_workers, mean, std]; None if a tick is not whole or a value not in range."""
+    mean, std = np.empty(n_ticks), np.empty(n_ticks)
+    starts = []
+    done = 0
+    for whole in _whole_ticks(rows.collect_batches(lazy=True, engine="streaming"), width):
+        times, x = (column.to_numpy() for column in whole.get_columns())
+        changes = np.flatnonzero(times[1:] != times[:-1]) + 1
+        # NaN, which also stands for null, differs from itself and is not in range
+        if len(changes) != len(x) // width - 1 or (changes % width).any():
+            return None
+        if not (x.min() >= 0 and x.max() <= LARGEST):
+            return None
+        starts.append(whole.to_series(0).gather_every(width))
+        part = slice(done, done + len(changes) + 1)
+        _, mean[part], std[part] = row_moments(x.reshape(-1, width), ddof=ddof)
+        done = part.stop
+    return pl.DataFrame([pl.concat(starts)]).with_columns(
+        n_workers=pl.lit(width, pl.Int64), mean=mean, std=std
+    )
+
+
+def _whole_ticks(batches: Iterable[pl.DataFrame], width: int) -> Iterator[pl.DataFrame]:
+    """Cut batches between ticks; only a tick that lies in two of them is copied."""
+    rest: pl.DataFrame | None = None
+    for batch in batches:
+        used = 0
+        if rest is not None:
+            used = width - rest.height
+            rest = pl.concat([rest, batch.head(used)], rechunk=True)
+            if rest.height < width:
+                continue
+            yield rest
+        end = used + (batch.height - used) // width * width
+        if end > used:
+            yield batch.slice(used, end - used)
+        rest = batch.slice(end) if end < batch.height else None
+
+
+def _join(jobs: pl.DataFrame, ticks: pl.DataFrame, width: int, at: str) -> pl.DataFrame | None:
+    """Give each tick its job, and the jobs their order; None if a job's ticks do not ascend."""
+    starts: NDArray[np.int64] = jobs[_ROW].to_numpy().astype(np.int64) // width
     times = ticks[at].to_numpy()
     ascends = times[1:] > times[:-1]
     ascends[starts[1:] - 1] = True
     if not ascends.all():
         return None
+    jobs = jobs.drop(_ROW)
+    if not jobs.width:
+        return ticks
     lengths = np.diff(starts, append=ticks.height)
-    job = np.repeat(np.arange(len(starts)), lengths)
-    if jobs.width:
-        order = jobs.with_row_index("place").sort(jobs.columns, nulls_last=True)["place"]
-        if not order.is_sorted():
-            places = order.to_numpy()
-            job = np.repeat(places, lengths[places])
-            within = np.arange(len(job)) - np.repeat(
-                np.cumsum(lengths[places]) - lengths[places], lengths[places]
-            )
-            ticks = ticks[starts[job] + within]
-    return pl.concat([jobs[job], ticks], how="horizontal")
+    order = jobs.select(pl.arg_sort_by(jobs.columns, nulls_last=True)).to_series().to_numpy()
+    if (order[1:] < order[:-1]).any():
+        jobs, starts, lengths = jobs[order], starts[order], lengths[order]
+        ticks = pl.concat(ticks.slice(*piece) for piece in zip(starts, lengths, strict=True))
+    names = jobs.select(pl.all().repeat_by(pl.Series(lengths)).explode(empty_as_null=False))
+    return pl.concat([names, ticks], how="horizontal")

@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from traceana.analysis.frames import LARGEST
+from traceana.analysis.ticks_in_order import NUMBERS
 from traceana.stats.dispersion import row_moments
 
 if TYPE_CHECKING:
@@ -19,10 +20,6 @@ if TYPE_CHECKING:
 CELLS_PER_ROW: Final = 4
 """A grid with more cells than this for each row is too thin to be worth its memory."""
 
-_LABELS: Final = {
-    *(pl.String, pl.Int8, pl.Int16, pl.Int32, pl.Int64),
-    *(pl.UInt8, pl.UInt16, pl.UInt32, pl.UInt64, pl.Float32, pl.Float64),
-}
 _LOOKUP: Final = 1_000_000  # whole numbers over a range up to this are looked up in a table
 
 
@@ -37,7 +34,9 @@ def moments_on_grid(
     """
     axes = (*by, at, over)
     schema = rows.collect_schema()
-    if not all(schema[axis] in _LABELS for axis in axes) or not schema[value].is_numeric():
+    if not {schema[axis] for axis in axes} <= {*NUMBERS, pl.String}:
+        return None
+    if not schema[value].is_numeric():
         return None
     n_rows = rows.select(pl.len()).collect(engine="streaming").item()
     labels = [
@@ -99,5 +98,6 @@ class _Codes:
         if self._labels is None:
             return values.astype(np.int64)
         if self._table is None:
-            return np.searchsorted(self._labels, values)
-        return self._table[(values - self._labels[0]).astype(np.int64)]
+            return np.searchsorted(self._labels, values).astype(np.int64)
+        from_first: NDArray[np.int64] = (values - self._labels[0]).astype(np.int64)
+        return np.take(self._table, from_first)

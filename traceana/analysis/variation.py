@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import narwhals.stable.v2 as nw
 import polars as pl
@@ -21,7 +21,9 @@ from traceana.errors import DataError
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
 
-_QUANTILES = {"q05": 0.05, "q25": 0.25, "median": 0.5, "q75": 0.75, "q95": 0.95}
+QUANTILES: Final = {"q05": 0.05, "q25": 0.25, "median": 0.5, "q75": 0.75, "q95": 0.95}
+"""What a CoV's summary names."""
+
 _THRESHOLDS = {"share_above_0_1": 0.1, "share_above_0_5": 0.5, "share_above_1": 1.0}
 
 
@@ -123,7 +125,7 @@ def summarize_cov(
         n=x.count(),
         n_null=nw.len() - x.count(),
         mean=x.mean(),
-        **{name: x.quantile(q, interpolation="linear") for name, q in _QUANTILES.items()},
+        **{name: x.quantile(q, interpolation="linear") for name, q in QUANTILES.items()},
         max=x.max(),
         **{name: (x > limit).cast(nw.Float64).mean() for name, limit in _THRESHOLDS.items()},
     )

@@ -1,5 +1,23 @@
 """Arrays in, numbers out: the statistics that every other room uses."""
 
+from traceana.stats.bootstrap import (
+    autoregressive_block,
+    block_quantile_intervals,
+    cluster_quantile_intervals,
+)
+from traceana.stats.dependence import autocorrelation, effective_sample_size
+from traceana.stats.dispersion import row_moments
 from traceana.stats.intervals import mean_interval, wilson_interval
+from traceana.stats.survival import censored_quantiles
 
-__all__ = ["mean_interval", "wilson_interval"]
+__all__ = [
+    "autocorrelation",
+    "autoregressive_block",
+    "block_quantile_intervals",
+    "censored_quantiles",
+    "cluster_quantile_intervals",
+    "effective_sample_size",
+    "mean_interval",
+    "row_moments",
+    "wilson_interval",
+]

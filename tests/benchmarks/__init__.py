@@ -1,0 +1,1 @@
+"""Speed and memory beside peers, in the same run; not collected by pytest."""

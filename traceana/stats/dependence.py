@@ -1,0 +1,100 @@
+"""How far the values of a series depend on those before them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from traceana.errors import DataError
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    Floats = NDArray[np.float64]
+
+
+def autocorrelation(values: ArrayLike, /, *, lags: int) -> Floats:
+    """Autocorrelation of a series at lags 1 to `lags`.
+
+    r(k) = sum_t (x_t - m)(x_(t+k) - m) / sum_t (x_t - m)^2 over the n - k pairs there are, with m
+    the mean of all n: the usual estimator, biased towards 0 at long lags, and what keeps the
+    sequence positive definite (Box and Jenkins, 1970).
+
+    Parameters
+    ----------
+    values
+        The series in its order, evenly spaced and without gaps.
+    lags
+        The largest lag, at least 1.
+
+    Returns
+    -------
+    array
+        One entry a lag; NaN where a lag is not below n, and throughout if all values are equal.
+
+    Raises
+    ------
+    DataError
+        If `lags` is below 1, or a value is not finite.
+    """
+    if lags < 1:
+        raise DataError(f"lags must be at least 1; it is {lags!r}")
+    x = _series(values)
+    found = _correlations(x)[1 : lags + 1]
+    return np.concatenate([found, np.full(lags - len(found), np.nan)])
+
+
+def effective_sample_size(values: ArrayLike, /) -> float:
+    """Number of independent values whose mean would be as certain as this series' mean.
+
+    n / t with t = 1 + 2 sum_k r(k), the integrated autocorrelation time, cut off by Geyer's
+    initial positive sequence (Statistical Science 7, 1992): the sums r(2i) + r(2i + 1) are added
+    from i = 0 on while they are positive. For an AR(1) series it estimates n (1 - a) / (1 + a);
+    for values each held for h samples, n / h. It is never above n^2 / 2 and can exceed n where
+    values alternate.
+
+    Parameters
+    ----------
+    values
+        The series in its order, evenly spaced and without gaps.
+
+    Returns
+    -------
+    float
+        NaN for fewer than four values or if all are equal: nothing can be said then.
+
+    Raises
+    ------
+    DataError
+        If a value is not finite.
+    """
+    x = _series(values)
+    r = _correlations(x)
+    if len(x) < 4 or np.isnan(r[0]):
+        return float("nan")
+    pairs = r[: len(r) // 2 * 2].reshape(-1, 2).sum(axis=1)
+    positive = np.minimum.accumulate(pairs > 0)
+    time = 2 * pairs[positive].sum() - 1
+    # an alternating series has a sum near -1 + 1: no time is shorter than that of two values
+    return float(len(x) / max(time, 2 / len(x)))
+
+
+def _series(values: ArrayLike) -> Floats:
+    x = np.asarray(values, dtype=float)
+    if x.ndim != 1 or not np.isfinite(x).all():
+        raise DataError("a series of finite values is needed; leave missing ones out first")
+    return x
+
+
+def _correlations(x: Floats) -> Floats:
+    """Autocorrelations at lags 0 to n - 1, by way of the power spectrum."""
+    # equal values differ from their mean by its rounding: none of that is variation
+    if not len(x) or x.min() == x.max():
+        return np.full(len(x), np.nan)
+    away = (x - x[0]) / np.ptp(x)
+    away -= away.mean()
+    size = 2 ** (2 * len(x)).bit_length()
+    products: Floats = np.fft.irfft(np.abs(np.fft.rfft(away, size)) ** 2, size)[: len(x)]
+    r: Floats = products / products[0]
+    return r
