@@ -19,6 +19,7 @@ from traceana.report.blocks import (
     make_table,
     words,
 )
+from traceana.report.sections.cov_rows import match_jobs
 from traceana.report.wording import count, plural, ratio, share
 from traceana.schema.training import WORKERS_A_JOB
 
@@ -43,10 +44,11 @@ _SUMMARY = [
 
 
 def build(material: Material) -> Content:
-    """CoV by job with both ddof, the workers' times, and the published CoV table."""
-    parts = [_computed(material), _published(material)]
+    """CoV by job with both ddof, the workers' times, the published CoV table, and their match."""
+    parts = [_computed(material), _published(material), match_jobs(material)]
+    name = material.name(_TRACE)
     return Content(
-        tuple(finding for part in parts for finding in part.findings),
+        tuple(f"{name}: {finding}" for part in parts for finding in part.findings),
         tuple(block for part in parts for block in part.blocks),
     )
 
@@ -118,7 +120,7 @@ def _finding(summary: pl.DataFrame) -> str:
     by_median = summary.sort("median").rows(named=True)
     least, most = by_median[0], by_median[-1]
     return (
-        f"Between the workers of {plural(len(by_median), 'job')}, mini-batch time differs least in "
+        f"between the workers of {plural(len(by_median), 'job')}, mini-batch time differs least in "
         f"{least['job_id']} (median CoV {ratio(least['median'])}, ddof 0, {least['n']:,} ticks) "
         f"and most in {most['job_id']} (median {ratio(most['median'])}, largest "
         f"{ratio(most['max'])}, {most['n']:,} ticks)."
@@ -166,7 +168,7 @@ def _published(material: Material) -> Content:
         ),
     )
     finding = (
-        f"The published CoV table has {plural(jobs.height, 'job')} and {overall['n'].item():,} "
+        f"the published CoV table has {plural(jobs.height, 'job')} and {overall['n'].item():,} "
         f"values. Their medians by job range from {ratio(medians.min())} to "
         f"{ratio(medians.max())}; {share(overall['share_above_0_5'].item())} of all values "
         f"are above 0.5. {_which_ddof(largest)}"

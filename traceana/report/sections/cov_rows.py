@@ -1,0 +1,68 @@
+"""Whether the jobs with worker times are rows of the published CoV table, and with which ddof."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from traceana.analysis import match_cov_rows
+from traceana.report.blocks import Column, Content, Heading, Text, make_table, words
+from traceana.report.wording import count, plain, plural, share
+
+if TYPE_CHECKING:
+    from traceana.report.material import Material
+
+_TRACE: Final = "alibaba-minibatch-2020"
+_A_ROW: Final = 0.99
+"""Share of differences within rounding from which a job is said to be the row."""
+
+
+def match_jobs(material: Material) -> Content:
+    """Table of best matches under both ddof; nothing where one of the two tables is absent."""
+    if not all(material.has(_TRACE, table) for table in ("worker_samples", "cov_samples")):
+        return Content((), ())
+    matches = match_cov_rows(
+        material.scan(_TRACE, "worker_samples"), material.scan(_TRACE, "cov_samples")
+    )
+    told = matches.filter(pl.col("overlap").is_not_null())
+    blocks = (
+        Heading("Are these jobs rows of that table?"),
+        Text(
+            "Each job's CoV is laid along every row of the table at every shift; the best match "
+            "under either ddof stands here. Worker times are whole numbers, so rounding explains "
+            "a difference up to a bound that is known for each tick: where a job is a row, nearly "
+            "all differences keep within it under the right ddof, and hardly any under the other."
+        ),
+        make_table(
+            told,
+            [
+                words("Job", "job_id"),
+                Column("ddof", "ddof", str),
+                words("Most like", "cov_job_id"),
+                Column("From its sample", "first_sample", count),
+                Column("Samples compared", "overlap", count),
+                Column("Largest difference", "max_abs_difference", plain),
+                Column("Median difference", "median_abs_difference", plain),
+                Column("Within rounding", "share_within_rounding", share),
+            ],
+            caption=f"Best match of each job in the published CoV table. {material.name(_TRACE)}",
+        ),
+    )
+    return Content((_finding(matches),), blocks)
+
+
+def _finding(matches: pl.DataFrame) -> str:
+    jobs = matches["job_id"].n_unique()
+    rows = matches.filter(pl.col("share_within_rounding") >= _A_ROW).sort("job_id")
+    if rows.is_empty():
+        return f"none of {plural(jobs, 'job')} with worker times is a row of the CoV table."
+    named = ", ".join(
+        f"{row['job_id']} is {row['cov_job_id']} (ddof {row['ddof']}, "
+        f"{share(row['share_within_rounding'])} of {row['overlap']:,} differences within rounding)"
+        for row in rows.iter_rows(named=True)
+    )
+    return (
+        f"of {plural(jobs, 'job')} with worker times, {rows['job_id'].n_unique()} are rows of the "
+        f"published CoV table: {named}."
+    )
