@@ -115,7 +115,7 @@ def test_thresholds_and_the_finding_are_those_that_hold(
         if "straggler episodes" in item.text
     )
     hit = (result.jobs["n_episodes"] > 0).sum()
-    assert finding.startswith(f"{hit} of {result.jobs.height} jobs had straggler episodes")
+    assert f"(SYNTHETIC): {hit} of {result.jobs.height} jobs had straggler episodes" in finding
     worst = result.jobs.sort("slowdown").row(-1, named=True)
     assert f"(slowdown {worst['slowdown']:.3f})" in finding
     assert f"{100 * worst['levels_share']:.1f}" in finding

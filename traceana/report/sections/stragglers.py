@@ -86,7 +86,7 @@ def build(material: Material) -> Content:
         _episodes(result, name),
         *_levels(result, name),
     ]
-    return Content((_finding(jobs),), tuple(blocks))
+    return Content((f"{name}: {_finding(jobs)}",), tuple(blocks))
 
 
 def _definitions() -> str:
