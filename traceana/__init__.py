@@ -31,6 +31,8 @@ if TYPE_CHECKING:
         runtime_by,
         size_distribution,
         summarize_cov,
+        summarize_cov_pooled,
+        summarize_cov_series,
         workload_summary,
     )
     from traceana.catalog import fetch, list_traces
@@ -64,6 +66,8 @@ _ROOM_OF = {
     "runtime_by": "analysis",
     "size_distribution": "analysis",
     "summarize_cov": "analysis",
+    "summarize_cov_pooled": "analysis",
+    "summarize_cov_series": "analysis",
     "workload_summary": "analysis",
     "write_sample": "simulate",
 }
@@ -93,6 +97,8 @@ __all__ = [
     "runtime_by",
     "size_distribution",
     "summarize_cov",
+    "summarize_cov_pooled",
+    "summarize_cov_series",
     "workload_summary",
     "write_sample",
 ]

@@ -25,6 +25,8 @@ from traceana.analysis import (
     runtime_by,
     size_distribution,
     summarize_cov,
+    summarize_cov_pooled,
+    summarize_cov_series,
     workload_summary,
 )
 from traceana.analysis import frames as gate
@@ -47,6 +49,7 @@ def make_rows() -> pl.DataFrame:
             "time_s": 10.0 * (row % 1000 // 10),
             "worker_id": [str(i) for i in row % 10],
             "batch_time": rng.gamma(4, 100, N),
+            "row": row,
             "cov": rng.gamma(2, 0.2, N),
             "cluster": rng.choice(["c1", "c2", "c3"], N),
             "size": rng.integers(1, 4, N),
@@ -82,6 +85,12 @@ QUESTIONS: dict[str, Callable[[Any], pl.DataFrame]] = {
     "iteration_cov, ddof 1": lambda rows: iteration_cov(rows, ddof=1, min_workers=9),
     "summarize_cov": lambda rows: summarize_cov(rows, by=("job_id", "cluster")),
     "summarize_cov, pooled": lambda rows: summarize_cov(rows, by=()),
+    "summarize_cov_series": lambda rows: summarize_cov_series(
+        rows, by="worker_id", at="row", rng=1
+    ),
+    "summarize_cov_pooled": lambda rows: summarize_cov_pooled(
+        rows, by="worker_id", at="row", rng=1
+    ),
     "workload_summary": workload_summary,
     "workload_summary, by": lambda rows: workload_summary(rows, by=["cluster", "size"]),
     "runtime_by": lambda rows: runtime_by(rows, ("cluster", "size")),

@@ -16,12 +16,15 @@ DOCS = Path(__file__).parents[2] / "docs"
 @pytest.fixture(scope="module")
 def published(real_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Store:
     store = tmp_path_factory.mktemp("store")
-    for trace in ("zeus-2023", "microsoft-itp-2021", "alibaba-openb-2023"):
+    for trace in (
+        *("zeus-2023", "microsoft-itp-2021"),
+        *("alibaba-openb-2023", "alibaba-minibatch-2020"),
+    ):
         ingest(real_data / trace, store=store)
     return open_store(store)
 
 
-@pytest.mark.parametrize("name", ["energy", "workload"])
+@pytest.mark.parametrize("name", ["energy", "variation", "workload"])
 def test_a_page_says_what_its_script_measures(
     published: Store, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,6 +14,7 @@ from traceana.analysis.queueing import queueing_delay
 from traceana.analysis.stragglers import detect_stragglers
 from traceana.analysis.stragglers_result import StragglerResult
 from traceana.analysis.variation import iteration_cov, summarize_cov
+from traceana.analysis.variation_intervals import summarize_cov_pooled, summarize_cov_series
 from traceana.analysis.workload import workload_summary
 
 __all__ = [
@@ -36,5 +37,7 @@ __all__ = [
     "runtime_by",
     "size_distribution",
     "summarize_cov",
+    "summarize_cov_pooled",
+    "summarize_cov_series",
     "workload_summary",
 ]

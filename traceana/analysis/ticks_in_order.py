@@ -22,6 +22,9 @@ NUMBERS: Final = {
 }
 """What numpy counts and compares as Polars does."""
 
+NAMES: Final = {*NUMBERS, pl.String}
+"""What jobs and workers are called."""
+
 _ROW: Final = ".row"
 
 PROBE: Final = 10_000
@@ -39,7 +42,8 @@ def moments_in_order(
     grows with the ticks, not with the rows.
     """
     schema = rows.collect_schema()
-    if schema[at] not in NUMBERS or not schema[value].is_numeric():
+    names = {schema[name] for name in (*by, over)}
+    if schema[at] not in NUMBERS or not schema[value].is_numeric() or names - NAMES:
         return None
     width = _first_tick(rows.head(PROBE).collect(), (*by, at), over)
     n_rows = rows.select(pl.len()).collect(engine="streaming").item()
@@ -61,8 +65,13 @@ def _first_tick(head: pl.DataFrame, keys: Sequence[str], over: str) -> int | Non
     same = pl.all_horizontal(pl.col(key).eq_missing(pl.col(key).first()) for key in keys)
     width = head.select(same.arg_min()).item()
     workers = head[over].head(width)
-    plain = width >= 2 and not workers.has_nulls() and workers.n_unique() == width
+    plain = width >= 2 and workers.n_unique() == width and not has_missing(workers)
     return width if plain else None
+
+
+def has_missing(labels: pl.Series, /) -> bool:
+    """Whether a column has a null or a NaN."""
+    return labels.has_nulls() or (labels.dtype.is_float() and bool(labels.is_nan().any()))
 
 
 def _find_jobs(
@@ -79,7 +88,10 @@ def _find_jobs(
     jobs = starts.collect(engine="streaming")
     # a first job of nulls does not differ from the nothing before it
     plain = jobs[_ROW].first() == 0 and (jobs[_ROW] % width == 0).all()
-    return jobs if plain and jobs.select(by).is_unique().all() else None
+    if not plain or not jobs.select(by).is_unique().all():
+        return None
+    nan = any(jobs[name].is_nan().any() for name in by if jobs[name].dtype.is_float())
+    return None if nan else jobs
 
 
 def _read_ticks(rows: pl.LazyFrame, width: int, n_ticks: int, ddof: int) -> pl.DataFrame | None:

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from traceana.analysis.frames import LARGEST
-from traceana.analysis.ticks_in_order import NUMBERS
+from traceana.analysis.ticks_in_order import NAMES, has_missing
 from traceana.stats.dispersion import row_moments
 
 if TYPE_CHECKING:
@@ -34,9 +34,7 @@ def moments_on_grid(
     """
     axes = (*by, at, over)
     schema = rows.collect_schema()
-    if not {schema[axis] for axis in axes} <= {*NUMBERS, pl.String}:
-        return None
-    if not schema[value].is_numeric():
+    if {schema[axis] for axis in axes} - NAMES or not schema[value].is_numeric():
         return None
     n_rows = rows.select(pl.len()).collect(engine="streaming").item()
     labels = [
@@ -45,7 +43,7 @@ def moments_on_grid(
     ]
     shape = [len(label) for label in labels]
     dense = 0 < math.prod(shape) <= CELLS_PER_ROW * n_rows
-    if not dense or any(map(_is_incomplete, labels)):
+    if not dense or any(map(has_missing, labels)):
         return None
     codes = [_Codes(label) for label in labels]
     cells = np.full(math.prod(shape), np.nan)
@@ -75,10 +73,6 @@ def moments_on_grid(
     ).with_columns(n_workers=n[there], mean=mean[there], std=std[there])
 
 
-def _is_incomplete(labels: pl.Series) -> bool:
-    return labels.has_nulls() or (labels.dtype.is_float() and not labels.is_finite().all())
-
-
 class _Codes:
     """The place of each value of a column among its sorted labels."""
 
@@ -88,7 +82,7 @@ class _Codes:
         self.expression = pl.col(labels.name)
         if self._labels is None:
             self.expression = self.expression.cast(pl.Enum(labels)).to_physical()
-        elif labels[-1] - labels[0] < _LOOKUP:  # in Python's numbers, which do not overflow
+        elif labels[-1] - labels[0] < _LOOKUP:  # numbers of Python's, which do not overflow
             from_first = self._labels - self._labels[0]
             if (from_first == np.floor(from_first)).all():
                 self._table = np.zeros(int(from_first[-1]) + 1, dtype=np.int64)
