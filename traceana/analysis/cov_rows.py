@@ -39,7 +39,7 @@ def match_cov_rows(samples: IntoFrame, cov_samples: IntoFrame, /) -> pl.DataFram
 
     A difference is told from chance by rounding: worker times are published as whole numbers, so
     each may be off by 1/2, which to first order moves the CoV c = s / m by at most
-    sum_i |(x_i - m) / ((n - ddof) s m) - s / (n m^2)| / 2. Where the row is the job under the
+    sum_i abs((x_i - m) / ((n - ddof) s m) - s / (n m^2)) / 2. Where the row is the job under the
     right ddof, nearly all differences are within that.
 
     Parameters
