@@ -16,6 +16,7 @@ from polars.testing import assert_frame_equal
 
 from traceana import iteration_cov
 from traceana.analysis import ticks as ticks_module
+from traceana.analysis import ticks_on_grid
 from traceana.analysis.frames import clean_columns
 from traceana.analysis.ticks_in_order import moments_in_order
 from traceana.analysis.ticks_on_grid import moments_on_grid
@@ -223,6 +224,25 @@ def test_several_columns_or_none_name_the_job() -> None:
     one = rows.filter(pl.col("job_id") == "job_2")
     alone = iteration_cov(one, ddof=0, by=())
     assert_frame_equal(alone, result.filter(pl.col("job_id") == "job_2")[:, 2:])
+
+
+@pytest.mark.parametrize("unseen", [1e300, 7.25, 2.0, 1e9])
+@pytest.mark.parametrize("column", ["job_id", "time_s", "worker_id", "site"])
+def test_labels_that_the_first_rows_lack_are_found(
+    column: str, unseen: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ticks_on_grid, "_SAMPLE", 100)
+    rows = make_jobs().with_columns(site=pl.lit(5, pl.Int64))
+    new = pl.lit(unseen).cast(rows.schema[column], strict=False)
+    late = rows.tail(1).with_columns(
+        pl.when(new.is_null()).then(pl.lit(0, pl.Int64)).otherwise(new).alias(column)
+    )
+    rows = pl.concat([rows, late], how="vertical_relaxed")
+    columns = (["site", "job_id"], *COLUMNS[1:])
+    expected = ticks_module._moments_by_group(nw.from_native(rows.lazy()), *columns, ddof=0)
+    result = moments_on_grid(rows.lazy(), *columns, ddof=0)
+    assert result is not None
+    assert_frame_equal(result, expected, rel_tol=1e-12, abs_tol=0)
 
 
 def test_a_thin_grid_is_not_laid_out() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import polars as pl
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 CELLS_PER_ROW: Final = 4
 """A grid with more cells than this for each row is too thin to be worth its memory."""
 
+_SAMPLE: Final = 200_000  # rows whose labels are tried first, which spares a reading of all
 _LOOKUP: Final = 1_000_000  # whole numbers over a range up to this are looked up in a table
 
 
@@ -37,25 +38,42 @@ def moments_on_grid(
     if {schema[axis] for axis in axes} - NAMES or not schema[value].is_numeric():
         return None
     n_rows = rows.select(pl.len()).collect(engine="streaming").item()
-    labels = [
-        rows.select(pl.col(axis).unique()).collect(engine="streaming").to_series().sort()
-        for axis in axes
-    ]
-    shape = [len(label) for label in labels]
-    dense = 0 < math.prod(shape) <= CELLS_PER_ROW * n_rows
-    if not dense or any(map(has_missing, labels)):
+    for sample in (rows.head(_SAMPLE), rows) if n_rows > _SAMPLE else (rows,):
+        labels = [
+            sample.select(pl.col(axis).unique()).collect(engine="streaming").to_series().sort()
+            for axis in axes
+        ]
+        n_cells = math.prod(map(len, labels))
+        if not 0 < n_cells <= CELLS_PER_ROW * n_rows or any(map(has_missing, labels)):
+            return None
+        cells = _fill(rows, [_Codes(label) for label in labels], value)
+        if cells is not None:
+            break
+    else:
         return None
-    codes = [_Codes(label) for label in labels]
-    cells = np.full(math.prod(shape), np.nan)
+    n, mean, std = row_moments(cells.reshape(-1, len(labels[-1])), ddof=ddof)
+    there = np.flatnonzero(n)
+    places = np.unravel_index(there, [len(label) for label in labels[:-1]])
+    return pl.DataFrame(
+        [label.gather(place) for label, place in zip(labels, places, strict=False)]
+    ).with_columns(n_workers=n[there], mean=mean[there], std=std[there])
+
+
+def _fill(rows: pl.LazyFrame, axes: Sequence[_Codes], value: str) -> NDArray[np.float64] | None:
+    """Put each value into its cell; None for a label unknown, a value out of range or a repeat."""
+    cells = np.full(math.prod(axis.length for axis in axes), np.nan)
     n_values = 0
-    numbered = rows.select(*(code.expression for code in codes), pl.col(value).cast(pl.Float64))
+    numbered = rows.select(*(axis.expression for axis in axes), pl.col(value).cast(pl.Float64))
     for batch in numbered.collect_batches(maintain_order=False, lazy=True, engine="streaming"):
-        columns = batch.get_columns()
+        *columns, measured = batch.get_columns()
         cell = np.zeros(batch.height, dtype=np.int64)
-        for code, column, length in zip(codes, columns, shape, strict=False):
-            cell *= length
-            cell += code.of(column.to_numpy())
-        x = columns[-1].to_numpy()
+        for axis, column in zip(axes, columns, strict=True):
+            code = axis.of(column)
+            if code is None:
+                return None
+            cell *= axis.length
+            cell += code
+        x = measured.to_numpy()
         missing = np.isnan(x)
         if missing.any():
             cell, x = cell[~missing], x[~missing]
@@ -63,35 +81,42 @@ def moments_on_grid(
             return None
         cells[cell] = x
         n_values += len(x)
-    n, mean, std = row_moments(cells.reshape(-1, shape[-1]), ddof=ddof)
-    if n.sum() < n_values:
-        return None
-    there = np.flatnonzero(n)
-    places = np.unravel_index(there, shape[:-1])
-    return pl.DataFrame(
-        [label.gather(place) for label, place in zip(labels, places, strict=False)]
-    ).with_columns(n_workers=n[there], mean=mean[there], std=std[there])
+    return cells if np.count_nonzero(~np.isnan(cells)) == n_values else None
 
 
 class _Codes:
     """The place of each value of a column among its sorted labels."""
 
     def __init__(self, labels: pl.Series) -> None:
-        self._labels = labels.to_numpy() if labels.dtype != pl.String else None
-        self._table: NDArray[np.int64] | None = None
+        self.length = len(labels)
         self.expression = pl.col(labels.name)
-        if self._labels is None:
-            self.expression = self.expression.cast(pl.Enum(labels)).to_physical()
-        elif labels[-1] - labels[0] < _LOOKUP:  # numbers of Python's, which do not overflow
-            from_first = self._labels - self._labels[0]
-            if (from_first == np.floor(from_first)).all():
-                self._table = np.zeros(int(from_first[-1]) + 1, dtype=np.int64)
-                self._table[from_first.astype(np.int64)] = np.arange(len(labels))
+        self._labels: NDArray[Any] | None = None
+        self._table: NDArray[np.int64] | None = None
+        if labels.dtype == pl.String:
+            self.expression = self.expression.cast(pl.Enum(labels), strict=False).to_physical()
+            return
+        self._labels = labels.to_numpy()
+        # numbers of Python's, which do not overflow
+        if (
+            labels[-1] - labels[0] < _LOOKUP
+            and (labels == labels.cast(pl.Int64, strict=False)).all()
+        ):
+            from_first = (self._labels - self._labels[0]).astype(np.int64)
+            self._table = np.zeros(from_first[-1] + 1, dtype=np.int64)
+            self._table[from_first] = np.arange(len(labels))
 
-    def of(self, values: NDArray[np.generic]) -> NDArray[np.int64]:
+    def of(self, column: pl.Series) -> NDArray[Any] | None:
+        """Return the places, or None if a value is no label."""
+        if column.has_nulls():
+            return None
+        values = column.to_numpy()
         if self._labels is None:
-            return values.astype(np.int64)
+            return values
         if self._table is None:
-            return np.searchsorted(self._labels, values).astype(np.int64)
-        from_first: NDArray[np.int64] = (values - self._labels[0]).astype(np.int64)
-        return np.take(self._table, from_first)
+            places = np.searchsorted(self._labels, values)
+            np.minimum(places, self.length - 1, out=places)
+        else:
+            with np.errstate(invalid="ignore"):  # far beyond the table, and so no label
+                from_first = (values - self._labels[0]).astype(np.int64)
+            places = self._table.take(from_first, mode="clip")
+        return places if np.array_equal(self._labels[places], values) else None
