@@ -8,7 +8,7 @@ import polars as pl
 
 from traceana.analysis import match_cov_rows
 from traceana.report.blocks import Column, Content, Heading, Text, make_table, words
-from traceana.report.wording import count, plain, plural, share
+from traceana.report.wording import count, plain, plural
 
 if TYPE_CHECKING:
     from traceana.report.material import Material
@@ -44,7 +44,7 @@ def match_jobs(material: Material) -> Content:
                 Column("Samples compared", "overlap", count),
                 Column("Largest difference", "max_abs_difference", plain),
                 Column("Median difference", "median_abs_difference", plain),
-                Column("Within rounding", "share_within_rounding", share),
+                Column("Within rounding", "share_within_rounding", _fine_share),
             ],
             caption=f"Best match of each job in the published CoV table. {material.name(_TRACE)}",
         ),
@@ -59,10 +59,16 @@ def _finding(matches: pl.DataFrame) -> str:
         return f"none of {plural(jobs, 'job')} with worker times is a row of the CoV table."
     named = ", ".join(
         f"{row['job_id']} is {row['cov_job_id']} (ddof {row['ddof']}, "
-        f"{share(row['share_within_rounding'])} of {row['overlap']:,} differences within rounding)"
+        f"{_fine_share(row['share_within_rounding'])} of {row['overlap']:,} differences within "
+        "rounding)"
         for row in rows.iter_rows(named=True)
     )
     return (
         f"of {plural(jobs, 'job')} with worker times, {rows['job_id'].n_unique()} are rows of the "
         f"published CoV table: {named}."
     )
+
+
+def _fine_share(value: float) -> str:
+    """Write a share of one so that one sample in two thousand still shows."""
+    return f"{100 * value:.2f} %"
