@@ -1,21 +1,21 @@
 """The field's questions: a frame in, a result out; no file is opened here."""
 
-from traceana.analysis.arrivals import arrival_rhythm
-from traceana.analysis.concentration import concentration, lorenz_curve
-from traceana.analysis.cov_rows import match_cov_rows
-from traceana.analysis.demand import gpu_demand, gpu_demand_if_started_at_submission
-from traceana.analysis.energy import energy_to_accuracy
-from traceana.analysis.energy_coverage import energy_coverage
-from traceana.analysis.energy_savings import energy_savings
-from traceana.analysis.interarrivals import interarrivals
-from traceana.analysis.job_sizes import job_quantiles, size_distribution
+from traceana.analysis.energy.accuracy import energy_to_accuracy
+from traceana.analysis.energy.coverage import energy_coverage
+from traceana.analysis.energy.savings import energy_savings
 from traceana.analysis.outcomes import outcome_rates, runtime_by
-from traceana.analysis.queueing import queueing_delay
-from traceana.analysis.stragglers import detect_stragglers
-from traceana.analysis.stragglers_result import StragglerResult
-from traceana.analysis.variation import iteration_cov, summarize_cov
-from traceana.analysis.variation_intervals import summarize_cov_pooled, summarize_cov_series
-from traceana.analysis.workload import workload_summary
+from traceana.analysis.stragglers.detect import detect_stragglers
+from traceana.analysis.stragglers.result import StragglerResult
+from traceana.analysis.variation.cov_rows import match_cov_rows
+from traceana.analysis.variation.intervals import summarize_cov_pooled, summarize_cov_series
+from traceana.analysis.variation.iterations import iteration_cov, summarize_cov
+from traceana.analysis.workload.arrivals import arrival_rhythm
+from traceana.analysis.workload.concentration import concentration, lorenz_curve
+from traceana.analysis.workload.demand import gpu_demand, gpu_demand_if_started_at_submission
+from traceana.analysis.workload.interarrivals import interarrivals
+from traceana.analysis.workload.job_sizes import job_quantiles, size_distribution
+from traceana.analysis.workload.queueing import queueing_delay
+from traceana.analysis.workload.summary import workload_summary
 
 __all__ = [
     "StragglerResult",

@@ -10,10 +10,10 @@ import narwhals.stable.v2 as nw
 import polars as pl
 
 from traceana.analysis.frames import Names, as_names, open_frame, refuse_clash
-from traceana.analysis.stragglers_blocks import read_parts
-from traceana.analysis.stragglers_episodes import Rules
-from traceana.analysis.stragglers_frames import assemble
-from traceana.analysis.stragglers_result import StragglerResult
+from traceana.analysis.stragglers.blocks import read_parts
+from traceana.analysis.stragglers.episodes import Rules
+from traceana.analysis.stragglers.frames import assemble
+from traceana.analysis.stragglers.result import StragglerResult
 from traceana.errors import DataError
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from traceana.stats.order import median_present, peers_at_rank, pick
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from traceana.analysis.stragglers_reports import Floats
+    from traceana.analysis.stragglers.reports import Floats
 
 QUICK_PEER: Final = 0.25
 """Rank, as a share of the peers, of the one that stands for all of them at a tick."""

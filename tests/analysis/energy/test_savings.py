@@ -7,8 +7,8 @@ from typing import Any
 import polars as pl
 import pytest
 
-from tests.analysis.test_energy import PAIRS, published
-from tests.analysis.zeus_tables import POWER, RUNS
+from tests.analysis.energy.test_accuracy import PAIRS, published
+from tests.analysis.energy.zeus_tables import POWER, RUNS
 from traceana.analysis import energy_savings
 from traceana.errors import DataError
 from traceana.schema import TRAINING_DEFAULTS

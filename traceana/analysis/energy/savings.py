@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from traceana.analysis.energy import check_eta, configurations
-from traceana.analysis.energy_coverage import coverage
-from traceana.analysis.energy_tables import Tables, max_power_w, read_tables
+from traceana.analysis.energy.accuracy import check_eta, configurations
+from traceana.analysis.energy.coverage import coverage
+from traceana.analysis.energy.tables import Tables, max_power_w, read_tables
 from traceana.schema import TRAINING_DEFAULTS
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from traceana.stats.order import median_present, middle_of, peers_median
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from traceana.analysis.stragglers_episodes import Stretch
-    from traceana.analysis.stragglers_reports import Counts, Floats
+    from traceana.analysis.stragglers.episodes import Stretch
+    from traceana.analysis.stragglers.reports import Counts, Floats
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from traceana.analysis.energy_tables import (
+from traceana.analysis.energy.tables import (
     CONFIGURATION,
     Tables,
     read_tables,

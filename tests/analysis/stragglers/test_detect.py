@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 from traceana.analysis import StragglerResult, detect_stragglers, iteration_cov
-from traceana.analysis import stragglers_blocks as blocks
+from traceana.analysis.stragglers import blocks
 from traceana.errors import DataError
 
 if TYPE_CHECKING:

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 from traceana import iteration_cov
-from traceana.analysis import ticks as ticks_module
-from traceana.analysis import ticks_on_grid
 from traceana.analysis.frames import clean_columns
-from traceana.analysis.ticks_in_order import moments_in_order
-from traceana.analysis.ticks_on_grid import moments_on_grid
+from traceana.analysis.variation import ticks as ticks_module
+from traceana.analysis.variation import ticks_on_grid
+from traceana.analysis.variation.ticks_in_order import moments_in_order
+from traceana.analysis.variation.ticks_on_grid import moments_on_grid
 from traceana.errors import DataError
 
 if TYPE_CHECKING:

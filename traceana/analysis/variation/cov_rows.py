@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from traceana.analysis.frames import collect, open_frame
-from traceana.analysis.variation import iteration_cov
+from traceana.analysis.variation.iterations import iteration_cov
 from traceana.stats.alignment import best_alignment
 
 if TYPE_CHECKING:

@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from traceana.analysis.stragglers_excess import (
+from traceana.analysis.stragglers.excess import (
     evidence_of_reports,
     excess_over_peers,
     log_ratio,
     noise_of_reports,
 )
-from traceana.analysis.stragglers_reports import coming_report, read_reports
+from traceana.analysis.stragglers.reports import coming_report, read_reports
 from traceana.stats.cusum import highest_rise, rising_stretches
 from traceana.stats.order import median_present
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from traceana.analysis.stragglers_reports import Counts, Floats
+    from traceana.analysis.stragglers.reports import Counts, Floats
 
 FIRST_PASS: Final = 0.5
 """Share of the evidence, and of the severity's logarithm, that is enough in the first pass."""

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from traceana.analysis.frames import Names, as_names, collect, open_frame, refuse_clash
-from traceana.analysis.variation import QUANTILES, summarize_cov
+from traceana.analysis.variation.iterations import QUANTILES, summarize_cov
 from traceana.errors import DataError
 from traceana.stats.bootstrap import (
     autoregressive_block,

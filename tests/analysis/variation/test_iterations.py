@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 NIST = tomllib.loads(
-    (Path(__file__).parents[1] / "reference" / "nist_univariate.toml").read_text("utf-8")
+    (Path(__file__).parents[2] / "reference" / "nist_univariate.toml").read_text("utf-8")
 )
 SCHEMA = {
     "job_id": pl.String,

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
-from tests.analysis.zeus_tables import POWER, RUNS
+from tests.analysis.energy.zeus_tables import POWER, RUNS
 from traceana.analysis import energy_coverage, energy_to_accuracy
 from traceana.errors import DataError
 from traceana.schema import TRAINING_DEFAULTS

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from traceana.analysis.energy_tables import (
+from traceana.analysis.energy.tables import (
     CONFIGURATION,
     Tables,
     max_power_w,

@@ -8,8 +8,8 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from tests.analysis.test_energy import PAIRS
-from tests.analysis.zeus_tables import POWER, RUNS
+from tests.analysis.energy.test_accuracy import PAIRS
+from tests.analysis.energy.zeus_tables import POWER, RUNS
 from traceana.analysis import energy_coverage, energy_to_accuracy
 from traceana.schema import TRAINING_DEFAULTS
 from traceana.store import Store

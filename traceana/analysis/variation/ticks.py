@@ -14,8 +14,8 @@ import narwhals.stable.v2 as nw
 import polars as pl
 
 from traceana.analysis.frames import check_range, clean_columns, collect, reduce_frame
-from traceana.analysis.ticks_in_order import moments_in_order
-from traceana.analysis.ticks_on_grid import moments_on_grid
+from traceana.analysis.variation.ticks_in_order import moments_in_order
+from traceana.analysis.variation.ticks_on_grid import moments_on_grid
 from traceana.errors import DataError
 
 if TYPE_CHECKING:

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 import polars as pl
 
-from traceana.analysis.stragglers_cost import at_once, measure_cost, measure_levels
-from traceana.analysis.stragglers_episodes import find_stretches
+from traceana.analysis.stragglers.cost import at_once, measure_cost, measure_levels
+from traceana.analysis.stragglers.episodes import find_stretches
 from traceana.stats.order import peers_median
 
 if TYPE_CHECKING:
-    from traceana.analysis.stragglers_blocks import Block, Part
-    from traceana.analysis.stragglers_episodes import Rules
+    from traceana.analysis.stragglers.blocks import Block, Part
+    from traceana.analysis.stragglers.episodes import Rules
 
     Frames: TypeAlias = tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]
 

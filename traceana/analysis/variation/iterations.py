@@ -15,7 +15,7 @@ from traceana.analysis.frames import (
     reduce_frame,
     refuse_clash,
 )
-from traceana.analysis.ticks import tick_moments
+from traceana.analysis.variation.ticks import tick_moments
 from traceana.errors import DataError
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tests.analysis.test_stragglers import CALM, calm, noisy, samples_of
+from tests.analysis.stragglers.test_detect import CALM, calm, noisy, samples_of
 from traceana.analysis import StragglerResult, detect_stragglers
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from traceana.analysis.frames import LARGEST
-from traceana.analysis.ticks_in_order import NAMES, has_missing
+from traceana.analysis.variation.ticks_in_order import NAMES, has_missing
 from traceana.stats.dispersion import row_moments
 
 if TYPE_CHECKING:

@@ -1,0 +1,1 @@
+"""Energy and time to accuracy, and what a better choice saves."""

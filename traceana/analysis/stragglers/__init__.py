@@ -1,0 +1,1 @@
+"""Workers slower than their peers: always, or for a stretch."""

@@ -1,0 +1,1 @@
+"""Variation of iteration times across the workers of a job."""
