@@ -1,4 +1,4 @@
-"""What tests share: where the publishers' real files lie. Nothing else knows."""
+"""What tests share: where the publishers' real files lie (nothing else knows), and their store."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import os
 from pathlib import Path
 
 import pytest
+
+from traceana.store import Store, ingest, open_store
 
 
 @pytest.fixture(scope="session")
@@ -18,3 +20,11 @@ def real_data() -> Path:
             f"the publishers' files are not at {folder}; TRACEANA_TEST_DATA names another place"
         )
     return folder
+
+
+@pytest.fixture(scope="session")
+def real_store(real_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Store:
+    """Every trace that is at hand, ingested once."""
+    store = tmp_path_factory.mktemp("store")
+    ingest(real_data, store=store)
+    return open_store(store)

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from traceana.analysis import (
         arrival_rhythm,
         concentration,
+        deadline_rules,
+        deadline_tightness,
         detect_stragglers,
         energy_coverage,
         energy_savings,
@@ -23,11 +25,13 @@ if TYPE_CHECKING:
         gpu_demand_if_started_at_submission,
         interarrivals,
         iteration_cov,
+        iteration_rates,
         job_quantiles,
         lorenz_curve,
         match_cov_rows,
         outcome_rates,
         queueing_delay,
+        replay_published_draws,
         runtime_by,
         size_distribution,
         summarize_cov,
@@ -38,7 +42,7 @@ if TYPE_CHECKING:
     from traceana.catalog import fetch, list_traces
     from traceana.errors import TraceanaError
     from traceana.report import build_report
-    from traceana.simulate import write_sample
+    from traceana.simulate import synthesize_deadlines, write_sample
     from traceana.store import ingest, open_store
 
 _ROOM_OF = {
@@ -46,6 +50,8 @@ _ROOM_OF = {
     "arrival_rhythm": "analysis",
     "build_report": "report",
     "concentration": "analysis",
+    "deadline_rules": "analysis",
+    "deadline_tightness": "analysis",
     "detect_stragglers": "analysis",
     "energy_coverage": "analysis",
     "energy_savings": "analysis",
@@ -56,6 +62,7 @@ _ROOM_OF = {
     "ingest": "store",
     "interarrivals": "analysis",
     "iteration_cov": "analysis",
+    "iteration_rates": "analysis",
     "job_quantiles": "analysis",
     "list_traces": "catalog",
     "lorenz_curve": "analysis",
@@ -63,11 +70,13 @@ _ROOM_OF = {
     "open_store": "store",
     "outcome_rates": "analysis",
     "queueing_delay": "analysis",
+    "replay_published_draws": "analysis",
     "runtime_by": "analysis",
     "size_distribution": "analysis",
     "summarize_cov": "analysis",
     "summarize_cov_pooled": "analysis",
     "summarize_cov_series": "analysis",
+    "synthesize_deadlines": "simulate",
     "workload_summary": "analysis",
     "write_sample": "simulate",
 }
@@ -77,6 +86,8 @@ __all__ = [
     "arrival_rhythm",
     "build_report",
     "concentration",
+    "deadline_rules",
+    "deadline_tightness",
     "detect_stragglers",
     "energy_coverage",
     "energy_savings",
@@ -87,6 +98,7 @@ __all__ = [
     "ingest",
     "interarrivals",
     "iteration_cov",
+    "iteration_rates",
     "job_quantiles",
     "list_traces",
     "lorenz_curve",
@@ -94,11 +106,13 @@ __all__ = [
     "open_store",
     "outcome_rates",
     "queueing_delay",
+    "replay_published_draws",
     "runtime_by",
     "size_distribution",
     "summarize_cov",
     "summarize_cov_pooled",
     "summarize_cov_series",
+    "synthesize_deadlines",
     "workload_summary",
     "write_sample",
 ]

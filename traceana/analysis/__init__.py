@@ -1,5 +1,9 @@
 """The field's questions: a frame in, a result out; no file is opened here."""
 
+from traceana.analysis.deadlines.draws import replay_published_draws
+from traceana.analysis.deadlines.rates import iteration_rates
+from traceana.analysis.deadlines.rules import deadline_rules
+from traceana.analysis.deadlines.tightness import deadline_tightness
 from traceana.analysis.energy.accuracy import energy_to_accuracy
 from traceana.analysis.energy.coverage import energy_coverage
 from traceana.analysis.energy.savings import energy_savings
@@ -21,6 +25,8 @@ __all__ = [
     "StragglerResult",
     "arrival_rhythm",
     "concentration",
+    "deadline_rules",
+    "deadline_tightness",
     "detect_stragglers",
     "energy_coverage",
     "energy_savings",
@@ -29,11 +35,13 @@ __all__ = [
     "gpu_demand_if_started_at_submission",
     "interarrivals",
     "iteration_cov",
+    "iteration_rates",
     "job_quantiles",
     "lorenz_curve",
     "match_cov_rows",
     "outcome_rates",
     "queueing_delay",
+    "replay_published_draws",
     "runtime_by",
     "size_distribution",
     "summarize_cov",

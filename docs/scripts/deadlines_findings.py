@@ -1,0 +1,126 @@
+"""Measure what docs/explanation/deadlines.md says: ``python deadlines_findings.py STORE``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+from findings import as_table, run
+from scipy import stats
+
+from traceana import (
+    deadline_rules,
+    deadline_tightness,
+    iteration_rates,
+    replay_published_draws,
+    synthesize_deadlines,
+)
+
+if TYPE_CHECKING:
+    from traceana.store import Store
+
+SEED = 1
+
+
+def measure(store: Store) -> str:
+    """Return the measured part of the page."""
+    plans = store.scan("elasticflow-2023", "training_plans").collect()
+    jobs = store.scan("elasticflow-2023", "jobs").collect()
+    drawn = synthesize_deadlines(jobs, rng=SEED)
+    parts = [
+        rules(plans, jobs),
+        sequence(plans),
+        throughput(plans, jobs),
+        tightness(plans, jobs),
+        testbed(plans, jobs),
+        agreement(plans, drawn, jobs),
+    ]
+    return "\n".join(parts)
+
+
+def rules(plans: pl.DataFrame, jobs: pl.DataFrame) -> str:
+    return "### The rules, tested\n\n" + as_table(deadline_rules(plans, jobs))
+
+
+def sequence(plans: pl.DataFrame) -> str:
+    table = replay_published_draws(plans)
+    pooled = plans.filter(pl.col("cluster") != "195job").group_by("model", "batch_size").len()
+    chi = stats.chisquare(pooled["len"])
+    return (
+        "### The sequence, file by file\n\n"
+        + as_table(table)
+        + f"\nBy chance the walk would pass over 13 draws a plan. Pooled over the ten clusters, "
+        f"equally likely pairs would be rejected: chi-squared {chi.statistic:.1f}, "
+        f"p = {chi.pvalue:.1g}.\n"
+    )
+
+
+def throughput(plans: pl.DataFrame, jobs: pl.DataFrame) -> str:
+    rates = iteration_rates(plans, jobs)
+    width = (rates["highest"] - rates["lowest"]) / rates["iterations_per_s"]
+    table = (
+        rates.with_columns(pl.col("gpus").cast(pl.Int64))
+        .pivot("gpus", index=["model", "batch_size"], values="scaling_efficiency")
+        .rename({"model": "scaling efficiency: model", "batch_size": "batch size"})
+    )
+    one = rates.filter(gpus=1.0).select(
+        "model", "batch_size", samples_per_s_on_one_gpu=pl.col("samples_per_s").round(1)
+    )
+    return (
+        f"### The throughput behind the plans\n\n{rates.height} (model, batch size, GPUs); all the "
+        f"plans of a cell agree on one rate in {rates['is_one_rate'].sum()} of them, known to "
+        f"{width.max():.1g} of its value at the worst.\n\n" + as_table(table) + "\n" + as_table(one)
+    )
+
+
+def tightness(plans: pl.DataFrame, jobs: pl.DataFrame) -> str:
+    everything = deadline_tightness(plans, jobs).insert_column(0, pl.lit("all").alias("cluster"))
+    table = pl.concat([deadline_tightness(plans, jobs, by="cluster"), everything]).select(
+        "cluster", "n", "n_met", "share_met", "ci_low", "ci_high", "share_met_fastest",
+        "tightness_min", "tightness_median", "tightness_max",
+    )  # fmt: skip
+    return "### Deadlines that a job without any wait would meet\n\n" + as_table(table)
+
+
+def testbed(plans: pl.DataFrame, jobs: pl.DataFrame) -> str:
+    bed = plans.filter(cluster="195job").drop("cluster")
+    known = bed.join(jobs.select("job_id", "cluster"), on="job_id").join(
+        plans, on=["cluster", "job_id"], suffix="_of_cluster"
+    )
+    same = {
+        name: (known[name] == known[f"{name}_of_cluster"]).sum()
+        for name in ("model", "batch_size", "iterations", "deadline_s")
+    }
+    kept = ", ".join(f"{name} {number}" for name, number in same.items())
+    return (
+        f"### The testbed's list\n\n{bed.height} jobs, {known.height} of them rows of "
+        f"{', '.join(known['cluster'].unique().sort())}. Of the generated columns these many are "
+        f"what the cluster's file says: {kept}.\n"
+    )
+
+
+def agreement(plans: pl.DataFrame, drawn: pl.DataFrame, jobs: pl.DataFrame) -> str:
+    tight = (pl.col("deadline_s") - pl.col("submit_s")) / pl.col("runtime_s")
+    key = ["cluster", "job_id"]
+    both = [frame.join(jobs, on=key).select(tight).to_series() for frame in (plans, drawn)]
+    ks = stats.ks_2samp(*both)
+    rates = iteration_rates(plans, jobs).join(
+        iteration_rates(drawn, jobs), on=["model", "batch_size", "gpus"], suffix="_drawn"
+    )
+    off = (rates["iterations_per_s_drawn"] / rates["iterations_per_s"] - 1).abs().max()
+    counts = [
+        frame.filter(pl.col("cluster") != "195job").group_by("model", "batch_size").len()
+        for frame in (plans, drawn)
+    ]
+    pairs = counts[0].join(counts[1], on=["model", "batch_size"])
+    ratio = pairs["len_right"] / pairs["len"]
+    return (
+        f"### Drawn plans beside the published ones (seed {SEED})\n\nTightness: two-sample "
+        f"KS distance {ks.statistic:.2g}, p = {ks.pvalue:.2g} (n = {len(both[0]):,} each). Rates by "
+        f"(model, batch size, GPUs): at most {off:.1g} apart in {rates.height} cells. Plans of a "
+        f"(model, batch size): {ratio.min():.2f} to {ratio.max():.2f} of the published number.\n"
+    )
+
+
+if __name__ == "__main__":
+    run("deadlines.md", measure)

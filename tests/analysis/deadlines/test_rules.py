@@ -1,0 +1,78 @@
+"""Rules of generated plans: kept by planted ones, broken on purpose, held on the real files."""
+
+from __future__ import annotations
+
+import random
+import uuid
+
+import polars as pl
+import pytest
+
+from tests.analysis.deadlines.plans import planted
+from traceana import deadline_rules, replay_published_draws
+from traceana.analysis.deadlines.draws import PAIRS
+from traceana.store import Store
+
+
+def rule(table: pl.DataFrame, text: str) -> dict[str, float]:
+    return table.filter(pl.col("rule").str.contains(text, literal=True)).row(0, named=True)
+
+
+def test_rules_hold_on_planted_plans_and_fail_where_broken() -> None:
+    plans, jobs = planted(4000)
+    kept = deadline_rules(plans, jobs)
+    assert rule(kept, "iterations are")["value"] == 1
+    of_deadlines = kept.filter(pl.col("rule").str.starts_with("tightness"))
+    assert of_deadlines.height == 5
+    assert (of_deadlines["pvalue_adjusted"] > 0.01).all()
+    # the planted models know of the GPUs: not all pairs are offered on four
+    assert rule(kept, "models do not depend")["pvalue_adjusted"] < 1e-6
+    slack = pl.when(pl.col("gpus") > 1).then(2.0).otherwise(0.7)
+    loose = jobs.select(deadline_s=pl.col("submit_s") + slack * pl.col("runtime_s"))
+    broken = deadline_rules(plans.with_columns(loose, pl.col("iterations") + 40), jobs)
+    assert rule(broken, "iterations are")["value"] < 0.9
+    assert rule(broken, "uniform")["pvalue_adjusted"] < 1e-6
+    assert rule(broken, "depend on GPUs")["pvalue_adjusted"] < 1e-6
+
+
+def test_a_planted_sequence_is_found_and_another_is_not() -> None:
+    ids, models = random.Random(42), random.Random(0)
+    names = [str(uuid.UUID(int=ids.getrandbits(128))) for _ in range(500)]
+    draws = [models.choice(PAIRS) for _ in range(501)]
+    del draws[100]  # a job that is not in the file
+    plans = pl.DataFrame(
+        {
+            "cluster": ["c"] * 500,
+            "job_id": names,
+            "model": [model for model, _ in draws],
+            "batch_size": [batch for _, batch in draws],
+        }
+    )
+    shuffled = plans.sample(fraction=1, shuffle=True, seed=1)
+    found = replay_published_draws(shuffled).row(0, named=True)
+    assert (found["n_ordered"], found["n_as_drawn"]) == (500, 500)
+    assert found["n_passed_over"] == 1
+    other = random.Random(1)
+    drawn = [other.choice(PAIRS) for _ in range(500)]
+    chance = plans.with_columns(
+        model=pl.Series([model for model, _ in drawn]),
+        batch_size=pl.Series([batch for _, batch in drawn]),
+    )
+    passed = replay_published_draws(chance)["n_passed_over"].item()
+    assert passed == pytest.approx(13 * 500, rel=0.2)
+
+
+def test_ids_of_another_kind_are_not_ordered() -> None:
+    plans, _ = planted(30)
+    row = replay_published_draws(plans).row(0, named=True)
+    assert (row["n"], row["n_ordered"], row["n_passed_over"]) == (30, 0, None)
+
+
+def test_real_files_repeat_one_sequence(real_store: Store) -> None:
+    replayed = replay_published_draws(real_store.scan("elasticflow-2023", "training_plans"))
+    assert replayed["n"].sum() == 69_546
+    assert replayed["n_as_drawn"].equals(replayed["n_ordered"])
+    exact = replayed.filter(n_passed_over=0)["cluster"].to_list()
+    assert exact == ["195job", *(f"cluster{i:02}" for i in (5, 6, 7, 8, 9, 10))]
+    # by chance there would be 13 a job
+    assert replayed["n_passed_over"].sum() < replayed["n"].sum() // 200

@@ -1,0 +1,1 @@
+"""Generated work and deadlines: the throughput behind them, their rules, how tight they are."""

@@ -1,0 +1,109 @@
+"""Whether the models of published plans are the draws of one seeded generator.
+
+Job ids of the ElasticFlow files are 128-bit numbers, and together they are the first numbers of
+Python's generator seeded with 42: an id's place in that sequence is the order in which the
+publishers' script took the jobs. In that order each file's (model, batch size) pairs repeat one
+sequence, that of ``random.Random(0).choice`` over fourteen pairs.
+"""
+
+from __future__ import annotations
+
+import random
+import uuid
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from traceana.analysis.frames import collect, open_frame
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from narwhals.stable.v2.typing import IntoFrame
+
+ID_SEED: Final = 42
+MODEL_SEED: Final = 0
+PAIRS: Final = (
+    ("resnet50", 64), ("resnet50", 128), ("resnet50", 256), ("vgg16", 64), ("vgg16", 128),
+    ("vgg16", 256), ("inception3", 64), ("inception3", 128), ("gpt2", 128), ("gpt2", 256),
+    ("bert", 128), ("bert", 64), ("deepspeech2", 64), ("deepspeech2", 32),
+)  # fmt: skip
+"""The pairs of model and batch size, in the order in which the published draws number them."""
+
+
+def replay_published_draws(training_plans: IntoFrame, /) -> pl.DataFrame:
+    """Hold the models of plans against one seeded sequence of draws.
+
+    Every file is read in the order of its ids (module docstring), jobs of the testbed's list left
+    out of the cluster they came from. The greedy walk takes, for each job, the next draw that
+    gives its (model, batch size). A draw passed over belongs to a job that is not in the file, or
+    was drawn again because the pair is not offered at the job's GPUs. Were the models drawn
+    otherwise, the walk would pass over 13 draws a job on average, 14 pairs being equally likely.
+
+    Parameters
+    ----------
+    training_plans
+        [cluster, job_id, model, batch_size], eager or lazy, of any listed engine.
+
+    Returns
+    -------
+    DataFrame
+        [cluster, n, n_ordered, n_as_drawn, n_passed_over], sorted: plans, those whose id is in
+        the sequence, those matched, and draws passed over before the last match. A null for
+        `n_passed_over` says that no id could be ordered.
+
+    Raises
+    ------
+    DataError
+        If a column is missing.
+    """
+    lazy = open_frame(training_plans, keys=("cluster", "job_id", "model"), measures=("batch_size",))
+    plans = collect(lazy)
+    place = _places(set(plans["job_id"].drop_nulls().to_list()))
+    testbed = set(plans.filter(cluster="195job")["job_id"].to_list())
+    rows = []
+    for (cluster,), group in sorted(plans.group_by("cluster"), key=lambda item: str(item[0][0])):
+        known = group.select("job_id", "model", "batch_size").drop_nulls()
+        ordered = sorted(
+            (place[job], (model, int(batch)))
+            for job, model, batch in known.rows()
+            if job in place and (cluster == "195job" or job not in testbed)
+        )
+        matched, passed = _walk([pair for _, pair in ordered])
+        rows.append((cluster, group.height, len(ordered), matched, passed if ordered else None))
+    schema = ["cluster", "n", "n_ordered", "n_as_drawn", "n_passed_over"]
+    types = [pl.String, *[pl.Int64] * 4]
+    return pl.DataFrame(rows, schema=dict(zip(schema, types, strict=True)), orient="row")
+
+
+def _places(ids: set[str]) -> dict[str, int]:
+    """Give each id its place in the id generator's sequence, as far as ids follow it."""
+    generator = random.Random(ID_SEED)  # noqa: S311 - the publishers' own
+    place = {}
+    # the published ids are the first so many numbers, none left out
+    for position in range(len(ids)):
+        name = str(uuid.UUID(int=generator.getrandbits(128)))
+        if name in ids:
+            place[name] = position
+    return place
+
+
+def _walk(pairs: list[tuple[str, int]]) -> tuple[int, int]:
+    draws = _draws()
+    limit = 20 * len(pairs)
+    passed = matched = taken = 0
+    for pair in pairs:
+        waited = 0
+        while taken < limit:
+            taken += 1
+            if next(draws) == pair:
+                matched, passed = matched + 1, passed + waited
+                break
+            waited += 1
+    return matched, passed
+
+
+def _draws() -> Iterator[tuple[str, int]]:
+    generator = random.Random(MODEL_SEED)  # noqa: S311 - the publishers' own
+    while True:
+        yield generator.choice(PAIRS)

@@ -1,0 +1,139 @@
+"""Tests of the rules by which iterations, models and deadlines of plans were made."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import polars as pl
+from scipy import stats
+
+from traceana.analysis.deadlines.draws import replay_published_draws
+from traceana.analysis.deadlines.plans import CELL, join_plans
+from traceana.analysis.deadlines.rates import iteration_rates
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from narwhals.stable.v2.typing import IntoFrame
+
+_SCHEMA: Final = {
+    "rule": pl.String,
+    "n": pl.Int64,
+    "measure": pl.String,
+    "value": pl.Float64,
+    "pvalue": pl.Float64,
+}
+
+
+def deadline_rules(training_plans: IntoFrame, jobs: IntoFrame, /) -> pl.DataFrame:
+    """Test whether plans were made by the rules of the ElasticFlow files.
+
+    Deadlines are whole seconds, so that tightness is known up to a second: half a second is added
+    to the time until the deadline before it is divided by the runtime.
+
+    Parameters
+    ----------
+    training_plans, jobs
+        As :func:`iteration_rates` takes them.
+
+    Returns
+    -------
+    DataFrame
+        [rule, n, measure, value, pvalue, pvalue_adjusted], one row a test, in this order:
+
+        - ``iterations are floor(rate * runtime)``: the share of plans for which they are, with
+          one rate for each (model, batch size, GPUs).
+        - ``tightness is uniform on [0.5, 1.5)``: Kolmogorov-Smirnov's distance and its exact p.
+        - ``tightness does not depend on`` runtime, GPUs, submission: Spearman's rho; on model and
+          batch size: epsilon squared of Kruskal and Wallis.
+        - ``(model, batch size) are equally likely``: Cohen's w of Pearson's chi-squared over the
+          longest file alone, since the files repeat each other's draws.
+        - ``models do not depend on GPUs``: Cramer's V over model and batch size by GPUs.
+        - ``models are one seeded sequence``: the share of plans with an id in the sequence whose
+          model and batch size :func:`replay_published_draws` finds, and the draws it passed over.
+
+        p is null where a rule is no hypothesis test; pvalue_adjusted is Holm's over the others.
+
+    Raises
+    ------
+    DataError
+        As :func:`iteration_rates`.
+    """
+    joined = join_plans(training_plans, jobs).drop_nulls()
+    used = joined.filter(pl.col("runtime_s") > 0, pl.col("gpus") > 0).with_columns(
+        tightness=(pl.col("deadline_s") - pl.col("submit_s") + 0.5) / pl.col("runtime_s"),
+        pair=pl.format("{} {}", "model", "batch_size"),
+    )
+    rates = iteration_rates(training_plans, jobs).select(*CELL, "iterations_per_s")
+    rows = [
+        _determined(used, rates),
+        *_tightness(used),
+        *_models(used),
+        *_sequence(replay_published_draws(training_plans)),
+    ]
+    table = pl.DataFrame(rows, schema=_SCHEMA, orient="row")
+    tested = table["pvalue"].is_not_null().to_numpy()
+    adjusted = np.full(table.height, np.nan)
+    adjusted[tested] = _holm(table["pvalue"].drop_nulls().to_numpy())
+    return table.with_columns(pvalue_adjusted=pl.Series(adjusted).fill_nan(None))
+
+
+def _determined(used: pl.DataFrame, rates: pl.DataFrame) -> tuple[object, ...]:
+    iterations = (pl.col("iterations_per_s") * pl.col("runtime_s")).floor()
+    share = used.join(rates, on=CELL).select((iterations == pl.col("iterations")).mean()).item()
+    return "iterations are floor(rate * runtime)", used.height, "share", share, None
+
+
+def _tightness(used: pl.DataFrame) -> Iterator[tuple[object, ...]]:
+    n, tightness = used.height, used["tightness"].to_numpy()
+    fit = stats.kstest(tightness, stats.uniform(0.5, 1).cdf)
+    yield "tightness is uniform on [0.5, 1.5)", n, "KS distance", fit.statistic, fit.pvalue
+    for name, column in (("runtime", "runtime_s"), ("GPUs", "gpus"), ("submission", "submit_s")):
+        values = used[column]
+        tested = stats.spearmanr(tightness, values.to_numpy()) if values.n_unique() > 1 else None
+        yield (
+            f"tightness does not depend on {name}",
+            n,
+            "Spearman's rho",
+            None if tested is None else tested.statistic,
+            None if tested is None else tested.pvalue,
+        )
+    groups = [group["tightness"].to_numpy() for _, group in used.group_by("pair")]
+    if len(groups) > 1 and n > len(groups):
+        h, p = stats.kruskal(*groups)
+        value = max((h - len(groups) + 1) / (n - len(groups)), 0.0)
+        yield "tightness does not depend on model and batch size", n, "epsilon squared", value, p
+
+
+def _models(used: pl.DataFrame) -> Iterator[tuple[object, ...]]:
+    longest = max((group for _, group in used.group_by("cluster")), key=lambda group: group.height)
+    counts = longest["pair"].value_counts()["count"].to_numpy()
+    if len(counts) > 1:
+        chi, p = stats.chisquare(counts)
+        w = np.sqrt(chi / longest.height)
+        yield "(model, batch size) are equally likely", longest.height, "Cohen's w", w, p
+    table = longest.pivot(
+        "gpus", index="pair", values="job_id", aggregate_function=pl.len()
+    ).fill_null(0)
+    seen = table.drop("pair").to_numpy()
+    if min(seen.shape) > 1:
+        test = stats.chi2_contingency(seen, correction=False)
+        v = np.sqrt(test.statistic / longest.height / (min(seen.shape) - 1))
+        yield "models do not depend on GPUs", longest.height, "Cramer's V", v, test.pvalue
+
+
+def _sequence(replayed: pl.DataFrame) -> Iterator[tuple[object, ...]]:
+    rule, n = "models are one seeded sequence", int(replayed["n_ordered"].sum())
+    if n:
+        yield rule, n, "share found", replayed["n_as_drawn"].sum() / n, None
+        passed = float(replayed["n_passed_over"].sum())
+        yield rule, n, "draws passed over a plan", passed / n, None
+
+
+def _holm(pvalues: np.ndarray[tuple[int], np.dtype[np.float64]]) -> object:
+    order = np.argsort(pvalues)
+    factors = len(pvalues) - np.arange(len(pvalues))
+    adjusted = np.empty(len(pvalues))
+    adjusted[order] = np.minimum(np.maximum.accumulate(factors * pvalues[order]), 1)
+    return adjusted
