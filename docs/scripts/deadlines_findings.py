@@ -116,9 +116,9 @@ def agreement(plans: pl.DataFrame, drawn: pl.DataFrame, jobs: pl.DataFrame) -> s
     ratio = pairs["len_right"] / pairs["len"]
     return (
         f"### Drawn plans beside the published ones (seed {SEED})\n\nTightness: two-sample "
-        f"KS distance {ks.statistic:.2g}, p = {ks.pvalue:.2g} (n = {len(both[0]):,} each). Rates by "
-        f"(model, batch size, GPUs): at most {off:.1g} apart in {rates.height} cells. Plans of a "
-        f"(model, batch size): {ratio.min():.2f} to {ratio.max():.2f} of the published number.\n"
+        f"KS distance {ks.statistic:.2g}, p = {ks.pvalue:.2g} (n = {len(both[0]):,} each). Rates "
+        f"by (model, batch size, GPUs): at most {off:.1g} apart in {rates.height} cells. Plans "
+        f"of a (model, batch size): {ratio.min():.2f} to {ratio.max():.2f} of the published number.\n"
     )
 
 

@@ -17,7 +17,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 def published(real_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Store:
     store = tmp_path_factory.mktemp("store")
     for trace in (
-        *("zeus-2023", "microsoft-itp-2021"),
+        *("zeus-2023", "microsoft-itp-2021", "elasticflow-2023"),
         *("alibaba-openb-2023", "alibaba-minibatch-2020"),
     ):
         ingest(real_data / trace, store=store)

@@ -28,8 +28,8 @@ def test_rules_hold_on_planted_plans_and_fail_where_broken() -> None:
     # the planted models know of the GPUs: not all pairs are offered on four
     assert rule(kept, "models do not depend")["pvalue_adjusted"] < 1e-6
     slack = pl.when(pl.col("gpus") > 1).then(2.0).otherwise(0.7)
-    loose = jobs.select(deadline_s=pl.col("submit_s") + slack * pl.col("runtime_s"))
-    broken = deadline_rules(plans.with_columns(loose, pl.col("iterations") + 40), jobs)
+    loose = jobs.select(deadline_s=pl.col("submit_s") + slack * pl.col("runtime_s")).to_series()
+    broken = deadline_rules(plans.with_columns(loose, iterations=pl.Series(range(4000))), jobs)
     assert rule(broken, "iterations are")["value"] < 0.9
     assert rule(broken, "uniform")["pvalue_adjusted"] < 1e-6
     assert rule(broken, "depend on GPUs")["pvalue_adjusted"] < 1e-6
