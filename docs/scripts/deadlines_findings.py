@@ -118,7 +118,8 @@ def agreement(plans: pl.DataFrame, drawn: pl.DataFrame, jobs: pl.DataFrame) -> s
         f"### Drawn plans beside the published ones (seed {SEED})\n\nTightness: two-sample "
         f"KS distance {ks.statistic:.2g}, p = {ks.pvalue:.2g} (n = {len(both[0]):,} each). Rates "
         f"by (model, batch size, GPUs): at most {off:.1g} apart in {rates.height} cells. Plans "
-        f"of a (model, batch size): {ratio.min():.2f} to {ratio.max():.2f} of the published number.\n"
+        f"of a (model, batch size): {ratio.min():.2f} to {ratio.max():.2f} of the published "
+        "number.\n"
     )
 
 
