@@ -42,7 +42,14 @@ if TYPE_CHECKING:
     from traceana.catalog import fetch, list_traces
     from traceana.errors import TraceanaError
     from traceana.report import build_report
-    from traceana.simulate import synthesize_deadlines, write_sample
+    from traceana.simulate import (
+        implied_throughput_ratio,
+        published_gains,
+        replay_batching,
+        simulate_batching,
+        synthesize_deadlines,
+        write_sample,
+    )
     from traceana.store import ingest, open_store
 
 _ROOM_OF = {
@@ -59,6 +66,7 @@ _ROOM_OF = {
     "fetch": "catalog",
     "gpu_demand": "analysis",
     "gpu_demand_if_started_at_submission": "analysis",
+    "implied_throughput_ratio": "simulate",
     "ingest": "store",
     "interarrivals": "analysis",
     "iteration_cov": "analysis",
@@ -69,9 +77,12 @@ _ROOM_OF = {
     "match_cov_rows": "analysis",
     "open_store": "store",
     "outcome_rates": "analysis",
+    "published_gains": "simulate",
     "queueing_delay": "analysis",
+    "replay_batching": "simulate",
     "replay_published_draws": "analysis",
     "runtime_by": "analysis",
+    "simulate_batching": "simulate",
     "size_distribution": "analysis",
     "summarize_cov": "analysis",
     "summarize_cov_pooled": "analysis",
@@ -95,6 +106,7 @@ __all__ = [
     "fetch",
     "gpu_demand",
     "gpu_demand_if_started_at_submission",
+    "implied_throughput_ratio",
     "ingest",
     "interarrivals",
     "iteration_cov",
@@ -105,9 +117,12 @@ __all__ = [
     "match_cov_rows",
     "open_store",
     "outcome_rates",
+    "published_gains",
     "queueing_delay",
+    "replay_batching",
     "replay_published_draws",
     "runtime_by",
+    "simulate_batching",
     "size_distribution",
     "summarize_cov",
     "summarize_cov_pooled",

@@ -1,6 +1,35 @@
 """What-ifs, seeded, and the synthetic sample traces."""
 
+from traceana.simulate.batching.controllers import (
+    BatchController,
+    Measured,
+    OmniLearn,
+    Oracle,
+    Proportional,
+    Static,
+    Uniform,
+)
+from traceana.simulate.batching.gains import implied_throughput_ratio, published_gains
+from traceana.simulate.batching.replay import replay_batching
+from traceana.simulate.batching.simulate import BatchingResult, simulate_batching
+from traceana.simulate.batching.workers import Workers
 from traceana.simulate.deadlines.synthesis import synthesize_deadlines
 from traceana.simulate.sample import write_sample
 
-__all__ = ["synthesize_deadlines", "write_sample"]
+__all__ = [
+    "BatchController",
+    "BatchingResult",
+    "Measured",
+    "OmniLearn",
+    "Oracle",
+    "Proportional",
+    "Static",
+    "Uniform",
+    "Workers",
+    "implied_throughput_ratio",
+    "published_gains",
+    "replay_batching",
+    "simulate_batching",
+    "synthesize_deadlines",
+    "write_sample",
+]

@@ -1,0 +1,63 @@
+"""Recorded workers replayed: by hand, and on the four real jobs."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+
+from traceana import replay_batching
+from traceana.errors import DataError
+from traceana.store import Store
+
+
+def samples(*rows: tuple[str, float, float]) -> pl.DataFrame:
+    frame = pl.DataFrame(rows, schema=["worker_id", "time_s", "batch_time"], orient="row")
+    return frame.with_columns(job_id=pl.lit("j"))
+
+
+def test_by_hand() -> None:
+    # worker b takes 2 at both ticks, a takes 1; the tick where only a reported is left out
+    ticks = [("a", 0.0, 1.0), ("b", 0.0, 2.0), ("a", 5.0, 9.0), ("a", 9.0, 1.0), ("b", 9.0, 2.0)]
+    table = replay_batching(
+        samples(*ticks), controllers=["uniform", "proportional", "oracle"], batch=3
+    )
+    time = dict(table.select("controller", "time").iter_rows())
+    assert set(table["n_ticks_left_out"]) == {1}
+    # 6 samples at rates 3 and 1.5: (4, 2) take 4/3 both
+    assert time == pytest.approx({"uniform": 4.0, "proportional": 2 + 4 / 3, "oracle": 8 / 3})
+    share = dict(table.select("controller", "of_possible").iter_rows())
+    assert share == pytest.approx({"uniform": 0, "proportional": 0.5, "oracle": 1})
+
+
+def test_real_jobs(real_store: Store) -> None:
+    scan = real_store.scan("alibaba-minibatch-2020", "worker_samples")
+    table = replay_batching(scan)
+    wide = {
+        job: group.pivot("worker_id", index="time_s", values="batch_time")
+        .drop_nulls()
+        .drop("time_s")
+        for (job,), group in scan.collect().group_by("job_id")
+    }
+    for row in table.iter_rows(named=True):
+        if row["controller"] == "uniform":
+            slowest = wide[row["job_id"]].max_horizontal().sum()
+            assert row["time"] == pytest.approx(slowest, rel=1e-12)
+        if row["controller"] == "oracle":
+            # no split of whole samples beats the continuous one, K / sum of 1 / t a tick
+            split = wide[row["job_id"]].select(10 / pl.sum_horizontal(1 / pl.all())).sum().item()
+            assert split <= row["time"] <= 1.02 * split
+    # in job_4 one worker is several times slower: closing the loop pays there above all
+    gains = table.filter(controller="proportional").sort("speedup")
+    assert gains["job_id"][-1] == "job_4"
+    assert (gains["speedup"] > 1).all()
+
+
+def test_mistakes_are_one_line() -> None:
+    with pytest.raises(DataError, match="column batch_time is missing"):
+        replay_batching(samples(("a", 0, 1)).drop("batch_time"))
+    with pytest.raises(DataError, match="finite number above 0"):
+        replay_batching(samples(("a", 0.0, 0.0), ("b", 0.0, 1.0)))
+    with pytest.raises(DataError, match="reports twice"):
+        replay_batching(samples(("a", 0.0, 1.0), ("a", 0.0, 1.0)))
+    with pytest.raises(DataError, match="no tick at which two or more"):
+        replay_batching(samples(("a", 0.0, 1.0), ("b", 1.0, 1.0)))

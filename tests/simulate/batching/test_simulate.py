@@ -1,0 +1,196 @@
+"""Dynamic batching: closed forms, what always holds, and impossible settings."""
+
+from __future__ import annotations
+
+from itertools import pairwise, product
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from traceana import implied_throughput_ratio, published_gains, simulate_batching
+from traceana.errors import DataError
+from traceana.simulate import OmniLearn, Proportional, Static, Workers
+from traceana.simulate.batching.controllers import CONTROLLERS
+from traceana.simulate.batching.gains import largest_gain
+
+workers = st.lists(
+    st.tuples(st.floats(0, 0.5), st.floats(1, 1000)), min_size=1, max_size=6
+)  # fmt: skip
+
+
+def batches_at(result: pl.DataFrame, step: int) -> list[int]:
+    return result.filter(pl.col("step") == step)["batch"].to_list()
+
+
+def test_the_slides_example() -> None:
+    # b = (64, 64), t = (0.5, 1): delta = (+32, -16), and the global batch grows from 128 to 144
+    slides = Proportional(keeps_global_batch=False)
+    result = simulate_batching([(0, 128.0), (0, 64.0)], controller=slides, steps=5)
+    assert batches_at(result.batches, 0) == [64, 64]
+    assert batches_at(result.batches, 1) == [96, 48]
+    assert result.steps["samples"].to_list() == [128, 144, 144, 144, 144]
+    assert result.steps["step_s"].to_list() == [1.0, 0.75, 0.75, 0.75, 0.75]
+
+
+def test_without_overhead_one_step_equalises_and_the_gain_is_mean_over_least() -> None:
+    x = [100.0, 200.0, 300.0]
+    result = simulate_batching(
+        [(0, rate) for rate in x], controller="proportional", global_batch=600, steps=1000
+    )
+    assert result.adjustments == 1
+    assert batches_at(result.batches, 1) == [100, 200, 300]
+    assert result.workers["mean_iteration_s"].to_numpy()[1:] == pytest.approx(1, abs=0.01)
+    after = result.steps["step_s"].to_list()[1:]
+    assert set(after) == {1.0}
+    assert result.steps["step_s"][0] / after[0] == pytest.approx(np.mean(x) / min(x))
+
+
+def test_overhead_contracts_towards_equal_times() -> None:
+    # near the fixed point of two equal overheads an error in b shrinks by a / t a step
+    a, x = 1.0, np.array([3.0, 1.0])
+    total = 2_000_000
+    result = simulate_batching(
+        [(a, rate) for rate in x * 1e6], controller="proportional", global_batch=total, steps=13
+    )
+    equal_s = (total + a * x.sum() * 1e6) / (x.sum() * 1e6)
+    target = x[0] * 1e6 * (equal_s - a)
+    errors = [batches_at(result.batches, step)[0] - target for step in range(13)]
+    shrinks = [abs(later / now) for now, later in pairwise(errors)]
+    assert shrinks[-1] == pytest.approx(a / equal_s, rel=0.02)
+
+
+def test_the_oracle_is_the_best_of_all_whole_splits() -> None:
+    crew = [(0.3, 5.0), (0.1, 2.0), (0.0, 9.0)]
+    total = 17
+    best = min(
+        max(a + b / x for b, (a, x) in zip(split, crew, strict=True))
+        for split in product(range(1, total), repeat=3)
+        if sum(split) == total
+    )
+    result = simulate_batching(crew, controller="oracle", global_batch=total, steps=1)
+    assert result.time_s == pytest.approx(best)
+
+
+def test_restoring_by_equal_parts_can_make_a_batch_negative_and_says_so() -> None:
+    crew = [(0, 1000.0), (0, 1000.0), (0, 1.0)]
+    free = OmniLearn(bounds=(0, float("inf")))
+    result = simulate_batching(crew, controller=free, global_batch=192, steps=2)
+    # t = (0.064, 0.064, 64): wanted = 64 * 21.376 / t = (21376, 21376, 21.4); each gives up a third
+    # of the excess over 192
+    assert min(batches_at(result.batches, 1)) < 0
+    assert result.note is not None
+    bounded = simulate_batching(crew, controller="omnilearn", global_batch=192, steps=50)
+    assert bounded.note is None
+
+
+@settings(max_examples=60, deadline=None)
+@given(crew=workers, name=st.sampled_from(sorted(CONTROLLERS)), size=st.integers(1, 80))
+def test_global_batch_and_bounds_are_kept(
+    crew: list[tuple[float, float]], name: str, size: int
+) -> None:
+    total = size * len(crew)
+    most = 3 * size
+    result = simulate_batching(crew, controller=name, global_batch=total, most=most, steps=12)
+    sums = result.batches.group_by("step").agg(pl.col("batch", "gradient_weight").sum())
+    assert (sums["batch"] == total).all()
+    assert sums["gradient_weight"].to_numpy() == pytest.approx(1)
+    if name != "omnilearn":
+        assert result.batches["batch"].min() >= 1  # type: ignore[operator]
+        assert result.batches["batch"].max() <= most  # type: ignore[operator]
+    assert (result.steps["step_s"] > 0).all()
+    assert 0 <= result.idle_share < 1
+
+
+@settings(max_examples=60, deadline=None)
+@given(crew=workers, size=st.integers(8, 200))
+def test_at_rest_no_one_is_worse_than_uniform_by_more_than_a_sample(
+    crew: list[tuple[float, float]], size: int
+) -> None:
+    even = simulate_batching(crew, controller="uniform", global_batch=size * len(crew), steps=1)
+    best = simulate_batching(crew, controller="oracle", global_batch=size * len(crew), steps=1)
+    assert best.time_s <= even.time_s * (1 + 1e-12)
+    loop = simulate_batching(
+        crew, controller="proportional", global_batch=size * len(crew), steps=60
+    )
+    sample_s = 1 / min(x for _, x in crew)
+    assert loop.steps["step_s"][-1] <= even.time_s + sample_s
+
+
+def test_a_change_of_throughput_is_followed_one_step_later() -> None:
+    x = np.array([[10.0, 10.0]] * 3 + [[10.0, 5.0]] * 3)
+    crew = Workers(np.zeros(2), x, ("fast", "hurt"))
+    loop = simulate_batching(crew, controller="proportional", global_batch=30)
+    # t = (1.5, 1.5) until worker `hurt` halves; the step after has b = (20, 10), 2 s each
+    assert loop.steps["step_s"].to_list() == [1.5, 1.5, 1.5, 3.0, 2.0, 2.0]
+    hindsight = simulate_batching(crew, controller="oracle", global_batch=30)
+    assert hindsight.steps["step_s"].to_list() == [1.5, 1.5, 1.5, 2.0, 2.0, 2.0]
+    once = simulate_batching(crew, controller=Static([1, 1]), global_batch=30)
+    assert once.steps["step_s"].to_list() == [1.5, 1.5, 1.5, 3.0, 3.0, 3.0]
+
+
+def test_settled_steps_are_those_that_would_have_been_run() -> None:
+    crew = [(0.05, 128.0), (0.05, 64.0), (0.1, 30.0)]
+    varying = Workers(
+        np.array([a for a, _ in crew]), np.tile([x for _, x in crew], (400, 1)), ("a", "b", "c")
+    )
+    for name in CONTROLLERS:
+        short = simulate_batching(crew, controller=name, steps=400)
+        long = simulate_batching(varying, controller=name)
+        assert short.steps.equals(long.steps)
+        assert short.workers["mean_iteration_s"].to_numpy() == pytest.approx(
+            long.workers["mean_iteration_s"].to_numpy()
+        )
+
+
+def test_time_to_samples_is_when_the_step_ends() -> None:
+    result = simulate_batching([(0, 10.0)], controller="uniform", global_batch=5, steps=10)
+    assert result.time_to_samples(11) == pytest.approx(1.5)
+    assert result.time_to_samples(51) is None
+
+
+def test_implied_ratio_is_the_gains_inverse() -> None:
+    # mean(x) / min(x) = (2 r + 2) / 4 = 2.1 at r = 3.2
+    assert implied_throughput_ratio(2.1, fast=2, slow=2) == pytest.approx(3.2)
+    assert largest_gain(3.2, fast=2, slow=2) == pytest.approx(2.1)
+    # a tenth of the uniform step is overhead: simulate a gain and get its ratio back
+    a, slow, ratio = 0.1, 1.0 / 0.9, 7.0
+    even, best = a + 1 / slow, a + 2 / (slow * (1 + ratio))
+    assert implied_throughput_ratio(even / best, overhead_share=a) == pytest.approx(ratio)
+    assert implied_throughput_ratio(4, overhead_share=0.25) is None
+
+
+def test_published_gains_beside_flops() -> None:
+    table = published_gains()
+    ratio = dict(table.select("id", "ratio").iter_rows())
+    assert ratio["batching-cpu-gpu-resnet"] == pytest.approx(7)
+    assert ratio["batching-gpu-resnet"] == pytest.approx(8)
+    # T4 over P4 by FLOPS is 8.1 / 5.5, worth (2 r + 2) / 4 = 1.24: 4.5 is beyond it
+    row = table.filter(id="batching-gpu-resnet").row(0, named=True)
+    assert row["largest_gain"] == pytest.approx((8.1 / 5.5 + 1) / 2)
+    assert not row["is_plausible"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        ({"controller": "magic"}, "no controller is called 'magic'; there are uniform, measured"),
+        ({"controller": "uniform", "least": 100}, "cannot be split over 2 workers"),
+        ({"controller": "uniform", "most": 10}, "2 to 20 can"),
+        ({"controller": Static([1, 2, 3])}, "must be 2 numbers above 0"),
+        ({"controller": "uniform", "steps": 0}, "steps must be 1 or more"),
+    ],
+)
+def test_impossible_settings_are_one_line(arguments: dict[str, object], line: str) -> None:
+    with pytest.raises(DataError, match=line) as told:
+        simulate_batching([(0, 1.0), (0, 2.0)], **arguments)  # type: ignore[arg-type]
+    assert "\n" not in str(told.value)
+
+
+@pytest.mark.parametrize("crew", [[(0, 0.0)], [(-1, 1.0)], [(0, float("nan"))], [], [(1, 2, 3)]])
+def test_impossible_workers_are_one_line(crew: list[tuple[float, float]]) -> None:
+    with pytest.raises(DataError) as told:
+        simulate_batching(crew, controller="uniform")
+    assert "\n" not in str(told.value)

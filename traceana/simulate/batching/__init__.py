@@ -1,0 +1,1 @@
+"""Dynamic batching on heterogeneous workers, after Tyagi and Sharma (ACSOS'20)."""

@@ -1,0 +1,256 @@
+"""Who decides on the batches: from conventional training to the split of hindsight."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Protocol
+
+import numpy as np
+
+from traceana.errors import DataError
+from traceana.simulate.batching.split import share, whole
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from traceana.simulate.batching.split import Batches, Reals
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a controller may look at; workers are on the last axis, runs on any before it.
+
+    Attributes
+    ----------
+    batches
+        Samples of each worker in the last step.
+    times_s
+        Iteration times of the last step.
+    mean_times_s
+        Their means since the batches last changed.
+    n_steps
+        Steps done.
+    overhead_s, samples_per_s
+        The truth of the COMING step. Only an oracle looks here.
+    global_batch, least, most
+        The setting: samples of a step, and the bounds of a worker's batch.
+    """
+
+    batches: Batches
+    times_s: Reals
+    mean_times_s: Reals
+    n_steps: int
+    overhead_s: Reals
+    samples_per_s: Reals
+    global_batch: int
+    least: int
+    most: float
+
+
+class BatchController(Protocol):
+    """Anything with a name, these two methods, and a word on whether it settles."""
+
+    @property
+    def name(self) -> str:
+        """What results call it."""
+
+    @property
+    def settles(self) -> bool:
+        """Whether it decides by batches and times alone: seeing the same, it does the same."""
+
+    def first(self, setting: Seen, /) -> Batches:
+        """Return the batches of the first step; the setting's times are not yet known (NaN)."""
+
+    def adjust(self, seen: Seen, /) -> Batches:
+        """Return the batches of the next step; the same ones to leave them."""
+
+
+def even(setting: Seen) -> Batches:
+    """Split the global batch evenly; samples left over go to the first workers."""
+    return in_proportion(setting, np.ones(setting.overhead_s.shape))
+
+
+def in_proportion(setting: Seen, weights: Reals) -> Batches:
+    """Split the global batch in proportion to weights, within the bounds."""
+    bounds = {"least": setting.least, "most": setting.most}
+    split = share(setting.global_batch, weights, **bounds)
+    return whole(split, setting.global_batch, per_sample_s=1 / weights, most=setting.most)
+
+
+@dataclass(frozen=True)
+class Uniform:
+    """Conventional training: equal batches, never adjusted."""
+
+    name: str = "uniform"
+    settles: bool = True
+
+    def first(self, setting: Seen, /) -> Batches:
+        """Split evenly."""
+        return even(setting)
+
+    def adjust(self, seen: Seen, /) -> Batches:
+        """Leave them."""
+        return seen.batches
+
+
+@dataclass(frozen=True)
+class Static:
+    """Open loop: batches in proportion to an estimate of throughput, never adjusted.
+
+    The estimate is one number a worker, such as CPU cores or FLOPS.
+    """
+
+    estimate: Sequence[float]
+    name: str = "static"
+    settles: bool = True
+
+    def first(self, setting: Seen, /) -> Batches:
+        """Split in proportion to the estimate."""
+        weights = np.asarray(self.estimate, dtype=float)
+        if weights.shape != setting.overhead_s.shape[-1:] or not (weights > 0).all():
+            raise DataError(
+                f"the static estimate must be {setting.overhead_s.shape[-1]} numbers above 0, "
+                f"one a worker; it is {list(self.estimate)}"
+            )
+        return in_proportion(setting, np.broadcast_to(weights, setting.overhead_s.shape))
+
+    def adjust(self, seen: Seen, /) -> Batches:
+        """Leave them."""
+        return seen.batches
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One adjustment: even batches for some steps, then in proportion to samples over time."""
+
+    after: int = 10
+    name: str = "measured"
+    settles: bool = False
+
+    def first(self, setting: Seen, /) -> Batches:
+        """Split evenly."""
+        return even(setting)
+
+    def adjust(self, seen: Seen, /) -> Batches:
+        """Split once in proportion to the throughput seen so far."""
+        if seen.n_steps != self.after:
+            return seen.batches
+        return in_proportion(seen, seen.batches / seen.mean_times_s)
+
+
+@dataclass(frozen=True)
+class Proportional:
+    r"""Closed loop of the slides: :math:`b_k \leftarrow b_k - (b_k / t_k)(t_k - \bar t)`.
+
+    That is :math:`b_k \bar t / t_k`, of which the sum differs from the global batch; the result is
+    scaled back to it, unless `keeps_global_batch` is false (the slides as they are: the global
+    batch drifts, and bounds do not apply).
+
+    Attributes
+    ----------
+    dead_band
+        Leave all batches where none would change by this share of its new value or more.
+    averages
+        Use the mean iteration times since the last adjustment, not the last step's.
+    """
+
+    dead_band: float = 0.0
+    averages: bool = False
+    keeps_global_batch: bool = True
+    name: str = "proportional"
+    settles: bool = True
+
+    def first(self, setting: Seen, /) -> Batches:
+        """Split evenly."""
+        return even(setting)
+
+    def adjust(self, seen: Seen, /) -> Batches:
+        """Move every worker towards the mean iteration time."""
+        times = seen.mean_times_s if self.averages else seen.times_s
+        wanted = seen.batches * times.mean(-1, keepdims=True) / times
+        per_sample = times / np.maximum(seen.batches, 1)
+        if not self.keeps_global_batch:
+            drifting: Batches = np.rint(wanted).astype(np.int64)
+            return drifting
+        split = share(seen.global_batch, wanted, least=seen.least, most=seen.most)
+        new = whole(split, seen.global_batch, per_sample_s=per_sample, most=seen.most)
+        change = np.abs(new - seen.batches) / np.maximum(new, 1)
+        return np.where((change >= self.dead_band).any(-1, keepdims=True), new, seen.batches)
+
+
+@dataclass(frozen=True)
+class OmniLearn:
+    """The authors' later code, for the record: its global batch is restored by equal parts.
+
+    Times are means since the last adjustment; a worker's batch changes only where the change is at
+    least `dead_band` of its new value; the new values are cut to the bounds; then every worker
+    gives up, or gets, the same number of samples, so that the global batch is what it was. Without
+    bounds (0 and infinity) that can make a batch negative: it is kept as it comes out.
+    """
+
+    dead_band: float = 0.2
+    bounds: tuple[float, float] = (16, 96)
+    name: str = "omnilearn"
+    settles: bool = True
+
+    def first(self, setting: Seen, /) -> Batches:
+        """Split evenly."""
+        return even(setting)
+
+    def adjust(self, seen: Seen, /) -> Batches:
+        """Move the workers outside the dead-band, then restore the global batch equally."""
+        times = seen.mean_times_s
+        wanted = seen.batches * times.mean(-1, keepdims=True) / times
+        moves = np.abs(wanted - seen.batches) >= self.dead_band * np.abs(wanted)
+        moved = np.where(moves, np.clip(wanted, *self.bounds), seen.batches)
+        excess = (moved.sum(-1, keepdims=True) - seen.global_batch) / moved.shape[-1]
+        per_sample = times / np.maximum(seen.batches, 1)
+        new = whole(moved - excess, seen.global_batch, per_sample_s=per_sample, most=np.inf)
+        return np.where(moves.any(-1, keepdims=True), new, seen.batches)
+
+
+@dataclass(frozen=True)
+class Oracle:
+    """Hindsight: the whole batches whose slowest worker finishes first, known before each step."""
+
+    name: str = "oracle"
+    settles: bool = True
+
+    def first(self, setting: Seen, /) -> Batches:
+        """Split by the truth of the first step."""
+        return self.adjust(setting)
+
+    def adjust(self, seen: Seen, /) -> Batches:
+        """Split by the truth of the coming step."""
+        x, a = seen.samples_per_s, seen.overhead_s
+        split = share(seen.global_batch, x, offsets=a * x, least=seen.least, most=seen.most)
+        return whole(split, seen.global_batch, per_sample_s=1 / x, fixed_s=a, most=seen.most)
+
+
+CONTROLLERS: Final[dict[str, Callable[[], BatchController]]] = {
+    "uniform": Uniform,
+    "measured": Measured,
+    "proportional": Proportional,
+    "damped": lambda: Proportional(dead_band=0.2, averages=True, name="damped"),
+    "omnilearn": OmniLearn,
+    "oracle": Oracle,
+}
+"""Controllers by name, with their defaults; `static` needs an estimate and has none."""
+
+
+def find_controller(controller: str | BatchController, /) -> BatchController:
+    """Return a controller by its name, or as it is.
+
+    Raises
+    ------
+    DataError
+        If no controller has that name.
+    """
+    if not isinstance(controller, str):
+        return controller
+    if controller not in CONTROLLERS:
+        raise DataError(
+            f"no controller is called {controller!r}; there are {', '.join(CONTROLLERS)} (and "
+            "static, given as Static(estimate))"
+        )
+    return CONTROLLERS[controller]()

@@ -1,0 +1,136 @@
+"""What a published gain says of the throughputs behind it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import polars as pl
+
+from traceana.errors import DataError
+from traceana.simulate.batching.devices import DEVICES, LEVELS
+
+OVERHEADS: Final = (0.0, 0.1, 0.2)
+"""Shares of the uniform step that are overhead, at which gains are judged."""
+
+_TOLERANCE: Final = 1.5
+"""A throughput ratio within this factor of the FLOPS ratio is called plausible: peak FLOPS are no
+measure of a model's throughput, but devices of a kind seldom differ by more from it."""
+
+# claim, gain, fast device and how many, slow device and how many
+_GAINS: Final = (
+    ("batching-cpu-gpu-resnet", 4.0, "p100", 1, "xeon-48", 1),
+    ("batching-cpu-gpu-cnn", 1.2, "p100", 1, "xeon-48", 1),
+    ("batching-gpu-resnet", 4.5, "t4", 2, "p4", 2),
+    ("batching-gpu-cnn", 2.1, "t4", 2, "p4", 2),
+)
+_SLOWDOWNS: Final = (("batching-hetero-resnet", 3.0), ("batching-hetero-linreg", 2.0))
+
+
+def implied_throughput_ratio(
+    gain: float, /, *, fast: int = 1, slow: int = 1, overhead_share: float = 0.0
+) -> float | None:
+    r"""Return how much faster the fast workers must be for a published gain.
+
+    Uniform batches take :math:`a + b / x_s`; batches that equalise times take
+    :math:`a + K b / (n_f x_f + n_s x_s)`, K being :math:`n_f + n_s`. With overhead
+    :math:`a = \varphi (a + b / x_s)`, their ratio g gives
+
+    .. math:: x_f / x_s = \left(K \frac{1 - \varphi}{1 / g - \varphi} - n_s\right) / n_f
+
+    which is :math:`(K g - n_s) / n_f` without overhead.
+
+    Parameters
+    ----------
+    gain
+        Time of uniform batches over time of the best ones, 1 or more.
+    fast, slow
+        Numbers of workers of each kind.
+    overhead_share
+        Share of the uniform step that no batch size changes, in [0, 1).
+
+    Returns
+    -------
+    float or None
+        None where the overhead alone takes longer than the published gain leaves: no ratio gives
+        it.
+
+    Raises
+    ------
+    DataError
+        If the gain is below 1, a number of workers below 1, or the share not in [0, 1).
+    """
+    if not gain >= 1 or min(fast, slow) < 1 or not 0 <= overhead_share < 1:
+        raise DataError(
+            "a gain is 1 or more, there is a worker or more of each kind, and the overhead's share "
+            f"is in [0, 1); found {gain}, {fast}, {slow}, {overhead_share}"
+        )
+    left = 1 / gain - overhead_share
+    if left <= 0:
+        return None
+    return ((fast + slow) * (1 - overhead_share) / left - slow) / fast
+
+
+def largest_gain(ratio: float, /, *, fast: int = 1, slow: int = 1) -> float:
+    """Return mean(x) / min(x) at a throughput ratio: the most that any split gains over uniform."""
+    return (fast * ratio + slow) / (fast + slow) / min(ratio, 1)
+
+
+def published_gains() -> pl.DataFrame:
+    """Judge each published gain by the throughput ratio that it implies.
+
+    Returns
+    -------
+    DataFrame
+        [id, published, devices, ratio, ratio_overhead_10, ratio_overhead_20, flops_ratio,
+        largest_gain, is_plausible, note]. ratio is implied without overhead, the next two with a
+        tenth and a fifth of the uniform step as overhead (null: impossible). largest_gain is what
+        the devices' FLOPS allow at most. is_plausible says whether ratio is within a factor of 1.5
+        of flops_ratio.
+
+    References
+    ----------
+    Tyagi and Sharma (ACSOS'20); devices in :data:`DEVICES`.
+    """
+    tflops = dict(DEVICES.select("device", "tflops").iter_rows())
+    rows = []
+    for name, gain, quick, fast, weak, slow in _GAINS:
+        implied = [
+            implied_throughput_ratio(gain, fast=fast, slow=slow, overhead_share=share)
+            for share in OVERHEADS
+        ]
+        ratio, by_flops = implied[0], tflops[quick] / tflops[weak]
+        assert ratio is not None  # noqa: S101 - there is one wherever there is no overhead
+        plausible = by_flops / _TOLERANCE <= ratio <= by_flops * _TOLERANCE
+        most = largest_gain(by_flops, fast=fast, slow=slow)
+        note = f"{fast} {quick} at {ratio:.2f} times the throughput of {slow} {weak}" + (
+            "" if plausible else f"; their FLOPS differ by {by_flops:.2f}, worth {most:.2f} at most"
+        )
+        devices = f"{fast} {quick} + {slow} {weak}"
+        rows.append((name, gain, devices, *implied, by_flops, most, plausible, note))
+    rows += [_slowdown(name, times) for name, times in _SLOWDOWNS]
+    names = [f"ratio_overhead_{share:.0%}".rstrip("%") for share in OVERHEADS[1:]]
+    return pl.DataFrame(
+        rows,
+        schema={
+            "id": pl.String,
+            "published": pl.Float64,
+            "devices": pl.String,
+            "ratio": pl.Float64,
+            **dict.fromkeys(names, pl.Float64),
+            "flops_ratio": pl.Float64,
+            "largest_gain": pl.Float64,
+            "is_plausible": pl.Boolean,
+            "note": pl.String,
+        },
+        orient="row",
+    )
+
+
+def _slowdown(name: str, times: float) -> tuple[object, ...]:
+    """Judge a slowdown against equal workers: mean(x) / min(x) at equal total cores."""
+    by_level = {level: sum(cores) / len(cores) / min(cores) for level, cores in LEVELS.items()}
+    reach = [level for level, ratio in by_level.items() if ratio >= times]
+    note = f"cores split {reach[0]} or less evenly give it" if reach else "no split of ours does"
+    implied = [implied_throughput_ratio(times, overhead_share=share) for share in OVERHEADS]
+    largest = max(by_level.values())
+    return name, times, "CPU workers, 48 cores", *implied, None, largest, bool(reach), note

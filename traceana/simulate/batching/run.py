@@ -1,0 +1,115 @@
+"""Step a job through time under a controller."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from traceana.errors import DataError
+from traceana.simulate.batching.controllers import Seen
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from traceana.simulate.batching.controllers import BatchController
+    from traceana.simulate.batching.split import Batches, Reals
+
+
+@dataclass(frozen=True)
+class Course:
+    """What happened, step by step; runs, where there are several, follow the steps' axis.
+
+    `batches` holds the batches of the steps at which they changed, `changed` which steps these are
+    (the first among them).
+    """
+
+    step_s: Reals
+    idle_share: Reals
+    samples: NDArray[np.int64]
+    changed: NDArray[np.int64]
+    batches: Batches
+    worker_s: Reals
+    adjustments: NDArray[np.int64]
+
+
+def check_setting(global_batch: int, workers: int, least: int, most: float, steps: int) -> None:
+    """Refuse a setting that no split of the global batch can meet.
+
+    Raises
+    ------
+    DataError
+        If a number is not positive, or the bounds do not admit the global batch.
+    """
+    if global_batch < 1 or steps < 1:
+        raise DataError(f"global_batch and steps must be 1 or more; found {global_batch}, {steps}")
+    if not 0 <= least <= most:
+        raise DataError(f"bounds must be 0 <= least <= most; found {least} and {most}")
+    if not workers * least <= global_batch <= workers * most:
+        raise DataError(
+            f"a global batch of {global_batch} cannot be split over {workers} workers with {least} "
+            f"to {most:g} samples each; {workers * least} to {workers * most:g} can"
+        )
+
+
+def run_course(
+    overhead_s: Reals,
+    samples_per_s: Reals,
+    controller: BatchController,
+    /,
+    *,
+    global_batch: int,
+    steps: int,
+    least: int = 1,
+    most: float = np.inf,
+) -> Course:
+    """Run so many steps; a step takes as long as its slowest worker.
+
+    `overhead_s` is (..., K), `samples_per_s` the same, or (steps, ..., K) where it changes.
+    Where it does not, a controller that `settles` and leaves all batches would see the same again:
+    the remaining steps are those of the last.
+    """
+    varies = samples_per_s.ndim > overhead_s.ndim
+    now = samples_per_s[0] if varies else samples_per_s
+    unknown = np.full(overhead_s.shape, np.nan)
+    nothing = np.zeros(overhead_s.shape, dtype=np.int64)
+    seen = Seen(nothing, unknown, unknown, 0, overhead_s, now, global_batch, least, most)
+    batches = controller.first(seen)
+    runs = overhead_s.shape[:-1]
+    step_s, idle = np.empty((steps, *runs)), np.empty((steps, *runs))
+    samples = np.empty((steps, *runs), dtype=np.int64)
+    changed, history = [0], [batches]
+    worker_s, adjustments = np.zeros(overhead_s.shape), np.zeros(runs, dtype=np.int64)
+    total_s, count = np.zeros(overhead_s.shape), np.zeros((*runs, 1))
+    for step in range(steps):
+        times = overhead_s + batches / now
+        slowest = times.max(-1)
+        step_s[step], samples[step] = slowest, batches.sum(-1)
+        idle[step] = 1 - times.mean(-1) / slowest
+        worker_s += times
+        if step + 1 == steps:
+            break
+        total_s, count = total_s + times, count + 1
+        now = samples_per_s[step + 1] if varies else now
+        seen = replace(
+            seen, batches=batches, times_s=times, mean_times_s=total_s / count,
+            n_steps=step + 1, samples_per_s=now,
+        )  # fmt: skip
+        new = controller.adjust(seen)
+        moved = (new != batches).any(-1)
+        if moved.any():
+            batches = new
+            adjustments += moved
+            changed.append(step + 1)
+            history.append(new)
+            still = ~moved[..., None]
+            total_s, count = total_s * still, count * still
+        elif controller.settles and not varies:
+            rest = slice(step + 1, None)
+            step_s[rest], idle[rest], samples[rest] = step_s[step], idle[step], samples[step]
+            worker_s += (steps - step - 1) * times
+            break
+    return Course(
+        step_s, idle, samples, np.array(changed), np.array(history), worker_s, adjustments
+    )

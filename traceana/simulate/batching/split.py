@@ -1,0 +1,69 @@
+"""Split a global batch over workers: within bounds, and in whole samples.
+
+Arrays have the workers on their last axis; any axes before it are separate runs.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    Batches: TypeAlias = NDArray[np.int64]
+    Reals: TypeAlias = NDArray[np.float64]
+
+
+def share(
+    total: int, weights: ArrayLike, /, *, offsets: ArrayLike = 0.0, least: float, most: float
+) -> Reals:
+    r"""Return :math:`b_k = \min(\max(c w_k - o_k, least), most)` that add up to the total.
+
+    With no offsets it splits in proportion to the weights. With throughputs x as weights and
+    overhead times throughput as offsets, c is the time at which all workers finish at once, those
+    at a bound aside. The caller has made sure that the bounds admit the total.
+    """
+    w = np.asarray(weights, dtype=float)
+    o = np.broadcast_to(np.asarray(offsets, dtype=float), w.shape)
+    fixed = np.zeros(w.shape, dtype=bool)
+    batches = np.zeros(w.shape)
+    # each pass fixes at least one worker of a run that is not done
+    for _ in range(w.shape[-1] + 1):
+        left = total - np.where(fixed, batches, 0).sum(-1, keepdims=True)
+        free = np.where(fixed, 0, w).sum(-1, keepdims=True)
+        level = (left + np.where(fixed, 0, o).sum(-1, keepdims=True)) / np.where(free > 0, free, 1)
+        batches = np.where(fixed, batches, level * w - o)
+        below, above = np.maximum(least - batches, 0), np.maximum(batches - most, 0)
+        if not (below.any() or above.any()):
+            break
+        # the side that is off by more is certain to stay at its bound
+        low = below.sum(-1, keepdims=True) >= above.sum(-1, keepdims=True)
+        now = np.where(low, below > 0, above > 0)
+        batches = np.where(now, np.where(low, least, most), batches)
+        fixed |= now
+    return batches
+
+
+def whole(
+    batches: Reals, total: int, /, *, per_sample_s: Reals, fixed_s: ArrayLike = 0.0, most: float
+) -> Batches:
+    """Return whole batches that add up to the total.
+
+    Each is cut down; the samples left over go, one by one, to the worker that would finish its
+    batch with that sample first (the first of them where several would).
+    """
+    result = np.floor(batches + 1e-9).astype(np.int64)
+    overhead = np.broadcast_to(np.asarray(fixed_s, dtype=float), result.shape)
+    left = total - result.sum(-1)
+    for _ in range(int(left.max(initial=0))):
+        finish = overhead + (result + 1) * per_sample_s
+        finish = np.where(result + 1 <= most, finish, np.inf)
+        first = np.expand_dims(finish.argmin(-1), -1)
+        extra = np.expand_dims((left > 0).astype(np.int64), -1)
+        np.put_along_axis(
+            result, first, np.take_along_axis(result, first, axis=-1) + extra, axis=-1
+        )
+        left = total - result.sum(-1)
+    return result

@@ -1,0 +1,92 @@
+"""The workers of a synchronous job: a fixed overhead and a throughput each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from traceana.errors import DataError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+_COLUMNS = ("worker_id", "overhead_s", "samples_per_s")
+
+
+@dataclass(frozen=True)
+class Workers:
+    """K workers; b samples take worker k overhead_s[k] + b / samples_per_s[k] seconds.
+
+    Attributes
+    ----------
+    overhead_s
+        (K,): time of an iteration that does not depend on its samples.
+    samples_per_s
+        (K,) where throughput is constant, (steps, K) where it changes from step to step.
+    worker_id
+        K names.
+    """
+
+    overhead_s: NDArray[np.float64]
+    samples_per_s: NDArray[np.float64]
+    worker_id: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        workers = self.samples_per_s.shape[-1:]
+        if self.samples_per_s.ndim not in {1, 2} or not self.samples_per_s.size:
+            raise DataError("throughput must be one number a worker, or one row a step of them")
+        if workers != self.overhead_s.shape or workers != (len(self.worker_id),):
+            raise DataError(
+                f"there are {workers[0]} workers in the throughput, {self.overhead_s.size} in the "
+                f"overhead and {len(self.worker_id)} names; they must be as many"
+            )
+        if not (np.isfinite(self.samples_per_s).all() and (self.samples_per_s > 0).all()):
+            raise DataError("every throughput must be a finite number of samples/s above 0")
+        if not (np.isfinite(self.overhead_s).all() and (self.overhead_s >= 0).all()):
+            raise DataError("every overhead must be a finite number of seconds, 0 or more")
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether throughput does not change."""
+        return self.samples_per_s.ndim == 1
+
+
+def read_workers(
+    workers: Workers | pl.DataFrame | pl.LazyFrame | Sequence[tuple[float, float]], /
+) -> Workers:
+    """Return workers from (overhead_s, samples_per_s) pairs, or from a frame with these columns.
+
+    Raises
+    ------
+    DataError
+        If a column is missing or not numeric, or a number cannot be (see :class:`Workers`).
+    """
+    if isinstance(workers, Workers):
+        return workers
+    if isinstance(workers, pl.DataFrame | pl.LazyFrame):
+        frame = workers.lazy()
+        missing = [name for name in _COLUMNS if name not in frame.collect_schema().names()]
+        if missing:
+            raise DataError(f"workers: column {', '.join(missing)} is missing")
+        try:
+            table = frame.select(
+                pl.col("worker_id").cast(pl.String),
+                pl.col("overhead_s", "samples_per_s").cast(pl.Float64).fill_null(float("nan")),
+            ).collect()
+        except pl.exceptions.PolarsError as error:
+            raise DataError(f"workers: {str(error).splitlines()[0]}") from None
+        return Workers(
+            table["overhead_s"].to_numpy(),
+            table["samples_per_s"].to_numpy(),
+            tuple(table["worker_id"].to_list()),
+        )
+    try:
+        pairs = np.array([tuple(pair) for pair in workers], dtype=float).reshape(-1, 2)
+    except (TypeError, ValueError):
+        raise DataError("workers must be pairs of (overhead_s, samples_per_s)") from None
+    return Workers(pairs[:, 0], pairs[:, 1], tuple(str(k) for k in range(len(pairs))))
