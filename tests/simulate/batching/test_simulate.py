@@ -100,8 +100,9 @@ def test_global_batch_and_bounds_are_kept(
     if name != "omnilearn":
         assert result.batches["batch"].min() >= 1  # type: ignore[operator]
         assert result.batches["batch"].max() <= most  # type: ignore[operator]
-    assert (result.steps["step_s"] > 0).all()
-    assert 0 <= result.idle_share < 1
+    if result.note is None:
+        assert (result.steps["step_s"] > 0).all()
+        assert 0 <= result.idle_share < 1
 
 
 @settings(max_examples=60, deadline=None)
