@@ -16,10 +16,12 @@ from traceana.analysis.energy.tables import (
     trained_batches,
 )
 from traceana.errors import DataError
+from traceana.stats.arguments import is_number
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
 
+_UNITS = "epoch_s must be in s and mean_power_w in W"
 _SPREAD = ("runs", "epochs_mean", "epochs_std", "epochs_min", "epochs_max")
 
 
@@ -82,7 +84,7 @@ def energy_to_accuracy(
 
 def check_eta(eta: float, /) -> None:
     """Refuse a weight outside [0, 1]."""
-    if not 0 <= eta <= 1:
+    if not (is_number(eta) and 0 <= eta <= 1):
         raise DataError(f"eta must lie from 0 (time alone) to 1 (energy alone); it is {eta!r}")
 
 
@@ -108,6 +110,9 @@ def configurations(
         .with_columns(cost_j=eta * pl.col("eta_j") + (1 - eta) * max_power * pl.col("tta_s"))
         .sort("batch_size", "power_limit_w")
     )
+    held = pl.col("eta_j", "cost_j")
+    if not energy.select((held.is_finite() & (held > 0)).all()).row(0) == (True, True):
+        raise DataError(f"energy of {dataset} on {gpu} is beyond what a number holds: {_UNITS}")
     return energy.select(
         *("batch_size", "power_limit_w", "tta_s", "eta_j", "cost_j"),
         _on_front(energy),
