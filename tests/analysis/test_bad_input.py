@@ -97,8 +97,6 @@ def energy(function: Callable[..., Any], **needed: Any) -> dict[str, Question]:
 RNGS: tuple[tuple[str, Any], ...] = tuple(
     ("rng", bad) for bad in (-1, 1.5, "seed", math.nan, [1.5])
 )
-    ("rng", bad) for bad in (-1, 1.5, "seed", math.nan, [1.5])
-)
 CONFIDENCES = tuple(("confidence", bad) for bad in (0, 1, 95, math.nan, "95 %", None))
 LENGTHS = (0, -1, math.nan, math.inf, "hour", None, 1e-300)
 CUTS = tuple(("cut_at", bad) for bad in ("end", math.nan, [1]))

@@ -79,7 +79,8 @@ def energy_to_accuracy(
     check_eta(eta)
     tables = read_tables(training_runs, power_profiles)
     target = target_of(tables, gpu=gpu, dataset=dataset, target=target)
-    return configurations(tables, gpu=gpu, dataset=dataset, target=target, eta=eta)
+    energy = configurations(tables, gpu=gpu, dataset=dataset, target=target, eta=eta)
+    return energy.drop("epochs_of_runs")
 
 
 def check_eta(eta: float, /) -> None:
@@ -91,7 +92,7 @@ def check_eta(eta: float, /) -> None:
 def configurations(
     tables: Tables, /, *, gpu: str, dataset: str, target: float, eta: float
 ) -> pl.DataFrame:
-    """Do what :func:`energy_to_accuracy` does, on tables that were read and checked."""
+    """Do what :func:`energy_to_accuracy` does, and tell each run's epochs in epochs_of_runs."""
     profiles = tables.power_profiles.filter(gpu=gpu)
     max_power = max_power_w(tables, gpu)
     joined = trained_batches(tables, dataset=dataset, target=target).join(
@@ -117,7 +118,7 @@ def configurations(
         *("batch_size", "power_limit_w", "tta_s", "eta_j", "cost_j"),
         _on_front(energy),
         *_SPREAD,
-        *("epoch_s", "mean_power_w"),
+        *("epoch_s", "mean_power_w", "epochs_of_runs"),
     )
 
 

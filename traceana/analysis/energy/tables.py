@@ -103,6 +103,7 @@ def trained_batches(tables: Tables, /, *, dataset: str, target: float) -> pl.Dat
         epochs_std=epochs.std(ddof=1),
         epochs_min=epochs.min(),
         epochs_max=epochs.max(),
+        epochs_of_runs=epochs.sort(),
         rates=pl.col("learning_rate").unique().sort(),
     )
     several = batches.filter(pl.col("rates").list.len() > 1).sort("batch_size")
