@@ -11,8 +11,9 @@ from traceana.analysis.outcomes import outcome_rates, runtime_by
 from traceana.analysis.stragglers.detect import detect_stragglers
 from traceana.analysis.stragglers.result import StragglerResult
 from traceana.analysis.variation.cov_rows import match_cov_rows
-from traceana.analysis.variation.intervals import summarize_cov_pooled, summarize_cov_series
 from traceana.analysis.variation.iterations import iteration_cov, summarize_cov
+from traceana.analysis.variation.pooled import summarize_cov_pooled
+from traceana.analysis.variation.series import summarize_cov_series
 from traceana.analysis.workload.arrivals import arrival_rhythm
 from traceana.analysis.workload.concentration import concentration, lorenz_curve
 from traceana.analysis.workload.demand import gpu_demand, gpu_demand_if_started_at_submission

@@ -6,7 +6,8 @@ pandas and pyarrow tables have no lazy engine, so the columns of need become a P
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import narwhals.stable.v2 as nw
@@ -29,6 +30,7 @@ ENGINES: Final = {
 }
 """What the parity tests hold to the same values; any other is refused."""
 
+_RUN_BY: Final = ("narwhals", "polars", "duckdb", "_duckdb", "pyarrow")
 LARGEST: Final = 1e150
 """No measure is above it: its square is still a number, so that no variance overflows."""
 
@@ -67,8 +69,12 @@ def admit_columns(frame: IntoFrame, columns: Sequence[str], /) -> nw.LazyFrame[A
     Raises
     ------
     DataError
-        If the engine is not listed, or a column is missing or named twice.
+        If the engine is not listed; a column is missing, named twice, or of a type that cannot be
+        put in order; or the query behind a lazy frame fails.
     """
+    nameless = [name for name in columns if not isinstance(name, str)]
+    if nameless:
+        raise DataError(f"a column is told by its name; found {nameless[0]!r}")
     repeated = sorted({name for name in columns if columns.count(name) > 1})
     if repeated:
         raise DataError(f"column {', '.join(repeated)} is named for more than one part")
@@ -152,7 +158,8 @@ def refuse_clash(keys: Iterable[str], columns: Iterable[str], /) -> None:
     DataError
         If there is one.
     """
-    clash = sorted(set(keys) & set(columns))
+    named = tuple(keys)
+    clash = sorted(name for name in columns if name in named)
     if clash:
         raise DataError(f"by cannot name {', '.join(clash)}: the result has a column of that name")
 
@@ -161,8 +168,21 @@ def collect(frame: nw.LazyFrame[Any], /) -> pl.DataFrame:
     """Run a lazy frame and return what it gives as a Polars frame."""
     on_polars = frame.implementation is nw.Implementation.POLARS
     options = {"engine": "streaming"} if on_polars else {}
-    result: pl.DataFrame = frame.collect(backend="polars", **options).to_native()
+    with _reading():
+        result: pl.DataFrame = frame.collect(backend="polars", **options).to_native()
     return result
+
+
+@contextmanager
+def _reading() -> Iterator[None]:
+    """Say in one line what an engine says of a user's query that fails when it is run."""
+    try:
+        yield
+    except Exception as error:
+        if type(error).__module__.partition(".")[0] not in _RUN_BY:
+            raise
+        said = str(error).splitlines()[0]
+        raise DataError(f"the frame cannot be read, its engine says: {said}") from error
 
 
 def _admit(frame: IntoFrame) -> nw.DataFrame[Any] | nw.LazyFrame[Any]:
@@ -184,16 +204,25 @@ def _admit(frame: IntoFrame) -> nw.DataFrame[Any] | nw.LazyFrame[Any]:
 def _project(
     frame: nw.DataFrame[Any] | nw.LazyFrame[Any], columns: Sequence[str]
 ) -> nw.LazyFrame[Any]:
-    there = frame.collect_schema().names()
+    with _reading():
+        there = frame.collect_schema().names()
     missing = [name for name in columns if name not in there]
     if missing:
         raise DataError(
             f"column {', '.join(missing)} is missing; "
             f"there is {', '.join(map(str, there)) or 'no column'}"
         )
+    lazy = _as_lazy(frame.select(*columns))
+    for name, dtype in lazy.collect_schema().items():
+        if dtype.is_nested() or dtype == nw.Object:
+            raise DataError(f"column {name} holds {dtype}; text, numbers or times are needed")
+    return lazy
+
+
+def _as_lazy(frame: nw.DataFrame[Any] | nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
     if isinstance(frame, nw.LazyFrame):
-        return frame.select(*columns)
+        return frame
     try:
-        return frame.select(*columns).lazy(backend="polars")
+        return frame.lazy(backend="polars")
     except (TypeError, ValueError) as error:  # a column of mixed Python objects
         raise DataError(f"a column has no one type: {str(error).splitlines()[0]}") from None

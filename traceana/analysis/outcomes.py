@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import narwhals.stable.v2 as nw
 import polars as pl
 
-from traceana.analysis.frames import Names, as_names, open_frame, reduce_frame
+from traceana.analysis.frames import Names, as_names, open_frame, reduce_frame, refuse_clash
 from traceana.errors import DataError
 from traceana.schema import STATUSES
 from traceana.stats import mean_interval, wilson_interval
@@ -44,6 +44,7 @@ def runtime_by(frame: IntoFrame, /, by: Names, *, confidence: float = 0.95) -> p
         `confidence` is not in (0, 1).
     """
     keys = as_names(by)
+    refuse_clash(keys, ("ci_low", "ci_high"))
     runtime = nw.col("runtime_s")
     groups = reduce_frame(
         open_frame(frame, keys=keys, measures=("runtime_s",)),
@@ -110,6 +111,7 @@ def outcome_rates(
     succeeded, failed = as_names(success), as_names(failure)
     _check_statuses(succeeded, failed)
     keys = as_names(by)
+    refuse_clash(keys, ("rate", "ci_low", "ci_high", "others"))
     status = nw.col("status").cast(nw.String)
     groups = reduce_frame(
         open_frame(frame, keys=(*keys, "status")),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from traceana.errors import DataError
+from traceana.stats.arguments import as_generator, check_confidence
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -68,7 +69,7 @@ def block_quantile_intervals(
     n = len(x)
     if not 1 <= block <= n:
         raise DataError(f"block must lie from 1 to the {n} values there are; it is {block!r}")
-    random = np.random.default_rng(rng)
+    random = as_generator(rng)
     order = np.argsort(x, kind="stable")
 
     def draw(resamples: int) -> Counts:
@@ -120,7 +121,7 @@ def cluster_quantile_intervals(
         If `confidence` is out of range, or there is no value.
     """
     x, of = np.asarray(values, dtype=float), np.asarray(clusters, dtype=np.int64)
-    random = np.random.default_rng(rng)
+    random = as_generator(rng)
     order = np.argsort(x, kind="stable")
     n_clusters = int(of.max(initial=-1)) + 1
     of = of[order]
@@ -153,8 +154,7 @@ def _intervals(
     draw: Callable[[int], Counts],
     confidence: float,
 ) -> tuple[Floats, Floats]:
-    if not 0 < confidence < 1:
-        raise DataError(f"confidence must lie between 0 and 1, such as 0.95; it is {confidence!r}")
+    check_confidence(confidence)
     if not len(ordered):
         raise DataError("there is no value to take quantiles of")
     at_once = max(1, _AT_ONCE // len(ordered))

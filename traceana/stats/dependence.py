@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from traceana.errors import DataError
+from traceana.stats.arguments import is_number
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     Floats = NDArray[np.float64]
+
+MOST_LAGS: Final = 100_000
 
 
 def autocorrelation(values: ArrayLike, /, *, lags: int) -> Floats:
@@ -26,7 +29,7 @@ def autocorrelation(values: ArrayLike, /, *, lags: int) -> Floats:
     values
         The series in its order, evenly spaced and without gaps.
     lags
-        The largest lag, at least 1.
+        The largest lag, from 1 to :data:`MOST_LAGS`.
 
     Returns
     -------
@@ -36,10 +39,10 @@ def autocorrelation(values: ArrayLike, /, *, lags: int) -> Floats:
     Raises
     ------
     DataError
-        If `lags` is below 1, or a value is not finite.
+        If `lags` is out of range, or a value is not finite.
     """
-    if lags < 1:
-        raise DataError(f"lags must be at least 1; it is {lags!r}")
+    if not (is_number(lags, whole=True) and 1 <= lags <= MOST_LAGS):
+        raise DataError(f"lags must be a whole number from 1 to {MOST_LAGS:,}; it is {lags!r}")
     x = _series(values)
     found = _correlations(x)[1 : lags + 1]
     return np.concatenate([found, np.full(lags - len(found), np.nan)])

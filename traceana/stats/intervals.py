@@ -12,6 +12,7 @@ import numpy as np
 from scipy.special import ndtri, stdtrit
 
 from traceana.errors import DataError
+from traceana.stats.arguments import check_confidence
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -88,6 +89,5 @@ def wilson_interval(successes: ArrayLike, n: ArrayLike, /, *, confidence: float 
 
 
 def _upper_tail(confidence: float) -> float:
-    if not 0 < confidence < 1:
-        raise DataError(f"confidence must lie between 0 and 1, such as 0.95; it is {confidence!r}")
+    check_confidence(confidence)
     return (1 + confidence) / 2

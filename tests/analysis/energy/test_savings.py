@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
+from polars.testing import assert_frame_equal
 
 from tests.analysis.energy.test_accuracy import PAIRS, published
-from tests.analysis.energy.zeus_tables import POWER, RUNS
+from tests.analysis.energy.zeus_tables import POWER, PROFILES, RUNS
 from traceana.analysis import energy_savings
 from traceana.errors import DataError
 from traceana.schema import TRAINING_DEFAULTS
@@ -40,7 +43,9 @@ def test_savings_by_hand() -> None:
         ("power_limit", 256, 100.0, 1350.0, 0.75),
         ("both", 256, 100.0, 1350.0, 0.75),
     ]
-    assert energy["note"].unique().to_list() == ["default batch size 1024 cut to 256"]
+    cut = "default batch size 1024 cut to 256"
+    once = "no spread at batch size 128: trained once"
+    assert energy["note"].to_list() == [cut, cut, cut, f"{cut}; {once}"]
     cost = pair(runs, SMALL, "cost")
     # half the energy and half of 200 W: 900 + 1200 against 675 + 1500
     assert cost["cost_j"].to_list() == [2100, 2100, 2100, 2100]
@@ -72,10 +77,76 @@ def test_pairs_that_cannot_be_judged_have_nulls_and_their_reason() -> None:
     assert elsewhere["target"].to_list() == [0.6] * 8
 
 
+def with_epochs(epochs: dict[int, list[int]]) -> pl.DataFrame:
+    """Runs that reach 0.6 after so many epochs, by batch size."""
+    return pl.concat(
+        REACHED.head(1).with_columns(
+            target_metric=pl.lit(0.6),
+            batch_size=pl.lit(batch_size, pl.Int64),
+            run=pl.lit(run, pl.Int64),
+            target_epoch=pl.lit(epoch, pl.Int64),
+        )
+        for batch_size, runs in epochs.items()
+        for run, epoch in enumerate(runs, 1)
+    )
+
+
+def test_intervals_are_those_of_all_resamples_there_can_be() -> None:
+    epochs = {64: [3, 5, 9], 128: [9, 10], 256: [20, 10, 30]}
+    runs = with_epochs(epochs)
+    power = PROFILES.filter(pl.col("batch_size") < 1024, optimizer="sgd")
+    ours = energy_savings(runs, power, eta=0.5, rng=4).filter(objective="energy")
+    # every resample of every batch size, all equally likely; energy of an epoch by configuration
+    resamples = {
+        batch_size: np.array([np.mean(drawn) for drawn in product(of_runs, repeat=len(of_runs))])
+        for batch_size, of_runs in epochs.items()
+    }
+    each = np.meshgrid(*resamples.values(), indexing="ij")
+    mean = dict(zip(epochs, (axis.ravel() for axis in each), strict=True))
+    joules = {
+        (64, 100): 2000, (64, 200): 1800, (128, 100): 1100, (256, 100): 450, (256, 200): 600,
+    }  # fmt: skip
+    free = {
+        "baseline": [(256, 200)],
+        "batch_size": [(64, 200), (256, 200)],
+        "power_limit": [(256, 100), (256, 200)],
+        "both": list(joules),
+    }
+    for row in ours.iter_rows(named=True):
+        needed = [mean[batch] * joules[batch, limit] for batch, limit in free[row["choice"]]]
+        ratios = np.min(needed, axis=0) / (mean[256] * joules[256, 200])
+        # 1000 resamples are not all there are: a percentile is between those 1.2 % to either side
+        for end, share in (("ratio_low", 0.025), ("ratio_high", 0.975)):
+            lowest, highest = np.quantile(ratios, [share - 0.012, share + 0.012])
+            assert lowest - 1e-12 <= row[end] <= highest + 1e-12, (row["choice"], end)
+    assert ours["runs"].to_list() == [3, 3, 3, 3]
+
+
+def test_the_same_seed_gives_the_same_intervals() -> None:
+    runs = with_epochs({64: [3, 4, 6, 9], 256: [9, 11, 16, 20]})
+    first, again, other = (energy_savings(runs, SMALL, rng=seed) for seed in (3, 3, 4))
+    assert_frame_equal(first, again)
+    assert_frame_equal(energy_savings(runs.reverse(), SMALL.reverse(), rng=3), first)
+    ends = ["ratio_low", "ratio_high"]
+    assert not first.select(ends).equals(other.select(ends))
+    assert_frame_equal(first.drop(ends), other.drop(ends))
+
+
+def test_a_batch_size_trained_once_has_no_interval_and_says_so() -> None:
+    once = energy_savings(with_epochs({64: [1], 256: [20, 30]}), SMALL).filter(objective="energy")
+    assert once["ratio"].null_count() == 0
+    assert once["ratio_low"].is_null().to_list() == [False, True, False, True]
+    assert once["note"][3].endswith("; no interval: trained once at batch size 64")
+    base = energy_savings(with_epochs({64: [1, 2], 256: [20]}), SMALL)
+    assert base["ratio_high"].null_count() == base.height
+    assert base["note"].str.ends_with("no interval: trained once at batch size 256").all()
+
+
 @pytest.mark.parametrize(
-    ("options", "text"), [({"eta": -1}, "eta must lie"), ({"eta": 2}, "eta must lie")]
+    ("options", "text"),
+    [({"rng": -1}, "rng must be"), ({"eta": -1}, "eta must lie"), ({"eta": 2}, "eta must lie")],
 )
-def test_an_eta_that_cannot_be_is_refused(options: dict[str, Any], text: str) -> None:
+def test_an_option_that_cannot_be_is_refused(options: dict[str, Any], text: str) -> None:
     with pytest.raises(DataError, match=text):
         energy_savings(RUNS, POWER, **options)
 
@@ -96,6 +167,8 @@ def test_the_published_traces(real_store: Store, real_data: Any, gpu: str, datas
         best = [part.loc[part[column].idxmin()] for part in parts]
         assert ours["batch_size"].to_list() == [row["batch_size"] for row in best]
         assert ours["power_limit_w"].to_list() == [row["power_limit"] for row in best]
+        assert (ours["ratio_low"] <= ours["ratio"] + 1e-12).all()
+        assert (ours["ratio"] <= ours["ratio_high"] + 1e-12).all()
         assert ours["ratio"].to_list() == pytest.approx(
             [row[column] / best[0][column] for row in best], rel=1e-12
         )

@@ -77,7 +77,7 @@ def test_without_gpu_hours_there_is_a_reason_and_no_curve() -> None:
 
 
 def test_a_curve_of_one_point_is_refused() -> None:
-    with pytest.raises(DataError, match="points must be at least 2; it is 1"):
+    with pytest.raises(DataError, match="points must be a whole number from 2 to"):
         lorenz_curve(jobs_of([1.0]), points=1)
 
 

@@ -16,10 +16,12 @@ from traceana.analysis.energy.tables import (
     trained_batches,
 )
 from traceana.errors import DataError
+from traceana.stats.arguments import is_number
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
 
+_UNITS = "epoch_s must be in s and mean_power_w in W"
 _SPREAD = ("runs", "epochs_mean", "epochs_std", "epochs_min", "epochs_max")
 
 
@@ -77,19 +79,20 @@ def energy_to_accuracy(
     check_eta(eta)
     tables = read_tables(training_runs, power_profiles)
     target = target_of(tables, gpu=gpu, dataset=dataset, target=target)
-    return configurations(tables, gpu=gpu, dataset=dataset, target=target, eta=eta)
+    energy = configurations(tables, gpu=gpu, dataset=dataset, target=target, eta=eta)
+    return energy.drop("epochs_of_runs")
 
 
 def check_eta(eta: float, /) -> None:
     """Refuse a weight outside [0, 1]."""
-    if not 0 <= eta <= 1:
+    if not (is_number(eta) and 0 <= eta <= 1):
         raise DataError(f"eta must lie from 0 (time alone) to 1 (energy alone); it is {eta!r}")
 
 
 def configurations(
     tables: Tables, /, *, gpu: str, dataset: str, target: float, eta: float
 ) -> pl.DataFrame:
-    """Do what :func:`energy_to_accuracy` does, on tables that were read and checked."""
+    """Do what :func:`energy_to_accuracy` does, and tell each run's epochs in epochs_of_runs."""
     profiles = tables.power_profiles.filter(gpu=gpu)
     max_power = max_power_w(tables, gpu)
     joined = trained_batches(tables, dataset=dataset, target=target).join(
@@ -108,11 +111,14 @@ def configurations(
         .with_columns(cost_j=eta * pl.col("eta_j") + (1 - eta) * max_power * pl.col("tta_s"))
         .sort("batch_size", "power_limit_w")
     )
+    held = pl.col("eta_j", "cost_j")
+    if not energy.select((held.is_finite() & (held > 0)).all()).row(0) == (True, True):
+        raise DataError(f"energy of {dataset} on {gpu} is beyond what a number holds: {_UNITS}")
     return energy.select(
         *("batch_size", "power_limit_w", "tta_s", "eta_j", "cost_j"),
         _on_front(energy),
         *_SPREAD,
-        *("epoch_s", "mean_power_w"),
+        *("epoch_s", "mean_power_w", "epochs_of_runs"),
     )
 
 

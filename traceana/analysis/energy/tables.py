@@ -11,6 +11,7 @@ import polars as pl
 from traceana.analysis.frames import collect, open_frame
 from traceana.errors import DataError
 from traceana.schema import TRAINING_DEFAULTS, get_table
+from traceana.stats.arguments import is_number
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
@@ -51,6 +52,8 @@ def target_of(tables: Tables, /, *, gpu: str, dataset: str, target: float | None
     _be_one_of(f"dataset on {gpu}", dataset, power.filter(gpu=gpu)["dataset"])
     _be_one_of("dataset of the training runs", dataset, tables.training_runs["dataset"])
     targets = tables.training_runs.filter(dataset=dataset)["target_metric"].unique().sort()
+    if not (target is None or is_number(target)):
+        raise DataError(f"target must be a number or None; it is {target!r}")
     listed = ", ".join(f"{metric:g}" for metric in targets)
     if target is None:
         if dataset not in TRAINING_DEFAULTS:
@@ -100,6 +103,7 @@ def trained_batches(tables: Tables, /, *, dataset: str, target: float) -> pl.Dat
         epochs_std=epochs.std(ddof=1),
         epochs_min=epochs.min(),
         epochs_max=epochs.max(),
+        epochs_of_runs=epochs.sort(),
         rates=pl.col("learning_rate").unique().sort(),
     )
     several = batches.filter(pl.col("rates").list.len() > 1).sort("batch_size")
@@ -117,9 +121,12 @@ def trained_batches(tables: Tables, /, *, dataset: str, target: float) -> pl.Dat
 
 def _read(frame: IntoFrame, name: str) -> pl.DataFrame:
     table = get_table(name)
-    rows = collect(open_frame(frame, keys=table.column_names()))
+    words = pl.selectors.categorical() | pl.selectors.enum()
+    rows = collect(open_frame(frame, keys=table.column_names())).cast({words: pl.String})
     for column, declared in table.columns().items():
         found = rows.schema[column]
+        if not (found.is_numeric() or found in (pl.String, pl.Null)):
+            raise DataError(f"{name}: column {column} holds {found}; text or numbers are needed")
         if isinstance(declared, dy.Int64) and found.is_float() and (rows[column] % 1 != 0).any():
             raise DataError(f"{name}: column {column} holds fractions; whole numbers are needed")
     kept, broken = table.filter(rows, cast=True)

@@ -9,6 +9,7 @@ import polars as pl
 
 from traceana.analysis.frames import collect, open_frame
 from traceana.analysis.variation.iterations import iteration_cov
+from traceana.errors import DataError
 from traceana.stats.alignment import best_alignment
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _LEAST_OVERLAP: Final = 30
+_MOST_SAMPLES: Final = 10_000_000
 _SCHEMA: Final = {
     "job_id": pl.String,
     "cov_job_id": pl.String,
@@ -61,24 +63,42 @@ def match_cov_rows(samples: IntoFrame, cov_samples: IntoFrame, /) -> pl.DataFram
     Raises
     ------
     DataError
-        As :func:`iteration_cov`; or if a column of `cov_samples` is missing or out of range.
+        As :func:`iteration_cov`; if a column of `cov_samples` is missing or out of range, or
+        `sample` is not a whole number; or if a (job_id, sample) has two rows.
     """
-    published = collect(open_frame(cov_samples, keys=("job_id", "sample"), measures=("cov",))).sort(
-        "job_id", "sample"
-    )
+    published = _read_table(cov_samples)
     rows = {
-        str(name): _fill_gaps(row["sample"].to_numpy(), row["cov"].to_numpy())
+        _text(name): _fill_gaps(row["sample"].to_numpy(), row["cov"].to_numpy())
         for (name,), row in published.group_by("job_id", maintain_order=True)
     }
     times = collect(
-        open_frame(samples, keys=("job_id", "worker_id", "time_s"), measures=("batch_time",))
+        open_frame(samples, keys=("job_id", "worker_id"), measures=("time_s", "batch_time"))
     )
     found = [
-        _best_row(str(job), ddof, ticks, rows)
+        _best_row(_text(job), ddof, ticks, rows)
         for ddof in (0, 1)
         for (job,), ticks in _cov_and_bound(times, ddof).group_by("job_id", maintain_order=True)
     ]
     return pl.DataFrame(found, schema=_SCHEMA, orient="row").sort("job_id", "ddof")
+
+
+def _read_table(cov_samples: IntoFrame) -> pl.DataFrame:
+    frame = open_frame(cov_samples, keys=("job_id",), measures=("sample", "cov"))
+    table, sample = collect(frame), pl.col("sample")
+    odd = table.filter(sample.is_null() | (sample != sample.floor()) | (sample > _MOST_SAMPLES))
+    if not odd.is_empty():
+        raise DataError(
+            f"sample must be a whole number up to {_MOST_SAMPLES:,}; it is "
+            f"{odd['sample'][0]!r} in {odd.height} row(s), or the like"
+        )
+    repeated = table.select("job_id", "sample").is_duplicated().sum()
+    if repeated:
+        raise DataError(f"{repeated} row(s) share their (job_id, sample): a sample has one CoV")
+    return table.with_columns(sample.cast(pl.Int64)).sort("job_id", "sample")
+
+
+def _text(name: object) -> str | None:
+    return None if name is None else str(name)
 
 
 def _fill_gaps(samples: NDArray[np.int64], cov: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -94,21 +114,21 @@ def _cov_and_bound(times: pl.DataFrame, ddof: int) -> pl.DataFrame:
     slope = (x - m) / ((n - ddof) * s * m) - s / (n * m**2)
     whole = (x == x.floor()).all()
     bound = (
-        times.join(ticks, on=["job_id", "time_s"])
+        times.join(ticks, on=["job_id", "time_s"], nulls_equal=True)
         .filter(s > 0)
         .group_by("job_id", "time_s")
         .agg(bound=pl.when(whole).then(slope.abs().sum() / 2))
     )
     complete = n == n.max().over("job_id")
     return (
-        ticks.join(bound, on=["job_id", "time_s"], how="left")
+        ticks.join(bound, on=["job_id", "time_s"], how="left", nulls_equal=True)
         .with_columns(cov=pl.when(complete).then("cov"))
         .sort("job_id", "time_s")
     )
 
 
 def _best_row(
-    job: str, ddof: int, ticks: pl.DataFrame, rows: dict[str, NDArray[np.float64]]
+    job: str | None, ddof: int, ticks: pl.DataFrame, rows: dict[str | None, NDArray[np.float64]]
 ) -> tuple[object, ...]:
     cov = ticks["cov"].to_numpy()
     best = None

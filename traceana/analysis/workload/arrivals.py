@@ -15,6 +15,7 @@ from traceana.analysis.frames import (
     refuse_clash,
 )
 from traceana.errors import DataError
+from traceana.stats.arguments import is_number
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
@@ -64,11 +65,11 @@ def arrival_rhythm(
     ------
     DataError
         If `per` or `utc_offset_h` is out of range, a column is missing, or submit_s is not
-        numeric, negative or infinite.
+        numeric, negative or above 2^53.
     """
-    if per not in _SLOTS:
+    if not isinstance(per, str) or per not in _SLOTS:
         raise DataError(f"per must be one of {', '.join(_SLOTS)}; it is {per!r}")
-    if not -24 <= utc_offset_h <= 24:
+    if not (is_number(utc_offset_h) and -24 <= utc_offset_h <= 24):
         raise DataError(f"utc_offset_h must lie from -24 to 24 hours; it is {utc_offset_h!r}")
     slot_s, cycle_s, first_slot, ahead_s = _SLOTS[per]
     keys = as_names(by)
@@ -76,7 +77,7 @@ def arrival_rhythm(
     # whole weeks change neither hour nor weekday, and keep what is floored from being negative
     shift = (ahead_s + utc_offset_h * _HOUR_S) % _WEEK_S
     local = nw.col("submit_s") + shift
-    slot = ((local % cycle_s) / slot_s).floor().cast(nw.Int64) + first_slot
+    slot = ((local % cycle_s) / slot_s).floor() + first_slot
     counts = reduce_frame(
         open_frame(jobs, keys=keys, measures=("submit_s",))
         .filter(~nw.col("submit_s").is_null())
@@ -86,6 +87,9 @@ def arrival_rhythm(
         first=local.min(),
         last=local.max(),
     )
+    if (counts["last"] > 2**53).any():
+        raise DataError("submit_s is above 2^53 s, where seconds are no longer told apart")
+    counts = counts.with_columns(pl.col(per).cast(pl.Int64))
     group = [pl.lit(0).alias("one"), *map(pl.col, keys)]
     spans = (
         counts.group_by(group)

@@ -10,11 +10,13 @@ import polars as pl
 
 from traceana.analysis.frames import Names, as_names, collect, open_frame, refuse_clash
 from traceana.errors import DataError
+from traceana.stats.arguments import is_number
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
 
 _TOP: Final = {"share_of_top_1_percent": 0.01, "share_of_top_10_percent": 0.1}
+_MOST_POINTS: Final = 1_000_000
 _SPREAD: Final = (*_TOP, "share_of_lower_half", "gini")
 _COLUMNS: Final = ("jobs", "n_missing", "n", "gpu_hours", *_SPREAD, "note")
 
@@ -86,7 +88,7 @@ def lorenz_curve(jobs: IntoFrame, /, *, by: Names = (), points: int = 101) -> pl
     jobs, by
         As in :func:`concentration`.
     points
-        Number of points a group, from share 0 to share 1; at least 2.
+        Number of points a group, from share 0 to share 1; from 2 to a million.
 
     Returns
     -------
@@ -97,12 +99,14 @@ def lorenz_curve(jobs: IntoFrame, /, *, by: Names = (), points: int = 101) -> pl
     Raises
     ------
     DataError
-        As :func:`concentration`, and if `points` is below 2.
+        As :func:`concentration`, and if `points` is out of range.
     """
-    if points < 2:
-        raise DataError(f"points must be at least 2; it is {points!r}")
+    if not (is_number(points, whole=True) and 2 <= points <= _MOST_POINTS):
+        raise DataError(
+            f"points must be a whole number from 2 to {_MOST_POINTS:,}; it is {points!r}"
+        )
     keys = as_names(by)
-    refuse_clash(keys, ("share_of_jobs", "share_of_gpu_hours"))
+    refuse_clash(keys, ("share_of_jobs", "share_of_gpu_hours", "gpu_hours"))
     known = _gpu_hours(jobs, keys).drop_nulls("gpu_hours")
     held = pl.col("gpu_hours").sort()
     groups = known.group_by(keys).agg(held) if keys else known.select(held.implode())

@@ -10,6 +10,7 @@ import polars as pl
 
 from traceana.analysis.frames import Names, as_names, open_frame, reduce_frame, refuse_clash
 from traceana.errors import DataError
+from traceana.stats.arguments import is_number
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
@@ -86,7 +87,7 @@ def gpu_demand_if_started_at_submission(
 def _demand(
     jobs: IntoFrame, begin: str, second: str, end: nw.Expr, /, *, bin_s: float, by: Names
 ) -> pl.DataFrame:
-    if not 0 < bin_s < math.inf:
+    if not (is_number(bin_s) and 0 < bin_s < math.inf):
         raise DataError(f"bin_s must be a positive number of seconds; it is {bin_s!r}")
     keys = as_names(by)
     refuse_clash(keys, _COLUMNS)

@@ -9,6 +9,7 @@ import polars as pl
 
 from traceana.analysis.frames import Names, as_names, collect, open_frame, refuse_clash
 from traceana.errors import DataError
+from traceana.stats.arguments import is_number
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
@@ -56,10 +57,10 @@ def interarrivals(jobs: IntoFrame, /, *, by: Names = (), window_s: float = 3600)
     Raises
     ------
     DataError
-        If `window_s` is not positive, a column is missing, or submit_s is not numeric, negative
-        or infinite.
+        If `window_s` is not positive or too short for the clock, a column is missing, or submit_s
+        is not numeric, negative or infinite.
     """
-    if not 0 < window_s < math.inf:
+    if not (is_number(window_s) and 0 < window_s < math.inf):
         raise DataError(f"window_s must be a positive number of seconds; it is {window_s!r}")
     keys = as_names(by)
     refuse_clash(keys, (*_COLUMNS, "gap_s", "gap_before_s"))
@@ -70,6 +71,10 @@ def interarrivals(jobs: IntoFrame, /, *, by: Names = (), window_s: float = 3600)
         .with_columns(gap_s=submit.diff().over(pl.lit(0), *keys))
         .with_columns(gap_before_s=gap.shift(1).over(pl.lit(0), *keys))
     )
+    if max(rows["submit_s"].drop_nulls(), default=0) / window_s > 2**53:
+        raise DataError(
+            f"window_s {window_s:g} is too short for this clock: 2^53 windows can be told apart"
+        )
     window = (submit / window_s).floor()
     first, end = (submit.min() / window_s).ceil(), (submit.max() / window_s).floor()
     whole = window.filter((window >= first) & (window < end))

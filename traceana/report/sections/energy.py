@@ -20,7 +20,7 @@ from traceana.report.blocks import (
     words,
 )
 from traceana.report.sections.energy_front import PAIR, TRACE, build_coverage, build_front
-from traceana.report.wording import plural, share
+from traceana.report.wording import plural, share, share_range
 
 if TYPE_CHECKING:
     from traceana.report.material import Material
@@ -46,7 +46,9 @@ def build(material: Material) -> Content:
             "set's own batch size, cut to the largest one profiled on the GPU, at the GPU's "
             "largest power limit. A batch size counts only if every run of it reached the target. "
             "Each epoch was measured once, and the best of many noisy configurations looks better "
-            "than it is: savings are optimistic."
+            "than it is: savings are optimistic. The interval is that of both together, over 1000 "
+            "resamples of the runs of each batch size, with the best configuration chosen anew in "
+            "each; an interval without width says that the runs take as many whole epochs."
         ),
         Gallery(tuple(_bars(material, savings))),
         _savings(savings, "energy", name, folded=False),
@@ -70,7 +72,10 @@ def _savings(savings: pl.DataFrame, objective: str, name: str, *, folded: bool) 
     saved = rows.with_columns(saved=1 - pl.col("ratio")).pivot("choice", index=on, values="saved")
     baseline, best = (
         rows.filter(choice=choice).select(
-            *on, pl.col("batch_size", "power_limit_w", "note").name.suffix(f"_{choice}")
+            *on,
+            pl.col("batch_size", "power_limit_w", "note").name.suffix(f"_{choice}"),
+            (1 - pl.col("ratio_high")).alias(f"low_{choice}"),
+            (1 - pl.col("ratio_low")).alias(f"high_{choice}"),
         )
         for choice in ("baseline", "both")
     )
@@ -81,6 +86,7 @@ def _savings(savings: pl.DataFrame, objective: str, name: str, *, folded: bool) 
         Column("Batch size alone", "batch_size", share),
         Column("Power limit alone", "power_limit", share),
         Column("Both", "both", share),
+        Column("95 % interval", ("low_both", "high_both"), share_range),
         Column("Best", ("batch_size_both", "power_limit_w_both"), _configuration),
         words("Note", "note_both", null=""),
     ]

@@ -1,4 +1,4 @@
-"""How sure the quantiles of a CoV are: values of a job are alike, and some jobs are cut short."""
+"""Each job's CoV as a series: neighbouring values are alike, and some jobs are cut short."""
 
 from __future__ import annotations
 
@@ -10,13 +10,9 @@ import polars as pl
 from traceana.analysis.frames import Names, as_names, collect, open_frame, refuse_clash
 from traceana.analysis.variation.iterations import QUANTILES, summarize_cov
 from traceana.errors import DataError
-from traceana.stats.bootstrap import (
-    autoregressive_block,
-    block_quantile_intervals,
-    cluster_quantile_intervals,
-)
+from traceana.stats.arguments import as_generator, check_confidence, is_number
+from traceana.stats.bootstrap import autoregressive_block, block_quantile_intervals
 from traceana.stats.dependence import autocorrelation, effective_sample_size
-from traceana.stats.survival import censored_quantiles
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,21 +20,15 @@ if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
     from numpy.typing import NDArray
 
-_LENGTHS = {"length_q25": 0.25, "length_median": 0.5, "length_q75": 0.75}
-_BOUNDS = [f"{name}_{end}" for name in QUANTILES for end in ("low", "high")]
+BOUNDS: Final = [f"{name}_{end}" for name in QUANTILES for end in ("low", "high")]
+"""Columns of the quantiles' intervals."""
+
 _SERIES: Final[dict[str, pl.DataType | type[pl.DataType]]] = {
     "right_truncated": pl.Boolean,
     "autocorrelation": pl.List(pl.Float64),
     "effective_n": pl.Float64,
     "block": pl.Int64,
-    **dict.fromkeys(_BOUNDS, pl.Float64),
-    "note": pl.String,
-}
-_POOLED: Final = {
-    **dict.fromkeys(_BOUNDS, pl.Float64),
-    "n_jobs": pl.Int64,
-    "n_right_truncated": pl.Int64,
-    **dict.fromkeys(_LENGTHS, pl.Float64),
+    **dict.fromkeys(BOUNDS, pl.Float64),
     "note": pl.String,
 }
 
@@ -93,15 +83,16 @@ def summarize_cov_series(
     Raises
     ------
     DataError
-        If a column is missing, `at` is null, a (by, at) has two rows, a value is negative or
-        infinite, or an option is out of range.
+        If a column is missing; `at` is null, infinite or neither a number nor a time; a (by, at)
+        has two rows; a value is negative or infinite; or an option is out of range.
     """
     names = as_names(by)
     refuse_clash((*names, at), _SERIES)
-    ticks = _in_order(cov, names, at, value)
+    check_confidence(confidence)
+    ticks = read_series(cov, names, at, value, cut_at)
     summary = summarize_cov(ticks, by=names, value=value)
     groups = ticks.partition_by(names, maintain_order=True) if names else [ticks]
-    streams = np.random.default_rng(rng).spawn(len(groups))
+    streams = as_generator(rng).spawn(len(groups))
     described = [
         {"right_truncated": _is_cut(group[at], cut_at)}
         | _describe(group[value].drop_nulls().to_numpy(), lags, confidence, stream)
@@ -110,73 +101,30 @@ def summarize_cov_series(
     return pl.concat([summary, pl.DataFrame(described, schema=_SERIES)], how="horizontal")
 
 
-def summarize_cov_pooled(
-    cov: IntoFrame,
-    /,
-    *,
-    by: Names = ("job_id",),
-    at: str = "time_s",
-    value: str = "cov",
-    cut_at: float | None = None,
-    confidence: float = 0.95,
-    rng: int | np.random.Generator,
+def read_series(
+    cov: IntoFrame, by: Sequence[str], at: str, value: str, cut_at: float | None
 ) -> pl.DataFrame:
-    """Summary of the CoV of all jobs together, with intervals that draw whole jobs.
-
-    What is independent is the job, not the tick: the intervals are percentile intervals of the
-    bootstrap over jobs, with 1000 resamples (:func:`traceana.stats.cluster_quantile_intervals`).
-    Every tick counts once, so that a long job weighs more than a short one.
-
-    Parameters
-    ----------
-    cov, by, at, value, cut_at, confidence, rng
-        As for :func:`summarize_cov_series`; `by` names the jobs, all of which are pooled.
-
-    Returns
-    -------
-    DataFrame
-        One row: the columns of :func:`summarize_cov`, then [q05_low, q05_high, ..., q95_low,
-        q95_high, n_jobs, n_right_truncated, length_q25, length_median, length_q75, note]. A
-        length is a job's number of ticks, those without a value included; its quantiles are
-        Kaplan and Meier's, with the truncated jobs' lengths as lower bounds, and null beyond what
-        was observed. Without `cut_at` all of them are null: what is cut is not known. With fewer
-        than two jobs that have a value the intervals are null, and `note` says so.
+    """Return [*by, at, value] in order: one row a tick, its time known and of one kind.
 
     Raises
     ------
     DataError
-        As :func:`summarize_cov_series`; or if `by` names no column.
+        As :func:`summarize_cov_series`.
     """
-    names = as_names(by)
-    if not names:
-        raise DataError("by must name the jobs, which are drawn whole; it names no column")
-    ticks = _in_order(cov, names, at, value)
-    jobs = ticks.group_by(names).agg(pl.len(), last=pl.col(at).max())
-    present = ticks.drop_nulls(value)
-    of = present.select(pl.struct(names).rank("dense") - 1).to_series()
-    found: dict[str, Any] = {"n_jobs": jobs.height}
-    if of.n_unique() > 1:
-        bounds = cluster_quantile_intervals(
-            present[value], of, list(QUANTILES.values()), confidence=confidence, rng=rng
-        )
-        found |= _named_bounds(bounds)
-    else:
-        found["note"] = "fewer than two jobs have a value: no interval"
-    if cut_at is not None:
-        cut = (jobs["last"] >= cut_at).to_numpy()
-        found["n_right_truncated"] = int(cut.sum())
-        if jobs.height:
-            lengths = censored_quantiles(jobs["len"], cut, list(_LENGTHS.values()))
-            found |= zip(_LENGTHS, lengths.tolist(), strict=True)
-    pooled = pl.DataFrame([found], schema=_POOLED).with_columns(pl.selectors.float().fill_nan(None))
-    return pl.concat([summarize_cov(ticks, by=(), value=value), pooled], how="horizontal")
-
-
-def _in_order(cov: IntoFrame, by: Sequence[str], at: str, value: str) -> pl.DataFrame:
+    if not (cut_at is None or is_number(cut_at)):
+        raise DataError(f"cut_at must be a number, in the unit of {at}; it is {cut_at!r}")
     ticks = collect(open_frame(cov, keys=(*by, at), measures=(value,)))
     n_null = ticks[at].null_count()
     if n_null:
         raise DataError(f"{at} is null in {n_null} row(s): when that was is unknown")
+    clock = ticks.schema[at]
+    if clock == pl.Null:  # no row
+        ticks = ticks.cast({at: pl.Float64})
+    elif not (clock.is_numeric() or (clock.is_temporal() and cut_at is None)):
+        needed = "numbers or times" if cut_at is None else "numbers, as cut_at is one,"
+        raise DataError(f"column {at} holds {clock}; {needed} are needed")
+    if clock.is_float() and ticks[at].is_infinite().any():
+        raise DataError(f"column {at} holds inf; a tick has a finite time")
     ticks = ticks.sort(*by, at, nulls_last=True)
     repeated = ticks.select(pl.struct(*by, at).is_duplicated().sum()).item()
     if repeated:
@@ -187,7 +135,7 @@ def _in_order(cov: IntoFrame, by: Sequence[str], at: str, value: str) -> pl.Data
 
 
 def _is_cut(times: pl.Series, cut_at: float | None) -> bool | None:
-    return None if cut_at is None or not len(times) else bool((times >= cut_at).any())
+    return None if cut_at is None or not len(times) else bool((times >= float(cut_at)).any())
 
 
 def _describe(
@@ -206,8 +154,9 @@ def _describe(
         "autocorrelation": [None if np.isnan(r) else float(r) for r in correlations],
         "effective_n": effective_n,
         "block": block,
-    } | _named_bounds(bounds)
+    } | name_bounds(bounds)
 
 
-def _named_bounds(bounds: tuple[NDArray[np.float64], NDArray[np.float64]]) -> dict[str, float]:
-    return dict(zip(_BOUNDS, np.stack(bounds, axis=1).ravel().tolist(), strict=True))
+def name_bounds(bounds: tuple[NDArray[np.float64], NDArray[np.float64]]) -> dict[str, float]:
+    """Return the ends of the quantiles' intervals by :data:`BOUNDS`."""
+    return dict(zip(BOUNDS, np.stack(bounds, axis=1).ravel().tolist(), strict=True))

@@ -1,0 +1,322 @@
+"""Whatever comes in, a result without NaN or one clear line comes out, never a library's error.
+
+One table of questions with the columns they read; every common fault is put into every column.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from dataclasses import astuple, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import numpy as np
+import polars as pl
+import pytest
+
+from tests.analysis.energy.zeus_tables import POWER, RUNS
+from traceana import analysis
+from traceana.errors import DataError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+N = 60
+ROW = pl.int_range(pl.len())
+
+
+def make_rows() -> pl.DataFrame:
+    """Two jobs of three workers at ten ticks; every row is a job of a workload as well."""
+    rng, row = np.random.default_rng(1), np.arange(N)
+    return pl.DataFrame(
+        {
+            "job_id": [f"job_{i}" for i in row // 30],
+            "worker_id": [str(i) for i in row % 3],
+            "time_s": 10.0 * (row % 30 // 3),
+            "batch_time": rng.gamma(4, 100, N),
+            "sample": row % 30,
+            "cov": rng.gamma(2, 0.2, N),
+            "cluster": ["c1", "c2"] * (N // 2),
+            "submit_s": rng.uniform(0, 1e5, N),
+            "start_s": rng.uniform(1e5, 2e5, N),
+            "end_s": rng.uniform(2e5, 3e5, N),
+            "runtime_s": rng.lognormal(5, 1, N),
+            "gpus": rng.choice([0.5, 1, 8], N),
+            "status": rng.choice(["completed", "failed"], N),
+        }
+    )
+
+
+ROWS = make_rows()
+WORKERS = ("job_id", "time_s", "worker_id", "batch_time")
+SERIES = ("job_id", "sample", "cov")
+
+
+@dataclass(frozen=True)
+class Question:
+    """A function, its needed arguments beside the frame, and the columns it reads of its frame."""
+
+    ask: Callable[..., Any]
+    reads: tuple[str, ...]
+    measures: tuple[str, ...] = ()
+    """Those that must be numbers, neither negative nor infinite."""
+    options: tuple[tuple[str, Any], ...] = ()
+    """Values that are refused."""
+    frame: pl.DataFrame = field(default_factory=lambda: ROWS)
+
+    def __call__(self, frame: Any, **options: Any) -> list[pl.DataFrame]:
+        result = self.ask(frame, **options)
+        return [result] if isinstance(result, pl.DataFrame) else list(astuple(result))
+
+
+def with_(function: Callable[..., Any], **needed: Any) -> Callable[..., Any]:
+    return lambda frame, **options: function(frame, **{**needed, **options})
+
+
+def energy(function: Callable[..., Any], **needed: Any) -> dict[str, Question]:
+    """Ask of either table, with the other one as it should be."""
+    options: list[tuple[str, Any]] = [("eta", bad) for bad in (-1, 2, math.nan, "half", None, [1])]
+    options += [("target", bad) for bad in (math.nan, "0.5", [1], 7)]
+    options += [("gpu", "none"), ("gpu", 1), ("dataset", "none"), ("dataset", None), *RNGS]
+    known = inspect.signature(function).parameters
+    refused = tuple((name, bad) for name, bad in options if name in known)
+    of = {name: value for name, value in needed.items() if name in known}
+    return {
+        f"{function.__name__}, runs": Question(
+            lambda runs, **more: function(runs, POWER, **{**of, **more}),
+            tuple(RUNS.columns), (), refused, RUNS,
+        ),
+        f"{function.__name__}, power": Question(
+            lambda power, **more: function(RUNS, power, **{**of, **more}),
+            tuple(POWER.columns), (), (), POWER,
+        ),
+    }  # fmt: skip
+
+
+RNGS: tuple[tuple[str, Any], ...] = tuple(
+    ("rng", bad) for bad in (-1, 1.5, "seed", math.nan, [1.5])
+)
+CONFIDENCES = tuple(("confidence", bad) for bad in (0, 1, 95, math.nan, "95 %", None))
+LENGTHS = (0, -1, math.nan, math.inf, "hour", None, 1e-300)
+CUTS = tuple(("cut_at", bad) for bad in ("end", math.nan, [1]))
+PLACE = {"gpu": "g", "dataset": "cifar100", "target": 0.5}
+QUESTIONS: dict[str, Question] = {
+    "iteration_cov": Question(
+        with_(analysis.iteration_cov, ddof=1), WORKERS, ("batch_time",),
+        (("ddof", 2), ("ddof", None), ("ddof", "1"), ("min_workers", 1), ("by", 1), ("at", None)),
+    ),
+    "detect_stragglers": Question(
+        analysis.detect_stragglers, WORKERS, ("batch_time",),
+        (("slow_level", 1), ("min_severity", math.nan), ("evidence", 0), ("by", "nowhere")),
+    ),
+    "summarize_cov": Question(
+        analysis.summarize_cov, ("job_id", "cov"), ("cov",), (("value", 1), ("by", "cov")),
+    ),
+    "summarize_cov_series": Question(
+        with_(analysis.summarize_cov_series, at="sample", rng=0), SERIES, ("cov",),
+        (*RNGS, *CONFIDENCES, *CUTS, *(("lags", bad) for bad in (0, 1.5, "x", None, 10**30)),
+         ("at", "cluster"), ("at", ["sample"])),
+    ),
+    "summarize_cov_pooled": Question(
+        with_(analysis.summarize_cov_pooled, at="sample", cut_at=29, rng=0), SERIES, ("cov",),
+        (*RNGS, *CONFIDENCES, *CUTS, ("by", ()), ("at", "cluster")),
+    ),
+    "match_cov_rows": Question(
+        lambda rows: analysis.match_cov_rows(rows, ROWS), WORKERS, ("time_s", "batch_time"),
+    ),
+    "match_cov_rows, table": Question(
+        lambda rows: analysis.match_cov_rows(ROWS, rows), SERIES, ("sample", "cov"),
+    ),
+    "workload_summary": Question(
+        analysis.workload_summary, ("submit_s", "runtime_s", "gpus"),
+        ("submit_s", "runtime_s", "gpus"),
+    ),
+    "arrival_rhythm": Question(
+        with_(analysis.arrival_rhythm, per="hour"), ("submit_s",), ("submit_s",),
+        (*(("per", bad) for bad in ("day", None, [1])),
+         *(("utc_offset_h", bad) for bad in (25, math.nan, "CET", None)), ("by", "jobs_per_h")),
+    ),
+    "interarrivals": Question(
+        analysis.interarrivals, ("submit_s",), ("submit_s",),
+        (*(("window_s", bad) for bad in LENGTHS), ("by", "submit_s")),
+    ),
+    "job_quantiles": Question(
+        analysis.job_quantiles, ("runtime_s", "gpus"), ("runtime_s", "gpus"), (("by", {"gpus"}),),
+    ),
+    "size_distribution": Question(
+        analysis.size_distribution, ("runtime_s", "gpus"), ("runtime_s", "gpus"), (("by", "gpus"),),
+    ),
+    "concentration": Question(
+        analysis.concentration, ("runtime_s", "gpus"), ("runtime_s", "gpus"), (("by", "nowhere"),),
+    ),
+    "lorenz_curve": Question(
+        analysis.lorenz_curve, ("runtime_s", "gpus"), ("runtime_s", "gpus"),
+        tuple(("points", bad) for bad in (1, 2.5, math.nan, "many", None, 10**30)),
+    ),
+    "gpu_demand": Question(
+        analysis.gpu_demand, ("start_s", "end_s", "gpus"), ("start_s", "end_s", "gpus"),
+        tuple(("bin_s", bad) for bad in LENGTHS),
+    ),
+    "gpu_demand_if_started_at_submission": Question(
+        with_(analysis.gpu_demand_if_started_at_submission, by="cluster"),
+        ("cluster", "submit_s", "runtime_s", "gpus"), ("submit_s", "runtime_s", "gpus"),
+        tuple(("bin_s", bad) for bad in LENGTHS),
+    ),
+    "queueing_delay": Question(
+        analysis.queueing_delay, ("submit_s", "start_s"), ("submit_s", "start_s"), (("by", None),),
+    ),
+    "runtime_by": Question(
+        with_(analysis.runtime_by, by="cluster"), ("cluster", "runtime_s"), ("runtime_s",),
+        CONFIDENCES,
+    ),
+    "outcome_rates": Question(
+        with_(analysis.outcome_rates, by="cluster"), ("cluster", "status"), (),
+        (*CONFIDENCES, ("success", "done"), ("success", ()), ("failure", "completed"),
+         ("failure", None)),
+    ),
+    **energy(analysis.energy_to_accuracy, **PLACE),
+    **energy(analysis.energy_coverage, **PLACE),
+    **energy(analysis.energy_savings),
+}  # fmt: skip
+
+
+def some(value: object) -> Callable[[str], pl.Expr]:
+    """Put a value into the fourth row, among row numbers."""
+    return lambda name: pl.when(ROW == 3).then(pl.lit(value)).otherwise(ROW).alias(name)
+
+
+def all_(value: object) -> Callable[[str], pl.Expr]:
+    return lambda name: pl.lit(value).alias(name)
+
+
+FAULTS: dict[str, Callable[[str], pl.Expr]] = {
+    "null": all_(None),
+    "null in some rows": lambda name: pl.when(ROW % 7 > 0).then(name),
+    "NaN": all_(math.nan),
+    "NaN in a row": some(math.nan),
+    "infinite": all_(math.inf),
+    "infinite in a row": some(math.inf),
+    "negative": all_(-1.0),
+    "zero": all_(0.0),
+    "constant": all_(0.1),
+    "row numbers": ROW.alias,
+    "near the largest": (1e150 * (ROW + 1) / N).alias,
+    "huge": (1e100 * (ROW + 1)).alias,
+    "huge in a row": some(2.0**63),
+    "beyond range": all_(1e300),
+    "the least there is": all_(5e-324),
+    "fractions": all_(0.5),
+    "text": all_("x"),
+    "numbers as text": lambda name: pl.col(name).cast(pl.String),
+    "truth": all_(value=True),
+    "bytes": all_(b"x"),
+    "dates": (pl.datetime(2020, 1, 1) + pl.duration(seconds=ROW)).alias,
+    "duration": lambda name: pl.duration(seconds=ROW).alias(name),
+    "decimal": lambda name: pl.lit(1).cast(pl.Decimal(10, 2)).alias(name),
+    "categories": lambda name: pl.lit("a").cast(pl.Categorical).alias(name),
+    "lists": lambda name: pl.concat_list(ROW).alias(name),
+    "structs": lambda name: pl.struct(ROW).alias(name),
+    "objects": lambda name: pl.lit(pl.Series(name, [object()], dtype=pl.Object)).first(),
+}
+
+
+def is_sound(question: Question, frame: Any, **options: Any) -> bool:
+    """Return whether there was a result; it has no NaN and nothing infinite that was not a key."""
+    refusal, results = None, []
+    try:
+        results = question(frame, **options)
+    except DataError as error:
+        refusal = str(error)
+    assert refusal is None or ("\n" not in refusal and len(refusal) > 20), refusal
+    for result in results:
+        for column in result.select(pl.selectors.float()):
+            assert not column.is_nan().any(), column
+            if column.name not in question.frame.columns:
+                assert not column.is_infinite().any(), column
+    return refusal is None
+
+
+def test_every_function_is_asked() -> None:
+    functions = {name for name in analysis.__all__ if name[0].islower()}
+    assert {name.partition(",")[0] for name in QUESTIONS} == functions
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_what_is_as_it_should_be_is_answered(name: str) -> None:
+    assert is_sound(QUESTIONS[name], QUESTIONS[name].frame)
+    assert is_sound(QUESTIONS[name], QUESTIONS[name].frame.lazy())
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_a_column_at_fault_is_one_line_or_a_sound_result(name: str, fault: str) -> None:
+    question = QUESTIONS[name]
+    for column in question.reads:
+        answered = is_sound(question, question.frame.with_columns(FAULTS[fault](column)))
+        refused = {"infinite", "infinite in a row", "negative", "text", "lists", "objects"}
+        if (column in question.measures and fault in refused) or fault == "lists":
+            assert not answered, column
+    if measures := question.measures:
+        changed = [FAULTS[fault](column) for column in measures]
+        is_sound(question, question.frame.with_columns(changed))
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_a_missing_column_is_named(name: str) -> None:
+    question = QUESTIONS[name]
+    for column in question.reads:
+        with pytest.raises(DataError, match=rf"column {column} is missing; there is ") as refusal:
+            question(question.frame.drop(column))
+        assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_few_rows_or_repeated_ones_are_one_line_or_a_sound_result(name: str) -> None:
+    question, frame = QUESTIONS[name], QUESTIONS[name].frame
+    untyped = pl.DataFrame({column: [] for column in frame.columns})
+    for rows in (frame.clear(), untyped, *map(frame.head, (1, 2, 3, 4)), pl.concat([frame, frame])):
+        is_sound(question, rows)
+    # a worker, a sample or a run twice is counted twice by nobody
+    if set(question.reads) & {"worker_id", "sample", "run", "power_limit_w"}:
+        assert not is_sound(question, pl.concat([frame, frame]))
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_what_is_no_frame_or_fails_when_run_is_one_line(name: str) -> None:
+    question, rows = QUESTIONS[name], QUESTIONS[name].frame.lazy()
+    first = question.reads[0]
+    number = pl.lit("x").cast(pl.Int64).alias(first)
+    for frame in (None, [1], rows.with_columns(pl.col("nowhere")), rows.with_columns(number)):
+        assert not is_sound(question, frame)
+
+
+def test_a_query_that_fails_in_duckdb_is_one_line() -> None:
+    query = "SELECT 'c' AS cluster, CAST(t AS INT) AS runtime_s FROM (VALUES ('x'), ('2')) AS v(t)"
+    with pytest.raises(DataError, match="the frame cannot be read, its engine says: Conversion"):
+        analysis.runtime_by(duckdb.connect().sql(query), "cluster")
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_by_names_groups_and_nothing_else(name: str) -> None:
+    question = QUESTIONS[name]
+    if name.startswith(("energy", "match")):
+        return
+    results = question(ROWS)
+    made = {column for result in results for column in result.columns} - set(ROWS.columns)
+    # a column beside those that are read may have any name
+    bystanders = ROWS.with_columns(pl.lit("x").alias(column) for column in made)
+    for ours, other in zip(results, question(bystanders), strict=True):
+        assert ours.equals(other)
+    for column in made:
+        assert not is_sound(question, bystanders, by=column), column
+    for by in (*question.measures, "nowhere", ("cluster", "cluster"), (1,), 1, None, {"cluster"}):
+        assert not is_sound(question, ROWS, by=by), by
+
+
+@pytest.mark.parametrize(
+    ("name", "option", "value"),
+    [(name, *option) for name, question in QUESTIONS.items() for option in question.options],
+)
+def test_an_option_that_cannot_be_is_one_line(name: str, option: str, value: Any) -> None:
+    assert not is_sound(QUESTIONS[name], QUESTIONS[name].frame, **{option: value})
