@@ -38,7 +38,13 @@ if TYPE_CHECKING:
     from traceana.catalog import fetch, list_traces
     from traceana.errors import TraceanaError
     from traceana.report import build_report
-    from traceana.simulate import write_sample
+    from traceana.simulate import (
+        simulate_recurring,
+        simulate_recurring_groups,
+        summarize_recurring,
+        sweep_recurring,
+        write_sample,
+    )
     from traceana.store import ingest, open_store
 
 _ROOM_OF = {
@@ -64,10 +70,14 @@ _ROOM_OF = {
     "outcome_rates": "analysis",
     "queueing_delay": "analysis",
     "runtime_by": "analysis",
+    "simulate_recurring": "simulate",
+    "simulate_recurring_groups": "simulate",
     "size_distribution": "analysis",
     "summarize_cov": "analysis",
     "summarize_cov_pooled": "analysis",
     "summarize_cov_series": "analysis",
+    "summarize_recurring": "simulate",
+    "sweep_recurring": "simulate",
     "workload_summary": "analysis",
     "write_sample": "simulate",
 }
@@ -95,10 +105,14 @@ __all__ = [
     "outcome_rates",
     "queueing_delay",
     "runtime_by",
+    "simulate_recurring",
+    "simulate_recurring_groups",
     "size_distribution",
     "summarize_cov",
     "summarize_cov_pooled",
     "summarize_cov_series",
+    "summarize_recurring",
+    "sweep_recurring",
     "workload_summary",
     "write_sample",
 ]
