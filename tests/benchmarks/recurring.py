@@ -112,10 +112,7 @@ def plain_history(
         spent = 0.0
         while True:
             # which batch size
-            if rounds:
-                size = queue[0]
-            else:
-                size = sampled_cheapest(told, sizes, bandit)
+            size = queue[0] if rounds else sampled_cheapest(told, sizes, bandit)
             # one run
             first = size not in limits
             if first:

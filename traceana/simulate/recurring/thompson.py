@@ -38,6 +38,11 @@ class PruningThompson:
         if self._next is not None:
             self._awaited = self._next
             return self._next
+        if not self._arms:
+            raise DataError(
+                "no batch size reached the target in both rounds of pruning; a larger beta stops "
+                "fewer runs early"
+            )
         arms = len(self._arms)
         # the reference implementation draws an order for arms not tried twice: none is left,
         # and the draw is made for its place in the stream
@@ -65,11 +70,6 @@ class PruningThompson:
             self._next = self._pruning.send((cost_j, reached))
         except StopIteration as end:
             self._next, self._arms = None, end.value
-            if not self._arms:
-                raise DataError(
-                    "no batch size reached the target in both rounds of pruning; a larger beta "
-                    "stops fewer runs early"
-                ) from None
 
 
 def _prune(
