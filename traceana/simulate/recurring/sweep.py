@@ -157,7 +157,8 @@ def summarize_recurring(sweep: pl.DataFrame, /, *, confidence: float = 0.95) -> 
     DataFrame
         One row a (gpu, dataset): [gpu, dataset, seeds, seeds_failed, points_missing, and mean,
         ci_low and ci_high of energy_saved, time_saved, cost_saved and regret_share (named
-        energy_saved, energy_saved_ci_low, ...), note]. Bounds are null for fewer than two seeds.
+        energy_saved, energy_saved_ci_low, ...), note]. Means are over the seeds that could be
+        simulated, which flatters a job with seeds_failed. Bounds are null for fewer than two.
     """
     simulated = pl.col("runs").is_not_null()
     grouped = sweep.group_by("gpu", "dataset", maintain_order=True).agg(
