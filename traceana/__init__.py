@@ -39,18 +39,32 @@ if TYPE_CHECKING:
         summarize_cov_series,
         workload_summary,
     )
-    from traceana.catalog import fetch, list_traces
-    from traceana.errors import TraceanaError
-    from traceana.report import build_report
+    from traceana.catalog import (
+        fetch,
+        list_traces,
+    )
+    from traceana.errors import (
+        TraceanaError,
+    )
+    from traceana.report import (
+        build_report,
+    )
     from traceana.simulate import (
         implied_throughput_ratio,
         published_gains,
         replay_batching,
         simulate_batching,
+        simulate_recurring,
+        simulate_recurring_groups,
+        summarize_recurring,
+        sweep_recurring,
         synthesize_deadlines,
         write_sample,
     )
-    from traceana.store import ingest, open_store
+    from traceana.store import (
+        ingest,
+        open_store,
+    )
 
 _ROOM_OF = {
     "TraceanaError": "errors",
@@ -83,10 +97,14 @@ _ROOM_OF = {
     "replay_published_draws": "analysis",
     "runtime_by": "analysis",
     "simulate_batching": "simulate",
+    "simulate_recurring": "simulate",
+    "simulate_recurring_groups": "simulate",
     "size_distribution": "analysis",
     "summarize_cov": "analysis",
     "summarize_cov_pooled": "analysis",
     "summarize_cov_series": "analysis",
+    "summarize_recurring": "simulate",
+    "sweep_recurring": "simulate",
     "synthesize_deadlines": "simulate",
     "workload_summary": "analysis",
     "write_sample": "simulate",
@@ -123,10 +141,14 @@ __all__ = [
     "replay_published_draws",
     "runtime_by",
     "simulate_batching",
+    "simulate_recurring",
+    "simulate_recurring_groups",
     "size_distribution",
     "summarize_cov",
     "summarize_cov_pooled",
     "summarize_cov_series",
+    "summarize_recurring",
+    "sweep_recurring",
     "synthesize_deadlines",
     "workload_summary",
     "write_sample",

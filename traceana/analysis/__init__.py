@@ -1,26 +1,73 @@
 """The field's questions: a frame in, a result out; no file is opened here."""
 
-from traceana.analysis.deadlines.draws import replay_published_draws
-from traceana.analysis.deadlines.rates import iteration_rates
-from traceana.analysis.deadlines.rules import deadline_rules
-from traceana.analysis.deadlines.tightness import deadline_tightness
-from traceana.analysis.energy.accuracy import energy_to_accuracy
-from traceana.analysis.energy.coverage import energy_coverage
-from traceana.analysis.energy.savings import energy_savings
-from traceana.analysis.outcomes import outcome_rates, runtime_by
-from traceana.analysis.stragglers.detect import detect_stragglers
-from traceana.analysis.stragglers.result import StragglerResult
-from traceana.analysis.variation.cov_rows import match_cov_rows
-from traceana.analysis.variation.iterations import iteration_cov, summarize_cov
-from traceana.analysis.variation.pooled import summarize_cov_pooled
-from traceana.analysis.variation.series import summarize_cov_series
-from traceana.analysis.workload.arrivals import arrival_rhythm
-from traceana.analysis.workload.concentration import concentration, lorenz_curve
-from traceana.analysis.workload.demand import gpu_demand, gpu_demand_if_started_at_submission
-from traceana.analysis.workload.interarrivals import interarrivals
-from traceana.analysis.workload.job_sizes import job_quantiles, size_distribution
-from traceana.analysis.workload.queueing import queueing_delay
-from traceana.analysis.workload.summary import workload_summary
+from traceana.analysis.deadlines.draws import (
+    replay_published_draws,
+)
+from traceana.analysis.deadlines.rates import (
+    iteration_rates,
+)
+from traceana.analysis.deadlines.rules import (
+    deadline_rules,
+)
+from traceana.analysis.deadlines.tightness import (
+    deadline_tightness,
+)
+from traceana.analysis.energy.accuracy import (
+    energy_to_accuracy,
+)
+from traceana.analysis.energy.coverage import (
+    energy_coverage,
+)
+from traceana.analysis.energy.savings import (
+    energy_savings,
+)
+from traceana.analysis.outcomes import (
+    outcome_rates,
+    runtime_by,
+)
+from traceana.analysis.stragglers.detect import (
+    detect_stragglers,
+)
+from traceana.analysis.stragglers.result import (
+    StragglerResult,
+)
+from traceana.analysis.variation.cov_rows import (
+    match_cov_rows,
+)
+from traceana.analysis.variation.iterations import (
+    iteration_cov,
+    summarize_cov,
+)
+from traceana.analysis.variation.pooled import (
+    summarize_cov_pooled,
+)
+from traceana.analysis.variation.series import (
+    summarize_cov_series,
+)
+from traceana.analysis.workload.arrivals import (
+    arrival_rhythm,
+)
+from traceana.analysis.workload.concentration import (
+    concentration,
+    lorenz_curve,
+)
+from traceana.analysis.workload.demand import (
+    gpu_demand,
+    gpu_demand_if_started_at_submission,
+)
+from traceana.analysis.workload.interarrivals import (
+    interarrivals,
+)
+from traceana.analysis.workload.job_sizes import (
+    job_quantiles,
+    size_distribution,
+)
+from traceana.analysis.workload.queueing import (
+    queueing_delay,
+)
+from traceana.analysis.workload.summary import (
+    workload_summary,
+)
 
 __all__ = [
     "StragglerResult",

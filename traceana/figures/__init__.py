@@ -7,7 +7,9 @@ from traceana.figures.energy_front import plot_energy_front
 from traceana.figures.energy_savings import plot_energy_savings
 from traceana.figures.gpu_demand import plot_gpu_demand
 from traceana.figures.outcome_rates import plot_outcome_rates
+from traceana.figures.recurring_choices import plot_recurring_choices
 from traceana.figures.registry import FIGURES, FigureEntry, draw_figure
+from traceana.figures.regret import plot_regret
 from traceana.figures.runtime_by import plot_runtime_by
 from traceana.figures.straggler_map import plot_straggler_map
 from traceana.figures.style import use_style
@@ -28,6 +30,8 @@ __all__ = [
     "plot_energy_savings",
     "plot_gpu_demand",
     "plot_outcome_rates",
+    "plot_recurring_choices",
+    "plot_regret",
     "plot_runtime_by",
     "plot_straggler_map",
     "plot_worker_times",

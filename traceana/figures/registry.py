@@ -16,6 +16,8 @@ from traceana.figures import (
     energy_savings,
     gpu_demand,
     outcome_rates,
+    recurring_choices,
+    regret,
     runtime_by,
     straggler_map,
     worker_times,
@@ -96,6 +98,18 @@ FIGURES: Final[dict[str, FigureEntry]] = {
         outcome_rates.describe_outcome_rates,
         "outcome_rates",
         outcome_rates.READING,
+    ),
+    "regret": FigureEntry(
+        regret.plot_regret,
+        regret.describe_regret,
+        "recurrences of simulate_recurring, with their policy",
+        regret.READING,
+    ),
+    "recurring-choices": FigureEntry(
+        recurring_choices.plot_recurring_choices,
+        recurring_choices.describe_recurring_choices,
+        "history of simulate_recurring",
+        recurring_choices.READING,
     ),
 }
 """A new figure is one file and one line here."""

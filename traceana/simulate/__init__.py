@@ -9,12 +9,38 @@ from traceana.simulate.batching.controllers import (
     Static,
     Uniform,
 )
-from traceana.simulate.batching.gains import implied_throughput_ratio, published_gains
-from traceana.simulate.batching.replay import replay_batching
-from traceana.simulate.batching.simulate import BatchingResult, simulate_batching
-from traceana.simulate.batching.workers import Workers
-from traceana.simulate.deadlines.synthesis import synthesize_deadlines
-from traceana.simulate.sample import write_sample
+from traceana.simulate.batching.gains import (
+    implied_throughput_ratio,
+    published_gains,
+)
+from traceana.simulate.batching.replay import (
+    replay_batching,
+)
+from traceana.simulate.batching.simulate import (
+    BatchingResult,
+    simulate_batching,
+)
+from traceana.simulate.batching.workers import (
+    Workers,
+)
+from traceana.simulate.deadlines.synthesis import (
+    synthesize_deadlines,
+)
+from traceana.simulate.recurring.groups import (
+    RecurringGroupsResult,
+    simulate_recurring_groups,
+)
+from traceana.simulate.recurring.simulate import (
+    RecurringResult,
+    simulate_recurring,
+)
+from traceana.simulate.recurring.sweep import (
+    summarize_recurring,
+    sweep_recurring,
+)
+from traceana.simulate.sample import (
+    write_sample,
+)
 
 __all__ = [
     "BatchController",
@@ -23,6 +49,8 @@ __all__ = [
     "OmniLearn",
     "Oracle",
     "Proportional",
+    "RecurringGroupsResult",
+    "RecurringResult",
     "Static",
     "Uniform",
     "Workers",
@@ -30,6 +58,10 @@ __all__ = [
     "published_gains",
     "replay_batching",
     "simulate_batching",
+    "simulate_recurring",
+    "simulate_recurring_groups",
+    "summarize_recurring",
+    "sweep_recurring",
     "synthesize_deadlines",
     "write_sample",
 ]

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from traceana.analysis.energy.tables import (
-    CONFIGURATION,
-    Tables,
-    max_power_w,
-    read_tables,
-    target_of,
-    trained_batches,
-)
+from traceana.analysis.energy.tables import read_tables, trained_batches
 from traceana.errors import DataError
-from traceana.stats.arguments import is_number
+from traceana.schema.training_tables import (
+    CONFIGURATION,
+    TrainingTables,
+    check_eta,
+    max_power_w,
+    refuse_several_kinds,
+    target_of,
+)
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
@@ -83,14 +83,8 @@ def energy_to_accuracy(
     return energy.drop("epochs_of_runs")
 
 
-def check_eta(eta: float, /) -> None:
-    """Refuse a weight outside [0, 1]."""
-    if not (is_number(eta) and 0 <= eta <= 1):
-        raise DataError(f"eta must lie from 0 (time alone) to 1 (energy alone); it is {eta!r}")
-
-
 def configurations(
-    tables: Tables, /, *, gpu: str, dataset: str, target: float, eta: float
+    tables: TrainingTables, /, *, gpu: str, dataset: str, target: float, eta: float
 ) -> pl.DataFrame:
     """Do what :func:`energy_to_accuracy` does, and tell each run's epochs in epochs_of_runs."""
     profiles = tables.power_profiles.filter(gpu=gpu)
@@ -98,12 +92,7 @@ def configurations(
     joined = trained_batches(tables, dataset=dataset, target=target).join(
         profiles, on=CONFIGURATION, how="inner"
     )
-    kinds = joined.select("network", "optimizer").unique().sort("network", "optimizer").rows()
-    if len(kinds) > 1:
-        raise DataError(
-            f"{dataset} on {gpu} was trained and profiled with several (network, optimizer): "
-            f"{', '.join('/'.join(kind) for kind in kinds)}; keep the rows of one"
-        )
+    refuse_several_kinds(joined, gpu=gpu, dataset=dataset)
     energy = (
         joined.filter(pl.col("runs_reached") == pl.col("runs"))
         .with_columns(tta_s=pl.col("epochs_mean") * pl.col("epoch_s"))

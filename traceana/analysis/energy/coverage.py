@@ -6,13 +6,8 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from traceana.analysis.energy.tables import (
-    CONFIGURATION,
-    Tables,
-    read_tables,
-    target_of,
-    trained_batches,
-)
+from traceana.analysis.energy.tables import read_tables, trained_batches
+from traceana.schema.training_tables import CONFIGURATION, TrainingTables, target_of
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
@@ -62,7 +57,7 @@ def energy_coverage(
     return coverage(tables, gpu=gpu, dataset=dataset, target=target)
 
 
-def coverage(tables: Tables, /, *, gpu: str, dataset: str, target: float) -> pl.DataFrame:
+def coverage(tables: TrainingTables, /, *, gpu: str, dataset: str, target: float) -> pl.DataFrame:
     """Do what :func:`energy_coverage` does, on tables that were read and checked."""
     profiles = tables.power_profiles.filter(gpu=gpu, dataset=dataset)
     grid = profiles["power_limit_w"].n_unique()

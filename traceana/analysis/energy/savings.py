@@ -6,15 +6,22 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from traceana.analysis.energy.accuracy import check_eta, configurations
+from traceana.analysis.energy.accuracy import configurations
 from traceana.analysis.energy.coverage import coverage
 from traceana.analysis.energy.resampling import (
     ratio_interval,
     resample_epochs,
     with_one_run,
 )
-from traceana.analysis.energy.tables import Tables, max_power_w, read_tables
+from traceana.analysis.energy.tables import read_tables
 from traceana.schema import TRAINING_DEFAULTS
+from traceana.schema.training_tables import (
+    TrainingTables,
+    check_eta,
+    default_batch_size,
+    max_power_w,
+    trained_profiles,
+)
 from traceana.stats.arguments import as_generator
 
 if TYPE_CHECKING:
@@ -124,22 +131,17 @@ def energy_savings(
 
 
 def _open_configurations(
-    tables: Tables, gpu: str, dataset: str, eta: float
+    tables: TrainingTables, gpu: str, dataset: str, eta: float
 ) -> tuple[dict[str, pl.DataFrame], str | None]:
     """Return what each choice may choose from, and what is to be said of it."""
     nothing: dict[str, pl.DataFrame] = dict.fromkeys(_CHOICES, pl.DataFrame())
     default = TRAINING_DEFAULTS.get(dataset)
     if default is None:
         return nothing, "no default target and batch size are known"
-    at_target = pl.col("target_metric").is_close(default.target)
-    profiles = tables.power_profiles.filter(gpu=gpu, dataset=dataset).join(
-        tables.training_runs.filter(at_target, dataset=dataset),
-        on=["network", "optimizer"],
-        how="semi",
-    )
+    profiles = trained_profiles(tables, gpu=gpu, dataset=dataset, target=default.target)
     if profiles.is_empty():
         return nothing, "what was profiled was not trained to the default target"
-    batch_size = min(default.batch_size, max(profiles["batch_size"]))
+    batch_size = default_batch_size(profiles, dataset=dataset)
     power_limit_w = max_power_w(tables, gpu)
     notes = []
     if batch_size < default.batch_size:

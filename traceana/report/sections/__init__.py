@@ -10,6 +10,7 @@ from traceana.report.sections import (
     outcomes,
     provenance,
     reading,
+    recurring,
     stragglers,
     traces,
     variation,
@@ -40,5 +41,6 @@ SECTIONS: Final = (
     Section("workload", "Workload", workload.build),
     Section("outcomes", "Runtime and outcomes", outcomes.build),
     Section("energy", "Energy to accuracy", energy.build),
+    Section("recurring", "Recurring jobs", recurring.build),
     Section("provenance", "Definitions and provenance", provenance.build),
 )

@@ -1,0 +1,74 @@
+"""``traceana simulate recurring`` on the synthetic sample."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+from traceana.cli import app
+from traceana.errors import DataError
+from traceana.simulate import write_sample
+from traceana.store import ingest
+
+ONE = ("--gpu", "v100", "--dataset", "cifar100", "--recurrences", "8")
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("zeus")
+    ingest(write_sample(folder / "sample", traces="zeus-2023"), store=folder / "store")
+    return folder / "store"
+
+
+def run(store: Path, *asked: str) -> str:
+    command = ["simulate", "recurring", "--store", str(store), *asked]
+    done = CliRunner().invoke(app, command)
+    if isinstance(done.exception, DataError):
+        raise done.exception
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def test_one_job_says_what_it_chose_and_that_it_is_synthetic(store: Path) -> None:
+    lines = run(store, *ONE).splitlines()
+    assert lines[0].startswith("SYNTHETIC")
+    assert lines[1] == "cifar100 on v100 to 0.6, policy zeus, eta 0.5, beta 2, seed 1"
+    assert any(line.startswith("batch size") for line in lines)
+
+
+def test_json_is_alone_and_is_what_is_written_to_a_file(store: Path, tmp_path: Path) -> None:
+    out = tmp_path / "runs.parquet"
+    told = json.loads(run(store, *ONE, "--json", "--out", str(out), "--beta", "inf"))
+    assert told["synthetic"]
+    assert told["beta"] is None
+    assert told["summary"]["recurrences"] == 8
+    assert pl.read_parquet(out).to_dicts() == told["history"]
+
+
+@pytest.mark.parametrize("ending", ["csv", "json"])
+def test_a_sweep(store: Path, tmp_path: Path, ending: str) -> None:
+    out = tmp_path / f"sweep.{ending}"
+    asked = ("--gpu", "v100", "--seeds", "2", "--recurrences", "6", "--out", str(out))
+    told = json.loads(run(store, *asked, "--json"))
+    assert {row["seed"] for row in told["replications"]} == {1, 2}
+    assert len(told["summary"]) == 6
+    read = pl.read_csv(out) if ending == "csv" else pl.read_json(out)
+    assert read.height == 12
+    shown = run(store, *asked)
+    assert "SYNTHETIC" in shown
+    assert shown.count("v100  ") == 6
+
+
+def test_a_users_mistake(store: Path, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"the ending must be one of .csv, .json, .parquet"):
+        run(store, *ONE, "--out", str(tmp_path / "runs.xlsx"))
+    with pytest.raises(DataError, match="there is no folder"):
+        run(store, *ONE, "--out", str(tmp_path / "no" / "runs.csv"))
+    with pytest.raises(DataError, match="--target is for one job"):
+        run(store, "--target", "0.5")
+    with pytest.raises(DataError, match="gpu: 'h100' is unknown; there is a40, p100"):
+        run(store, "--gpu", "h100", "--dataset", "squad")

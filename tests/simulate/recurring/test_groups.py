@@ -1,0 +1,102 @@
+"""Groups on the clock, by hand and against one job after the other."""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any
+
+import polars as pl
+import pytest
+
+from tests.simulate.recurring.tiny import POWER, RUNS, tiny_runs
+from traceana import simulate_recurring, simulate_recurring_groups
+from traceana.errors import DataError
+
+Job = tuple[float, float, float]
+
+
+def jobs(*each: Job, group: str = "a", dataset: str = "cifar100") -> pl.DataFrame:
+    return pl.DataFrame(
+        [(group, start, end, dataset, ratio) for start, end, ratio in each],
+        schema=["group", "start_s", "end_s", "dataset", "runtime_ratio"],
+        orient="row",
+    )
+
+
+def simulate(table: pl.DataFrame, runs: pl.DataFrame = RUNS, **asked: Any) -> Any:
+    return simulate_recurring_groups(runs, POWER, table, gpu="g", **asked)
+
+
+def test_a_concurrent_job_by_hand() -> None:
+    result = simulate(jobs((0.0, 10.0, 0.5), (5.0, 20.0, 2.0), (30.0, 40.0, 1.0)))
+    columns = [
+        *("recurrence", "batch_size", "power_limit_w", "energy_j", "time_s", "reached"),
+        *("concurrent", "start_s", "end_s"),
+    ]
+    assert result.history.select(columns).rows() == [
+        # 4 is the default; its first epoch profiles; half as long as the mean job
+        (1, 4, 200.0, 8925.0 / 2, 62.5 / 2, True, False, 0.0, 10.0),
+        # nothing has ended yet: the default again, and no profiling
+        (2, 4, 200.0, 2 * 9000.0, 2 * 60.0, True, True, 5.0, 20.0),
+        # both have ended, and pruning goes on with the size below
+        (3, 2, 100.0, 5600.0, 65.0, True, False, 30.0, 40.0),
+    ]
+    group = result.groups.to_dicts()[0]
+    assert (group["recurrences"], group["runs"], group["runs_concurrent"]) == (3, 3, 1)
+    assert group["default_energy_j"] == 3.5 * 9000
+    assert group["energy_saved"] == pytest.approx(1 - (4462.5 + 18_000 + 5600) / 31_500)
+    assert "1 began while others ran" in str(result)
+
+
+def test_a_run_that_misses_is_repeated_when_it_ends() -> None:
+    runs = tiny_runs({2: [30], 4: [6]})
+    history = simulate(jobs((0.0, 10.0, 1.0), (20.0, 25.0, 1.0)), runs).history
+    columns = ["recurrence", "batch_size", "energy_j", "reached", "start_s", "end_s"]
+    assert history.select(columns).rows()[1:] == [
+        (2, 2, 2080 + 5 * 1760.0, False, 20.0, 25.0),
+        (2, 4, 9000.0, True, 25.0, 30.0),
+    ]
+
+
+def test_one_job_after_the_other_is_a_recurring_job() -> None:
+    runs = tiny_runs({2: [3, 5, 4], 4: [6, 4, 9]})
+    table = jobs(*((10.0 * each, 10.0 * each + 1, 1.0) for each in range(30)))
+    in_turn = simulate(table, runs, beta=4, seed=4 - zlib.adler32(b"a")).history
+    alone = simulate_recurring(
+        runs, POWER, gpu="g", dataset="cifar100", recurrences=30, beta=4, seed=4
+    ).history
+    assert alone["reached"].all()  # else least costs differ: of a recurrence, and of a run
+    columns = ["recurrence", "batch_size", "power_limit_w", "energy_j", "time_s", "cost_j"]
+    assert in_turn.select(columns).equals(alone.select(columns))
+    assert not in_turn["concurrent"].any()
+
+
+def test_a_group_has_a_seed_of_its_own_name_and_no_other_group_touches_it() -> None:
+    runs = tiny_runs({2: [3, 5, 4], 4: [6, 4, 9]})
+    each = [(10.0 * number, 10.0 * number + 15, 1.0) for number in range(20)]
+    both = simulate(pl.concat([jobs(*each), jobs(*each, group="b")]), runs).history
+    for group in ("a", "b"):
+        alone = simulate(jobs(*each, group=group), runs).history
+        assert both.filter(group=group).equals(alone)
+    assert not both.filter(group="a")["energy_j"].equals(both.filter(group="b")["energy_j"])
+    shuffled = simulate(jobs(*each[::-1]), runs).history
+    assert shuffled.equals(both.filter(group="a"))
+
+
+def test_a_group_that_cannot_be_simulated_has_a_note() -> None:
+    known = jobs((0.0, 1.0, 1.0))
+    other = jobs((0.0, 1.0, 1.0), group="b", dataset="squad")
+    result = simulate(pl.concat([known, other]))
+    assert result.groups["note"].to_list() == [
+        None,
+        "dataset on g: 'squad' is unknown; there is cifar100",
+    ]
+    with pytest.raises(DataError, match="'squad' is unknown"):
+        simulate(other)
+    with pytest.raises(DataError, match="group a has several data sets: cifar100, squad"):
+        simulate(pl.concat([known, jobs((0.0, 1.0, 1.0), dataset="squad")]))
+    with pytest.raises(DataError, match="recurring_jobs: column runtime_ratio is missing"):
+        simulate(known.drop("runtime_ratio"))
+    never = simulate(known, tiny_runs({2: [3], 4: [None]}), policy="default")
+    assert "in 20 runs" in never.groups["note"][0]
+    assert simulate(known.clear()).groups.is_empty()

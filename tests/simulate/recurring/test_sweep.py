@@ -1,0 +1,64 @@
+"""A sweep is its simulations; its intervals are Student's."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+from scipy import stats
+
+from tests.simulate.recurring.tiny import POWER, RUNS, tiny_runs
+from traceana import simulate_recurring, summarize_recurring, sweep_recurring
+from traceana.errors import DataError
+
+NOISY = tiny_runs({2: [3, 5, 4], 4: [6, 4, 9]})
+
+
+def test_a_replication_is_the_simulation_with_its_seed() -> None:
+    shares: list[float] = []
+    sweep = sweep_recurring(NOISY, POWER, seeds=[3, 5], progress=shares.append)
+    assert shares == [1.0]
+    for row in sweep.rows(named=True):
+        asked = {"gpu": row["gpu"], "dataset": row["dataset"], "seed": row["seed"]}
+        alone = simulate_recurring(NOISY, POWER, **asked).summary.to_dicts()[0]
+        assert {name: row[name] for name in alone} == alone
+    assert sweep["note"].to_list() == [None, None]
+
+
+def test_the_interval_over_seeds() -> None:
+    sweep = sweep_recurring(NOISY, POWER, seeds=range(8), recurrences=6, beta=4)
+    row = summarize_recurring(sweep, confidence=0.9).to_dicts()[0]
+    values = sweep["energy_saved"].to_numpy()
+    low, high = stats.t.interval(0.9, 7, values.mean(), stats.sem(values))
+    found = (row["energy_saved"], row["energy_saved_ci_low"], row["energy_saved_ci_high"])
+    assert found == pytest.approx((values.mean(), low, high))
+    assert (row["seeds"], row["seeds_failed"]) == (8, 0)
+    one = summarize_recurring(sweep.head(1)).to_dicts()[0]
+    assert one["energy_saved"] == values[0]
+    assert one["energy_saved_ci_low"] is None
+
+
+def test_what_cannot_be_simulated_is_null_and_said() -> None:
+    power = pl.concat([POWER, POWER.with_columns(dataset=pl.lit("squad"))])
+    sweep = sweep_recurring(RUNS, power, seeds=[1])
+    assert sweep["runs"].null_count() == 1
+    notes = summarize_recurring(sweep).select("dataset", "seeds", "seeds_failed", "note").rows()
+    unknown = "dataset of the training runs: 'squad' is unknown; there is cifar100"
+    assert notes == [("cifar100", 1, 0, None), ("squad", 0, 1, unknown)]
+    failing = sweep_recurring(RUNS, POWER, seeds=[1], beta=0.2)
+    assert "larger beta" in failing["note"][0]
+    no_default = sweep_recurring(
+        tiny_runs({2: [3], 4: [6, 6, None]}), POWER, seeds=[1], recurrences=1
+    )
+    assert no_default["energy_saved"].to_list() == [None]
+    assert "missed the target" in no_default["note"][0]
+
+
+def test_names_that_are_not_there() -> None:
+    with pytest.raises(DataError, match="gpu: 'x' is unknown; there is g"):
+        sweep_recurring(RUNS, POWER, gpus=["x"])
+    with pytest.raises(DataError, match="dataset: 'x' is unknown; there is cifar100"):
+        sweep_recurring(RUNS, POWER, datasets=["x"])
+    with pytest.raises(DataError, match="seeds is empty"):
+        sweep_recurring(RUNS, POWER, seeds=[])
+    with pytest.raises(DataError, match="recurrences must be at least 1"):
+        sweep_recurring(RUNS, POWER, recurrences=0)

@@ -1,0 +1,22 @@
+"""``traceana simulate``: one file and one line here for each what-if."""
+
+from __future__ import annotations
+
+import typer
+
+from traceana.cli.simulate import recurring
+
+app = typer.Typer(
+    help="What-ifs on the traces: policies injected, seeded.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+)
+
+
+@app.callback()
+def _group() -> None:
+    pass
+
+
+app.command()(recurring.recurring)

@@ -1,0 +1,78 @@
+"""The batch size of each run of a recurring job, and whether it reached the target."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from traceana.errors import DataError
+from traceana.figures.style import start_axes, use_style
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+READING: Final = (
+    "Dot: a run that reached the target, coloured by its power limit. Cross: one that missed it, "
+    "mostly as it was stopped early. A batch size without a mark was never run."
+)
+
+
+def plot_recurring_choices(
+    history: pl.DataFrame, ax: Axes | None = None, *, batch_sizes: list[int] | None = None
+) -> Axes:
+    """Draw the batch size of every run against its recurrence.
+
+    Parameters
+    ----------
+    history
+        [recurrence, batch_size, power_limit_w, reached], as `simulate_recurring` returns it.
+    ax
+        Axes to draw on; by default those of a new figure.
+    batch_sizes
+        Those there were to choose from; by default those chosen.
+
+    Returns
+    -------
+    Axes
+        A row a batch size, the smallest lowest, with a colour bar of power limits.
+
+    Raises
+    ------
+    DataError
+        If there is no run.
+    """
+    if history.is_empty():
+        raise DataError("plot_recurring_choices has nothing to draw: there is no run")
+    sizes = sorted({*(batch_sizes or ()), *history["batch_size"]})
+    row = {size: place for place, size in enumerate(sizes)}
+    with use_style():
+        ax = start_axes(ax)
+        for reached, marker, size in ((True, "o", 12), (False, "x", 22)):
+            runs = history.filter(reached=reached)
+            dots = ax.scatter(
+                runs["recurrence"], [row[each] for each in runs["batch_size"]], s=size,
+                c=runs["power_limit_w"], marker=marker, linewidths=0 if reached else 1.1,
+                vmin=min(history["power_limit_w"]), vmax=max(history["power_limit_w"]),
+                cmap="viridis_r", gid="reached" if reached else "missed",
+            )  # fmt: skip
+        figure = ax.get_figure(root=True)
+        if figure is not None:
+            figure.colorbar(dots, ax=ax, label="Power limit (W)")
+        ax.set_yticks(range(len(sizes)), [f"{size:,}" for size in sizes])
+        ax.set_ylim(-0.6, len(sizes) - 0.4)
+        ax.set_xlim(left=0)
+        ax.set_xlabel("Recurrence")
+        ax.set_ylabel("Batch size")
+        return ax
+
+
+def describe_recurring_choices(history: pl.DataFrame) -> str:
+    """Say in one sentence what the figure of this history shows."""
+    most = history["batch_size"].mode().sort()[0]
+    share = (history["batch_size"] == most).mean()
+    missed = history.filter(pl.col("reached").not_()).height
+    return (
+        f"{history.height:,} runs in {history['recurrence'].n_unique():,} recurrences, {missed} "
+        f"missed; batch size {most:,} in {100 * float(str(share)):.0f} % of them."
+    )

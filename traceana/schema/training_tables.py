@@ -1,0 +1,151 @@
+"""Training runs and power profiles held to their declarations, and what a user may ask of them.
+
+Energy to accuracy and the recurring jobs both rest on this reading of the two Zeus tables.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from numbers import Real
+from typing import Final
+
+import dataframely as dy
+import polars as pl
+
+from traceana.errors import DataError
+from traceana.schema.registry import get_table
+from traceana.schema.training_defaults import TRAINING_DEFAULTS
+
+CONFIGURATION: Final = ["dataset", "network", "batch_size", "optimizer"]
+"""What a training run and a power profile have in common: the key of their join."""
+
+
+@dataclass(frozen=True)
+class TrainingTables:
+    """Training runs and power profiles that keep their declarations."""
+
+    training_runs: pl.DataFrame
+    power_profiles: pl.DataFrame
+
+
+def check_rows(name: str, rows: pl.DataFrame, /) -> pl.DataFrame:
+    """Return the rows of a table in their order, cast to its declaration.
+
+    Raises
+    ------
+    DataError
+        If a column holds neither text nor numbers, one of whole numbers has fractions, or a row
+        breaks a rule.
+    """
+    table = get_table(name)
+    for column, declared in table.columns().items():
+        found = rows.schema[column]
+        if not (found.is_numeric() or found in (pl.String, pl.Null)):
+            raise DataError(f"{name}: column {column} holds {found}; text or numbers are needed")
+        if isinstance(declared, dy.Int64) and found.is_float() and (rows[column] % 1 != 0).any():
+            raise DataError(f"{name}: column {column} holds fractions; whole numbers are needed")
+    kept, broken = table.filter(rows, cast=True)
+    if rules := broken.counts():
+        rule, count = min(rules.items())
+        raise DataError(f"{name}: {count} row(s) break the rule {rule!r}; leave them out")
+    return kept
+
+
+def check_eta(eta: float, /) -> None:
+    """Refuse a weight outside [0, 1]."""
+    if not (_is_number(eta) and 0 <= eta <= 1):
+        raise DataError(f"eta must lie from 0 (time alone) to 1 (energy alone); it is {eta!r}")
+
+
+def target_of(tables: TrainingTables, /, *, gpu: str, dataset: str, target: float | None) -> float:
+    """Return the target asked for, or the data set's default, after checking all three names.
+
+    Raises
+    ------
+    DataError
+        If the GPU, the data set or the target is not there; those that are, are listed.
+    """
+    power = tables.power_profiles
+    check_one_of("gpu", gpu, power["gpu"])
+    check_one_of(f"dataset on {gpu}", dataset, power.filter(gpu=gpu)["dataset"])
+    check_one_of("dataset of the training runs", dataset, tables.training_runs["dataset"])
+    targets = tables.training_runs.filter(dataset=dataset)["target_metric"].unique().sort()
+    if not (target is None or _is_number(target)):
+        raise DataError(f"target must be a number or None; it is {target!r}")
+    listed = ", ".join(f"{metric:g}" for metric in targets)
+    if target is None:
+        if dataset not in TRAINING_DEFAULTS:
+            raise DataError(f"{dataset} has no default target; give one of {listed}")
+        target = TRAINING_DEFAULTS[dataset].target
+    if not targets.is_close(target).any():
+        raise DataError(f"no run of {dataset} has target {target!r}; there is {listed}")
+    return target
+
+
+def check_one_of(what: str, name: str, there: pl.Series) -> None:
+    """Refuse a name that is not there, and list those that are."""
+    names = there.unique().sort().to_list()
+    if name not in names:
+        raise DataError(f"{what}: {name!r} is unknown; there is {', '.join(names) or 'none'}")
+
+
+def max_power_w(tables: TrainingTables, gpu: str, /) -> float:
+    """Return the largest power limit that a GPU was profiled at, whatever the data set."""
+    return float(max(tables.power_profiles.filter(gpu=gpu)["power_limit_w"]))
+
+
+def trained_profiles(
+    tables: TrainingTables, /, *, gpu: str, dataset: str, target: float
+) -> pl.DataFrame:
+    """Return a GPU's profiles of the (network, optimizer) that were trained to the target."""
+    at_target = pl.col("target_metric").is_close(target)
+    return tables.power_profiles.filter(gpu=gpu, dataset=dataset).join(
+        tables.training_runs.filter(at_target, dataset=dataset),
+        on=["network", "optimizer"],
+        how="semi",
+    )
+
+
+def default_batch_size(profiles: pl.DataFrame, /, *, dataset: str) -> int:
+    """Return the data set's b0, cut to the largest batch size of the profiles."""
+    largest: int = max(profiles["batch_size"])
+    return min(TRAINING_DEFAULTS[dataset].batch_size, largest)
+
+
+def refuse_several_rates(runs: pl.DataFrame, /, *, dataset: str) -> None:
+    """Refuse runs of one batch size with several learning rates.
+
+    Raises
+    ------
+    DataError
+        If there are; the first batch size is named with its rates.
+    """
+    rates = runs.group_by(CONFIGURATION).agg(rates=pl.col("learning_rate").unique().sort())
+    several = rates.filter(pl.col("rates").list.len() > 1).sort("batch_size")
+    if not several.is_empty():
+        first = several.row(0, named=True)
+        listed = ", ".join(f"{rate:g}" for rate in first["rates"])
+        raise DataError(
+            f"{dataset} at batch size {first['batch_size']} was trained with several learning "
+            f"rates: {listed}; keep the runs of one"
+        )
+
+
+def refuse_several_kinds(joined: pl.DataFrame, /, *, gpu: str, dataset: str) -> None:
+    """Refuse what was trained and profiled with several (network, optimizer).
+
+    Raises
+    ------
+    DataError
+        If there are; they are listed.
+    """
+    kinds = joined.select("network", "optimizer").unique().sort("network", "optimizer").rows()
+    if len(kinds) > 1:
+        raise DataError(
+            f"{dataset} on {gpu} was trained and profiled with several (network, optimizer): "
+            f"{', '.join('/'.join(kind) for kind in kinds)}; keep the rows of one"
+        )
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)

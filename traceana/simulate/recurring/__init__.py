@@ -1,0 +1,1 @@
+"""Recurring jobs that choose their batch size and power limit anew each time (Zeus, NSDI'23)."""

@@ -1,0 +1,188 @@
+"""Who chooses the batch size and the power limit: two small protocols, and the policies by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
+
+from traceana.errors import DataError
+from traceana.simulate.recurring.job import JobTrace
+from traceana.simulate.recurring.thompson import PruningThompson
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class BatchSizePolicy(Protocol):
+    """Chooses a batch size for each run and is told what came of it."""
+
+    def predict(self) -> int:
+        """Return the batch size of the next run."""
+        ...
+
+    def observe(self, batch_size: int, power_limit_w: float, cost_j: float, reached: bool) -> None:
+        """Take note of a run that has ended (or that was too dear to begin)."""
+        ...
+
+
+class PowerLimitPolicy(Protocol):
+    """Chooses a power limit for a batch size and is told what an epoch costs at each."""
+
+    def predict(self, batch_size: int) -> float | None:
+        """Return the limit in W; None has the limits profiled and is then asked again."""
+        ...
+
+    def observe(self, batch_size: int, power_limit_w: float, epoch_cost_j: float) -> None:
+        """Take note of what an epoch costs, for one limit after the other from the highest."""
+        ...
+
+
+Policies: TypeAlias = tuple[BatchSizePolicy, PowerLimitPolicy]
+PolicyMaker: TypeAlias = Callable[[JobTrace, float, int], Policies]
+"""Makes both policies from (job, eta, seed)."""
+
+
+class JustInTime:
+    """Profile the limits in a batch size's first epoch, then use the cheapest (Zeus)."""
+
+    def __init__(self) -> None:
+        self._best: dict[int, tuple[float, float]] = {}
+
+    def predict(self, batch_size: int) -> float | None:
+        """Return the cheapest limit, None while the batch size is not profiled."""
+        best = self._best.get(batch_size)
+        return best and best[1]
+
+    def observe(self, batch_size: int, power_limit_w: float, epoch_cost_j: float) -> None:
+        """Keep the limit if it is cheaper than all before it."""
+        best = self._best.get(batch_size)
+        if best is None or epoch_cost_j < best[0]:
+            self._best[batch_size] = (epoch_cost_j, power_limit_w)
+
+
+class Fixed:
+    """Always the same batch size."""
+
+    def __init__(self, batch_size: int) -> None:
+        self._batch_size = batch_size
+
+    def predict(self) -> int:
+        """Return it."""
+        return self._batch_size
+
+    def observe(self, batch_size: int, power_limit_w: float, cost_j: float, reached: bool) -> None:
+        """Learn nothing."""
+
+
+class FixedLimit:
+    """Always the same power limit."""
+
+    def __init__(self, power_limit_w: float) -> None:
+        self._power_limit_w = power_limit_w
+
+    def predict(self, batch_size: int) -> float:  # noqa: ARG002  (the same for all)
+        """Return it."""
+        return self._power_limit_w
+
+    def observe(self, batch_size: int, power_limit_w: float, epoch_cost_j: float) -> None:
+        """Learn nothing."""
+
+
+class GridSearch:
+    """Try every (batch size, power limit) once, then keep to the cheapest that got there.
+
+    It begins with the default at the highest limit and goes through all batch sizes at a limit
+    before it lowers the limit, so that those that cannot reach the target do not come in a row.
+    """
+
+    def __init__(self, job: JobTrace) -> None:
+        self._untried = self._points(job)
+        self._at = next(self._untried)
+        self._costs: dict[tuple[int, float], float] = {}
+
+    @staticmethod
+    def _points(job: JobTrace) -> Iterator[tuple[int, float]]:
+        default = job.default_batch_size
+        sizes = [default, *(size for size in job.batches if size != default)]
+        for limit in job.power_limits_w:
+            yield from ((size, limit) for size in sizes if limit in job.batches[size].limits)
+
+    def predict(self) -> int:
+        """Return the batch size of the point in turn."""
+        return self._at[0]
+
+    def observe(self, batch_size: int, power_limit_w: float, cost_j: float, reached: bool) -> None:
+        """Go on to the next point; after the last to the cheapest."""
+        point = (batch_size, power_limit_w)
+        if reached:
+            self._costs.setdefault(point, cost_j)
+        if point == self._at:
+            cheapest = min(self._costs, key=self._costs.__getitem__, default=point)
+            self._at = next(self._untried, cheapest)
+
+    @property
+    def power_limit_w(self) -> float:
+        """The power limit of the point in turn."""
+        return self._at[1]
+
+
+class GridSearchLimit:
+    """The power limit that goes with a grid search."""
+
+    def __init__(self, search: GridSearch) -> None:
+        self._search = search
+
+    def predict(self, batch_size: int) -> float:  # noqa: ARG002  (the search knows it)
+        """Return the limit of the point in turn."""
+        return self._search.power_limit_w
+
+    def observe(self, batch_size: int, power_limit_w: float, epoch_cost_j: float) -> None:
+        """Learn nothing: the search is told of whole runs."""
+
+
+def _zeus(job: JobTrace, eta: float, seed: int) -> Policies:  # noqa: ARG001
+    return PruningThompson(list(job.batches), job.default_batch_size, seed=seed), JustInTime()
+
+
+def _default(job: JobTrace, eta: float, seed: int) -> Policies:  # noqa: ARG001
+    return Fixed(job.default_batch_size), FixedLimit(job.max_power_w)
+
+
+def _grid(job: JobTrace, eta: float, seed: int) -> Policies:  # noqa: ARG001
+    search = GridSearch(job)
+    return search, GridSearchLimit(search)
+
+
+def _oracle(job: JobTrace, eta: float, seed: int) -> Policies:  # noqa: ARG001
+    best = job.best(eta)
+    if best is None:
+        raise DataError(
+            f"{job.dataset} on {job.gpu} has no oracle: of every batch size a run missed the target"
+        )
+    return Fixed(best[0]), FixedLimit(best[1])
+
+
+POLICIES: Final[dict[str, PolicyMaker]] = {
+    "zeus": _zeus,
+    "default": _default,
+    "grid": _grid,
+    "oracle": _oracle,
+}
+"""zeus: pruning, Gaussian Thompson sampling and just-in-time profiling. default: b0 at the largest
+power limit. grid: each point once, then the best. oracle: the feasible point of least expected
+cost, known from the start."""
+
+
+def policy_maker(policy: str | PolicyMaker, /) -> tuple[str, PolicyMaker]:
+    """Return a policy's name and its maker.
+
+    Raises
+    ------
+    DataError
+        If no policy has that name.
+    """
+    if not isinstance(policy, str):
+        return getattr(policy, "__name__", type(policy).__name__), policy
+    if policy not in POLICIES:
+        raise DataError(f"no policy is called {policy!r}; there is {', '.join(POLICIES)}")
+    return policy, POLICIES[policy]

@@ -1,0 +1,153 @@
+"""Take the tables in, and gather from them what they know of a job."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from traceana.errors import DataError
+from traceana.schema import TRAINING_DEFAULTS, get_table
+from traceana.schema.training_tables import (
+    CONFIGURATION,
+    TrainingTables,
+    check_rows,
+    default_batch_size,
+    max_power_w,
+    refuse_several_kinds,
+    refuse_several_rates,
+    target_of,
+    trained_profiles,
+)
+from traceana.simulate.recurring.job import BatchTrace, Epoch, JobTrace
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+def read_tables(
+    training_runs: pl.DataFrame | pl.LazyFrame, power_profiles: pl.DataFrame | pl.LazyFrame, /
+) -> TrainingTables:
+    """Take both tables in, in their order, and hold them to their declarations.
+
+    Raises
+    ------
+    DataError
+        If a frame is no Polars frame, a column is missing or a row breaks a rule of its table.
+    """
+    return TrainingTables(
+        read_table("training_runs", training_runs), read_table("power_profiles", power_profiles)
+    )
+
+
+def read_table(name: str, frame: pl.DataFrame | pl.LazyFrame, /) -> pl.DataFrame:
+    """Take a table in, in its order, and hold it to its declaration."""
+    if not isinstance(frame, pl.DataFrame | pl.LazyFrame):
+        raise DataError(f"{name}: a Polars frame is needed; found {type(frame).__name__}")
+    columns = get_table(name).column_names()
+    lazy = frame.lazy()
+    missing = [column for column in columns if column not in lazy.collect_schema().names()]
+    if missing:
+        raise DataError(f"{name}: column {', '.join(missing)} is missing")
+    return check_rows(name, lazy.select(columns).collect())
+
+
+def read_job(
+    tables: TrainingTables, /, *, gpu: str, dataset: str, target: float | None = None
+) -> JobTrace:
+    """Gather what the tables know of a job.
+
+    Raises
+    ------
+    DataError
+        If the GPU, the data set or the target is not there; the data set has no defaults; no run
+        reached the target; or the default batch size was not both trained and profiled.
+    """
+    if dataset in set(tables.training_runs["dataset"]) - set(TRAINING_DEFAULTS):
+        raise DataError(
+            f"{dataset} has no default batch size; there are {', '.join(TRAINING_DEFAULTS)}"
+        )
+    target = target_of(tables, gpu=gpu, dataset=dataset, target=target)
+    all_runs = tables.training_runs.filter(dataset=dataset)
+    refuse_several_rates(all_runs, dataset=dataset)
+    profiles = trained_profiles(tables, gpu=gpu, dataset=dataset, target=target)
+    runs = all_runs.filter(pl.col("target_metric").is_close(target))
+    joined = runs.join(profiles, on=CONFIGURATION, how="semi")
+    if joined.is_empty():
+        raise DataError(f"no batch size of {dataset} was both trained and profiled on {gpu}")
+    refuse_several_kinds(joined, gpu=gpu, dataset=dataset)
+    max_epochs = TRAINING_DEFAULTS[dataset].max_epochs
+    in_time = pl.col("target_epoch") <= max_epochs
+    if joined.filter(in_time).is_empty():
+        reached = all_runs.join(profiles, on=CONFIGURATION, how="semi").filter(in_time)
+        there = ", ".join(f"{metric:g}" for metric in reached["target_metric"].unique().sort())
+        raise DataError(
+            f"no run of {dataset} on {gpu} reached target {target:g} in {max_epochs} epochs; "
+            f"some run reached {there or 'none'}"
+        )
+    batches = _batches(joined, profiles)
+    default = default_batch_size(profiles, dataset=dataset)
+    if default not in batches:
+        raise DataError(
+            f"default batch size {default} of {dataset} was not both trained and profiled on "
+            f"{gpu}; there is {', '.join(map(str, batches))}"
+        )
+    return JobTrace(
+        gpu=gpu,
+        dataset=dataset,
+        target=target,
+        default_batch_size=default,
+        max_epochs=max_epochs,
+        max_power_w=max_power_w(tables, gpu),
+        batches=batches,
+        gaps=_gaps(runs, profiles),
+    )
+
+
+def _batches(runs: pl.DataFrame, profiles: pl.DataFrame) -> dict[int, BatchTrace]:
+    epochs: dict[int, list[int | None]] = {}
+    for size, epoch in runs.select("batch_size", "target_epoch").iter_rows():
+        epochs.setdefault(size, []).append(epoch)
+    limits: dict[int, dict[float, Epoch]] = {}
+    measured = ("batch_size", "power_limit_w", "epoch_s", "mean_power_w")
+    kinds = profiles.join(runs, on=CONFIGURATION, how="semi").sort("power_limit_w", descending=True)
+    for size, limit, time_s, power_w in kinds.select(measured).iter_rows():
+        limits.setdefault(size, {})[limit] = Epoch(time_s, power_w, time_s * power_w)
+    return {
+        size: BatchTrace(tuple(epochs[size]), limits[size], _profiling(limits[size]))
+        for size in sorted(epochs)
+    }
+
+
+def _profiling(limits: Mapping[float, Epoch]) -> Epoch:
+    # plain means: time and energy of an epoch cut into equal shares, one a limit
+    time_s = sum(epoch.time_s for epoch in limits.values()) / len(limits)
+    energy_j = sum(epoch.energy_j for epoch in limits.values()) / len(limits)
+    return Epoch(time_s, energy_j / time_s, energy_j)
+
+
+def _gaps(runs: pl.DataFrame, profiles: pl.DataFrame) -> pl.DataFrame:
+    grid = profiles["power_limit_w"].n_unique()
+    kind = ["network", "optimizer", "batch_size"]
+    trained = runs.group_by(kind).agg(runs=pl.len().cast(pl.Int64))
+    profiled = profiles.group_by(kind).agg(power_limits=pl.len().cast(pl.Int64))
+    counts = pl.col("runs", "power_limits")
+    note = (
+        pl.when(pl.col("runs") == 0)
+        .then(pl.lit("profiled only"))
+        .when(pl.col("power_limits") == 0)
+        .then(pl.lit("trained only"))
+        .otherwise(pl.lit("not profiled at every power limit"))
+    )
+    trained_points = pl.when(pl.col("runs") > 0).then("power_limits").otherwise(0)
+    return (
+        trained.join(profiled, on=kind, how="full", coalesce=True)
+        .with_columns(counts.fill_null(0))
+        .select(
+            *("batch_size", "runs", "power_limits"),
+            points_missing=grid - trained_points,
+            note=note,
+        )
+        .filter(pl.col("points_missing") > 0)
+        .sort("batch_size")
+    )

@@ -1,0 +1,92 @@
+"""One run of a job: a drawn training path, stopped when it has become too dear."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from traceana.errors import DataError
+
+if TYPE_CHECKING:
+    from traceana.simulate.recurring.job import BatchTrace, JobTrace
+    from traceana.simulate.recurring.policies import Policies
+
+MOST_TRIES = 20
+"""Runs after which a recurrence that has not reached its target is given up."""
+
+
+class Run(NamedTuple):
+    """What came of a run; one that was too dear to begin has no epoch."""
+
+    batch_size: int
+    power_limit_w: float
+    energy_j: float
+    time_s: float
+    cost_j: float
+    reached: bool
+    epochs: int
+    profiled: bool
+
+
+class Runner:
+    """Runs a job at the batch sizes it is told and the limits that its policy chooses."""
+
+    def __init__(
+        self, job: JobTrace, policies: Policies, *, eta: float, beta: float, seed: int
+    ) -> None:
+        self.job = job
+        self.batch_size_policy, self._limits = policies
+        self._eta = eta
+        self._time_weight_w = (1 - eta) * job.max_power_w
+        self._beta = beta
+        self._rng = np.random.default_rng(seed)
+
+    def run(self, batch_size: int, least_cost_j: float, /) -> Run:
+        """Run the job once, given the least cost of a recurrence so far (infinite: none)."""
+        batch = self.job.batches.get(batch_size)
+        if batch is None:
+            there = ", ".join(map(str, self.job.batches))
+            raise DataError(f"the policy chose batch size {batch_size!r}; there is {there}")
+        limit = self._limits.predict(batch_size)
+        profiling = limit is None
+        if limit is None:
+            for profiled, epoch in batch.limits.items():
+                weight_w = self._eta * epoch.mean_power_w + self._time_weight_w
+                self._limits.observe(batch_size, profiled, weight_w * epoch.time_s)
+            limit = self._limits.predict(batch_size)
+        if limit is None or limit not in batch.limits:
+            there = ", ".join(f"{each:g}" for each in batch.limits)
+            raise DataError(
+                f"the policy chose power limit {limit!r} W at batch size {batch_size}; "
+                f"there is {there}"
+            )
+        return self._run(batch, batch_size, limit, self._beta * least_cost_j, profiling=profiling)
+
+    def _run(
+        self, batch: BatchTrace, batch_size: int, limit: float, bound_j: float, *, profiling: bool
+    ) -> Run:
+        # the same draw as choice(n, size=1, replace=False), at a fifth of its time
+        path = batch.epochs[self._rng.integers(len(batch.epochs))]
+        epoch = batch.limits[limit]
+        most = self.job.max_epochs
+        if bound_j < math.inf:
+            cost_j = self._eta * epoch.energy_j + self._time_weight_w * epoch.time_s
+            # floor division is exact where the quotient of two floats is rounded up first
+            most = int(min(bound_j // cost_j, most))
+        if most == 0:
+            return Run(batch_size, limit, 0.0, 0.0, 0.0, False, 0, profiling)
+        reached = path is not None and path <= most
+        epochs = path if path is not None and reached else most
+        if profiling:
+            energy_j = batch.profiling.energy_j + epoch.energy_j * (epochs - 1)
+            time_s = batch.profiling.time_s + epoch.time_s * (epochs - 1)
+        else:
+            energy_j, time_s = epoch.energy_j * epochs, epoch.time_s * epochs
+        cost_j = self._eta * energy_j + self._time_weight_w * time_s
+        return Run(batch_size, limit, energy_j, time_s, cost_j, reached, epochs, profiling)
+
+    def penalty_j(self, least_cost_j: float, /) -> float:
+        """Return the cost that a batch size is told whose first epoch was too dear."""
+        return 100 * self._beta * least_cost_j

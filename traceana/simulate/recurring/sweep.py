@@ -1,0 +1,186 @@
+"""Recurring jobs over GPUs, data sets and seeds, and how far the seeds differ."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from traceana.errors import DataError
+from traceana.schema.training_tables import check_one_of
+from traceana.simulate.recurring.accounts import reference_points, replication
+from traceana.simulate.recurring.policies import PolicyMaker, policy_maker
+from traceana.simulate.recurring.read import read_job, read_tables
+from traceana.simulate.recurring.recurrences import check_knobs, count_recurrences, recur
+from traceana.stats.intervals import mean_interval
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from traceana.simulate.recurring.job import JobTrace
+
+_SWEEP: Final = {
+    "gpu": pl.String,
+    "dataset": pl.String,
+    "seed": pl.Int64,
+    "recurrences": pl.Int64,
+    "runs": pl.Int64,
+    "runs_missed": pl.Int64,
+    "batch_sizes_tried": pl.Int64,
+    "points_missing": pl.Int64,
+    "energy_j": pl.Float64,
+    "energy_saved": pl.Float64,
+    "time_s": pl.Float64,
+    "time_saved": pl.Float64,
+    "cost_j": pl.Float64,
+    "cost_saved": pl.Float64,
+    "regret_j": pl.Float64,
+    "regret_share": pl.Float64,
+    "note": pl.String,
+}
+_SUMMARIZED: Final = ("energy_saved", "time_saved", "cost_saved", "regret_share")
+
+
+def sweep_recurring(
+    training_runs: pl.DataFrame | pl.LazyFrame,
+    power_profiles: pl.DataFrame | pl.LazyFrame,
+    /,
+    *,
+    gpus: Sequence[str] | None = None,
+    datasets: Sequence[str] | None = None,
+    seeds: Iterable[int] = range(10),
+    eta: float = 0.5,
+    beta: float = 2.0,
+    recurrences: int | None = None,
+    policy: str | PolicyMaker = "zeus",
+    progress: Callable[[float], None] | None = None,
+) -> pl.DataFrame:
+    """Simulate every recurring job of the trace with several seeds.
+
+    Parameters
+    ----------
+    training_runs, power_profiles, eta, beta, recurrences, policy
+        As in :func:`simulate_recurring`; every data set is trained to its default target.
+    gpus, datasets
+        None for all that were profiled.
+    seeds
+        One replication each.
+    progress
+        Called after each job with the share of the sweep that is done.
+
+    Returns
+    -------
+    DataFrame
+        One row a (gpu, dataset, seed): [gpu, dataset, seed, recurrences, runs, runs_missed,
+        batch_sizes_tried, points_missing, energy_j, energy_saved, time_s, time_saved, cost_j,
+        cost_saved, regret_j, regret_share, note]. Sums are over all runs; savings are those of
+        the last five recurrences against the default's expected energy, time and cost; regret is
+        the total cost less the oracle's. What cannot be simulated is null, and note says why.
+
+    Raises
+    ------
+    DataError
+        As :func:`simulate_recurring`, for what is wrong with the tables or settings as a whole,
+        or if there is no seed.
+    """
+    check_knobs(eta=eta, beta=beta)
+    _, maker = policy_maker(policy)
+    seeds = list(seeds)
+    if not seeds:
+        raise DataError("seeds is empty; one at least is needed")
+    if recurrences is not None and recurrences < 1:
+        raise DataError(f"recurrences must be at least 1; it is {recurrences!r}")
+    tables = read_tables(training_runs, power_profiles)
+    power = tables.power_profiles
+    for what, names in (("gpu", gpus), ("dataset", datasets)):
+        for name in names or ():
+            check_one_of(what, name, power[what])
+    jobs = [
+        (gpu, dataset)
+        for gpu, dataset in power.select("gpu", "dataset").unique().sort("gpu", "dataset").rows()
+        if (gpus is None or gpu in gpus) and (datasets is None or dataset in datasets)
+    ]
+    rows: list[dict[str, object]] = []
+    for done, (gpu, dataset) in enumerate(jobs, 1):
+        key: dict[str, object] = {"gpu": gpu, "dataset": dataset}
+        try:
+            job = read_job(tables, gpu=gpu, dataset=dataset)
+        except DataError as error:
+            rows += [{**key, "seed": seed, "note": str(error)} for seed in seeds]
+        else:
+            replications = _replications(
+                job, maker, seeds, eta=eta, beta=beta, recurrences=recurrences
+            )
+            rows += [{**key, **row} for row in replications]
+        if progress is not None:
+            progress(done / len(jobs))
+    return pl.DataFrame(rows, schema=_SWEEP)
+
+
+def _replications(
+    job: JobTrace,
+    maker: PolicyMaker,
+    seeds: Sequence[int],
+    *,
+    eta: float,
+    beta: float,
+    recurrences: int | None,
+) -> Iterator[dict[str, object]]:
+    number = count_recurrences(job, recurrences)
+    references = reference_points(job, eta=eta)
+    note = "; ".join(references["note"].drop_nulls()) or None
+    for seed in seeds:
+        try:
+            runs = recur(job, maker, eta=eta, beta=beta, recurrences=number, seed=seed)
+        except DataError as error:
+            yield {"seed": seed, "note": str(error)}
+        else:
+            yield {"seed": seed, "note": note, **replication(job, runs, references)}
+
+
+def summarize_recurring(sweep: pl.DataFrame, /, *, confidence: float = 0.95) -> pl.DataFrame:
+    """Mean over the seeds of what a sweep saves and regrets, with Student's t interval.
+
+    The interval tells how far the mean would move with other seeds of the simulation. It does not
+    hold what the trace itself leaves open: each epoch was measured once, and each batch size has
+    a handful of runs, out of which every seed draws.
+
+    Parameters
+    ----------
+    sweep
+        What :func:`sweep_recurring` returns.
+    confidence
+        Of the intervals.
+
+    Returns
+    -------
+    DataFrame
+        One row a (gpu, dataset): [gpu, dataset, seeds, seeds_failed, points_missing, and mean,
+        ci_low and ci_high of energy_saved, time_saved, cost_saved and regret_share (named
+        energy_saved, energy_saved_ci_low, ...), note]. Means are over the seeds that could be
+        simulated, which flatters a job with seeds_failed. Bounds are null for fewer than two.
+    """
+    simulated = pl.col("runs").is_not_null()
+    grouped = sweep.group_by("gpu", "dataset", maintain_order=True).agg(
+        seeds=simulated.sum().cast(pl.Int64),
+        seeds_failed=(~simulated).sum().cast(pl.Int64),
+        points_missing=pl.col("points_missing").max(),
+        **{name: pl.col(name).mean() for name in _SUMMARIZED},
+        **{f"{name}_std": pl.col(name).std(ddof=1) for name in _SUMMARIZED},
+        **{f"{name}_n": pl.col(name).count() for name in _SUMMARIZED},
+        note=pl.col("note").drop_nulls().first(),
+    )
+    bounds = {}
+    for name in _SUMMARIZED:
+        mean, std, n = (
+            grouped[column].cast(pl.Float64).fill_null(float("nan")).to_numpy()
+            for column in (name, f"{name}_std", f"{name}_n")
+        )
+        low, high = mean_interval(mean, std, n, confidence=confidence)
+        bounds[f"{name}_ci_low"] = pl.Series(low, nan_to_null=True)
+        bounds[f"{name}_ci_high"] = pl.Series(high, nan_to_null=True)
+    return grouped.with_columns(**bounds).select(
+        *("gpu", "dataset", "seeds", "seeds_failed", "points_missing"),
+        *(part for name in _SUMMARIZED for part in (name, f"{name}_ci_low", f"{name}_ci_high")),
+        "note",
+    )
