@@ -4,6 +4,14 @@ from traceana.analysis.energy.accuracy import energy_to_accuracy
 from traceana.analysis.energy.coverage import energy_coverage
 from traceana.analysis.energy.savings import energy_savings
 from traceana.analysis.outcomes import outcome_rates, runtime_by
+from traceana.analysis.runtimes.capacity import gpu_capacity_check
+from traceana.analysis.runtimes.ratio import runtime_ratio, summarize_runtime_ratio
+from traceana.analysis.runtimes.recurring import (
+    WorkloadMapping,
+    map_groups_to_workloads,
+    recurring_groups,
+)
+from traceana.analysis.runtimes.tasks import task_runtimes
 from traceana.analysis.stragglers.detect import detect_stragglers
 from traceana.analysis.stragglers.result import StragglerResult
 from traceana.analysis.variation.cov_rows import match_cov_rows
@@ -19,25 +27,32 @@ from traceana.analysis.workload.summary import workload_summary
 
 __all__ = [
     "StragglerResult",
+    "WorkloadMapping",
     "arrival_rhythm",
     "concentration",
     "detect_stragglers",
     "energy_coverage",
     "energy_savings",
     "energy_to_accuracy",
+    "gpu_capacity_check",
     "gpu_demand",
     "gpu_demand_if_started_at_submission",
     "interarrivals",
     "iteration_cov",
     "job_quantiles",
     "lorenz_curve",
+    "map_groups_to_workloads",
     "match_cov_rows",
     "outcome_rates",
     "queueing_delay",
+    "recurring_groups",
     "runtime_by",
+    "runtime_ratio",
     "size_distribution",
     "summarize_cov",
     "summarize_cov_pooled",
     "summarize_cov_series",
+    "summarize_runtime_ratio",
+    "task_runtimes",
     "workload_summary",
 ]

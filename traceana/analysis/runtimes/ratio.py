@@ -24,9 +24,7 @@ _RATIO: Final = "runtime_ratio"
 _QUANTILES: Final = {"p05": 0.05, "p25": 0.25, "median": 0.5, "p75": 0.75, "p95": 0.95, "p99": 0.99}
 
 
-def runtime_ratio(
-    jobs: IntoFrame, /, *, by: Names, runtime: str = "runtime_s"
-) -> pl.DataFrame:
+def runtime_ratio(jobs: IntoFrame, /, *, by: Names, runtime: str = "runtime_s") -> pl.DataFrame:
     """Each runtime over the mean runtime of its group.
 
     It averages 1 over the known runtimes of every group: what a job did against its like, with
@@ -92,6 +90,7 @@ def summarize_runtime_ratio(
         As :func:`runtime_ratio`, or if `by` names a column of the result.
     """
     keys, value = as_names(by), nw.col(runtime)
+    refuse_clash(keys, ("note",))
     groups = reduce_frame(
         open_frame(jobs, keys=keys, measures=(runtime,)),
         keys,
@@ -104,8 +103,6 @@ def summarize_runtime_ratio(
         },
         max=value.max(),
         n_missing=nw.len() - value.count(),
-        # told by the rest; among the aggregates so that no key has its name
-        note=nw.lit(None, nw.String).max(),
     )
     spread = ["cov", *_QUANTILES, "max"]
     n, mean = pl.col("n"), pl.col("mean_s")
