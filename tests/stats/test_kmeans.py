@@ -13,12 +13,12 @@ from scipy.cluster.vq import kmeans2
 
 from traceana.stats import kmeans_1d
 
-numbers = st.lists(st.integers(-50, 50).map(float) | st.floats(-1e6, 1e6), min_size=1, max_size=9)
+NUMBERS = st.lists(st.integers(-50, 50).map(float) | st.floats(-1e6, 1e6), min_size=1, max_size=9)
 
 
 def within(values: ArrayLike, cluster: ArrayLike) -> float:
-    values, cluster = np.asarray(values), np.asarray(cluster)
-    parts = [values[cluster == label] for label in np.unique(cluster)]
+    numbers, labels = np.asarray(values), np.asarray(cluster)
+    parts = [numbers[labels == label] for label in np.unique(labels)]
     return float(sum(((part - part.mean()) ** 2).sum() for part in parts))
 
 
@@ -26,12 +26,12 @@ def least_of_all(values: list[float], k: int) -> float:
     """The least over every way to cut the sorted values into k stretches."""
     ordered = np.sort(values)
     return min(
-        sum(((part - part.mean()) ** 2).sum() for part in np.split(ordered, cuts))
+        float(sum(((part - part.mean()) ** 2).sum() for part in np.split(ordered, cuts)))
         for cuts in combinations(range(1, len(values)), k - 1)
     )
 
 
-@given(values=numbers, data=st.data())
+@given(values=NUMBERS, data=st.data())
 def test_it_is_the_least_of_all_partitions(values: list[float], data: st.DataObject) -> None:
     k = data.draw(st.integers(1, len(set(values))))
     cluster = kmeans_1d(values, k=k)
@@ -39,7 +39,7 @@ def test_it_is_the_least_of_all_partitions(values: list[float], data: st.DataObj
     assert within(values, cluster) == pytest.approx(least_of_all(values, k), abs=1e-12 * scale)
 
 
-@given(values=numbers, data=st.data())
+@given(values=NUMBERS, data=st.data())
 def test_clusters_are_stretches_in_order(values: list[float], data: st.DataObject) -> None:
     k = data.draw(st.integers(1, len(set(values))))
     cluster = kmeans_1d(values, k=k)

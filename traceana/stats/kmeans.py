@@ -18,8 +18,9 @@ def kmeans_1d(values: ArrayLike, /, *, k: int) -> Ints:
 
     On a line the clusters of an optimum are stretches of the sorted numbers, so that dynamic
     programming over their first members finds it; the best first member never moves back as the
-    last one moves on, so that k n log n steps do (Wang and Song, The R Journal
-    3(2), 2011; Groenlund et al., arXiv:1701.07204). There is no start to draw, and no local optimum to be caught in.
+    last one moves on, so that k n log n steps do (Wang and Song, The R Journal 3(2), 2011;
+    Groenlund et al., arXiv:1701.07204). There is no start to draw, and no local optimum to be
+    caught in.
 
     Parameters
     ----------

@@ -68,7 +68,9 @@ def read_records(tasks: IntoFrame, instances: IntoFrame, /) -> Records:
         if types[0] != types[1] and listed.height and by_task.height:
             raise DataError(f"{key} is {types[0]} in tasks and {types[1]} in instances")
         by_task = by_task.with_columns(pl.col(key).cast(types[0]))
-    found = by_task["n_instances"].sum()  # with those of which a key is null: they join nothing
+    found = int(
+        by_task["n_instances"].sum()
+    )  # with those of which a key is null: they join nothing
     joined = listed.join(by_task, on=KEYS, how="left", maintain_order="left").with_columns(
         pl.col(_COUNTS).fill_null(0)
     )
@@ -76,7 +78,7 @@ def read_records(tasks: IntoFrame, instances: IntoFrame, /) -> Records:
         joined,
         first_s=min(times, default=None),
         last_s=max(times, default=None),
-        instances_of_no_task=int(found) - joined["n_instances"].sum(),
+        instances_of_no_task=found - int(joined["n_instances"].sum()),
     )
 
 
@@ -106,7 +108,8 @@ def _reduce(rows: nw.LazyFrame[Any]) -> pl.DataFrame:
         nw.when(end.is_null()).then(start).alias("open_start"),
         (end - start).alias("seconds"),
     )
-    aggregates = dict(
+    # in no order: the join gives them that of the tasks, and sorting takes longer than grouping
+    grouped = parts.group_by(*KEYS).agg(
         n_instances=nw.len(),
         n_start=start.count(),
         n_end=end.count(),
@@ -118,8 +121,6 @@ def _reduce(rows: nw.LazyFrame[Any]) -> pl.DataFrame:
         open_last_s=nw.col("open_start").max(),
         open_sum_s=nw.col("open_start").sum(),
     )
-    # in no order: the join gives them that of the tasks, and sorting takes longer than grouping
-    grouped = parts.group_by(*KEYS).agg(*(value.alias(name) for name, value in aggregates.items()))
     return collect(grouped).with_columns(pl.col(_COUNTS).cast(pl.Int64))
 
 

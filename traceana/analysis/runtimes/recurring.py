@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import narwhals.stable.v2 as nw
 import polars as pl
@@ -134,11 +134,11 @@ def map_groups_to_workloads(
     The groups' mean runtimes (one point a group, however often it recurs) are parted by k-means
     into as many clusters as there are data sets, and clusters and data sets are matched in order:
     the groups with the shortest means to the data set with the shortest default run (Zeus,
-    NSDI'23, where it simulates on PAI's trace). On a line the optimum of k-means is exact, so that nothing is drawn. The
-    default run of a data set trains to its default target at the default batch size and the GPU's
-    largest power limit: the baseline of :func:`energy_savings`. k-means on means in seconds
-    leaves most groups in the shortest clusters where a few run very long; that is the published
-    way.
+    NSDI'23, where it simulates on PAI's trace). On a line the optimum of k-means is exact: nothing
+    is drawn. The default run of a data set trains to its default target at the default batch size
+    and the GPU's largest power limit: the baseline of :func:`energy_savings`. k-means on means in
+    seconds leaves most groups in the shortest clusters where a few run very long; that is the
+    published way.
 
     Parameters
     ----------
@@ -206,7 +206,7 @@ def map_groups_to_workloads(
     )
 
 
-def _default_runs(training_runs: IntoFrame, power_profiles: IntoFrame, gpu: Any) -> pl.DataFrame:
+def _default_runs(training_runs: IntoFrame, power_profiles: IntoFrame, gpu: str) -> pl.DataFrame:
     """Return [dataset, default_s, note] of a GPU, the shortest first, unknown ones last."""
     savings = energy_savings(training_runs, power_profiles)
     gpus = savings["gpu"].unique().sort().to_list()

@@ -136,9 +136,11 @@ def _why(missing_end: str, stands_in: pl.Expr) -> pl.Expr:
     lacking = "no instance has both start and end"
     if missing_end == "drop_task":
         lacking = "an instance lacks its start or its end"
-    why = pl.when(pl.col("n_instances") == 0).then(pl.lit("no instance"))
-    if missing_end == "task":
-        why = why.when(stands_in < pl.col("open_last_s")).then(
-            pl.lit("the task ends before an instance without an end starts")
-        )
-    return why.otherwise(pl.lit(lacking))
+    contradiction = pl.lit(missing_end == "task") & (stands_in < pl.col("open_last_s"))
+    return (
+        pl.when(pl.col("n_instances") == 0)
+        .then(pl.lit("no instance"))
+        .when(contradiction)
+        .then(pl.lit("the task ends before an instance without an end starts"))
+        .otherwise(pl.lit(lacking))
+    )
