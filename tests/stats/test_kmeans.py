@@ -31,6 +31,7 @@ def least_of_all(values: list[float], k: int) -> float:
     )
 
 
+@settings(deadline=None)
 @given(values=NUMBERS, data=st.data())
 def test_it_is_the_least_of_all_partitions(values: list[float], data: st.DataObject) -> None:
     k = data.draw(st.integers(1, len(set(values))))
@@ -39,6 +40,7 @@ def test_it_is_the_least_of_all_partitions(values: list[float], data: st.DataObj
     assert within(values, cluster) == pytest.approx(least_of_all(values, k), abs=1e-12 * scale)
 
 
+@settings(deadline=None)
 @given(values=NUMBERS, data=st.data())
 def test_clusters_are_stretches_in_order(values: list[float], data: st.DataObject) -> None:
     k = data.draw(st.integers(1, len(set(values))))
@@ -49,7 +51,7 @@ def test_clusters_are_stretches_in_order(values: list[float], data: st.DataObjec
     assert all(len(set(cluster[np.equal(values, value)])) == 1 for value in values)
 
 
-@settings(max_examples=20)
+@settings(max_examples=20, deadline=None)
 @given(seed=st.integers(0, 10**6))
 def test_no_run_of_lloyds_algorithm_is_better(seed: int) -> None:
     rng = np.random.default_rng(seed)

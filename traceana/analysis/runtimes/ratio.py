@@ -16,6 +16,7 @@ from traceana.analysis.frames import (
     reduce_frame,
     refuse_clash,
 )
+from traceana.errors import DataError
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
@@ -54,14 +55,16 @@ def runtime_ratio(jobs: IntoFrame, /, *, by: Names, runtime: str = "runtime_s") 
         there is a column runtime_ratio already.
     """
     keys = as_names(by)
-    others = [name for name in column_names(jobs) if name not in {*keys, runtime}]
+    names = column_names(jobs)
+    if _RATIO in names:
+        raise DataError(f"there is a column {_RATIO} already; drop or rename it")
+    others = [name for name in names if name not in {*keys, runtime}]
     rows = collect(open_frame(jobs, keys=(*keys, *others), measures=(runtime,)))
-    refuse_clash(rows.columns, (_RATIO,))
     mean = pl.col(runtime).mean()
     if keys:
         mean = mean.over(keys)
     ratio = pl.when(mean > 0).then(pl.col(runtime) / mean)
-    return rows.select(*column_names(jobs), ratio.alias(_RATIO))
+    return rows.select(*names, ratio.alias(_RATIO))
 
 
 def summarize_runtime_ratio(

@@ -62,12 +62,7 @@ def read_records(tasks: IntoFrame, instances: IntoFrame, /) -> Records:
     if shortest is not None and shortest < 0:
         raise DataError("an instance ends before it starts: end_s is below start_s")
     times = [time for time in (*extremes, *_ends_of(listed)) if time is not None]
-    by_task = _reduce(rows)
-    for key in KEYS:
-        types = listed.schema[key], by_task.schema[key]
-        if types[0] != types[1] and listed.height and by_task.height:
-            raise DataError(f"{key} is {types[0]} in tasks and {types[1]} in instances")
-        by_task = by_task.with_columns(pl.col(key).cast(types[0]))
+    listed, by_task = _match_types(listed, _reduce(rows))
     found = int(
         by_task["n_instances"].sum()
     )  # with those of which a key is null: they join nothing
@@ -95,6 +90,25 @@ def _read_tasks(tasks: IntoFrame) -> pl.DataFrame:
             f"of them ({job}, {task}); one row a task is needed"
         )
     return listed
+
+
+def _match_types(listed: pl.DataFrame, by_task: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Give the keys of both frames one type: text is text, whatever it is stored as."""
+    for key in KEYS:
+        listed, by_task = (
+            frame.with_columns(pl.col(key).cast(pl.String))
+            if isinstance(frame.schema[key], pl.Categorical | pl.Enum)
+            else frame
+            for frame in (listed, by_task)
+        )
+        here, there = listed.schema[key], by_task.schema[key]
+        if by_task[key].count() == 0:  # without any value it has whatever type its maker guessed
+            by_task = by_task.with_columns(pl.lit(None, here).alias(key))
+        elif listed.is_empty():
+            listed = listed.with_columns(pl.lit(None, there).alias(key))
+        elif here != there:
+            raise DataError(f"{key} is {here} in tasks and {there} in instances")
+    return listed, by_task
 
 
 def _reduce(rows: nw.LazyFrame[Any]) -> pl.DataFrame:

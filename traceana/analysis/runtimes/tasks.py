@@ -95,7 +95,7 @@ def apply_policy(records: Records, missing_end: str, /) -> pl.DataFrame:
     added = pl.when(takes_part)
     used = known + added.then(open_ends).otherwise(0)
     enough = used == n if missing_end == "drop_task" else used > 0
-    open_s = open_ends * stands_in - pl.col("open_sum_s")
+    open_s = (open_ends * stands_in - pl.col("open_sum_s")).clip(0)  # at 0, rounding has a sign
     start = pl.min_horizontal("first_s", added.then("open_first_s"))
     end = pl.max_horizontal("last_s", added.then(stands_in))
     return (
