@@ -45,7 +45,10 @@ def test_a_column_of_another_name_and_several_or_no_groups() -> None:
 @settings(deadline=None)
 @given(
     st.lists(
-        st.tuples(st.sampled_from(["a", "b", None]), st.none() | st.just(0.0) | st.floats(1e-99, 1e99)), max_size=20
+        st.tuples(
+            st.sampled_from(["a", "b", None]), st.none() | st.just(0.0) | st.floats(1e-99, 1e99)
+        ),
+        max_size=20,
     )
 )
 def test_ratios_average_one_in_every_group(rows: list[tuple[str | None, float | None]]) -> None:
