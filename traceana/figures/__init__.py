@@ -9,6 +9,7 @@ from traceana.figures.gpu_demand import plot_gpu_demand
 from traceana.figures.outcome_rates import plot_outcome_rates
 from traceana.figures.registry import FIGURES, FigureEntry, draw_figure
 from traceana.figures.runtime_by import plot_runtime_by
+from traceana.figures.runtime_ratio import plot_runtime_ratio
 from traceana.figures.straggler_map import plot_straggler_map
 from traceana.figures.style import use_style
 from traceana.figures.svg import WATERMARK, mark_synthetic, render_svg
@@ -29,6 +30,7 @@ __all__ = [
     "plot_gpu_demand",
     "plot_outcome_rates",
     "plot_runtime_by",
+    "plot_runtime_ratio",
     "plot_straggler_map",
     "plot_worker_times",
     "render_svg",

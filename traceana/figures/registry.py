@@ -17,6 +17,7 @@ from traceana.figures import (
     gpu_demand,
     outcome_rates,
     runtime_by,
+    runtime_ratio,
     straggler_map,
     worker_times,
 )
@@ -69,6 +70,12 @@ FIGURES: Final[dict[str, FigureEntry]] = {
     ),
     "runtime-by": FigureEntry(
         runtime_by.plot_runtime_by, runtime_by.describe_runtime_by, "runtime_by", runtime_by.READING
+    ),
+    "runtime-ratio": FigureEntry(
+        runtime_ratio.plot_runtime_ratio,
+        runtime_ratio.describe_runtime_ratio,
+        "summarize_runtime_ratio",
+        runtime_ratio.READING,
     ),
     "arrivals": FigureEntry(
         arrivals.plot_arrivals, arrivals.describe_arrivals, "arrival_rhythm", arrivals.READING

@@ -55,27 +55,20 @@ def gpu_capacity_check(
     DataError
         As :func:`task_runtimes`; or if a machine's GPUs are missing, negative or infinite.
     """
-    gpus = nw.col("gpus")
-    row = reduce_frame(
-        open_frame(machines, keys=(), measures=("gpus",)),
-        (),
-        gpus=gpus.sum(),
-        known=gpus.count(),
-        machines=nw.len(),
-    ).row(0, named=True)
-    if row["known"] < row["machines"]:
-        raise DataError(f"{row['machines'] - row['known']} machine(s) have no number of gpus")
-    records = read_records(tasks, instances)
-    span_h = (
-        0.0
-        if records.first_s is None or records.last_s is None
-        else (records.last_s - records.first_s) / 3600
-    )
-    capacity = pl.lit((row["gpus"] or 0.0) * span_h)
+    return check_capacity(read_records(tasks, instances), machines)
+
+
+def check_capacity(records: Records, machines: IntoFrame, /) -> pl.DataFrame:
+    """Do what :func:`gpu_capacity_check` does, with records that were read once."""
+    machine_gpus = _sum_gpus(machines)
+    span_h = 0.0
+    if records.first_s is not None and records.last_s is not None:
+        span_h = (records.last_s - records.first_s) / 3600
+    capacity = pl.lit(machine_gpus * span_h)
     note = "no capacity: the machines have no GPU, or the trace has no span"
     return pl.concat(_asked_for(records, policy) for policy in MISSING_END).select(
         pl.exclude("tasks_without_gpus"),
-        machine_gpus=pl.lit(row["gpus"] or 0.0),
+        machine_gpus=pl.lit(machine_gpus),
         span_h=pl.lit(span_h),
         capacity_gpu_hours=capacity,
         share_of_capacity=pl.when(capacity > 0).then(pl.col("gpu_hours") / capacity),
@@ -83,6 +76,17 @@ def gpu_capacity_check(
         instances_of_no_task=pl.lit(records.instances_of_no_task, pl.Int64),
         note=pl.when(capacity <= 0).then(pl.lit(note)),
     )
+
+
+def _sum_gpus(machines: IntoFrame) -> float:
+    gpus = nw.col("gpus")
+    frame = open_frame(machines, keys=(), measures=("gpus",))
+    total, known, rows = reduce_frame(
+        frame, (), gpus=gpus.sum(), known=gpus.count(), rows=nw.len()
+    ).row(0)
+    if known < rows:
+        raise DataError(f"{rows - known} machine(s) have no number of gpus")
+    return float(total or 0)
 
 
 def _asked_for(records: Records, missing_end: str) -> pl.DataFrame:
