@@ -73,7 +73,6 @@ def plot_runtime_ratio(result: pl.DataFrame, ax: Axes | None = None) -> Axes:
 def describe_runtime_ratio(result: pl.DataFrame) -> str:
     """Say in one sentence what the figure of this result shows."""
     known = result.filter(pl.col("p95") > 0)
-    cut = (
-        " A bar that leaves the figure at the left reaches 0." if (known["p05"] == 0).any() else ""
-    )
+    reaches_0 = (known["p05"] == 0).any()
+    cut = " A bar that leaves the figure at the left reaches 0." if reaches_0 else ""
     return f"{known.height} groups, {known['n'].sum():,} runtimes.{cut}"
