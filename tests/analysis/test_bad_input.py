@@ -237,9 +237,14 @@ def is_sound(question: Question, frame: Any, **options: Any) -> bool:
     return refusal is None
 
 
-def test_every_function_is_asked() -> None:
-    functions = {name for name in analysis.__all__ if name[0].islower()}
-    assert {name.partition(",")[0] for name in QUESTIONS} == functions
+def test_every_descriptive_function_is_asked() -> None:
+    described = ("variation", "stragglers", "workload", "energy")
+    functions = {
+        name
+        for name in analysis.__all__
+        if name[0].islower() and getattr(analysis, name).__module__.split(".")[2] in described
+    }
+    assert functions <= {name.partition(",")[0] for name in QUESTIONS}
 
 
 @pytest.mark.parametrize("name", QUESTIONS)

@@ -22,11 +22,13 @@ from traceana.analysis import (
     lorenz_curve,
     outcome_rates,
     queueing_delay,
+    recurring_groups,
     runtime_by,
     size_distribution,
     summarize_cov,
     summarize_cov_pooled,
     summarize_cov_series,
+    summarize_runtime_ratio,
     workload_summary,
 )
 from traceana.analysis import frames as gate
@@ -114,6 +116,9 @@ QUESTIONS: dict[str, Callable[[Any], pl.DataFrame]] = {
     "gpu_demand": lambda rows: gpu_demand(rows, by="cluster"),
     "gpu_demand, all": gpu_demand,
     "gpu_demand_if_started": lambda rows: gpu_demand_if_started_at_submission(rows, by="cluster"),
+    "summarize_runtime_ratio": lambda rows: summarize_runtime_ratio(rows, by=("cluster", "size")),
+    "summarize_runtime_ratio, all": lambda rows: summarize_runtime_ratio(rows, by=()),
+    "recurring_groups": lambda rows: recurring_groups(rows, by=("cluster", "size")),
     "queueing_delay": lambda rows: queueing_delay(rows, by=("cluster", "size")),
     "queueing_delay, all": queueing_delay,
 }

@@ -25,6 +25,21 @@ from traceana.analysis.outcomes import (
     outcome_rates,
     runtime_by,
 )
+from traceana.analysis.runtimes.capacity import (
+    gpu_capacity_check,
+)
+from traceana.analysis.runtimes.ratio import (
+    runtime_ratio,
+    summarize_runtime_ratio,
+)
+from traceana.analysis.runtimes.recurring import (
+    WorkloadMapping,
+    map_groups_to_workloads,
+    recurring_groups,
+)
+from traceana.analysis.runtimes.tasks import (
+    task_runtimes,
+)
 from traceana.analysis.stragglers.detect import (
     detect_stragglers,
 )
@@ -71,6 +86,7 @@ from traceana.analysis.workload.summary import (
 
 __all__ = [
     "StragglerResult",
+    "WorkloadMapping",
     "arrival_rhythm",
     "concentration",
     "deadline_rules",
@@ -79,6 +95,7 @@ __all__ = [
     "energy_coverage",
     "energy_savings",
     "energy_to_accuracy",
+    "gpu_capacity_check",
     "gpu_demand",
     "gpu_demand_if_started_at_submission",
     "interarrivals",
@@ -86,14 +103,19 @@ __all__ = [
     "iteration_rates",
     "job_quantiles",
     "lorenz_curve",
+    "map_groups_to_workloads",
     "match_cov_rows",
     "outcome_rates",
     "queueing_delay",
+    "recurring_groups",
     "replay_published_draws",
     "runtime_by",
+    "runtime_ratio",
     "size_distribution",
     "summarize_cov",
     "summarize_cov_pooled",
     "summarize_cov_series",
+    "summarize_runtime_ratio",
+    "task_runtimes",
     "workload_summary",
 ]

@@ -11,6 +11,7 @@ from traceana.figures.recurring_choices import plot_recurring_choices
 from traceana.figures.registry import FIGURES, FigureEntry, draw_figure
 from traceana.figures.regret import plot_regret
 from traceana.figures.runtime_by import plot_runtime_by
+from traceana.figures.runtime_ratio import plot_runtime_ratio
 from traceana.figures.straggler_map import plot_straggler_map
 from traceana.figures.style import use_style
 from traceana.figures.svg import WATERMARK, mark_synthetic, render_svg
@@ -33,6 +34,7 @@ __all__ = [
     "plot_recurring_choices",
     "plot_regret",
     "plot_runtime_by",
+    "plot_runtime_ratio",
     "plot_straggler_map",
     "plot_worker_times",
     "render_svg",

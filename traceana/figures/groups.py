@@ -55,6 +55,12 @@ def draw_rows(
     ax.scatter(
         mean, rows, s=16, color="#0072B2", zorder=4, clip_on=False, label="mean", gid="means"
     )
+    name_rows(ax, groups)
+
+
+def name_rows(ax: Axes, groups: Groups, /) -> None:
+    """Name the rows, the first on top, with n at the right."""
+    rows = range(len(groups.names))
     ax.set_yticks(rows, groups.names)
     ax.set_ylim(len(groups.names) - 0.5, -0.5)
     ax.set_ylabel(groups.by)

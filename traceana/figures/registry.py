@@ -19,6 +19,7 @@ from traceana.figures import (
     recurring_choices,
     regret,
     runtime_by,
+    runtime_ratio,
     straggler_map,
     worker_times,
 )
@@ -71,6 +72,12 @@ FIGURES: Final[dict[str, FigureEntry]] = {
     ),
     "runtime-by": FigureEntry(
         runtime_by.plot_runtime_by, runtime_by.describe_runtime_by, "runtime_by", runtime_by.READING
+    ),
+    "runtime-ratio": FigureEntry(
+        runtime_ratio.plot_runtime_ratio,
+        runtime_ratio.describe_runtime_ratio,
+        "summarize_runtime_ratio",
+        runtime_ratio.READING,
     ),
     "arrivals": FigureEntry(
         arrivals.plot_arrivals, arrivals.describe_arrivals, "arrival_rhythm", arrivals.READING

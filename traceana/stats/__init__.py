@@ -8,6 +8,7 @@ from traceana.stats.bootstrap import (
 from traceana.stats.dependence import autocorrelation, effective_sample_size
 from traceana.stats.dispersion import row_moments
 from traceana.stats.intervals import mean_interval, wilson_interval
+from traceana.stats.kmeans import kmeans_1d
 from traceana.stats.survival import censored_quantiles
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "censored_quantiles",
     "cluster_quantile_intervals",
     "effective_sample_size",
+    "kmeans_1d",
     "mean_interval",
     "row_moments",
     "wilson_interval",

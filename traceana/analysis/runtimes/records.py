@@ -1,0 +1,155 @@
+"""What the instances of each task say of its times: one pass over them, then a join.
+
+Every policy on missing ends is a matter of these few numbers a task.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import narwhals.stable.v2 as nw
+import polars as pl
+
+from traceana.analysis.frames import collect, open_frame
+from traceana.errors import DataError
+
+if TYPE_CHECKING:
+    from narwhals.stable.v2.typing import IntoFrame
+
+KEYS: Final = ("job_id", "task_name")
+_TIMES: Final = ("start_s", "end_s")
+_ASKED_FOR: Final = ("gpus", "cpus", "memory_gib")
+_COUNTS: Final = ("n_instances", "n_start", "n_end", "n_known")
+
+
+@dataclass(frozen=True)
+class Records:
+    """What two tables tell of each task's times.
+
+    Attributes
+    ----------
+    tasks
+        The rows of the tasks table in their order, its times as task_start_s and task_end_s, with
+        n_instances, n_start, n_end (instances that have one) and n_known (both); first_s, last_s
+        and known_s (first start, last end and summed time of the n_known); open_first_s,
+        open_last_s and open_sum_s (first, last and summed start of those that have no end).
+    first_s, last_s
+        Earliest and latest time known in either table; None without any.
+    instances_of_no_task
+        Rows of instances whose task is not in the tasks table.
+    """
+
+    tasks: pl.DataFrame
+    first_s: float | None
+    last_s: float | None
+    instances_of_no_task: int
+
+
+def read_records(tasks: IntoFrame, instances: IntoFrame, /) -> Records:
+    """Reduce instances to their tasks.
+
+    Raises
+    ------
+    DataError
+        If a column is missing, not numeric or out of range, an instance ends before it starts, a
+        task has two rows, or the tables' keys differ in type.
+    """
+    rows = open_frame(instances, keys=KEYS, measures=_TIMES)
+    listed = _read_tasks(tasks)
+    ends = collect(rows.select(*_extremes(), (nw.col("end_s") - nw.col("start_s")).min()))
+    *extremes, shortest = ends.row(0)
+    if shortest is not None and shortest < 0:
+        raise DataError("an instance ends before it starts: end_s is below start_s")
+    times = [time for time in (*extremes, *_ends_of(listed)) if time is not None]
+    listed, by_task = _match_types(listed, _reduce(rows))
+    found = int(
+        by_task["n_instances"].sum()
+    )  # with those of which a key is null: they join nothing
+    joined = listed.join(by_task, on=KEYS, how="left", maintain_order="left").with_columns(
+        pl.col(_COUNTS).fill_null(0)
+    )
+    return Records(
+        joined,
+        first_s=min(times, default=None),
+        last_s=max(times, default=None),
+        instances_of_no_task=found - int(joined["n_instances"].sum()),
+    )
+
+
+def _read_tasks(tasks: IntoFrame) -> pl.DataFrame:
+    lazy = open_frame(
+        tasks, keys=(*KEYS, "status", "gpu_type"), measures=(*_TIMES, *_ASKED_FOR)
+    ).with_columns(nw.col("status").cast(nw.String))
+    listed = collect(lazy).rename({name: f"task_{name}" for name in _TIMES})
+    repeated = listed.filter(pl.struct(KEYS).is_duplicated())
+    if not repeated.is_empty():
+        job, task = repeated.select(KEYS).row(0)
+        raise DataError(
+            f"tasks has {repeated.height} rows that share their (job_id, task_name), the first "
+            f"of them ({job}, {task}); one row a task is needed"
+        )
+    return listed
+
+
+def _match_types(listed: pl.DataFrame, by_task: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Give the keys of both frames one type: text is text, whatever it is stored as."""
+    for key in KEYS:
+        listed, by_task = (
+            frame.with_columns(pl.col(key).cast(pl.String))
+            if isinstance(frame.schema[key], pl.Categorical | pl.Enum)
+            else frame
+            for frame in (listed, by_task)
+        )
+        here, there = listed.schema[key], by_task.schema[key]
+        if by_task[key].count() == 0:  # without any value it has whatever type its maker guessed
+            by_task = by_task.with_columns(pl.lit(None, here).alias(key))
+        elif listed.is_empty():
+            listed = listed.with_columns(pl.lit(None, there).alias(key))
+        elif here != there:
+            raise DataError(f"{key} is {here} in tasks and {there} in instances")
+    return listed, by_task
+
+
+def _reduce(rows: nw.LazyFrame[Any]) -> pl.DataFrame:
+    start, end = nw.col("start_s"), nw.col("end_s")
+    known = ~end.is_null() & ~start.is_null()
+    parts = rows.select(
+        *KEYS,
+        *_TIMES,
+        nw.when(known).then(start).alias("known_start"),
+        nw.when(known).then(end).alias("known_end"),
+        nw.when(end.is_null()).then(start).alias("open_start"),
+        (end - start).alias("seconds"),
+    )
+    # in no order: the join gives them that of the tasks, and sorting takes longer than grouping
+    grouped = parts.group_by(*KEYS).agg(
+        n_instances=nw.len(),
+        n_start=start.count(),
+        n_end=end.count(),
+        n_known=nw.col("seconds").count(),
+        first_s=nw.col("known_start").min(),
+        last_s=nw.col("known_end").max(),
+        known_s=nw.col("seconds").sum(),
+        open_first_s=nw.col("open_start").min(),
+        open_last_s=nw.col("open_start").max(),
+        open_sum_s=nw.col("open_start").sum(),
+    )
+    return collect(grouped).with_columns(pl.col(_COUNTS).cast(pl.Int64))
+
+
+def _extremes() -> tuple[nw.Expr, ...]:
+    start, end = nw.col("start_s"), nw.col("end_s")
+    return (
+        start.min().alias("a"),
+        start.max().alias("b"),
+        end.min().alias("c"),
+        end.max().alias("d"),
+    )
+
+
+def _ends_of(listed: pl.DataFrame) -> list[float | None]:
+    times = pl.col("task_start_s", "task_end_s")
+    return list(
+        listed.select(times.min().name.suffix(" low"), times.max().name.suffix(" high")).row(0)
+    )

@@ -1,0 +1,78 @@
+"""Runtimes relative to the mean of their group: quantiles, one row a group."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+from matplotlib.ticker import LogLocator
+
+from traceana.errors import DataError
+from traceana.figures.groups import name_rows, split_groups
+from traceana.figures.style import start_axes, use_style
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+READING: Final = (
+    "Thin bar: the middle 90 % of runtimes over their group's mean; thick bar: the middle half; "
+    "diamond: median; stroke: 99 %; dashed line: the mean, which is 1 in every group. "
+    "n: runtimes known."
+)
+
+
+def plot_runtime_ratio(result: pl.DataFrame, ax: Axes | None = None) -> Axes:
+    """Draw the quantiles of runtime ratios by group, one row a group.
+
+    Parameters
+    ----------
+    result
+        [*by, n, p05, p25, median, p75, p95, p99], as `summarize_runtime_ratio` returns it; groups
+        without a known ratio are left out.
+    ax
+        Axes to draw on; by default those of a new figure.
+
+    Returns
+    -------
+    Axes
+        With a logarithmic axis; what reaches 0 is cut at its left end.
+
+    Raises
+    ------
+    DataError
+        If no group has a ratio above 0.
+    """
+    known = result.filter(pl.col("p95") > 0)
+    if known.is_empty():
+        raise DataError("plot_runtime_ratio has nothing to draw: no group has a ratio above 0")
+    groups = split_groups(known)
+    rows = range(known.height)
+    drawn = known.select("p05", "p25", "median", "p75", "p95", "p99")
+    left = 0.5 * min(value for column in drawn for value in column if value > 0)
+    at = {column.name: column.clip(left) for column in drawn}
+    with use_style():
+        ax = start_axes(ax, height_in=groups.height_in)
+        ax.hlines(rows, at["p05"], at["p95"], color="#0072B2", linewidth=1, gid="middle-90")
+        ax.hlines(rows, at["p25"], at["p75"], color="#0072B2", linewidth=5, gid="middle-50")
+        ax.scatter(
+            at["median"], rows, marker="D", s=16, facecolors="white", edgecolors="#D55E00",
+            linewidths=1, zorder=5, gid="medians",
+        )  # fmt: skip
+        ax.scatter(at["p99"], rows, marker="|", s=36, color="#0072B2", linewidths=1.2, gid="p99")
+        ax.axvline(1, color="#4D4D4D", linewidth=0.8, linestyle="--", zorder=1, gid="mean")
+        ax.set_xscale("log")
+        ax.set_xlim(left=left)
+        ax.xaxis.set_major_locator(LogLocator(numticks=6))
+        ax.xaxis.set_major_formatter("{x:g}")
+        ax.minorticks_off()
+        ax.set_xlabel("Runtime over its group's mean (logarithmic)")
+        name_rows(ax, groups)
+        return ax
+
+
+def describe_runtime_ratio(result: pl.DataFrame) -> str:
+    """Say in one sentence what the figure of this result shows."""
+    known = result.filter(pl.col("p95") > 0)
+    reaches_0 = (known["p05"] == 0).any()
+    cut = " A bar that leaves the figure at the left reaches 0." if reaches_0 else ""
+    return f"{known.height} groups, {known['n'].sum():,} runtimes.{cut}"

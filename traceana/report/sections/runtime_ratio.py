@@ -1,0 +1,211 @@
+"""Runtimes relative to the mean of their like: what a grouping explains, and what it leaves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from traceana.analysis import runtime_ratio, summarize_runtime_ratio, task_runtimes
+from traceana.report.blocks import (
+    Block,
+    Column,
+    Content,
+    Gallery,
+    Heading,
+    Table,
+    Text,
+    make_table,
+    words,
+)
+from traceana.report.wording import count, plural, seconds
+
+if TYPE_CHECKING:
+    from traceana.report.material import Material
+
+_three_digits = "{:,.3g}".format
+_SPREAD = [
+    Column("CoV", "cov", _three_digits),
+    Column("5 %", "p05", _three_digits),
+    Column("25 %", "p25", _three_digits),
+    Column("Median", "median", _three_digits),
+    Column("75 %", "p75", _three_digits),
+    Column("95 %", "p95", _three_digits),
+    Column("99 %", "p99", _three_digits),
+    Column("Largest", "max", _three_digits),
+]
+
+
+@dataclass(frozen=True)
+class _Question:
+    """Ratios of one trace's runtimes: the first grouping is shown group by group."""
+
+    trace: str
+    tables: tuple[str, ...]
+    things: str
+    groupings: tuple[tuple[str, tuple[str, ...]], ...]
+    note: str = ""
+
+
+_QUESTIONS = (
+    _Question(
+        "alibaba-pai-2020",
+        ("tasks", "instances", "jobs", "job_tags"),
+        "tasks",
+        (
+            ("GPU type", ("gpu_type",)),
+            ("user", ("user",)),
+            ("group of recurring jobs", ("group",)),
+            ("group and status", ("group", "status")),
+        ),
+        "A task's runtime is that of its instances, those without an end left out (`drop`); user "
+        "and group are its job's.",
+    ),
+    _Question(
+        "alibaba-openb-2023",
+        ("jobs",),
+        "pods",
+        (
+            ("QoS class", ("qos",)),
+            ("status", ("status",)),
+            ("QoS class, status and GPUs", ("qos", "status", "gpus")),
+        ),
+        "A pod that was still running at its last record counts with the time until it was "
+        "removed. openb names neither users nor groups.",
+    ),
+    _Question(
+        "microsoft-itp-2021",
+        ("jobs",),
+        "jobs",
+        (("cluster", ("cluster",)), ("cluster and GPUs", ("cluster", "gpus"))),
+        "Short jobs are missing from the trace, so that ratios lie closer together than they were.",
+    ),
+)
+
+
+def build(material: Material) -> Content:
+    """Show how far runtimes lie from the mean of their group."""
+    findings: list[str] = []
+    blocks: list[Block] = [
+        Text(
+            "A runtime ratio is a runtime over the mean runtime of its group: it averages 1 in "
+            "every group, so that what remains is the spread among alike. CoV is the standard "
+            "deviation (ddof 1) of these ratios. Where the spread within groups is near that over "
+            "all, the grouping says little of how long a job will run. In a group of n no ratio is "
+            "above n, so that small groups look narrower than they are."
+        )
+    ]
+    for question in _QUESTIONS:
+        name = material.name(question.trace)
+        blocks.append(Heading(f"{name}: {question.things}"))
+        absent = [table for table in question.tables if not material.has(question.trace, table)]
+        if absent:
+            what = f"Runtime ratios of {question.things}"
+            blocks.append(material.absent(question.trace, absent[0], what=what))
+            continue
+        content = _answer(material, question, name)
+        findings += content.findings
+        blocks += content.blocks
+    return Content(tuple(findings), tuple(blocks))
+
+
+def _answer(material: Material, question: _Question, name: str) -> Content:
+    rows = _rows(material, question)
+    (heading, by), *_ = question.groupings
+    groups = summarize_runtime_ratio(rows, by=by)
+    if not groups["n"].sum():
+        return Content((), (Text("No runtime is known."),))
+    within = _within(rows, question)
+    blocks: list[Block] = [
+        Text(question.note),
+        _within_table(within, f"Spread of runtime ratios of {question.things} by grouping. {name}"),
+        make_table(
+            groups,
+            [
+                words(heading.capitalize() if heading.islower() else heading, by[0]),
+                Column("Runtimes", "n", count),
+                Column("Mean (s)", "mean_s", seconds),
+                *_SPREAD,
+                Column("Without runtime", "n_missing", count),
+            ],
+            caption=f"Runtime ratios of {question.things} by {heading}. {name}",
+        ),
+    ]
+    if groups["p95"].count():
+        picture = material.picture(
+            "runtime-ratio",
+            groups,
+            trace=question.trace,
+            key=f"runtime-ratio-{question.trace}",
+            about=f"Runtime of {question.things} over the mean by {heading}",
+        )
+        blocks.append(Gallery((picture,)))
+    return Content(tuple(_findings(within, question, name)), tuple(blocks))
+
+
+def _rows(material: Material, question: _Question) -> pl.DataFrame:
+    """Return the runtimes with all that they are grouped by."""
+    columns = {name for _, by in question.groupings for name in by}
+    if "tasks" not in question.tables:
+        jobs = material.scan(question.trace, "jobs")
+        return jobs.select("runtime_s", *sorted(columns)).collect()
+    tasks, instances, jobs, tags = (
+        material.scan(question.trace, table) for table in question.tables
+    )
+    # rows of tags are not unique: of several groups of a job the first by name
+    of_job = jobs.select("job_id", "inst_id", "user").join(
+        tags.group_by("inst_id").agg(pl.col("group").min()), on="inst_id", how="left"
+    )
+    runtimes = task_runtimes(tasks, instances).lazy()
+    joined = runtimes.join(of_job, on="job_id", how="left", maintain_order="left")
+    return joined.select("runtime_s", *sorted(columns)).collect()
+
+
+def _within(rows: pl.DataFrame, question: _Question) -> pl.DataFrame:
+    """Return the spread of ratios over all groups together: over everything, and by grouping."""
+    known = rows.filter(pl.col("runtime_s").is_not_null())
+    tables = []
+    for heading, by in (("none: all together", ()), *question.groupings):
+        stated = known.drop_nulls(by) if by else known
+        several = stated.filter(pl.len().over(by) > 1) if by else stated
+        ratios = runtime_ratio(several, by=by).select("runtime_ratio")
+        groups = several.select(by).n_unique() if by else 1
+        tables.append(
+            summarize_runtime_ratio(ratios, by=(), runtime="runtime_ratio").select(
+                pl.lit(heading).alias("grouping"),
+                pl.lit(groups).alias("groups"),
+                pl.lit(known.height - several.height).alias("left_out"),
+                pl.all(),
+            )
+        )
+    return pl.concat(tables)
+
+
+def _within_table(within: pl.DataFrame, caption: str) -> Table:
+    return make_table(
+        within,
+        [
+            words("Grouped by", "grouping"),
+            Column("Groups", "groups", count),
+            Column("Runtimes", "n", count),
+            Column("Left out: alone or not stated", "left_out", count),
+            *_SPREAD,
+        ],
+        caption=caption,
+    )
+
+
+def _findings(within: pl.DataFrame, question: _Question, name: str) -> list[str]:
+    overall, *grouped = within.rows(named=True)
+    spread = [row for row in grouped if row["cov"] is not None]
+    if overall["cov"] is None or not spread:
+        return []
+    finest = min(spread, key=lambda row: row["cov"])
+    told = (
+        f"{name}: runtimes of {question.things} have a CoV of {_three_digits(overall['cov'])} over "
+        f"all, and of {_three_digits(finest['cov'])} around the mean of their {finest['grouping']} "
+        f"({plural(finest['groups'], 'group')}, n = {finest['n']:,}); half of them ran less than "
+        f"{_three_digits(finest['median'])} times that mean."
+    )
+    return [told]
