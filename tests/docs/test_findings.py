@@ -11,6 +11,7 @@ import pytest
 from traceana.store import Store, ingest, open_store
 
 DOCS = Path(__file__).parents[2] / "docs"
+NAMES = sorted(path.stem.removesuffix("_findings") for path in DOCS.glob("scripts/*_findings.py"))
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +25,7 @@ def published(real_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Stor
     return open_store(store)
 
 
-@pytest.mark.parametrize("name", ["deadlines", "energy", "variation", "workload"])
+@pytest.mark.parametrize("name", NAMES)
 def test_a_page_says_what_its_script_measures(
     published: Store, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
