@@ -111,7 +111,7 @@ def test_synthetic_data_say_so_in_head_captions_and_on_every_figure(page: Elemen
     for figure in page.all("figure"):
         assert [t.text for t in figure.all("text")].count(WATERMARK) == 1
         assert "SYNTHETIC data" in figure.all("figcaption")[0].text
-    for name in ("variation", "stragglers", "workload", "outcomes", "energy"):
+    for name in ("variation", "stragglers", "workload", "outcomes", "energy", "recurring"):
         captions = [caption.text for caption in section(page, name).all("caption")]
         assert all("SYNTHETIC" in caption for caption in captions)
 

@@ -112,7 +112,8 @@ def _savings(summary: pl.DataFrame, name: str) -> Table:
         columns,
         caption=(
             f"Last five recurrences against the default, mean of {plural(len(_SEEDS), 'seed')}. "
-            "Regret: cost of all recurrences over the oracle's. Points missing: pairs of batch "
+            "Regret: what all recurrences cost beyond the best feasible point, as a share of what "
+            "that is expected to cost. Points missing: pairs of batch "
             f"size and power limit that the trace cannot answer. {name}"
         ),
     )
