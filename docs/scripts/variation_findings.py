@@ -13,24 +13,24 @@ from traceana import (
     summarize_cov_pooled,
     summarize_cov_series,
 )
+from traceana.schema.training import COV_TABLE_END_S
 
 if TYPE_CHECKING:
     from traceana.store import Store
 
 TRACE = "alibaba-minibatch-2020"
-LAST_TIME_S = 19_990.0  # of the table's last column, 1999, ten seconds a column
 
 
 def measure(store: Store) -> str:
     """Return the measured part of the page."""
     cov = store.scan(TRACE, "cov_samples").collect()
     samples = store.scan(TRACE, "worker_samples").collect()
-    jobs = summarize_cov_series(cov, cut_at=LAST_TIME_S, rng=1)
+    jobs = summarize_cov_series(cov, cut_at=COV_TABLE_END_S, rng=1)
     return "\n".join([pooled(cov), dependence(jobs), rows(samples, cov), published(cov)])
 
 
 def pooled(cov: pl.DataFrame) -> str:
-    row = summarize_cov_pooled(cov, cut_at=LAST_TIME_S, rng=1).row(0, named=True)
+    row = summarize_cov_pooled(cov, cut_at=COV_TABLE_END_S, rng=1).row(0, named=True)
     table = pl.DataFrame(
         [
             {

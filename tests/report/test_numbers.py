@@ -100,6 +100,12 @@ def test_published_cov_by_job_is_the_tables(store: Store, page: Element) -> None
     assert [row["Job"] for row in rows] == sorted(by_job.index)
     for row in rows:
         assert number(row["Median"]) == pytest.approx(by_job[row["Job"]], abs=5.01e-4)
+    for row in [overall, *(row for row in rows if " to " in row["Median, 95 % interval"])]:
+        low, high = map(number, row["Median, 95 % interval"].split(" to "))
+        assert low <= number(row["Median"]) <= high
+    cut = covs.groupby("job_id")["sample"].max() == 1999
+    assert [row["Cut at the end"] == "yes" for row in rows] == cut.tolist()
+    assert f"{cut.sum()} of {len(cut)} jobs reach the last column" in part.text
 
 
 def test_workload_is_summed_within_each_trace_alone(store: Store, page: Element) -> None:

@@ -43,6 +43,11 @@ def seconds_range(low: float, high: float) -> str:
     return f"{seconds(low)} to {seconds(high)}"
 
 
+def ratio_range(low: float, high: float) -> str:
+    """Write an interval of ratios."""
+    return f"{ratio(low)} to {ratio(high)}"
+
+
 def share_range(low: float, high: float) -> str:
     """Write an interval of shares."""
     return f"{100 * low:.1f} to {share(high)}"

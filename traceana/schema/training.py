@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 WORKERS_A_JOB: Final = 10
 """Workers of each job of the CoV table (AntMan, OSDI'20; statement antman-workers)."""
+COV_TABLE_END_S: Final = 19_990.0
+"""Time of the CoV table's last column, 1999; a job that reaches it was cut there."""
 
 
 class WorkerSamples(dy.Schema):

@@ -48,7 +48,8 @@ def build(material: Material) -> Content:
             "Each epoch was measured once, and the best of many noisy configurations looks better "
             "than it is: savings are optimistic. The interval is that of both together, over 1000 "
             "resamples of the runs of each batch size, with the best configuration chosen anew in "
-            "each; an interval without width says that the runs take as many whole epochs."
+            "each. It has no width where epochs cancel, the default's batch size being the only "
+            "one, or where all runs take as many whole epochs."
         ),
         Gallery(tuple(_bars(material, savings))),
         _savings(savings, "energy", name, folded=False),
