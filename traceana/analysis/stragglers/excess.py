@@ -25,6 +25,9 @@ FASTEST: Final = 1 / 32
 LEAST_NOISE: Final = 0.005
 """No worker's noise is taken as less, in units of its usual."""
 
+FOLLOWS: Final = 0.9
+"""A worker follows its job where that leaves less than this share of its series."""
+
 ALLOWANCE: Final = 0.75
 """Excess, in units of a worker's noise, that speaks neither way."""
 
@@ -77,7 +80,9 @@ def excess_over_peers(
     centre = median_present(np.where(calm, peers, np.nan))[..., None]
     moved = own - (peers - centre)
     excess = own - np.maximum(peers - centre, 0)
-    follows = (_size(moved, calm) < _size(excess, calm))[..., None]
+    # over the job's ups and downs, what is usual for a worker that follows them is known anew
+    moved = moved - median_present(np.where(calm, moved, np.nan))[..., None]
+    follows = (_size(moved, calm) < FOLLOWS * _size(excess, calm))[..., None]
     return np.where(follows, moved, own), np.where(follows, moved, excess)
 
 
