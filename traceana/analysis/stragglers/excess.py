@@ -34,7 +34,7 @@ ALLOWANCE: Final = 0.75
 BLOCKS: Final = (1, 4, 16)
 """Reports to a block: noise that lasts does not average out over it."""
 
-FEWEST_BLOCKS: Final = 10
+FEWEST_BLOCKS: Final = 5
 """Blocks that a spread is measured over, at the least."""
 
 TAILS: Final = ((0.95, 1.645), (0.98, 2.054))
@@ -108,20 +108,17 @@ def noise_of_reports(mean: Floats, calm: Floats, /, *, n_workers: int) -> Floats
     centre = median_present(calm)[:, None]
     step = _spread(np.diff(mean, axis=1)) / np.sqrt(2)
     step = np.fmax(step, LEAST_NOISE)
-    lasting = step
+    relative = (mean - centre) / step[:, None]
+    factor = np.ones(len(mean) // n_workers)
     for size in BLOCKS:
         n_blocks = mean.shape[1] // size
-        if size > 1 and n_blocks < FEWEST_BLOCKS:
-            break
-        blocks = mean[:, : n_blocks * size].reshape(len(mean), n_blocks, size).mean(axis=2)
-        enough = (n >= FEWEST_BLOCKS * size) | (size == 1)
-        spread = _spread(blocks - centre) * np.sqrt(size)
-        lasting = np.where(enough, np.fmax(lasting, spread), lasting)
-    factor = np.where(n >= FEWEST_BLOCKS, lasting / step, np.nan).reshape(-1, n_workers)
-    ordered = np.sort(factor, axis=1)
-    known = np.count_nonzero(~np.isnan(factor), axis=1)
-    middle = np.where(known > 0, pick(ordered, np.maximum(known - 1, 0) // 2), 1)
-    noise = step * np.repeat(middle, n_workers)
+        blocks = relative[:, : n_blocks * size].reshape(len(mean), n_blocks, size).mean(axis=2)
+        spread = np.where(n >= FEWEST_BLOCKS * size, _spread(blocks), np.nan)
+        ordered = np.sort(spread.reshape(-1, n_workers), axis=1)
+        known = np.count_nonzero(~np.isnan(ordered), axis=1)
+        middle = pick(ordered, np.maximum(known - 1, 0) // 2)
+        factor = np.fmax(factor, middle * np.sqrt(size))
+    noise = step * np.repeat(factor, n_workers)
     if (n_calm < n).any():
         ordered = np.sort(calm, axis=1)
         for share, sigmas in TAILS:
