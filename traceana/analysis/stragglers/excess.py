@@ -91,15 +91,15 @@ def noise_of_reports(mean: Floats, calm: Floats, /, *, n_workers: int) -> Floats
 
     The spread of the differences between successive reports, which a slow stretch hardly
     touches, times the factor by which noise that lasts exceeds them: the largest, over blocks of
-    1, 4 and 16 reports, of the spread of block means times sqrt(reports). The factor is the
-    lower median over a job's workers, of which half may have long episodes. Spreads are
+    1, 4 and 16 reports, of the spread of block means times sqrt(reports), each the lower median
+    over a job's workers, of which half may have long episodes. Spreads are
     1.4826 * median absolute deviation. After a first pass, not below the upper tail of what is
     left of a worker: frequent spikes are its usual.
 
     Parameters
     ----------
     mean, calm
-        (worker of a job, report): mean excess, and the same without known episodes (NaN).
+        (worker of a job, report): excess, and the same without known episodes (NaN).
     n_workers
         Workers to a job.
     """
@@ -135,7 +135,7 @@ def evidence_of_reports(mean: Floats, noise: Floats, /, *, least: float) -> Floa
     """Logarithm of the likelihood ratio of each report: slow by 2a against not slow.
 
     Of a normal distribution with the worker's noise s: 2 a (e - a) / s^2, with e the report's
-    mean excess and a = max(least / 2, ALLOWANCE * s).
+    excess and a = max(least / 2, ALLOWANCE * s).
     """
     s = noise[:, None]
     allowance = np.maximum(least / 2, ALLOWANCE * s)

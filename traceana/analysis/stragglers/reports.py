@@ -42,8 +42,8 @@ class Reports:
         mine = slice(end - int(self.n[series]), end)
         return self.sample[mine], self.last[mine]
 
-    def mean(self, present: Floats, /) -> Floats:
-        """Mean over each report of one number a present sample, as (series, report); else NaN."""
+    def at_begin(self, present: Floats, /) -> Floats:
+        """One number a present sample, where each report begins: (series, report); else NaN."""
         shape = (len(self.n), int(self.n.max(initial=0)))
         of_report = present[self.begins]
         if of_report.size == shape[0] * shape[1]:
