@@ -301,6 +301,7 @@ def test_the_ticks_are_those_of_the_variation() -> None:
         (pl.lit("w0").alias("worker_id"), "a worker would count twice: 15 row.s. too many .*'w0'"),
         (pl.lit(None, pl.Float64).alias("time_s"), "time_s or worker_id is null or infinite"),
         (pl.lit(float("inf")).alias("time_s"), "time_s or worker_id is null or infinite"),
+        (pl.lit(-float("inf")).alias("batch_time"), "column batch_time holds -inf"),
         (pl.lit(None, pl.String).alias("worker_id"), "time_s or worker_id is null or infinite"),
     ],
 )
@@ -308,6 +309,51 @@ def test_what_cannot_be_a_sample_is_refused_in_one_line(change: pl.Expr, text: s
     with pytest.raises(DataError, match=text) as refusal:
         detect_stragglers(samples_of(calm(4, 5)).with_columns(change))
     assert "\n" not in str(refusal.value)
+
+
+def test_a_large_job_whose_workers_hardly_share_a_tick_is_refused_in_one_line(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(blocks, "ROWS_AT_ONCE", 5000)
+    value = noisy(np.random.default_rng(12), (20, 30))
+    together = samples_of(value)
+    number = pl.col("worker_id").str.slice(1).cast(pl.Int64)
+    apart = together.with_columns(pl.col("time_s") + number / 100)
+    with pytest.raises(DataError, match="the 20 workers of job_id 'job' hardly ever share") as no:
+        detect_stragglers(pl.concat([together.with_columns(job_id=pl.lit("a")), apart]))
+    assert "\n" not in str(no.value)
+    rounded = apart.with_columns((pl.col("time_s") // 10) * 10)
+    assert_frame_equal(detect_stragglers(rounded).jobs, detect_stragglers(together).jobs)
+
+
+def test_a_small_job_whose_workers_share_no_tick_has_a_note() -> None:
+    value = calm(4, 40)
+    value[1, 10:20] *= 3
+    number = pl.col("worker_id").str.slice(1).cast(pl.Int64)
+    result = detect_stragglers(samples_of(value).with_columns(pl.col("time_s") + number))
+    assert result.episodes.is_empty()
+    assert result.levels["median"].to_list() == [CALM] * 4
+    assert result.jobs["note"].item().startswith("no two workers share a tick")
+
+
+@pytest.mark.parametrize("n_workers", [2, 3, 10])
+@pytest.mark.parametrize("factor", [0.6, 1.5])
+def test_a_job_that_changes_for_good_has_no_episode(n_workers: int, factor: float) -> None:
+    # at the middle: the usual of some workers is of the time before, and of others after
+    value = noisy(np.random.default_rng(13), (30, n_workers, 360), 0.1)
+    value[..., 180:] *= factor
+    jobs = pl.concat([samples_of(job, job=f"job_{place}") for place, job in enumerate(value)])
+    assert detect_stragglers(jobs).episodes.is_empty()
+
+
+@pytest.mark.parametrize(("n_workers", "n_slow"), [(3, 1), (10, 1), (10, 4)])
+def test_workers_that_turn_slow_for_good_are_found(n_workers: int, n_slow: int) -> None:
+    value = noisy(np.random.default_rng(14), (n_workers, 360), 0.1)
+    value[:n_slow, 210:] *= 1.5
+    episodes = detect_stragglers(samples_of(value)).episodes
+    assert episodes["worker_id"].to_list() == [f"w{number}" for number in range(n_slow)]
+    assert episodes["onset_s"].is_between(2070, 2130).all()
+    assert (episodes["end_s"] >= 3560).all()
 
 
 @pytest.mark.parametrize(
@@ -320,6 +366,9 @@ def test_what_cannot_be_a_sample_is_refused_in_one_line(change: pl.Expr, text: s
         ({"min_duration_s": float("nan")}, "min_duration_s must be at least 0; it is nan"),
         ({"evidence": 0}, "evidence must be above 0, such as 14; it is 0"),
         ({"value": "took"}, "column took is missing; there is job_id, worker_id, time_s"),
+        ({"by": "cluster"}, "column cluster is missing"),
+        ({"at": "tick"}, "column tick is missing"),
+        ({"over": "rank"}, "column rank is missing"),
         ({"by": "worker_id", "over": "job_id"}, "by cannot name worker_id: the result has"),
     ],
 )

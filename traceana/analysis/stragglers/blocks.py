@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 ROWS_AT_ONCE: Final = 2_000_000
 """Rows held at a time, or those of the largest job where it has more."""
 
+SPARSEST: Final = 10
+"""Cells (worker, tick) to a row, above which a job that is too large for a part is refused."""
+
 _GROWTH = 1.1  # jobs whose numbers of ticks differ by less share an array
 
 
@@ -42,12 +45,13 @@ class Part:
     """Some of the jobs, whole, with the rows that have no value counted and left out.
 
     jobs: [*by, .job, n_missing]; workers: [*by, over, .job, .worker, n_samples, n_missing], in
-    order; .job counts the jobs of the part, .worker the workers of a job.
+    order; .job counts the jobs of the part, .worker the workers of a job. The blocks are laid out
+    as they are asked for, once, so that jobs of few shared ticks are not held side by side.
     """
 
     jobs: pl.DataFrame
     workers: pl.DataFrame
-    blocks: list[Block]
+    blocks: Iterator[Block]
 
 
 def read_parts(
@@ -59,7 +63,7 @@ def read_parts(
     ------
     DataError
         If `at` is not a number, `at` or `over` is null beside a value, or a (*keys, at, over)
-        has more than one value.
+        has more than one value; or the workers of a large job hardly ever share a tick.
     """
     kind = frame.collect_schema()[at]
     if not kind.is_numeric() and collect(frame.select(nw.col(at).count())).item():
@@ -122,7 +126,9 @@ def _part(rows: pl.DataFrame, keys: Sequence[str], at: str, over: str, value: st
         raise _repeated(whose, len(twice), (*keys, at, over))
     job, worker = (workers[name].to_numpy()[series].astype(np.intp) for name in (".job", ".worker"))
     n_workers = np.bincount(workers[".job"].to_numpy(), minlength=jobs.height)
-    return Part(jobs, workers, list(_blocks(job, worker, time_s, values, n_workers=n_workers)))
+    names = jobs.select(keys)
+    blocks = _blocks(job, worker, time_s, values, n_workers=n_workers, jobs=names, at=at)
+    return Part(jobs, workers, blocks)
 
 
 def _blocks(
@@ -132,6 +138,8 @@ def _blocks(
     value: Floats,
     *,
     n_workers: NDArray[np.intp],
+    jobs: pl.DataFrame,
+    at: str,
 ) -> Iterator[Block]:
     """Lay out rows that are in the order of job, worker and time."""
     first_row = np.searchsorted(job, np.arange(len(n_workers) + 1))
@@ -141,25 +149,34 @@ def _blocks(
         _ticks(time_s[rows], int(n_workers[one])) for one, rows in zip(there, rows_of, strict=True)
     ]
     n_ticks = np.array([len(times) for times, _ in ticks], dtype=np.intp)
+    cells = n_ticks * n_workers[there]
+    scattered = (cells > ROWS_AT_ONCE) & (cells > SPARSEST * np.diff(first_row)[there])
+    if scattered.any():
+        which = int(np.flatnonzero(scattered)[0])
+        whose = jobs.row(int(there[which]), named=True)
+        raise _scattered(whose, int(n_workers[there[which]]), int(n_ticks[which]), at)
     room = np.ceil(np.log(n_ticks) / np.log(_GROWTH)).astype(np.intp)
     shapes, shape_of = np.unique(np.stack([n_workers[there], room]), axis=1, return_inverse=True)
     for shape in range(shapes.shape[1]):
-        members = np.flatnonzero(shape_of.ravel() == shape)
-        length = n_ticks[members].max()
-        block = Block(
-            there[members],
-            np.full((len(members), length), np.nan),
-            np.full((len(members), shapes[0, shape], length), np.nan),
-        )
-        for place, member in enumerate(members):
-            times, tick = ticks[member]
-            rows = rows_of[member]
-            block.time_s[place, : len(times)] = times
-            if tick is None:
-                block.value[place, :, : len(times)] = value[rows].reshape(-1, len(times))
-            else:
-                block.value[place, worker[rows], tick] = value[rows]
-        yield block
+        alike = np.flatnonzero(shape_of.ravel() == shape)
+        at_once = max(1, ROWS_AT_ONCE // int(cells[alike].max()))
+        for begin in range(0, len(alike), at_once):
+            members = alike[begin : begin + at_once]
+            length = n_ticks[members].max()
+            block = Block(
+                there[members],
+                np.full((len(members), length), np.nan),
+                np.full((len(members), shapes[0, shape], length), np.nan),
+            )
+            for place, member in enumerate(members):
+                times, tick = ticks[member]
+                rows = rows_of[member]
+                block.time_s[place, : len(times)] = times
+                if tick is None:
+                    block.value[place, :, : len(times)] = value[rows].reshape(-1, len(times))
+                else:
+                    block.value[place, worker[rows], tick] = value[rows]
+            yield block
 
 
 def _ticks(time_s: Floats, n_workers: int) -> tuple[Floats, NDArray[np.intp] | None]:
@@ -176,4 +193,12 @@ def _repeated(first: dict[str, object], surplus: int, key: Sequence[str]) -> Dat
     return DataError(
         f"a worker would count twice: {surplus} row(s) too many with the same ({', '.join(key)}), "
         f"one of them at {where}; keep one row of each"
+    )
+
+
+def _scattered(job: dict[str, object], n_workers: int, n_ticks: int, at: str) -> DataError:
+    where = ", ".join(f"{name} {key!r}" for name, key in job.items())
+    return DataError(
+        f"the {n_workers} workers of {where} hardly ever share one of their {n_ticks} values of "
+        f"{at}: round {at} to the step of the samples, such as ({at} // 10) * 10"
     )

@@ -62,7 +62,7 @@ def detect_stragglers(
     x, and q the 25 % quantile (lower) of r over the other workers at that tick, less the usual
     value of that quantile, the excess of w is e = r - max(q, 0); for a worker that follows its job
     up and down, which r - q is the smaller for, its usual moves along and e = r = r - q. Equal
-    values in a row are one report, held. The evidence of a report with mean excess e is
+    values in a row are one report, held, with its e where it begins. The evidence of a report is
     2 a (e - a) / s^2, with s the noise of the worker's reports and
     a = max(log(min_severity) / 2, 0.75 s); it counts for at most evidence / min_reports, and
     against for at most evidence / (max_gap_reports + 1). An episode is where the sum of evidence,
@@ -128,8 +128,9 @@ def detect_stragglers(
     ------
     DataError
         If an option is out of range; a column is missing or not numeric; a value is negative or
-        infinite; `at` or `over` is null beside a value; or a (by, at, over) has more than one
-        value, so that a worker would count twice.
+        infinite; `at` or `over` is null beside a value; a (by, at, over) has more than one
+        value, so that a worker would count twice; or the workers of a job of millions of
+        (worker, tick) hardly ever share a tick.
     """
     rules = Rules(min_severity, min_reports, min_duration_s, max_gap_reports, evidence)
     _check(rules, slow_level)

@@ -106,11 +106,11 @@ def _search(
     severity, excess = excess_over_peers(own, as_peer, is_calm)
     severity, excess = severity.reshape(-1, n_ticks), excess.reshape(-1, n_ticks)
     present = excess[paired]
-    mean = reports.mean(present)
+    mean = reports.at_begin(present)
     calm_mean = mean
     if calm is not value:
         is_present_calm = is_calm.reshape(-1, n_ticks)[paired]
-        calm_mean = reports.mean(np.where(is_present_calm, present, np.nan))
+        calm_mean = reports.at_begin(np.where(is_present_calm, present, np.nan))
     noise = noise_of_reports(mean, calm_mean, n_workers=n_workers)
     evidence = evidence_of_reports(mean, noise, least=least) / rules.evidence
     # no report says more than its share of what is needed, for and against

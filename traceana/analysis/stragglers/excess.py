@@ -25,13 +25,16 @@ FASTEST: Final = 1 / 32
 LEAST_NOISE: Final = 0.005
 """No worker's noise is taken as less, in units of its usual."""
 
+FOLLOWS: Final = 0.9
+"""A worker follows its job where that leaves less than this share of its series."""
+
 ALLOWANCE: Final = 0.75
 """Excess, in units of a worker's noise, that speaks neither way."""
 
 BLOCKS: Final = (1, 4, 16)
 """Reports to a block: noise that lasts does not average out over it."""
 
-FEWEST_BLOCKS: Final = 10
+FEWEST_BLOCKS: Final = 5
 """Blocks that a spread is measured over, at the least."""
 
 TAILS: Final = ((0.95, 1.645), (0.98, 2.054))
@@ -77,7 +80,9 @@ def excess_over_peers(
     centre = median_present(np.where(calm, peers, np.nan))[..., None]
     moved = own - (peers - centre)
     excess = own - np.maximum(peers - centre, 0)
-    follows = (_size(moved, calm) < _size(excess, calm))[..., None]
+    # over the job's ups and downs, what is usual for a worker that follows them is known anew
+    moved = moved - median_present(np.where(calm, moved, np.nan))[..., None]
+    follows = (_size(moved, calm) < FOLLOWS * _size(excess, calm))[..., None]
     return np.where(follows, moved, own), np.where(follows, moved, excess)
 
 
@@ -86,15 +91,15 @@ def noise_of_reports(mean: Floats, calm: Floats, /, *, n_workers: int) -> Floats
 
     The spread of the differences between successive reports, which a slow stretch hardly
     touches, times the factor by which noise that lasts exceeds them: the largest, over blocks of
-    1, 4 and 16 reports, of the spread of block means times sqrt(reports). The factor is the
-    lower median over a job's workers, of which half may have long episodes. Spreads are
+    1, 4 and 16 reports, of the spread of block means times sqrt(reports), each the lower median
+    over a job's workers, of which half may have long episodes. Spreads are
     1.4826 * median absolute deviation. After a first pass, not below the upper tail of what is
     left of a worker: frequent spikes are its usual.
 
     Parameters
     ----------
     mean, calm
-        (worker of a job, report): mean excess, and the same without known episodes (NaN).
+        (worker of a job, report): excess, and the same without known episodes (NaN).
     n_workers
         Workers to a job.
     """
@@ -103,20 +108,17 @@ def noise_of_reports(mean: Floats, calm: Floats, /, *, n_workers: int) -> Floats
     centre = median_present(calm)[:, None]
     step = _spread(np.diff(mean, axis=1)) / np.sqrt(2)
     step = np.fmax(step, LEAST_NOISE)
-    lasting = step
+    relative = (mean - centre) / step[:, None]
+    factor = np.ones(len(mean) // n_workers)
     for size in BLOCKS:
         n_blocks = mean.shape[1] // size
-        if size > 1 and n_blocks < FEWEST_BLOCKS:
-            break
-        blocks = mean[:, : n_blocks * size].reshape(len(mean), n_blocks, size).mean(axis=2)
-        enough = (n >= FEWEST_BLOCKS * size) | (size == 1)
-        spread = _spread(blocks - centre) * np.sqrt(size)
-        lasting = np.where(enough, np.fmax(lasting, spread), lasting)
-    factor = np.where(n >= FEWEST_BLOCKS, lasting / step, np.nan).reshape(-1, n_workers)
-    ordered = np.sort(factor, axis=1)
-    known = np.count_nonzero(~np.isnan(factor), axis=1)
-    middle = np.where(known > 0, pick(ordered, np.maximum(known - 1, 0) // 2), 1)
-    noise = step * np.repeat(middle, n_workers)
+        blocks = relative[:, : n_blocks * size].reshape(len(mean), n_blocks, size).mean(axis=2)
+        spread = np.where(n >= FEWEST_BLOCKS * size, _spread(blocks), np.nan)
+        ordered = np.sort(spread.reshape(-1, n_workers), axis=1)
+        known = np.count_nonzero(~np.isnan(ordered), axis=1)
+        middle = pick(ordered, np.maximum(known - 1, 0) // 2)
+        factor = np.fmax(factor, middle * np.sqrt(size))
+    noise = step * np.repeat(factor, n_workers)
     if (n_calm < n).any():
         ordered = np.sort(calm, axis=1)
         for share, sigmas in TAILS:
@@ -133,7 +135,7 @@ def evidence_of_reports(mean: Floats, noise: Floats, /, *, least: float) -> Floa
     """Logarithm of the likelihood ratio of each report: slow by 2a against not slow.
 
     Of a normal distribution with the worker's noise s: 2 a (e - a) / s^2, with e the report's
-    mean excess and a = max(least / 2, ALLOWANCE * s).
+    excess and a = max(least / 2, ALLOWANCE * s).
     """
     s = noise[:, None]
     allowance = np.maximum(least / 2, ALLOWANCE * s)

@@ -42,13 +42,10 @@ class Reports:
         mine = slice(end - int(self.n[series]), end)
         return self.sample[mine], self.last[mine]
 
-    def mean(self, present: Floats, /) -> Floats:
-        """Mean over each report of one number a present sample, as (series, report); else NaN."""
+    def at_begin(self, present: Floats, /) -> Floats:
+        """One number a present sample, where each report begins: (series, report); else NaN."""
         shape = (len(self.n), int(self.n.max(initial=0)))
-        of_report = present
-        if len(self.begins) < len(present):
-            lengths = np.diff(self.begins, append=len(present))
-            of_report = np.add.reduceat(present, self.begins) / lengths
+        of_report = present[self.begins]
         if of_report.size == shape[0] * shape[1]:
             return of_report.reshape(shape)
         table = np.full(shape, np.nan)
