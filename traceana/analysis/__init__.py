@@ -3,7 +3,10 @@
 from traceana.analysis.energy.accuracy import energy_to_accuracy
 from traceana.analysis.energy.coverage import energy_coverage
 from traceana.analysis.energy.savings import energy_savings
-from traceana.analysis.outcomes import outcome_rates, runtime_by
+from traceana.analysis.outcomes.curves import cumulative_incidence, kaplan_meier
+from traceana.analysis.outcomes.ends import EndCurves
+from traceana.analysis.outcomes.rates import failure_rates, outcome_rates
+from traceana.analysis.outcomes.runtimes import runtime_by
 from traceana.analysis.stragglers.detect import detect_stragglers
 from traceana.analysis.stragglers.result import StragglerResult
 from traceana.analysis.variation.cov_rows import match_cov_rows
@@ -18,20 +21,30 @@ from traceana.analysis.workload.queueing import queueing_delay
 from traceana.analysis.workload.summary import workload_summary
 
 __all__ = [
+    "EndCurves",
+    "FailureModel",
+    "RuntimeComparison",
     "StragglerResult",
     "arrival_rhythm",
+    "compare_runtimes",
     "concentration",
+    "cumulative_incidence",
     "detect_stragglers",
     "energy_coverage",
     "energy_savings",
     "energy_to_accuracy",
+    "failure_model",
+    "failure_odds",
+    "failure_rates",
     "gpu_demand",
     "gpu_demand_if_started_at_submission",
     "interarrivals",
     "iteration_cov",
     "job_quantiles",
+    "kaplan_meier",
     "lorenz_curve",
     "match_cov_rows",
+    "outcome_association",
     "outcome_rates",
     "queueing_delay",
     "runtime_by",

@@ -7,16 +7,22 @@ from traceana.stats.bootstrap import (
 )
 from traceana.stats.dependence import autocorrelation, effective_sample_size
 from traceana.stats.dispersion import row_moments
+from traceana.stats.incidence import Incidence, incidence, log_log_interval
 from traceana.stats.intervals import mean_interval, wilson_interval
+from traceana.stats.multiple import adjust_pvalues
 from traceana.stats.survival import censored_quantiles
 
 __all__ = [
+    "Incidence",
+    "adjust_pvalues",
     "autocorrelation",
     "autoregressive_block",
     "block_quantile_intervals",
     "censored_quantiles",
     "cluster_quantile_intervals",
     "effective_sample_size",
+    "incidence",
+    "log_log_interval",
     "mean_interval",
     "row_moments",
     "wilson_interval",
