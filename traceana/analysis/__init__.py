@@ -3,8 +3,12 @@
 from traceana.analysis.energy.accuracy import energy_to_accuracy
 from traceana.analysis.energy.coverage import energy_coverage
 from traceana.analysis.energy.savings import energy_savings
+from traceana.analysis.outcomes.association import outcome_association
+from traceana.analysis.outcomes.comparison import RuntimeComparison, compare_runtimes
 from traceana.analysis.outcomes.curves import cumulative_incidence, kaplan_meier
 from traceana.analysis.outcomes.ends import EndCurves
+from traceana.analysis.outcomes.model import FailureModel, failure_model
+from traceana.analysis.outcomes.odds import failure_odds
 from traceana.analysis.outcomes.rates import failure_rates, outcome_rates
 from traceana.analysis.outcomes.runtimes import runtime_by
 from traceana.analysis.stragglers.detect import detect_stragglers

@@ -13,9 +13,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
 
-def adjust_pvalues(
-    pvalues: ArrayLike, /, method: Literal["holm", "fdr_bh"]
-) -> NDArray[np.float64]:
+def adjust_pvalues(pvalues: ArrayLike, /, method: Literal["holm", "fdr_bh"]) -> NDArray[np.float64]:
     """Adjust p-values over the family that they are.
 
     Parameters

@@ -95,9 +95,7 @@ def cumulative_incidence(
         )
         ends = _last(curve.drop("event", "time_s", "n_at_risk", "n_events"), keys)
         none = pl.when(pl.col("n_events") == 0).then(pl.lit(f"no row with a runtime is {way}"))
-        groups.append(
-            _beside(at_last, ends, keys).with_columns(last_s=totals["last_s"], note=none)
-        )
+        groups.append(_beside(at_last, ends, keys).with_columns(last_s=totals["last_s"], note=none))
     order = [*keys, "event"]
     return EndCurves(
         curves=pl.concat(curves).sort([*order, "time_s"], nulls_last=True),
@@ -184,9 +182,7 @@ def _last(curve: pl.DataFrame, keys: tuple[str, ...]) -> pl.DataFrame:
 def _beside(groups: pl.DataFrame, found: pl.DataFrame, keys: tuple[str, ...]) -> pl.DataFrame:
     """Put what was found of each group beside it; null where nothing was."""
     if keys:
-        return groups.join(
-            found, on=keys, how="left", nulls_equal=True, maintain_order="left"
-        )
+        return groups.join(found, on=keys, how="left", nulls_equal=True, maintain_order="left")
     if found.is_empty():
         found = found.clear(1)
     return groups.hstack(found)

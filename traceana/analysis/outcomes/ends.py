@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 import narwhals.stable.v2 as nw
@@ -138,4 +139,4 @@ def _slices(times: pl.DataFrame, keys: tuple[str, ...]) -> list[tuple[int, int]]
         column = times[key]
         change |= column.slice(1).ne_missing(column.head(-1)).to_numpy()
     edges = [0, *(np.flatnonzero(change) + 1).tolist(), times.height]
-    return list(zip(edges, edges[1:], strict=False))
+    return list(pairwise(edges))
