@@ -76,9 +76,9 @@ def fit_logistic(
 def dependent_columns(design: Floats, /) -> list[list[int]]:
     """Return columns that others make up exactly, each with those others."""
     # of the triangle alone, as the rows may be very many
-    triangle = np.linalg.qr(design / np.linalg.norm(design, axis=0), mode="r")
-    _, r, order = qr(triangle, pivoting=True)
-    order = np.asarray(order)
+    triangle: Floats = np.asarray(np.linalg.qr(design / np.linalg.norm(design, axis=0), mode="r"))
+    _, r, pivots = qr(triangle, pivoting=True)
+    order: Integers = np.asarray(pivots, dtype=np.int64)
     size = np.abs(np.diag(r))
     rank = int((size > 1e-9 * size[0]).sum())
     groups = []

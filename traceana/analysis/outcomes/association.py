@@ -124,7 +124,8 @@ def _associate(
 ) -> dict[str, Any]:
     group, labels = group_codes(counts, keys)
     part_n, part_failed = (counts[name].cast(pl.Float64).to_numpy() for name in ("n", "failures"))
-    n, failed = (np.bincount(group, weights=part) * 1.0 for part in (part_n, part_failed))
+    n: Floats = np.asarray(np.bincount(group, weights=part_n), dtype=float)
+    failed: Floats = np.asarray(np.bincount(group, weights=part_failed), dtype=float)
     rows, failures = n.sum(), failed.sum()
     of = None if cluster is None else cluster_codes(counts[cluster])
     result: dict[str, Any] = {

@@ -61,10 +61,18 @@ def make_design(rows: pl.DataFrame, features: Sequence[str], /) -> Design:
     rows, decided = _leave_out_decided(rows, texts)
     n, failures = rows.height, int(rows["failure"].sum() or 0)
     if failures in (0, n):
-        left = " that are left once levels that decide it are out" if decided else ""
+        if decided:
+            names = dict.fromkeys(term["feature"] for term in decided)
+            raise DataError(
+                f"levels of {', '.join(names)} decide every outcome (separation): no odds ratio is "
+                "finite; leave it out"
+            )
+        if not n:
+            raise DataError(
+                f"no row that succeeded or failed has a value of each of {', '.join(features)}"
+            )
         raise DataError(
-            f"{'no row' if not failures else 'every row'} of the {n}{left} failed: there is no "
-            "difference to explain"
+            f"{'every' if failures else 'no'} row of the {n} failed: nothing to explain"
         )
     columns, terms = [np.ones(n)], []
     for name in features:
