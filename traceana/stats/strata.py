@@ -66,9 +66,24 @@ def pooled_odds(tables: Floats, /, *, confidence: float) -> PooledOdds:
     if not agree.sum() or not disagree.sum():
         return nothing._replace(pvalue=pvalue)
     low, high = found.oddsratio_pooled_confint(alpha=1 - confidence)
-    equal = np.nan
-    if len(told) > 1:
-        equal = chdtrc(len(told) - 1, found.test_equal_odds(adjust=True).statistic)
-    return PooledOdds(
-        float(found.oddsratio_pooled), float(low), float(high), pvalue, float(equal), len(told)
-    )
+    ratio = float(found.oddsratio_pooled)
+    equal = _homogeneity(told, ratio) if len(told) > 1 else np.nan
+    return PooledOdds(ratio, float(low), float(high), pvalue, equal, len(told))
+
+
+def _homogeneity(tables: Floats, ratio: float) -> float:
+    """Return the p-value of one odds ratio in all strata.
+
+    statsmodels has it too, and divides by 0 where the ratio is 1.
+    """
+    first, row = tables[:, 0, 0], tables[:, 0].sum(axis=1)
+    column, n = tables[:, :, 0].sum(axis=1), tables.sum(axis=(1, 2))
+    # the first cell that has this odds ratio with these margins: a root of a quadratic
+    b = n - row - column + ratio * (row + column)
+    product = ratio * row * column
+    expected = 2 * product / (b + np.sqrt(b**2 - 4 * (ratio - 1) * product))
+    cells = (expected, row - expected, column - expected, n - row - column + expected)
+    variance = 1 / sum(1 / cell for cell in cells)
+    excess = first - expected
+    statistic = (excess**2 / variance).sum() - excess.sum() ** 2 / variance.sum()
+    return float(chdtrc(len(tables) - 1, max(statistic, 0.0)))
