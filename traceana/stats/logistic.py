@@ -134,7 +134,7 @@ def _fit(design: Floats, failed: Floats, cluster: Integers | None) -> tuple[Floa
     from statsmodels.discrete.discrete_model import Logit  # noqa: PLC0415
 
     robust = (
-        {"cov_type": "HC1"}
+        {"cov_type": "HC0"}
         if cluster is None
         else {"cov_type": "cluster", "cov_kwds": {"groups": cluster}}
     )
@@ -155,4 +155,7 @@ def _fit(design: Floats, failed: Floats, cluster: Integers | None) -> tuple[Floa
     finite = (np.abs(beta) * scale < 15).all() and (error * scale < 30).all()
     if not (found.mle_retvals["converged"] and finite):
         raise no_odds
-    return beta, np.asarray(found.cov_params(), dtype=float)
+    covariance = np.asarray(found.cov_params(), dtype=float)
+    # what makes HC1 of HC0, which statsmodels does for linear models alone
+    factor = 1.0 if cluster is not None else len(failed) / (len(failed) - design.shape[1])
+    return beta, covariance * factor

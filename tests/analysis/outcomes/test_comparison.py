@@ -134,7 +134,7 @@ def test_a_planted_difference_is_found_and_told() -> None:
 def test_holm_and_benjamini_hochberg_as_published(published: dict[str, Any]) -> None:
     known = published["adjusted"]
     for method in ("fdr_bh", "holm"):
-        adjusted = adjust_pvalues([*known["pvalues"], np.nan], method)  # type: ignore[arg-type]
+        adjusted = adjust_pvalues([*known["pvalues"], np.nan], method)
         assert np.isnan(adjusted[-1])
         assert (adjusted[:-1] < 0.05).sum() == known[f"rejected_{method}"]
     # by the definition of Holm's

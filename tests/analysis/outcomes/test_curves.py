@@ -21,9 +21,7 @@ STATUS = ["completed", "failed", "cancelled", "running", None]
 
 def frame_of(times: list[float], events: list[int]) -> pl.DataFrame:
     status = ["failed" if event else "running" for event in events]
-    return pl.DataFrame(
-        {"runtime_s": times, "status": status}, schema_overrides={"runtime_s": float}
-    )
+    return pl.DataFrame({"runtime_s": [float(time) for time in times], "status": status})
 
 
 @pytest.mark.parametrize("arm", ["maintained", "nonmaintained"])
@@ -52,7 +50,8 @@ def test_competing_ends_are_statsmodels_own() -> None:
     times, code = rng.integers(1, 40, 300).astype(float), rng.integers(0, 3, 300)
     status = np.array(["running", "completed", "failed"])[code]
     curves = cumulative_incidence(pl.DataFrame({"runtime_s": times, "status": status})).curves
-    other = CumIncidenceRight(times, code)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        other = CumIncidenceRight(times, code)
     for number, event in enumerate(("completed", "failed")):
         mine = curves.filter(event=event)
         at = np.searchsorted(other.times, mine["time_s"].to_numpy())
@@ -92,8 +91,8 @@ def test_what_has_ended_and_what_has_not_make_one(rows: list[tuple[int, Any, Any
             assert 0 <= row["ci_low"] <= row["incidence"] <= row["ci_high"] <= 1
     for group in frame["g"].unique():
         own = curves.curves.filter(pl.col("g").eq_missing(pl.lit(group)))
-        rising = own.sort("event", "time_s")["incidence"].diff().over(own.sort("event")["event"])
-        assert (rising.drop_nulls() >= 0).all()
+        steps = own.select(pl.col("incidence").diff().over("event")).to_series()
+        assert (steps.drop_nulls() >= 0).all()
         last = curves.groups.filter(pl.col("g").eq_missing(pl.lit(group)))["incidence"].sum()
         survival = whole.curves.filter(pl.col("g").eq_missing(pl.lit(group)))["survival"]
         assert last == pytest.approx(1 - (survival[-1] if len(survival) else 1), abs=1e-12)

@@ -105,7 +105,7 @@ def outcome_association(
             with_failure(outcomes, reading),
             columns,
             n=nw.len(),
-            failures=nw.col("failure").sum(),
+            failures=nw.col("failure").sum().cast(nw.Int64),
         )
         rows.append(
             _associate(counts, keys, cluster, reading, confidence=confidence, random=random)

@@ -66,7 +66,7 @@ def failure_odds(
             with_failure(outcomes, reading),
             (*keys, *within),
             n=nw.len(),
-            failures=nw.col("failure").sum(),
+            failures=nw.col("failure").sum().cast(nw.Int64),
         )
         parts.append(_compare(counts, keys, within, reading, confidence))
     return pl.concat(parts)
