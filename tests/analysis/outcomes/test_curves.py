@@ -58,7 +58,12 @@ def test_competing_ends_are_statsmodels_own() -> None:
         p = mine["incidence"].to_numpy()
         np.testing.assert_allclose(p, other.cinc[number][at], rtol=1e-12)
         half = np.log(np.log(mine["ci_low"].to_numpy()) / np.log(p)) / ndtri(0.975)
-        np.testing.assert_allclose(half * -p * np.log(p), other.cinc_se[number][at], rtol=1e-9)
+        # where the last one ends, statsmodels divides by 0
+        known = np.isfinite(other.cinc_se[number][at])
+        assert known.sum() >= len(known) - 1
+        np.testing.assert_allclose(
+            (half * -p * np.log(p))[known], other.cinc_se[number][at][known], rtol=1e-9
+        )
 
 
 def test_without_censoring_it_is_the_share_and_its_binomial_error() -> None:
