@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
     from traceana.store import Store
 
-BEGIN, END = "<!-- measured: begin -->\n", "<!-- measured: end -->"
 PAGES = Path(__file__).parents[1] / "explanation"
 
 
@@ -33,12 +32,14 @@ def as_table(frame: pl.DataFrame, /, *, digits: int = 3) -> str:
     return "".join(f"| {' | '.join(map(cell, line))} |\n" for line in lines)
 
 
-def write_measured(page: str, text: str) -> None:
-    """Replace what stands between the marks of a page."""
+def write_measured(page: str, text: str, *, name: str = "") -> None:
+    """Replace what stands between the marks of a page, or those of one of its parts."""
+    part = f"{name} " if name else ""
+    begin, end = f"<!-- measured: {part}begin -->\n", f"<!-- measured: {part}end -->"
     path = PAGES / page
-    before, rest = path.read_text(encoding="utf-8").split(BEGIN)
-    _, after = rest.split(END)
-    path.write_text(f"{before}{BEGIN}\n{text.strip()}\n\n{END}{after}", encoding="utf-8")
+    before, rest = path.read_text(encoding="utf-8").split(begin)
+    _, after = rest.split(end)
+    path.write_text(f"{before}{begin}\n{text.strip()}\n\n{end}{after}", encoding="utf-8")
 
 
 def run(page: str, measure: Callable[[Store], str]) -> None:

@@ -13,13 +13,20 @@ from polars.testing import assert_frame_equal
 
 from traceana.analysis import (
     arrival_rhythm,
+    compare_runtimes,
     concentration,
+    cumulative_incidence,
+    failure_model,
+    failure_odds,
+    failure_rates,
     gpu_demand,
     gpu_demand_if_started_at_submission,
     interarrivals,
     iteration_cov,
     job_quantiles,
+    kaplan_meier,
     lorenz_curve,
+    outcome_association,
     outcome_rates,
     queueing_delay,
     recurring_groups,
@@ -101,6 +108,14 @@ QUESTIONS: dict[str, Callable[[Any], pl.DataFrame]] = {
     "outcome_rates, wide": lambda rows: outcome_rates(
         rows, ("cluster", "size"), failure=("failed", "cancelled", "unknown")
     ),
+    "failure_rates": lambda rows: failure_rates(rows, ("cluster", "size")).filter(reading="strict"),
+    "failure_rates, all": lambda rows: failure_rates(rows, ()),
+    "cumulative_incidence": lambda rows: cumulative_incidence(
+        rows, by=("cluster", "size"), running_until_s=3e6
+    ).groups.filter(event="failed"),
+    "cumulative_incidence, all": lambda rows: cumulative_incidence(rows).groups,
+    "kaplan_meier": lambda rows: kaplan_meier(rows, by=("cluster", "size")).groups,
+    "kaplan_meier, all": lambda rows: kaplan_meier(rows, events="failed").curves,
     "arrival_rhythm": lambda rows: arrival_rhythm(rows, per="hour", by="cluster"),
     "arrival_rhythm, all": lambda rows: arrival_rhythm(rows, per="weekday", utc_offset_h=-3.5),
     "interarrivals": lambda rows: interarrivals(rows, by=("cluster", "size")),
@@ -129,6 +144,30 @@ QUESTIONS: dict[str, Callable[[Any], pl.DataFrame]] = {
 def test_every_engine_gives_the_same_values(engine: str, question: str) -> None:
     ask = QUESTIONS[question]
     assert_frame_equal(ask(ENGINES[engine](ROWS)), ask(ROWS), rel_tol=1e-12, abs_tol=0)
+
+
+# these refuse a frame without groups or outcomes to compare
+COMPARISONS: dict[str, Callable[[Any], pl.DataFrame]] = {
+    "compare_runtimes": lambda rows: compare_runtimes(rows, "cluster").test,
+    "compare_runtimes, clusters": lambda rows: (
+        compare_runtimes(rows, ("cluster", "size"), cluster="job_id").pairs
+    ),
+    "outcome_association": lambda rows: outcome_association(rows, "cluster"),
+    "outcome_association, clusters": lambda rows: outcome_association(
+        rows, "size", cluster="worker_id"
+    ),
+    "failure_odds": lambda rows: failure_odds(rows, "size", strata=("cluster", "job_id")),
+    "failure_model": lambda rows: failure_model(rows, features=("cluster", "gpus")).odds_ratios,
+}
+
+
+@pytest.mark.parametrize("question", COMPARISONS)
+@pytest.mark.parametrize("engine", [name for name in ENGINES if name != "polars"])
+def test_every_engine_is_compared_alike(engine: str, question: str) -> None:
+    ask = COMPARISONS[question]
+    result = ask(ENGINES[engine](ROWS))
+    assert_frame_equal(result, ask(ROWS), rel_tol=1e-9)
+    assert not any(column.is_nan().any() for column in result.select(pl.selectors.float()))
 
 
 @pytest.mark.parametrize("question", QUESTIONS)
@@ -176,7 +215,7 @@ def test_a_missing_column_is_named_beside_those_there_are(engine: str) -> None:
 def test_a_column_without_any_value_is_missing_throughout(engine: str) -> None:
     rows = pl.DataFrame({"cluster": ["a", "a"], "runtime_s": [None, None], "status": [None, None]})
     frame = ENGINES[engine](rows)
-    assert runtime_by(frame, "cluster").rows() == [("a", 0, *[None] * 5, 2)]
+    assert runtime_by(frame, "cluster").rows() == [("a", 0, *[None] * 5, 2, None)]
     assert outcome_rates(frame, "cluster").rows() == [("a", 0, 0, None, None, None, 2)]
 
 

@@ -83,28 +83,61 @@ from traceana.analysis.workload.queueing import (
 from traceana.analysis.workload.summary import (
     workload_summary,
 )
+from traceana.analysis.energy.accuracy import energy_to_accuracy
+from traceana.analysis.energy.coverage import energy_coverage
+from traceana.analysis.energy.savings import energy_savings
+from traceana.analysis.outcomes.association import outcome_association
+from traceana.analysis.outcomes.comparison import RuntimeComparison, compare_runtimes
+from traceana.analysis.outcomes.curves import cumulative_incidence, kaplan_meier
+from traceana.analysis.outcomes.ends import EndCurves
+from traceana.analysis.outcomes.model import FailureModel, failure_model
+from traceana.analysis.outcomes.odds import failure_odds
+from traceana.analysis.outcomes.rates import failure_rates, outcome_rates
+from traceana.analysis.outcomes.runtimes import runtime_by
+from traceana.analysis.stragglers.detect import detect_stragglers
+from traceana.analysis.stragglers.result import StragglerResult
+from traceana.analysis.variation.cov_rows import match_cov_rows
+from traceana.analysis.variation.intervals import summarize_cov_pooled, summarize_cov_series
+from traceana.analysis.variation.iterations import iteration_cov, summarize_cov
+from traceana.analysis.workload.arrivals import arrival_rhythm
+from traceana.analysis.workload.concentration import concentration, lorenz_curve
+from traceana.analysis.workload.demand import gpu_demand, gpu_demand_if_started_at_submission
+from traceana.analysis.workload.interarrivals import interarrivals
+from traceana.analysis.workload.job_sizes import job_quantiles, size_distribution
+from traceana.analysis.workload.queueing import queueing_delay
+from traceana.analysis.workload.summary import workload_summary
 
 __all__ = [
+    "EndCurves",
+    "FailureModel",
+    "RuntimeComparison",
     "StragglerResult",
     "WorkloadMapping",
     "arrival_rhythm",
+    "compare_runtimes",
     "concentration",
     "deadline_rules",
     "deadline_tightness",
+    "cumulative_incidence",
     "detect_stragglers",
     "energy_coverage",
     "energy_savings",
     "energy_to_accuracy",
     "gpu_capacity_check",
+    "failure_model",
+    "failure_odds",
+    "failure_rates",
     "gpu_demand",
     "gpu_demand_if_started_at_submission",
     "interarrivals",
     "iteration_cov",
     "iteration_rates",
     "job_quantiles",
+    "kaplan_meier",
     "lorenz_curve",
     "map_groups_to_workloads",
     "match_cov_rows",
+    "outcome_association",
     "outcome_rates",
     "queueing_delay",
     "recurring_groups",

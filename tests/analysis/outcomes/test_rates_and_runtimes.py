@@ -32,15 +32,15 @@ RUNS = pl.DataFrame(
 def test_runtimes_by_hand() -> None:
     result = runtime_by(RUNS, "gpu_type")
     assert result.columns == [
-        *("gpu_type", "n", "mean_s", "ci_low", "ci_high", "median_s", "p90_s", "n_missing")
+        *("gpu_type", "n", "mean_s", "ci_low", "ci_high", "median_s", "p90_s", "n_missing", "p99_s")
     ]
     # two values: s / sqrt(2) is half their distance, and t with one degree of freedom is a tangent
     half = 10 * math.tan(0.475 * math.pi)
     p100, t4, v100, unknown = result.rows()
-    assert p100 == ("p100", 1, 5, None, None, 5, 5, 0)
-    assert t4 == ("t4", 2, 20, pytest.approx(20 - half), pytest.approx(20 + half), 20, 28, 0)
-    assert v100 == ("v100", 2, 7, 7, 7, 7, 7, 1)
-    assert unknown == (None, 0, None, None, None, None, None, 1)
+    assert p100 == ("p100", 1, 5, None, None, 5, 5, 0, 5)
+    assert t4 == ("t4", 2, 20, pytest.approx(20 - half), pytest.approx(20 + half), 20, 28, 0, 29.8)
+    assert v100 == ("v100", 2, 7, 7, 7, 7, 7, 1, 7)
+    assert unknown == (None, 0, None, None, None, None, None, 1, None)
 
 
 @given(
@@ -60,13 +60,14 @@ def test_runtimes_are_what_numpy_and_scipy_make_of_them(
     assert row["ci_high"] == pytest.approx(mean + half, rel=1e-9, abs=1e-9 * mean)
     assert row["median_s"] == pytest.approx(np.median(values), rel=1e-12)
     assert row["p90_s"] == pytest.approx(np.quantile(values, 0.9), rel=1e-12)
+    assert row["p99_s"] == pytest.approx(np.quantile(values, 0.99), rel=1e-12)
 
 
 def test_nothing_gives_nothing() -> None:
     assert runtime_by(RUNS.clear(), "gpu_type").is_empty()
-    assert runtime_by(RUNS.clear(), ()).rows() == [(0, None, None, None, None, None, 0)]
+    assert runtime_by(RUNS.clear(), ()).rows() == [(0, None, None, None, None, None, 0, None)]
     all_null = pl.DataFrame({"gpu_type": ["t4"], "runtime_s": [None]})
-    assert runtime_by(all_null, "gpu_type").rows() == [("t4", 0, *[None] * 5, 1)]
+    assert runtime_by(all_null, "gpu_type").rows() == [("t4", 0, *[None] * 5, 1, None)]
 
 
 @pytest.mark.parametrize("bad", [-1.0, math.inf, -math.inf])

@@ -1,4 +1,4 @@
-"""How long things ran and how they ended, by GPU type or any other grouping."""
+"""How things ended, under each reading of what a failure is."""
 
 from __future__ import annotations
 
@@ -8,65 +8,13 @@ import narwhals.stable.v2 as nw
 import polars as pl
 
 from traceana.analysis.frames import Names, as_names, open_frame, reduce_frame, refuse_clash
+from traceana.analysis.outcomes.readings import READINGS, Reading, failure_of, open_outcomes
 from traceana.errors import DataError
 from traceana.schema import STATUSES
-from traceana.stats import mean_interval, wilson_interval
+from traceana.stats import wilson_interval
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
-
-
-def runtime_by(frame: IntoFrame, /, by: Names, *, confidence: float = 0.95) -> pl.DataFrame:
-    """Mean runtime with its interval, median and 90th percentile, by group.
-
-    Parameters
-    ----------
-    frame
-        One row a job or task: [*by, runtime_s]; eager or lazy, of any listed engine.
-    by
-        Columns to group by; null in them is a group of its own.
-    confidence
-        Coverage of the mean's interval, in (0, 1).
-
-    Returns
-    -------
-    DataFrame
-        [*by, n, mean_s, ci_low, ci_high, median_s, p90_s, n_missing], sorted by `by`, nulls last;
-        times in s. n counts the runtimes that all the rest is taken over, n_missing the rows
-        without one (null or NaN). [ci_low, ci_high] is Student's t interval of the mean, rows
-        taken as independent; null for one runtime. Quantiles interpolate linearly between order
-        statistics (type 7 of Hyndman and Fan, 1996). All are null where n is 0.
-
-    Raises
-    ------
-    DataError
-        If a column is missing or runtime_s not numeric, a runtime is negative or infinite, or
-        `confidence` is not in (0, 1).
-    """
-    keys = as_names(by)
-    refuse_clash(keys, ("ci_low", "ci_high"))
-    runtime = nw.col("runtime_s")
-    groups = reduce_frame(
-        open_frame(frame, keys=keys, measures=("runtime_s",)),
-        keys,
-        n=runtime.count(),
-        mean_s=runtime.mean(),
-        std_s=runtime.std(ddof=1),
-        median_s=runtime.quantile(0.5, interpolation="linear"),
-        p90_s=runtime.quantile(0.9, interpolation="linear"),
-        n_missing=nw.len() - runtime.count(),
-    )
-    low, high = mean_interval(groups["mean_s"], groups["std_s"], groups["n"], confidence=confidence)
-    return groups.select(
-        *keys,
-        "n",
-        "mean_s",
-        ci_low=pl.Series(low).fill_nan(None),
-        ci_high=pl.Series(high).fill_nan(None),
-        median_s="median_s",
-        p90_s="p90_s",
-        n_missing="n_missing",
-    )
 
 
 def outcome_rates(
@@ -134,6 +82,70 @@ def outcome_rates(
         ci_low=pl.Series(low).fill_nan(None),
         ci_high=pl.Series(high).fill_nan(None),
         others=pl.col("rows") - n,
+    )
+
+
+def failure_rates(frame: IntoFrame, /, by: Names, *, confidence: float = 0.95) -> pl.DataFrame:
+    """Rate of failure by group, under both readings of what a failure is, side by side.
+
+    "published" is the reading of the published analysis of PAI: whatever is not completed failed,
+    jobs that still ran or waited when the trace ended among them. "strict" takes failed against
+    completed and leaves out the rest.
+
+    Parameters
+    ----------
+    frame
+        One row a job or task: [*by, status]; eager or lazy, of any listed engine.
+    by
+        Columns to group by; null in them is a group of its own.
+    confidence
+        Coverage of the interval, in (0, 1).
+
+    Returns
+    -------
+    DataFrame
+        [*by, reading, n, failures, rate, ci_low, ci_high, completed, failed, cancelled, running,
+        pending, unknown, n_missing], two rows a group, sorted by `by`, nulls last. rate =
+        failures / n, with Wilson's interval, rows taken as independent; null where n is 0. From
+        completed on, how many rows have each status; n_missing have none and are in no rate.
+
+    Raises
+    ------
+    DataError
+        If a column is missing, a status is found that is not of the closed set, or `confidence`
+        is not in (0, 1).
+    """
+    keys = as_names(by)
+    refuse_clash(keys, ("reading", "failures", "rate", "ci_low", "ci_high"))
+    status = nw.col("status")
+    counts = reduce_frame(
+        open_outcomes(frame, keys),
+        keys,
+        **{word: nw.when(status == word).then(status).count() for word in STATUSES},
+        n_missing=nw.len() - status.count(),
+    )
+    parts = [_rates_of(counts, keys, reading, confidence) for reading in READINGS]
+    return pl.concat(parts).sort(keys, nulls_last=True, maintain_order=True)
+
+
+def _rates_of(
+    counts: pl.DataFrame, keys: tuple[str, ...], reading: Reading, confidence: float
+) -> pl.DataFrame:
+    failed = [word for word in STATUSES if failure_of(word, reading)]
+    taken = [word for word in STATUSES if failure_of(word, reading) is not None]
+    table = counts.with_columns(
+        failures=pl.sum_horizontal(failed), n=pl.sum_horizontal(taken), reading=pl.lit(reading)
+    )
+    low, high = wilson_interval(table["failures"], table["n"], confidence=confidence)
+    return table.select(
+        *keys,
+        "reading",
+        "n",
+        "failures",
+        rate=pl.when(pl.col("n") > 0).then(pl.col("failures") / pl.col("n")),
+        ci_low=pl.Series(low).fill_nan(None),
+        ci_high=pl.Series(high).fill_nan(None),
+        **{word: pl.col(word) for word in (*STATUSES, "n_missing")},
     )
 
 

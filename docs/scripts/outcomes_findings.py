@@ -1,0 +1,128 @@
+"""Measure what docs/explanation/outcomes.md says: ``python outcomes_findings.py STORE``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+from findings import as_table, run
+
+from traceana import (
+    compare_runtimes,
+    cumulative_incidence,
+    failure_model,
+    failure_odds,
+    failure_rates,
+    kaplan_meier,
+    outcome_association,
+    runtime_by,
+)
+
+if TYPE_CHECKING:
+    from traceana.store import Store
+
+HOUR = 3600
+
+
+def measure(store: Store) -> str:
+    """Return the measured part of the page."""
+    gpus = pl.col("gpus")
+    pods = (
+        store.scan("alibaba-openb-2023", "jobs")
+        .collect()
+        .with_columns(
+            gpu_demand=pl.when(gpus == 0)
+            .then(pl.lit("none"))
+            .when(gpus < 1)
+            .then(pl.lit("a share"))
+            .when(gpus == 1)
+            .then(pl.lit("one"))
+            .otherwise(pl.lit("more"))
+        )
+    )
+    parts = [rates(pods), confounding(pods), runtimes(pods), model(pods), curves(pods)]
+    return "\n".join(parts)
+
+
+def rates(pods: pl.DataFrame) -> str:
+    parts = ["### Rates of failure\n"]
+    for by in ("qos", "gpu_demand"):
+        table = failure_rates(pods, by).drop("cancelled", "unknown", "n_missing")
+        parts.append(as_table(table, digits=6))
+        strength = outcome_association(pods, by).select(
+            *("reading", "n", "cramers_v", "ci_low", "ci_high", "statistic", "df", "pvalue"),
+            "method",
+        )
+        parts.append(f"How strongly failure depends on {by}:\n\n{as_table(strength, digits=4)}")
+    return "\n".join(parts)
+
+
+def confounding(pods: pl.DataFrame) -> str:
+    table = failure_odds(pods, "gpu_demand", strata="qos")
+    more = table.filter(reading="published", gpu_demand="more").row(0, named=True)
+    shares = dict(pods.group_by("gpu_demand").agg((pl.col("qos") == "Burstable").mean()).rows())
+    within = failure_rates(pods, ("qos", "gpu_demand")).filter(reading="published")
+    return (
+        "### The same within quality of service\n\n"
+        + as_table(table.drop("failures_reference", "n_reference"), digits=4)
+        + "\nUnder the published reading, the odds of failure of pods with more than one GPU are "
+        f"{more['crude_odds_ratio']:.2f} times ({more['crude_ci_low']:.2f} to "
+        f"{more['crude_ci_high']:.2f}) those of pods with one, taken together, and "
+        f"{more['odds_ratio']:.2f} times ({more['ci_low']:.2f} to {more['ci_high']:.2f}) within "
+        f"quality of service: the direction turns. {shares['more']:.1%} of the pods with more than "
+        f"one are Burstable and {shares['one']:.1%} of those with one, and Burstable pods fail "
+        "least. The rates they are made of:\n\n"
+        + as_table(within.select("qos", "gpu_demand", "n", "failures", "rate", "ci_low", "ci_high"))
+    )
+
+
+def runtimes(pods: pl.DataFrame) -> str:
+    parts = ["### Runtimes\n"]
+    by_each = ("status", "qos", "gpu_demand")
+    parts += [as_table(runtime_by(pods, by), digits=6) for by in by_each]
+    found = compare_runtimes(pods, "qos")
+    test = found.test.row(0, named=True)
+    parts.append(
+        f"Between qualities of service: epsilon squared {test['epsilon_squared']:.4f} "
+        f"({test['ci_low']:.4f} to {test['ci_high']:.4f}), H {test['statistic']:.5g}, df "
+        f"{test['df']:g}, p {test['pvalue']:.2g}, n {test['n']:,}. Medians, and pairs:\n\n"
+        + as_table(found.groups.drop("n_clusters"), digits=6)
+        + "\n"
+        + as_table(found.pairs.drop("note"), digits=4)
+    )
+    return "\n".join(parts)
+
+
+def model(pods: pl.DataFrame) -> str:
+    parts = ["### Failure against several features at once\n"]
+    for reading in ("strict", "published"):
+        found = failure_model(pods, features=("qos", "gpus", "cpus", "memory_gib"), reading=reading)
+        ratios = found.odds_ratios.drop("log_odds", "std_error")
+        parts.append(f"Reading {reading}:\n\n{as_table(ratios, digits=4)}")
+        parts.append(as_table(found.summary.drop("n_clusters", "note"), digits=4))
+        parts.append(as_table(found.calibration))
+    return "\n".join(parts)
+
+
+def curves(pods: pl.DataFrame) -> str:
+    events = ("completed", "failed", "running")
+    found = cumulative_incidence(pods, by="qos", events=events)
+    steps = [
+        found.curves.filter(pl.col("time_s") <= hours * HOUR)
+        .group_by("qos", "event", maintain_order=True)
+        .last()
+        .select("qos", "event", "incidence", "ci_low", "ci_high", within_h=pl.lit(hours))
+        for hours in (1, 24)
+    ]
+    medians = kaplan_meier(pods, by="qos", events=events).groups
+    return (
+        "### How much has ended, and how\n\n"
+        "Running is here: taken down while it ran.\n\n"
+        + as_table(pl.concat(steps).sort("qos", "event", "within_h"))
+        + "\nMedian runtimes, all ends alike:\n\n"
+        + as_table(medians.drop("note"), digits=6)
+    )
+
+
+if __name__ == "__main__":
+    run("outcomes.md", measure)

@@ -1,0 +1,194 @@
+"""Runtimes compared by ranks, against published results, scipy and planted differences."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from traceana.analysis import compare_runtimes
+from traceana.errors import DataError
+from traceana.stats import adjust_pvalues, median_interval
+
+
+def test_plant_growth_as_r_has_it(published: dict[str, Any]) -> None:
+    known = published["plant_growth"]
+    rows = [(name, x) for name in ("ctrl", "trt1", "trt2") for x in known[name]]
+    frame = pl.DataFrame(rows, schema=["g", "runtime_s"], orient="row")
+    row = compare_runtimes(frame, "g").test.row(0, named=True)
+    assert row["statistic"] == pytest.approx(known["statistic"], abs=5e-5)
+    assert row["df"] == known["df"]
+    assert row["pvalue"] == pytest.approx(known["pvalue"], abs=5e-6)
+    assert row["epsilon_squared"] == pytest.approx(known["statistic"] / 29, abs=1e-5)
+    assert (row["n"], row["n_effective"], row["n_clusters"]) == (30, 30, None)
+
+
+@given(
+    values=st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 9)), min_size=12, max_size=60)
+)
+@settings(max_examples=60, deadline=None)
+def test_tests_and_effects_are_scipys(values: list[tuple[str, int]]) -> None:
+    parts = {g: [x for name, x in values if name == g] for g in sorted({g for g, _ in values})}
+    if len(parts) < 2 or len({x for _, x in values}) < 2:
+        return
+    frame = pl.DataFrame(values, schema=["g", "runtime_s"], orient="row")
+    found = compare_runtimes(frame, "g")
+    expected = stats.kruskal(*parts.values())
+    row = found.test.row(0, named=True)
+    assert (row["statistic"], row["pvalue"]) == pytest.approx(tuple(expected), rel=1e-8, abs=1e-9)
+    if row["ci_low"] is not None:
+        assert 0 <= row["ci_low"] <= row["epsilon_squared"] <= row["ci_high"] <= 1
+    for pair, (a, b) in zip(found.pairs.iter_rows(named=True), combinations(parts, 2), strict=True):
+        assert (pair["g_a"], pair["g_b"]) == (a, b)
+        u = (
+            stats.mannwhitneyu(
+                parts[a],
+                parts[b],
+                use_continuity=False,
+                alternative="two-sided",
+                method="asymptotic",
+            )
+            if len({*parts[a], *parts[b]}) > 1
+            else None
+        )
+        if u is None:
+            assert pair["pvalue"] is None
+            continue
+        assert pair["pvalue"] == pytest.approx(u.pvalue, rel=1e-7, abs=1e-12)
+        chance = u.statistic / (len(parts[a]) * len(parts[b]))
+        assert pair["superiority"] == pytest.approx(chance)
+        assert pair["cliffs_delta"] == pytest.approx(2 * chance - 1)
+        assert (pair["ci_low"] is None) == (pair["note"] is not None)
+        if pair["ci_low"] is not None:
+            assert 0 < pair["ci_low"] < chance < pair["ci_high"] < 1
+
+
+def test_the_error_of_superiority_is_brunner_and_munzels() -> None:
+    rng = np.random.default_rng(5)
+    a, b = rng.lognormal(0, 1, 30), rng.lognormal(0.4, 2, 50)
+    frame = pl.DataFrame({"g": ["a"] * 30 + ["b"] * 50, "runtime_s": [*a, *b]})
+    pair = compare_runtimes(frame, "g", confidence=0.9).pairs.row(0, named=True)
+    t = stats.brunnermunzel(a, b)
+    p = pair["superiority"]
+    se = (p - 0.5) / -t.statistic * -1
+    # their p-value, at their statistic, has their degrees of freedom in it
+    low, high = (np.log(x / (1 - x)) for x in (pair["ci_low"], pair["ci_high"]))
+    centre = np.log(p / (1 - p))
+    assert low + high == pytest.approx(2 * centre)
+    quantile = (high - centre) * p * (1 - p) / abs(se)
+    assert 1.66 < quantile < 1.68  # Student's t of 50 to 100 degrees of freedom at 0.95
+
+
+def make_clustered(rng: np.random.Generator, n: int = 400) -> pl.DataFrame:
+    cluster = rng.integers(0, 40, n)
+    common = rng.standard_normal(40)[cluster]
+    group = rng.integers(0, 2, 40)[cluster]
+    runtime = np.exp(common + rng.standard_normal(n) / 2)
+    return pl.DataFrame({"g": group, "user": cluster, "runtime_s": runtime})
+
+
+def test_alike_rows_are_not_taken_for_many() -> None:
+    rng = np.random.default_rng(8)
+    naive = aware = 0
+    for _ in range(60):
+        frame = make_clustered(rng)
+        naive += compare_runtimes(frame, "g").test["pvalue"].item() < 0.05
+        test = compare_runtimes(frame, "g", cluster="user").test.row(0, named=True)
+        aware += test["pvalue"] < 0.05
+        assert test["n_clusters"] == 40
+        assert test["n_effective"] < 200
+    assert naive > 25
+    assert aware < 9  # 3 are expected; 9 or more has a chance below one in 200
+
+
+def test_clusters_of_one_row_are_as_independent_rows() -> None:
+    rng = np.random.default_rng(9)
+    frame = pl.DataFrame(
+        {"g": rng.integers(0, 3, 500), "row": np.arange(500), "runtime_s": rng.lognormal(0, 1, 500)}
+    )
+    plain, own = compare_runtimes(frame, "g"), compare_runtimes(frame, "g", cluster="row")
+    for name in ("epsilon_squared", "statistic", "df", "pvalue", "ci_high", "n_effective"):
+        assert own.test[name].item() == pytest.approx(plain.test[name].item(), rel=0.05)
+    np.testing.assert_allclose(own.pairs["ci_low"], plain.pairs["ci_low"], rtol=0.02)
+    np.testing.assert_allclose(own.groups["ci_low"], plain.groups["ci_low"], rtol=0.1)
+
+
+def test_a_planted_difference_is_found_and_told() -> None:
+    rng = np.random.default_rng(1)
+    frame = pl.DataFrame(
+        {"g": ["a"] * 300 + ["b"] * 300, "runtime_s": [*rng.random(300), *(rng.random(300) + 0.5)]}
+    )
+    found = compare_runtimes(frame, "g")
+    pair = found.pairs.row(0, named=True)
+    assert pair["ci_low"] < 0.125 < pair["ci_high"]  # half of the square of one half
+    assert "1 of 1 pairs differ" in str(found)
+    assert found.groups["median_s"].to_list() == pytest.approx([0.5, 1.0], abs=0.1)
+
+
+def test_holm_and_benjamini_hochberg_as_published(published: dict[str, Any]) -> None:
+    known = published["adjusted"]
+    for method in ("fdr_bh", "holm"):
+        adjusted = adjust_pvalues([*known["pvalues"], np.nan], method)
+        assert np.isnan(adjusted[-1])
+        assert (adjusted[:-1] < 0.05).sum() == known[f"rejected_{method}"]
+    # by the definition of Holm's
+    np.testing.assert_allclose(adjust_pvalues([0.01, 0.04, 0.03], "holm"), [0.03, 0.06, 0.06])
+    np.testing.assert_allclose(adjust_pvalues([0.01, 0.04, 0.03], "fdr_bh"), [0.03, 0.04, 0.04])
+
+
+def test_the_interval_of_a_median_is_of_order_statistics() -> None:
+    low, high = median_interval(np.arange(100.0), None, confidence=0.95)
+    # the binomial interval of 100 values: the 40th and the 61st
+    assert (low, high) in {(39, 60), (40, 59), (39, 59)}
+    assert np.isnan(median_interval(np.array([1.0]), None, confidence=0.95)).all()
+
+
+def test_what_cannot_be_compared_is_null_with_its_reason() -> None:
+    equal = compare_runtimes(pl.DataFrame({"g": [1, 1, 2, 2], "runtime_s": [3.0] * 4}), "g")
+    assert equal.test["note"].item() == "all runtimes are equal"
+    assert equal.test["pvalue"].item() is None
+    assert "all runtimes are equal" in str(equal)
+    apart = compare_runtimes(
+        pl.DataFrame({"g": ["a", "a", "b", "b", "c", None], "runtime_s": [1.0, 2, 3, 4, 5, None]}),
+        "g",
+    )
+    assert apart.pairs["note"][0] == "no interval: one group lies wholly above the other"
+    assert apart.pairs["superiority"].to_list() == [0, 0, 0]
+    assert apart.test["ci_low"].item() is None
+    assert apart.groups["n_missing"].to_list() == [0, 0, 0, 1]
+    assert "no interval" in str(apart)
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"by": "one"}, "one makes 1 group of the rows that can be compared; from 2 to 50"),
+        ({"by": "row"}, "row makes 60 groups"),
+        ({"by": ()}, "by names no column"),
+        ({"by": "g", "cluster": "one"}, "column one makes one cluster"),
+        ({"by": "g", "adjust": "bonferroni"}, "adjust must be holm or fdr_bh"),
+        ({"by": "g", "confidence": 95}, "confidence must lie between 0 and 1"),
+        ({"by": "none"}, "column none is missing"),
+    ],
+)
+def test_bad_arguments_are_refused(options: dict[str, Any], text: str) -> None:
+    frame = pl.DataFrame(
+        {"g": [0, 1] * 30, "one": [1] * 60, "row": range(60), "runtime_s": np.arange(60.0)}
+    )
+    with pytest.raises(DataError, match=text):
+        compare_runtimes(frame, options.pop("by"), **options)
+
+
+@pytest.mark.parametrize("bad", [np.inf, -1.0])
+def test_what_cannot_be_a_runtime_is_refused(bad: float) -> None:
+    with pytest.raises(DataError, match="column runtime_s holds"):
+        compare_runtimes(pl.DataFrame({"g": [1, 2], "runtime_s": [1.0, bad]}), "g")
+    nothing = pl.DataFrame({"g": [1, 2], "runtime_s": [None, None]})
+    with pytest.raises(DataError, match="g makes 0 groups"):
+        compare_runtimes(nothing, "g")

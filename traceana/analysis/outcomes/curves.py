@@ -1,0 +1,188 @@
+"""How much has ended by each runtime, and in which way."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from traceana.analysis.frames import Names, as_names, refuse_clash
+from traceana.analysis.outcomes.ends import ENDS, EndCurves, check_events, estimate_ends
+from traceana.stats import log_log_interval
+
+if TYPE_CHECKING:
+    from narwhals.stable.v2.typing import IntoFrame
+
+
+def cumulative_incidence(
+    frame: IntoFrame,
+    /,
+    *,
+    by: Names = (),
+    events: Names = ENDS,
+    running_until_s: float | None = None,
+    confidence: float = 0.95,
+) -> EndCurves:
+    """Share that has ended in each way by each runtime: the estimator of Aalen and Johansen.
+
+    Ways to end compete: what failed cannot complete any more. A row whose status is one of
+    `events` ended that way after runtime_s; any other row with a runtime was last seen running
+    then (censored), and counts as at risk until then. Right where what cut a runtime off has
+    nothing to do with how long was left. Rows without a runtime are left out, and counted.
+
+    Parameters
+    ----------
+    frame
+        One row a job or task: [*by, status, runtime_s], and start_s where `running_until_s` is
+        given; eager or lazy, of any listed engine.
+    by
+        Columns to group by; null in them is a group of its own.
+    events
+        Statuses that are an end.
+    running_until_s
+        Time, on the clock of start_s, until which the rows of status running without a runtime
+        are known to have run, such as the end of the trace. Without it they are left out.
+    confidence
+        Coverage of the pointwise intervals, in (0, 1).
+
+    Returns
+    -------
+    EndCurves
+        ``.curves`` [*by, event, time_s, n_at_risk, n_events, incidence, ci_low, ci_high], one row
+        each time at which a row ended that way; incidence is 0 before the first, and known up to
+        last_s. ``.groups`` [*by, event, n, n_events, n_censored, n_left_out, incidence, ci_low,
+        ci_high, last_s, note], at the last time: null where no row of the group ended that way,
+        and note says so. Intervals are by the delta method, symmetric for log(-log incidence),
+        rows taken as independent; null where incidence is 0 or 1.
+
+    Raises
+    ------
+    DataError
+        If a column is missing, a runtime is negative or infinite, an event or a status found is
+        not of the closed set, `running_until_s` is before a start, or `confidence` is not in
+        (0, 1).
+
+    Examples
+    --------
+    >>> curves = cumulative_incidence(jobs, by="gpu_type", running_until_s=trace_end_s)
+    """
+    keys, ways = as_names(by), check_events(events)
+    refuse_clash(keys, ("event", "n_at_risk", "n_events", "incidence", "ci_low", "ci_high", "note"))
+    times, totals = estimate_ends(frame, keys, ways, running_until_s=running_until_s)
+    curves, groups = [], []
+    for way in ways:
+        low, high = log_log_interval(
+            times[f"{way} incidence"], times[f"{way} variance"], confidence=confidence
+        )
+        curve = times.select(
+            *keys,
+            event=pl.lit(way),
+            time_s="time_s",
+            n_at_risk="n_at_risk",
+            n_events=pl.col(way),
+            incidence=pl.col(f"{way} incidence"),
+            ci_low=pl.Series(low).fill_nan(None),
+            ci_high=pl.Series(high).fill_nan(None),
+        ).filter(pl.col("n_events") > 0)
+        curves.append(curve)
+        at_last = totals.select(
+            *keys,
+            event=pl.lit(way),
+            n="n",
+            n_events=pl.col(way),
+            n_censored="n_censored",
+            n_left_out="n_left_out",
+        )
+        ends = _last(curve.drop("event", "time_s", "n_at_risk", "n_events"), keys)
+        none = pl.when(pl.col("n_events") == 0).then(pl.lit(f"no row with a runtime is {way}"))
+        groups.append(_beside(at_last, ends, keys).with_columns(last_s=totals["last_s"], note=none))
+    order = [*keys, "event"]
+    return EndCurves(
+        curves=pl.concat(curves).sort([*order, "time_s"], nulls_last=True),
+        groups=pl.concat(groups).sort(order, nulls_last=True),
+    )
+
+
+def kaplan_meier(
+    frame: IntoFrame,
+    /,
+    *,
+    by: Names = (),
+    events: Names = ENDS,
+    running_until_s: float | None = None,
+    confidence: float = 0.95,
+) -> EndCurves:
+    """Share that is still running after each runtime: the estimator of Kaplan and Meier.
+
+    Rows, ends and what is left out are as in :func:`cumulative_incidence`, all ends taken alike.
+    For one way to end among several, use that function: here the others would count as
+    censored, as if what failed could still complete.
+
+    Parameters
+    ----------
+    frame, by, events, running_until_s, confidence
+        As in :func:`cumulative_incidence`.
+
+    Returns
+    -------
+    EndCurves
+        ``.curves`` [*by, time_s, n_at_risk, n_events, survival, ci_low, ci_high], one row each
+        time at which a row ended. ``.groups`` [*by, n, n_events, n_censored, n_left_out, median_s,
+        ci_low, ci_high, last_s, note]. The median is the first runtime with survival at most
+        1/2, and its interval the runtimes whose survival's interval holds 1/2 (Brookmeyer and
+        Crowley, Biometrics 38, 1982); null where it lies beyond last_s, and note says so.
+        Intervals of survival take Greenwood's variance, symmetric for log(-log survival), rows
+        taken as independent; null where survival is 0.
+
+    Raises
+    ------
+    DataError
+        As :func:`cumulative_incidence`.
+    """
+    keys, ways = as_names(by), check_events(events)
+    refuse_clash(keys, ("n_at_risk", "survival", "median_s", "ci_low", "ci_high", "note"))
+    times, totals = estimate_ends(frame, keys, ways, running_until_s=running_until_s)
+    low, high = log_log_interval(
+        times["survival"], times["survival_variance"], confidence=confidence
+    )
+    curves = times.select(
+        *keys,
+        time_s="time_s",
+        n_at_risk="n_at_risk",
+        n_events=pl.sum_horizontal(ways),
+        survival="survival",
+        ci_low=pl.Series(low).fill_nan(None),
+        ci_high=pl.Series(high).fill_nan(None),
+    ).filter(pl.col("n_events") > 0)
+    # a step that ends at 1/2 exactly may lie a rounding above it; a survival of 0 has no interval
+    half = 0.5 + 1e-12
+    medians = {
+        name: pl.col("time_s").filter(pl.col(column).fill_null(0) <= half).min()
+        for name, column in (("median_s", "survival"), ("ci_low", "ci_low"), ("ci_high", "ci_high"))
+    }
+    found = curves.group_by(keys).agg(**medians) if keys else curves.select(**medians)
+    counts = totals.select(
+        *keys, "n", "n_censored", "n_left_out", "last_s", n_events=pl.sum_horizontal(ways)
+    )
+    unknown = (
+        pl.when(pl.col("n_events") == 0)
+        .then(pl.lit(f"no row with a runtime is {', '.join(ways)}"))
+        .when(pl.col("median_s").is_null())
+        .then(pl.lit("more than half last longer than what was seen"))
+    )
+    columns = ("n", "n_events", "n_censored", "n_left_out", "median_s", "ci_low", "ci_high")
+    groups = _beside(counts, found, keys).select(*keys, *columns, "last_s", note=unknown)
+    return EndCurves(curves=curves, groups=groups)
+
+
+def _last(curve: pl.DataFrame, keys: tuple[str, ...]) -> pl.DataFrame:
+    return curve.group_by(keys, maintain_order=True).last() if keys else curve.tail(1)
+
+
+def _beside(groups: pl.DataFrame, found: pl.DataFrame, keys: tuple[str, ...]) -> pl.DataFrame:
+    """Put what was found of each group beside it; null where nothing was."""
+    if keys:
+        return groups.join(found, on=keys, how="left", nulls_equal=True, maintain_order="left")
+    if found.is_empty():
+        found = found.clear(1)
+    return groups.hstack(found)

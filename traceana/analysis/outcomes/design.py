@@ -1,0 +1,162 @@
+"""Features as the columns of a model: numbers as they are, a column for each level of the rest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from traceana.analysis.outcomes.codes import MOST_GROUPS
+from traceana.errors import DataError
+from traceana.stats import dependent_columns
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Design:
+    """The columns of a model, and what each says.
+
+    Attributes
+    ----------
+    rows
+        The rows that are fitted.
+    failed
+        0 or 1 of each.
+    matrix
+        The constant 1, then a column each term that has one, numbers over their deviation.
+    terms
+        What the coefficients say: feature, level, reference, n, failures, and where there is
+        none a note; `scale` is what a column was divided by, null where there is no column.
+    """
+
+    rows: pl.DataFrame
+    failed: Floats
+    matrix: Floats
+    terms: list[dict[str, Any]]
+
+
+def make_design(rows: pl.DataFrame, features: Sequence[str], /) -> Design:
+    """Return the columns of a model of failure.
+
+    Raises
+    ------
+    DataError
+        If no row or every row failed, a value is infinite, a feature has more than 50 levels, or
+        features make each other up.
+    """
+    numeric = {name for name in features if rows.schema[name].is_numeric()}
+    texts = [name for name in features if name not in numeric]
+    rows = rows.with_columns(pl.col(texts).cast(pl.String))
+    for name in numeric:
+        if rows[name].cast(pl.Float64).is_infinite().any():
+            raise DataError(f"column {name} holds an infinite value; values must be finite")
+    rows, decided = _leave_out_decided(rows, texts)
+    n, failures = rows.height, int(rows["failure"].sum() or 0)
+    if failures in (0, n):
+        if decided:
+            names = dict.fromkeys(term["feature"] for term in decided)
+            raise DataError(
+                f"levels of {', '.join(names)} decide every outcome (separation): no odds ratio is "
+                "finite; leave it out"
+            )
+        if not n:
+            raise DataError(
+                f"no row that succeeded or failed has a value of each of {', '.join(features)}"
+            )
+        raise DataError(
+            f"{'every' if failures else 'no'} row of the {n} failed: nothing to explain"
+        )
+    columns, terms = [np.ones(n)], []
+    for name in features:
+        if name in numeric:
+            values = rows[name].cast(pl.Float64).to_numpy()
+            term = {"feature": name, "n": n, "failures": failures}
+            scale = float(np.std(values))
+            if values.min() == values.max():
+                terms.append(term | {"note": f"the same in every row: {values[0]:g}"})
+                continue
+            terms.append(term | {"scale": scale})
+            columns.append((values - values.mean()) / scale)
+        else:
+            added, levels = _levels(rows, name)
+            columns += added
+            terms += levels
+        terms += [term for term in decided if term["feature"] == name]
+    matrix = np.stack(columns, axis=1)
+    _refuse_dependent(matrix, [term for term in terms if "scale" in term])
+    return Design(rows, rows["failure"].cast(pl.Float64).to_numpy(), matrix, terms)
+
+
+def _leave_out_decided(
+    rows: pl.DataFrame, texts: Sequence[str]
+) -> tuple[pl.DataFrame, list[dict[str, Any]]]:
+    """Leave out levels of which no row or every row failed, until there is none."""
+    decided: list[dict[str, Any]] = []
+    found = True
+    while found and rows.height:
+        found = False
+        for name in texts:
+            levels = rows.group_by(name).agg(n=pl.len(), failures=pl.col("failure").sum())
+            sure = levels.filter((pl.col("failures") == 0) | (pl.col("failures") == pl.col("n")))
+            if levels.height < 2 or sure.is_empty():
+                continue
+            found = True
+            for level, n, failures in sure.sort(name).iter_rows():
+                which = "every row" if failures else "no row"
+                decided.append(
+                    {
+                        "feature": name,
+                        "level": level,
+                        "n": n,
+                        "failures": failures,
+                        "note": f"{which} of the {n} failed: no finite odds ratio, and they are "
+                        "left out",
+                    }
+                )
+            rows = rows.filter(~pl.col(name).is_in(sure[name].implode()))
+    return rows, decided
+
+
+def _levels(rows: pl.DataFrame, name: str) -> tuple[list[Floats], list[dict[str, Any]]]:
+    levels = (
+        rows.group_by(name)
+        .agg(n=pl.len(), failures=pl.col("failure").sum())
+        .sort(["n", name], descending=[True, False])
+    )
+    if levels.height > MOST_GROUPS:
+        raise DataError(
+            f"column {name} has {levels.height} levels; at most {MOST_GROUPS} are modelled"
+        )
+    reference, *others = levels.rows()
+    term = {"feature": name, "level": reference[0], "n": reference[1], "failures": reference[2]}
+    if not others:
+        return [], [term | {"note": "the same in every row"}]
+    terms: list[dict[str, Any]] = [
+        {
+            "feature": name,
+            "level": level,
+            "reference": reference[0],
+            "n": n,
+            "failures": failures,
+            "scale": 1.0,
+        }
+        for level, n, failures in others
+    ]
+    columns = [(rows[name] == level).cast(pl.Float64).to_numpy() for level, _, _ in others]
+    return columns, terms
+
+
+def _refuse_dependent(matrix: Floats, terms: Sequence[dict[str, Any]]) -> None:
+    for group in dependent_columns(matrix):
+        names = dict.fromkeys(terms[column - 1]["feature"] for column in group if column)
+        raise DataError(
+            f"features {', '.join(names)} make each other up (collinear): leave one of them out"
+        )

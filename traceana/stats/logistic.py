@@ -1,0 +1,161 @@
+"""Logistic regression: odds, errors that allow for clusters, and how well it predicts."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from scipy.linalg import qr
+from scipy.special import expit, logit, stdtr, stdtrit
+from scipy.stats import rankdata
+
+from traceana.errors import DataError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+    Integers = NDArray[np.int64]
+
+
+class LogisticFit(NamedTuple):
+    """Coefficients on the scale of log odds, one a column of the design."""
+
+    coefficient: Floats
+    std_error: Floats
+    ci_low: Floats
+    ci_high: Floats
+    pvalue: Floats
+
+
+class Calibration(NamedTuple):
+    """How well predicted chances hold; NaN where that is not defined."""
+
+    brier: float
+    """Mean squared distance of prediction and outcome."""
+    auc: float
+    """Chance that a failure was given the higher chance than a success, ties counted half."""
+    intercept: float
+    slope: float
+    """Of the logistic regression of outcomes on the predictions' log odds: 0 and 1 are right."""
+
+
+def fit_logistic(
+    design: Floats, failed: Floats, cluster: Integers | None, /, *, confidence: float
+) -> LogisticFit:
+    """Fit by maximum likelihood, with errors that hold where rows of a cluster are alike.
+
+    Errors are of sandwich form: HC1 for independent rows, summed over clusters else, with
+    clusters / (clusters - 1) (rows - 1) / (rows - columns) (Liang and Zeger, Biometrika 73,
+    1986). Intervals and p-values by Student's t with clusters less one, rows less columns else.
+
+    Parameters
+    ----------
+    design
+        Row x column, the first column 1 throughout, each other of a like scale.
+    failed
+        0 or 1.
+    cluster
+        Codes from 0 on; None for independent rows.
+    confidence
+        Coverage of the intervals, in (0, 1).
+
+    Raises
+    ------
+    DataError
+        If the fit has no finite coefficients, as where columns separate failures from the rest.
+    """
+    beta, covariance = _fit(design, failed, cluster)
+    error = np.sqrt(np.diag(covariance))
+    df = len(failed) - design.shape[1] if cluster is None else int(cluster.max())
+    half = stdtrit(df, (1 + confidence) / 2) * error
+    return LogisticFit(beta, error, beta - half, beta + half, 2 * stdtr(df, -np.abs(beta / error)))
+
+
+def dependent_columns(design: Floats, /) -> list[list[int]]:
+    """Return columns that others make up exactly, each with those others."""
+    # of the triangle alone, as the rows may be very many
+    triangle: Floats = np.asarray(np.linalg.qr(design / np.linalg.norm(design, axis=0), mode="r"))
+    _, r, pivots = qr(triangle, pivoting=True)
+    order: Integers = np.asarray(pivots, dtype=np.int64)
+    size = np.abs(np.diag(r))
+    rank = int((size > 1e-9 * size[0]).sum())
+    groups = []
+    for column in order[rank:].tolist():
+        weights = np.linalg.lstsq(triangle[:, order[:rank]], triangle[:, column], rcond=None)[0]
+        others = order[:rank][np.abs(weights) > 1e-6]
+        groups.append([column, *sorted(others.tolist())])
+    return groups
+
+
+def predict_held_out(design: Floats, failed: Floats, fold: Integers, /) -> Floats:
+    """Return each row's chance of failure by the fit to all other folds.
+
+    NaN for a fold whose others do not allow a fit.
+    """
+    chance = np.full(len(failed), np.nan)
+    for part in range(int(fold.max()) + 1):
+        held = fold == part
+        rest = failed[~held]
+        if not held.any() or rest.min(initial=1) == rest.max(initial=0):
+            continue
+        try:
+            beta, _ = _fit(design[~held], rest, None)
+        except DataError:
+            continue
+        chance[held] = expit(design[held] @ beta)
+    return chance
+
+
+def calibrate(chance: Floats, failed: Floats, /) -> Calibration:
+    """Hold predicted chances against what happened."""
+    brier = float(((chance - failed) ** 2).mean())
+    failures = failed.sum()
+    successes = len(failed) - failures
+    if not failures or not successes:
+        return Calibration(brier, np.nan, np.nan, np.nan)
+    above = rankdata(chance)[failed == 1].sum() - failures * (failures + 1) / 2
+    auc = float(above / (failures * successes))
+    log_odds = logit(chance.clip(1e-12, 1 - 1e-12))
+    spread = log_odds.std()
+    if spread < 1e-12:
+        return Calibration(brier, auc, np.nan, np.nan)
+    scaled = np.stack([np.ones(len(chance)), log_odds / spread], axis=1)
+    try:
+        (intercept, slope), _ = _fit(scaled, failed, None)
+    except DataError:
+        return Calibration(brier, auc, np.nan, np.nan)
+    return Calibration(brier, auc, float(intercept), float(slope / spread))
+
+
+def _fit(design: Floats, failed: Floats, cluster: Integers | None) -> tuple[Floats, Floats]:
+    """Return the coefficients and their covariance."""
+    from statsmodels.discrete.discrete_model import Logit  # noqa: PLC0415
+
+    robust = (
+        {"cov_type": "HC0"}
+        if cluster is None
+        else {"cov_type": "cluster", "cov_kwds": {"groups": cluster}}
+    )
+    no_odds = DataError(
+        "the logistic model has no finite odds ratios: its features tell failures from the rest "
+        "without an error (separation); leave one out"
+    )
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        try:
+            found = Logit(failed, design).fit(disp=False, maxiter=50, **robust)
+        except np.linalg.LinAlgError:
+            raise no_odds from None
+    beta = np.asarray(found.params, dtype=float)
+    error = np.sqrt(np.diag(np.asarray(found.normalized_cov_params)))
+    scale = np.where(design.std(axis=0) > 0, design.std(axis=0), 1.0)
+    # where the likelihood grows without end, rounding stops the coefficients far out
+    finite = (np.abs(beta) * scale < 15).all() and (error * scale < 30).all()
+    if not (found.mle_retvals["converged"] and finite):
+        raise no_odds
+    covariance = np.asarray(found.cov_params(), dtype=float)
+    # what makes HC1 of HC0, which statsmodels does for linear models alone
+    factor = 1.0 if cluster is not None else len(failed) / (len(failed) - design.shape[1])
+    return beta, covariance * factor
