@@ -1,5 +1,9 @@
 """The field's questions: a frame in, a result out; no file is opened here."""
 
+from traceana.analysis.correlation.correlate import correlate
+from traceana.analysis.correlation.implied import ImpliedN, implied_n
+from traceana.analysis.correlation.result import CorrelationResult
+from traceana.analysis.correlation.runtime import runtime_correlations
 from traceana.analysis.energy.accuracy import energy_to_accuracy
 from traceana.analysis.energy.coverage import energy_coverage
 from traceana.analysis.energy.savings import energy_savings
@@ -18,15 +22,19 @@ from traceana.analysis.workload.queueing import queueing_delay
 from traceana.analysis.workload.summary import workload_summary
 
 __all__ = [
+    "CorrelationResult",
+    "ImpliedN",
     "StragglerResult",
     "arrival_rhythm",
     "concentration",
+    "correlate",
     "detect_stragglers",
     "energy_coverage",
     "energy_savings",
     "energy_to_accuracy",
     "gpu_demand",
     "gpu_demand_if_started_at_submission",
+    "implied_n",
     "interarrivals",
     "iteration_cov",
     "job_quantiles",
@@ -35,6 +43,7 @@ __all__ = [
     "outcome_rates",
     "queueing_delay",
     "runtime_by",
+    "runtime_correlations",
     "size_distribution",
     "summarize_cov",
     "summarize_cov_pooled",
