@@ -42,7 +42,6 @@ def of_rows(
     rows: PairRows | None,
     *,
     confidence: float,
-    clustered: bool,
 ) -> dict[str, Any]:
     """Return the estimate over rows; `r` is known for Pearson, and else comes from the rows."""
     if r is None and rows is not None:
