@@ -14,6 +14,7 @@ from polars.testing import assert_frame_equal
 from traceana.analysis import (
     arrival_rhythm,
     concentration,
+    correlate,
     gpu_demand,
     gpu_demand_if_started_at_submission,
     interarrivals,
@@ -116,6 +117,23 @@ QUESTIONS: dict[str, Callable[[Any], pl.DataFrame]] = {
     "gpu_demand_if_started": lambda rows: gpu_demand_if_started_at_submission(rows, by="cluster"),
     "queueing_delay": lambda rows: queueing_delay(rows, by=("cluster", "size")),
     "queueing_delay, all": queueing_delay,
+    "correlate": lambda rows: (
+        correlate(
+            rows, ("gpus", "size"), "runtime_s", level=("row", "group_mean"), by="cluster"
+        ).table
+    ),
+    "correlate, all": lambda rows: (
+        correlate(
+            rows,
+            "gpus",
+            "runtime_s",
+            method=("pearson", "spearman", "kendall"),
+            level=("row", "group_mean", "group_mean_weighted"),
+            cluster="worker_id",
+            resamples=100,
+        ).table
+    ),
+    "correlate, ranks": lambda rows: correlate(rows, "gpus", "runtime_s", method="spearman").table,
 }
 
 

@@ -74,7 +74,7 @@ def implied_n(r: str | float | Decimal, pvalue: str | float | Decimal, /) -> Imp
     Examples
     --------
     >>> print(implied_n("0.64", "4.51e-07"))
-    n from 48 to 53
+    n from 50 to 51
     """
     value, half = _printed("r", r)
     p, p_half = _printed("p", pvalue)
