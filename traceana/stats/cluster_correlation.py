@@ -158,7 +158,7 @@ def group_mean_error(
     if len(r) < 2:
         return float("nan")
     reached = np.quantile(np.abs(np.arctanh(r)), 0.95)
-    return float(reached / stdtrit(len(np.unique(draws.cells)) - 1, 0.975))
+    return float(reached / stdtrit(count_distinct(draws.cells) - 1, 0.975))
 
 
 def clustered_interval(
@@ -174,12 +174,17 @@ def clustered_pvalue(r: float, error: float, clusters: int, /) -> float:
     return max(float(2 * stdtr(clusters - 1, -abs(np.arctanh(r)) / error)), SMALLEST_P)
 
 
+def count_distinct(numbers: Whole, /) -> int:
+    """Return how many different whole numbers from 0 on there are; many times numpy's speed."""
+    return int(np.count_nonzero(np.bincount(numbers)))
+
+
 def _calibrated(error: float, away: Floats, errors: Floats, cells: Whole) -> float:
     """Return an error that t(clusters - 1) makes the symmetric bootstrap-t interval of 95 %."""
     if len(away) < 2:
         return float("nan")
     reached = np.quantile(np.abs(away / errors), 0.95)
-    return float(error * reached / stdtrit(len(np.unique(cells)) - 1, 0.975))
+    return float(error * reached / stdtrit(count_distinct(cells) - 1, 0.975))
 
 
 def _linear_parts(sums: Floats) -> tuple[Floats, Floats, Floats]:

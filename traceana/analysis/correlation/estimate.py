@@ -10,6 +10,7 @@ import numpy as np
 from traceana.stats.cluster_correlation import (
     clustered_interval,
     clustered_pvalue,
+    count_distinct,
     group_mean_error,
     pearson_error,
     rank_error,
@@ -104,7 +105,7 @@ def _independent(r: float, n: float, method: str, confidence: float) -> dict[str
 def _clustered(
     r: float, method: str, rows: PairRows, error_of: Callable[[], float], confidence: float
 ) -> dict[str, Any]:
-    clusters = len(np.unique(rows.clusters))
+    clusters = count_distinct(rows.clusters)
     found: dict[str, Any] = {"r": r, "n_clusters": clusters}
     if clusters < 2:
         return found | {"note": "fewer than two clusters: no interval and no test"}
