@@ -19,6 +19,7 @@ from traceana.analysis import (
     failure_model,
     failure_odds,
     failure_rates,
+    correlate,
     gpu_demand,
     gpu_demand_if_started_at_submission,
     interarrivals,
@@ -136,6 +137,23 @@ QUESTIONS: dict[str, Callable[[Any], pl.DataFrame]] = {
     "recurring_groups": lambda rows: recurring_groups(rows, by=("cluster", "size")),
     "queueing_delay": lambda rows: queueing_delay(rows, by=("cluster", "size")),
     "queueing_delay, all": queueing_delay,
+    "correlate": lambda rows: (
+        correlate(
+            rows, ("gpus", "size"), "runtime_s", level=("row", "group_mean"), by="cluster"
+        ).table
+    ),
+    "correlate, all": lambda rows: (
+        correlate(
+            rows,
+            "gpus",
+            "runtime_s",
+            method=("pearson", "spearman", "kendall"),
+            level=("row", "group_mean", "group_mean_weighted"),
+            cluster="worker_id",
+            resamples=100,
+        ).table
+    ),
+    "correlate, ranks": lambda rows: correlate(rows, "gpus", "runtime_s", method="spearman").table,
 }
 
 

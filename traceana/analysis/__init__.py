@@ -83,6 +83,10 @@ from traceana.analysis.workload.queueing import (
 from traceana.analysis.workload.summary import (
     workload_summary,
 )
+from traceana.analysis.correlation.correlate import correlate
+from traceana.analysis.correlation.implied import ImpliedN, implied_n
+from traceana.analysis.correlation.result import CorrelationResult
+from traceana.analysis.correlation.runtime import runtime_correlations
 from traceana.analysis.energy.accuracy import energy_to_accuracy
 from traceana.analysis.energy.coverage import energy_coverage
 from traceana.analysis.energy.savings import energy_savings
@@ -111,6 +115,8 @@ __all__ = [
     "EndCurves",
     "FailureModel",
     "RuntimeComparison",
+    "CorrelationResult",
+    "ImpliedN",
     "StragglerResult",
     "WorkloadMapping",
     "arrival_rhythm",
@@ -119,6 +125,7 @@ __all__ = [
     "deadline_rules",
     "deadline_tightness",
     "cumulative_incidence",
+    "correlate",
     "detect_stragglers",
     "energy_coverage",
     "energy_savings",
@@ -129,6 +136,7 @@ __all__ = [
     "failure_rates",
     "gpu_demand",
     "gpu_demand_if_started_at_submission",
+    "implied_n",
     "interarrivals",
     "iteration_cov",
     "iteration_rates",
@@ -144,6 +152,7 @@ __all__ = [
     "replay_published_draws",
     "runtime_by",
     "runtime_ratio",
+    "runtime_correlations",
     "size_distribution",
     "summarize_cov",
     "summarize_cov_pooled",

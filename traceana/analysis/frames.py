@@ -92,6 +92,17 @@ def admit_columns(frame: IntoFrame, columns: Sequence[str], /) -> nw.LazyFrame[A
     return _project(_admit(frame), columns)
 
 
+def column_names(frame: IntoFrame, /) -> list[str]:
+    """Return the names of a frame's columns.
+
+    Raises
+    ------
+    DataError
+        If the engine is not listed.
+    """
+    return list(_admit(frame).collect_schema().names())
+
+
 def clean_columns(lazy: nw.LazyFrame[Any], measures: Sequence[str], /) -> nw.LazyFrame[Any]:
     """Make measures Float64, and NaN null in all columns.
 

@@ -6,6 +6,7 @@ from traceana.stats.bootstrap import (
     block_quantile_intervals,
     cluster_quantile_intervals,
 )
+from traceana.stats.correlation import correlation, correlation_pvalue, fisher_interval
 from traceana.stats.dependence import autocorrelation, effective_sample_size
 from traceana.stats.dispersion import row_moments
 from traceana.stats.incidence import Incidence, incidence, log_log_interval
@@ -27,6 +28,10 @@ __all__ = [
     "GroupDifference",
     "Incidence",
     "LogisticFit",
+from traceana.stats.multiplicity import adjust_pvalues
+from traceana.stats.survival import censored_quantiles
+
+__all__ = [
     "adjust_pvalues",
     "autocorrelation",
     "autoregressive_block",
@@ -43,6 +48,10 @@ __all__ = [
     "incidence",
     "kruskal_wallis",
     "log_log_interval",
+    "correlation",
+    "correlation_pvalue",
+    "effective_sample_size",
+    "fisher_interval",
     "mean_interval",
     "median_interval",
     "odds_ratio",

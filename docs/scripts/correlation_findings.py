@@ -1,0 +1,61 @@
+"""Measure what docs/explanation/correlation.md says: ``python correlation_findings.py STORE``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+from findings import as_table, run
+
+from traceana import implied_n, runtime_correlations
+
+if TYPE_CHECKING:
+    from traceana.store import Store
+
+PUBLISHED = [
+    ("success", "GPU %", "0.44", "2.01e-02"),
+    ("success", "CPU %", "0.64", "4.51e-07"),
+    ("success", "memory", "0.35", "3.78e-05"),
+    ("success", "task size", "0.04", "4.50e-01"),
+    ("failure", "GPU %", "-0.14", "4.98e-01"),
+    ("failure", "CPU %", "-0.11", "4.50e-01"),
+    ("failure", "memory", "-0.09", "3.19e-01"),
+    ("failure", "task size", "0.04", "4.50e-01"),
+]
+"""The analysis of PAI's tasks; "3.19e-0.1" is printed for the p-value of failure and memory."""
+
+SHOWN = ("outcome", "x", "method", "level", "n", "n_groups", "r", "ci_low", "ci_high", "pvalue")
+
+
+def measure(store: Store) -> str:
+    """Return the measured part of the page."""
+    jobs = store.scan("alibaba-openb-2023", "jobs")
+    levels = ("row", "group_mean", "group_mean_weighted")
+    parts = ["### openb, runtime against what pods ask for\n"]
+    for failure in ("published", "strict"):
+        found = runtime_correlations(jobs, failure=failure, level=levels)
+        table = found.table
+        if failure == "strict":  # success is the same
+            table = table.filter(outcome="failure")
+        parts += [
+            f"Failure as {failure}; p adjusted over {found.n_tested} tests.\n",
+            as_table(table.select(*SHOWN, "pvalue_adjusted", "n_effective", "note"), digits=5),
+        ]
+    implied = pl.DataFrame(
+        [
+            {
+                "outcome": outcome,
+                "feature": feature,
+                "r": r,
+                "p": p,
+                "implied": str(implied_n(r, p)),
+            }
+            for outcome, feature, r, p in PUBLISHED
+        ]
+    )
+    parts += ["### PAI, the number of groups that the published r and p imply\n", as_table(implied)]
+    return "\n".join(parts)
+
+
+if __name__ == "__main__":
+    run("correlation.md", measure)

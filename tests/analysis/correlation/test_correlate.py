@@ -1,0 +1,181 @@
+"""Correlations of frames against pandas and scipy, planted nulls, and the published pods."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import scipy.stats
+
+from traceana.analysis import correlate, implied_n, runtime_correlations
+from traceana.errors import DataError
+from traceana.store import Store
+
+ROWS = pl.DataFrame({"x": [1.0, 1, 2, 3, 4, 4], "y": [2.0, 4, 3, 7, 5, 9], "g": list("aaabbb")})
+
+
+def test_levels_by_hand() -> None:
+    levels = ("row", "group_mean", "group_mean_weighted")
+    table = correlate(ROWS, "x", "y", level=levels).table
+    rows, means, weighted = table.iter_rows(named=True)
+    found = scipy.stats.pearsonr(ROWS["x"], ROWS["y"])
+    assert (rows["n"], rows["n_groups"]) == (6, None)
+    assert (rows["r"], rows["pvalue"]) == pytest.approx((found.statistic, found.pvalue))
+    found = scipy.stats.pearsonr([1, 2, 3, 4], [3, 3, 7, 7])
+    assert (means["n"], means["n_groups"]) == (6, 4)
+    assert (means["r"], means["pvalue"]) == pytest.approx((found.statistic, found.pvalue))
+    found = scipy.stats.pearsonr(ROWS["x"], [3, 3, 3, 7, 7, 7])
+    assert weighted["r"] == pytest.approx(found.statistic)
+    assert weighted["n_effective"] == pytest.approx(36 / 10)
+    assert "effective groups" in weighted["note"]
+    both = scipy.stats.false_discovery_control([rows["pvalue"], means["pvalue"]])
+    assert table["pvalue_adjusted"].drop_nulls().to_list() == pytest.approx(both.tolist())
+
+
+@pytest.mark.parametrize(
+    ("change", "note"),
+    [
+        ({"x": pl.lit(1.0)}, "x is constant"),
+        ({"y": pl.lit(2.0)}, "y is constant"),
+        ({"y": pl.lit(None, pl.Float64)}, "fewer than 4 rows with both values"),
+        ({"x": pl.col("x") / 0}, "6 row.s. with a value beyond 1e.150 .infinite"),
+        ({"x": pl.col("x") * 1e-200, "y": pl.col("y") * 1e-200}, "vary too little or too much"),
+    ],
+)
+@pytest.mark.parametrize("method", ["pearson", "spearman"])
+def test_what_cannot_be_told_has_its_reason(
+    change: dict[str, pl.Expr], note: str, method: str
+) -> None:
+    if "too little" in note and method == "spearman":
+        return  # ranks vary as ranks do
+    line = correlate(ROWS.with_columns(**change), "x", "y", method=method).table
+    assert line.select("r", "ci_low", "ci_high", "pvalue", "pvalue_adjusted").row(0) == (None,) * 5
+    assert line.select(pl.col("note").str.contains(note)).item()
+
+
+def test_rows_without_both_values_are_counted() -> None:
+    rows = pl.concat([ROWS, pl.DataFrame({"x": [None, 5.0], "y": [1.0, float("nan")], "g": "a"})])
+    table = correlate(rows, "x", "y").table
+    assert table.select("n", "n_missing").row(0) == (6, 2)
+    assert table["r"].item() == pytest.approx(correlate(ROWS, "x", "y").table["r"].item())
+
+
+def test_means_far_apart_cost_no_digits() -> None:
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((2, 200))
+    rows = pl.DataFrame({"x": x, "y": y, "g": [0, 1] * 100})
+    far = rows.with_columns(x=pl.col("x") + pl.col("g") * 2.0**30)
+    near = correlate(rows, "x", "y", by="g").table["r"]
+    assert correlate(far, "x", "y", by="g").table["r"].to_list() == pytest.approx(
+        near.to_list(), rel=1e-6
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"method": "phi"}, "method must be among pearson, spearman, kendall; it is 'phi'"),
+        ({"level": "job"}, "level must be among row, group_mean"),
+        ({"adjust": "fdr"}, "adjust must be one of none"),
+        ({"confidence": 95}, "confidence must lie between 0 and 1"),
+        ({"resamples": 9}, "resamples must be at least 100"),
+        ({"cluster": "job"}, "column job is missing"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused(options: dict[str, object], text: str) -> None:
+    with pytest.raises(DataError, match=text):
+        correlate(ROWS, "x", "y", **options)  # type: ignore[arg-type]
+
+
+def test_a_column_with_itself_and_a_lost_cluster_are_refused() -> None:
+    with pytest.raises(DataError, match="column x cannot be correlated with itself"):
+        correlate(ROWS, ("x", "y"), "x")
+    with pytest.raises(DataError, match="cluster g is null in 6 row"):
+        correlate(ROWS.with_columns(g=pl.lit(None, pl.String)), "x", "y", cluster="g")
+
+
+def test_clusters_decide_how_much_rows_are_worth_and_a_seed_repeats() -> None:
+    rng = np.random.default_rng(3)
+    of = np.repeat(np.arange(60), 20)
+    x, y = (rng.standard_normal(60)[of] + 0.1 * rng.standard_normal(1200) for _ in range(2))
+    rows = pl.DataFrame({"x": x, "y": y, "user": of})
+    first, again = (correlate(rows, "x", "y", cluster="user", rng=5).table for _ in range(2))
+    assert first.equals(again)
+    line = first.row(0, named=True)
+    assert line["n_clusters"] == 60
+    assert 25 < line["n_effective"] < 140
+    naive = correlate(rows, "x", "y").table.row(0, named=True)
+    assert line["ci_high"] - line["ci_low"] > 3 * (naive["ci_high"] - naive["ci_low"])
+
+
+@pytest.mark.parametrize(
+    ("r", "p", "low", "high"),
+    [
+        ("0.44", "2.01e-02", 27, 28),
+        ("0.64", "4.51e-07", 50, 51),
+        ("0.35", "3.78e-05", 129, 136),
+        ("0.04", "4.50e-01", 284, 469),
+        ("-0.14", "4.98e-01", 25, 27),
+        ("-0.11", "4.50e-01", 46, 54),
+        ("-0.09", "3.19e-01", 112, 139),
+    ],
+)
+def test_the_published_pairs_imply(r: str, p: str, low: int, high: int) -> None:
+    found = implied_n(r, p)
+    assert (found.low, found.high, found.note) == (low, high, None)
+    step = {"r": 0.5 * 10.0 ** -len(r.split(".")[1]), "p": 0.005 * 10.0 ** int(p.split("e")[1])}
+
+    def agrees(n: int) -> bool:  # by a search over r, with scipy's own distribution of r
+        rs = np.abs(np.linspace(float(r) - step["r"], float(r) + step["r"], 2001))
+        of = scipy.stats.beta(n / 2 - 1, n / 2 - 1, loc=-1, scale=2)
+        there = 2 * of.sf(rs)
+        return bool(((there >= float(p) - step["p"]) & (there <= float(p) + step["p"])).any())
+
+    assert agrees(low)
+    assert agrees(high)
+    assert not agrees(low - 1)
+    assert not agrees(high + 1)
+
+
+def test_pairs_without_a_number_of_points() -> None:
+    assert implied_n("0.99", "0.9").low is None
+    assert implied_n("0.00", "0.5").high is None
+    with pytest.raises(DataError, match="p must be a number as printed"):
+        implied_n("-0.09", "3.19e-0.1")
+    with pytest.raises(DataError, match="r must lie from -1 to 1 and p from 0 to 1"):
+        implied_n("1.2", "0.1")
+
+
+def test_the_published_pods(real_store: Store) -> None:
+    jobs = real_store.scan("alibaba-openb-2023", "jobs")
+    frame = pd.DataFrame(jobs.collect().to_dict(as_series=False)).dropna(subset=["runtime_s"])
+    frame["outcome"] = np.where(frame["status"] == "completed", "success", "failure")
+    table = runtime_correlations(jobs).table
+    names = {"gpu_percent": "gpus", "cpu_percent": "cpus", "memory_gib": "memory_gib"}
+    assert set(table["x"]) == set(names)
+    for line in table.iter_rows(named=True):
+        rows = frame[frame["outcome"] == line["outcome"]]
+        assert line["n"] == len(rows)
+        points = rows[[names[line["x"]], "runtime_s"]]
+        if line["level"] == "group_mean":
+            points = points.groupby(names[line["x"]], as_index=False)["runtime_s"].mean()
+            assert line["n_groups"] == len(points)
+        if len(points) < 4:
+            assert line["r"] is None
+            continue
+        test = scipy.stats.pearsonr if line["method"] == "pearson" else scipy.stats.spearmanr
+        theirs = test(*(points[name].to_numpy() for name in points))
+        assert line["r"] == pytest.approx(theirs.statistic, rel=1e-9)
+        assert line["pvalue"] == pytest.approx(theirs.pvalue, rel=1e-6)
+
+
+def test_statuses_and_features_are_checked() -> None:
+    jobs = pl.DataFrame({"status": ["completed"] * 6, "runtime_s": ROWS["y"], "gpus": ROWS["x"]})
+    with pytest.raises(DataError, match="status 'Terminated' is found"):
+        runtime_correlations(jobs.with_columns(status=pl.lit("Terminated")))
+    with pytest.raises(DataError, match="there is no feature to correlate: none of gpus"):
+        runtime_correlations(jobs.drop("gpus"))
+    with pytest.raises(DataError, match="failure must be 'published' or 'strict'"):
+        runtime_correlations(jobs, failure="any")
+    assert "gpu_percent and runtime_s, pearson, row: +0.7" in str(runtime_correlations(jobs))

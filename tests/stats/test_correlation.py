@@ -1,0 +1,138 @@
+"""Correlations against R's documented values, scipy, and brute force."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.stats
+from hypothesis import given
+from hypothesis import strategies as st
+
+from traceana.errors import DataError
+from traceana.stats import adjust_pvalues, correlation, correlation_pvalue, fisher_interval
+from traceana.stats.cluster_correlation import draw_clusters, pearson_error, rank_error
+from traceana.stats.correlation import METHODS, kendall_pvalue, n_of_variance
+from traceana.stats.multiplicity import ADJUSTMENTS
+from traceana.stats.rank_influence import concordance, kendall_influence, spearman_influence
+
+REFERENCE = tomllib.loads(
+    (Path(__file__).parents[1] / "reference" / "correlation.toml").read_text(encoding="utf-8")
+)
+THEIRS = {
+    "pearson": scipy.stats.pearsonr,
+    "spearman": scipy.stats.spearmanr,
+    "kendall": scipy.stats.kendalltau,
+}
+
+
+def tied(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    x = rng.integers(0, 6, n).astype(float)
+    return x, x + rng.integers(-3, 8, n)
+
+
+def test_r_documents_the_same() -> None:
+    x, y = REFERENCE["hunter"]["x"], REFERENCE["hunter"]["y"]
+    pearson, kendall = REFERENCE["hunter"]["pearson"], REFERENCE["hunter"]["kendall"]
+    r = correlation(x, y, method="pearson")
+    assert r == pytest.approx(pearson["r"], abs=5e-8)
+    assert correlation_pvalue(r, 9, method="pearson") == pytest.approx(pearson["pvalue"], abs=5e-5)
+    assert correlation(x, y, method="kendall") == pytest.approx(kendall["r"], abs=5e-8)
+    assert kendall_pvalue(x, y) == pytest.approx(kendall["pvalue"], abs=5e-5)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_scipy_gives_the_same(method: str) -> None:
+    x, y = tied(50)
+    theirs = THEIRS[method](x, y)
+    r = correlation(x, y, method=method)
+    assert r == pytest.approx(theirs.statistic, rel=1e-12)
+    if method != "kendall":
+        assert correlation_pvalue(r, 50, method=method) == pytest.approx(theirs.pvalue, rel=1e-9)
+    if method == "pearson":
+        low, high = theirs.confidence_interval(0.9)
+        ours = fisher_interval(r, 50, method=method, confidence=0.9)
+        assert ours == pytest.approx((low, high), rel=1e-12)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_weight_is_so_many_rows(method: str) -> None:
+    x, y = tied(30)
+    often = np.random.default_rng(1).integers(1, 5, 30)
+    repeated = correlation(np.repeat(x, often), np.repeat(y, often), method=method)
+    assert correlation(x, y, method=method, weights=often) == pytest.approx(repeated, rel=1e-12)
+
+
+def test_a_large_mean_costs_no_digits() -> None:
+    x, y = tied(40)
+    there = correlation(x + 2.0**40, y + 2.0**40, method="pearson")
+    assert there == pytest.approx(correlation(x, y, method="pearson"), rel=1e-13)
+
+
+def test_what_is_not_defined_is_nan() -> None:
+    assert np.isnan(correlation([1, 1, 1], [1, 2, 3], method="pearson"))
+    assert np.isnan(correlation_pvalue(0.5, 2, method="pearson"))
+    assert np.isnan(fisher_interval(0.5, 4, method="kendall")).all()
+    assert correlation_pvalue(0.9, 1e6, method="pearson") == np.finfo(float).tiny
+    with pytest.raises(DataError, match="confidence must lie between 0 and 1"):
+        fisher_interval(0.5, 9, method="pearson", confidence=95)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12)), min_size=2, max_size=40),
+)
+def test_concordance_is_the_count_over_all_pairs(pairs: list[tuple[int, int]]) -> None:
+    a, b = np.array(pairs).T
+    brute = (np.sign(a[:, None] - a) * np.sign(b[:, None] - b)).sum(axis=1)
+    assert concordance(a, b).tolist() == brute.tolist()
+
+
+@pytest.mark.parametrize(
+    ("influence", "method"), [(spearman_influence, "spearman"), (kendall_influence, "kendall")]
+)
+def test_influence_is_what_leaving_a_row_out_moves(influence: type, method: str) -> None:
+    x, y = tied(300)
+    ours, r = influence(x, y), correlation(x, y, method=method)
+    left_out = [correlation(np.delete(x, i), np.delete(y, i), method=method) for i in range(300)]
+    jackknife = 299 * (r - np.array(left_out))
+    assert ours.mean() == pytest.approx(0, abs=1e-12)
+    np.testing.assert_allclose(ours, jackknife, atol=0.02 * np.abs(jackknife).max())
+
+
+def test_clusters_of_equal_rows_are_worth_one_row_each() -> None:
+    rng = np.random.default_rng(4)
+    x, y = rng.standard_normal((2, 200))
+    once = draw_clusters(np.arange(200), resamples=999, rng=np.random.default_rng(1))
+    ten = draw_clusters(np.repeat(np.arange(200), 10), resamples=999, rng=np.random.default_rng(1))
+    x10, y10 = np.repeat(x, 10), np.repeat(y, 10)
+    error = pearson_error(x, y, once)
+    assert pearson_error(x10, y10, ten) == pytest.approx(error, rel=1e-9)
+    assert n_of_variance(0, error**2, "pearson") == pytest.approx(200, rel=0.25)
+    r = correlation(x, y, method="spearman")
+    rank = rank_error(r, x, y, once, method="spearman")
+    assert rank_error(r, x10, y10, ten, method="spearman") == pytest.approx(rank, rel=1e-6)
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=20))
+def test_adjusted_p_is_what_statsmodels_and_scipy_say(pvalues: list[float]) -> None:
+    from statsmodels.stats.multitest import multipletests  # noqa: PLC0415 - takes 2 s
+
+    for method in ADJUSTMENTS:
+        ours = adjust_pvalues(pvalues, method=method)
+        if method == "none":
+            assert ours.tolist() == pvalues
+            continue
+        theirs = multipletests(pvalues, method=method)[1]
+        np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-300)
+
+
+def test_what_was_not_tested_is_no_part_of_the_family() -> None:
+    adjusted = adjust_pvalues([0.01, np.nan, 0.04])
+    np.testing.assert_allclose(adjusted, [0.02, np.nan, 0.04])
+    with pytest.raises(DataError, match="adjust must be one of none, bonferroni"):
+        adjust_pvalues([0.1], method="sidak")
+    with pytest.raises(DataError, match="p-values must lie from 0 to 1"):
+        adjust_pvalues([1.1])

@@ -1,0 +1,1 @@
+"""Correlations of a trace's columns, and what a published one implies."""

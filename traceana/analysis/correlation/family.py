@@ -1,0 +1,134 @@
+"""Every correlation that one call asks for, a line each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+from typing import TYPE_CHECKING, Any, Final
+
+import polars as pl
+
+from traceana.analysis.correlation.estimate import LEAST, of_group_means, of_rows
+from traceana.analysis.correlation.pairs import (
+    Pair,
+    describe_pairs,
+    group_means,
+    row_correlations,
+)
+from traceana.analysis.correlation.resampling import GroupRows
+from traceana.analysis.frames import LARGEST
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import narwhals.stable.v2 as nw
+    import numpy as np
+
+LEVELS: Final = ("row", "group_mean", "group_mean_weighted")
+"""What a point of a correlation is."""
+
+COLUMNS: Final[dict[str, Any]] = {
+    **dict.fromkeys(("x", "y", "method", "level"), pl.String),
+    **dict.fromkeys(("n", "n_groups"), pl.Int64),
+    **dict.fromkeys(("r", "ci_low", "ci_high", "pvalue", "pvalue_adjusted"), pl.Float64),
+    "n_effective": pl.Float64,
+    **dict.fromkeys(("n_clusters", "n_missing"), pl.Int64),
+    "note": pl.String,
+}
+"""Columns of a table of correlations, after those it is grouped by."""
+
+
+@dataclass(frozen=True)
+class Family:
+    """What is asked for: every pair by every method at every level, in every group."""
+
+    pairs: list[Pair]
+    methods: tuple[str, ...]
+    levels: tuple[str, ...]
+    keys: tuple[str, ...]
+    clusters: tuple[str, ...]
+    confidence: float
+
+    @property
+    def needs_rows(self) -> bool:
+        """Whether the reductions of an engine are not enough."""
+        ranked = "row" in self.levels and self.methods != ("pearson",)
+        return bool(self.clusters) or ranked
+
+
+def estimate_family(
+    family: Family,
+    lazy: nw.LazyFrame[Any],
+    rows: pl.DataFrame | None,
+    /,
+    *,
+    resamples: int,
+    rng: np.random.Generator,
+) -> pl.DataFrame:
+    """Return [*keys, :data:`COLUMNS`], p not yet adjusted.
+
+    Parameters
+    ----------
+    family
+        What is asked for.
+    lazy, rows
+        The columns of need as the engine has them, and collected where the family needs rows.
+    resamples, rng
+        Of the bootstrap over clusters.
+    """
+    keys, pairs = family.keys, family.pairs
+    described = describe_pairs(lazy, keys, pairs)
+    schema = {name: described.schema[name] for name in keys} | COLUMNS
+    groups = described.select(*keys).unique(maintain_order=True).rows() if keys else [()]
+    about = _parts(described, (*keys, "pair"))
+    pearson: dict[Any, pl.DataFrame] = {}
+    if "row" in family.levels and "pearson" in family.methods:
+        pearson = _parts(row_correlations(lazy, keys, pairs), (*keys, "pair"))
+    means: list[dict[Any, pl.DataFrame]] = []
+    if family.levels != ("row",):
+        means = [_parts(group_means(lazy, keys, pair), keys) for pair in pairs]
+    rows_of = {} if rows is None else _parts(rows, keys)
+    lines = []
+    for group in groups:
+        drawn = None
+        if group in rows_of:
+            drawn = GroupRows.draw(rows_of[group], family.clusters, resamples=resamples, rng=rng)
+        for at, pair in enumerate(pairs):
+            held = about[*group, at].row(0, named=True)
+            note = _why_not(held)
+            usable = drawn.of_pair(pair) if drawn and not note else None
+            for level, method in product(family.levels, family.methods):
+                line = dict(zip(keys, group, strict=True)) | {
+                    **dict(zip(("x", "y", "method", "level"), (*pair, method, level), strict=True)),
+                    **{name: held[name] for name in ("n", "n_missing")},
+                    "note": note,
+                }
+                points = means[at].get(group) if level != "row" else None
+                if level != "row":
+                    line["n_groups"] = points.height if points is not None else 0
+                if not note and points is not None:
+                    weighted = level == "group_mean_weighted"
+                    line |= of_group_means(
+                        points, method, usable, weighted=weighted, confidence=family.confidence
+                    )
+                elif not note:
+                    known = pearson[*group, at]["r"].item() if method == "pearson" else None
+                    line |= of_rows(known, held["n"], method, usable, confidence=family.confidence)
+                lines.append(line)
+    return pl.DataFrame(lines, schema=schema)
+
+
+def _parts(frame: pl.DataFrame, keys: Sequence[str]) -> dict[Any, pl.DataFrame]:
+    return frame.partition_by(keys, as_dict=True, maintain_order=True) if keys else {(): frame}
+
+
+def _why_not(held: dict[str, Any]) -> str | None:
+    """Why a pair has no correlation at any level; None where it may have one."""
+    if held["n_beyond"]:
+        return f"{held['n_beyond']} row(s) with a value beyond {LARGEST:g} (infinite)"
+    if held["n"] < LEAST:
+        return f"fewer than {LEAST} rows with both values"
+    for name in ("x", "y"):
+        if held[f"{name}_low"] == held[f"{name}_high"]:
+            return f"{name} is constant"
+    return None

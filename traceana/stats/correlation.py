@@ -1,0 +1,181 @@
+"""Correlation of independent pairs: Pearson's r, Spearman's rho, Kendall's tau-b.
+
+Each with a p-value and an interval. What is not defined is NaN, and never a warning.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from scipy.special import ndtr, ndtri, stdtr
+from scipy.stats import kendalltau, rankdata
+
+from traceana.errors import DataError
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    Floats = NDArray[np.float64]
+
+METHODS: Final = ("pearson", "spearman", "kendall")
+"""The coefficients there are."""
+
+SMALLEST_P: Final = float(np.finfo(float).tiny)
+"""A p-value below it cannot be told from 0 by a double, and is given as this bound."""
+
+
+def correlation(
+    x: ArrayLike, y: ArrayLike, /, *, method: str, weights: ArrayLike | None = None
+) -> float:
+    """Correlation of pairs.
+
+    Pearson's r; Spearman's rho, which is r of the mean ranks; Kendall's tau-b, (concordant -
+    discordant) / sqrt((pairs not tied in x) (pairs not tied in y)).
+
+    Parameters
+    ----------
+    x, y
+        Finite values, one each a pair.
+    method
+        One of :data:`METHODS`.
+    weights
+        How often each pair counts, positive whole numbers; ``None`` for once.
+
+    Returns
+    -------
+    float
+        NaN for fewer than two pairs, or if all x or all y are equal.
+    """
+    a, b = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
+    if len(a) < 2 or a.min() == a.max() or b.min() == b.max():
+        return float("nan")
+    w = np.ones(len(a)) if weights is None else np.asarray(weights, dtype=float)
+    if method == "kendall":
+        often = w.astype(np.int64)
+        # the p-value that comes with it would cost a million-fold exact count
+        tau = kendalltau(np.repeat(a, often), np.repeat(b, often), method="asymptotic").statistic
+        return float(np.clip(tau, -1, 1))
+    if method == "spearman":
+        a, b = weighted_ranks(a, w), weighted_ranks(b, w)
+    elif method != "pearson":
+        raise DataError(f"method must be one of {', '.join(METHODS)}; it is {method!r}")
+    # each on a scale of its own, so that no square is past the range of a double
+    a, b = (part / np.abs(part).max() for part in (_centred(a, w), _centred(b, w)))
+    return float(np.clip((w * a) @ b / np.sqrt(((w * a) @ a) * ((w * b) @ b)), -1, 1))
+
+
+def weighted_ranks(values: Floats, weights: Floats, /) -> Floats:
+    """Mean rank of each value where values count as often as their weights say."""
+    if np.all(weights == 1):
+        ranks: Floats = rankdata(values)
+        return ranks
+    _, at = np.unique(values, return_inverse=True)
+    total = np.bincount(at, weights)
+    result: Floats = (np.cumsum(total) - (total - 1) / 2)[at]
+    return result
+
+
+def correlation_pvalue(r: float, n: float, /, *, method: str) -> float:
+    """Two-sided p-value of no correlation, from the coefficient and the number of pairs.
+
+    Pearson and Spearman: Student's t of r sqrt((n - 2) / (1 - r^2)) with n - 2 degrees of freedom,
+    exact for Pearson's r where either is normal. Kendall: normal with variance
+    2 (2n + 5) / (9n (n - 1)), without ties; :func:`kendall_pvalue` knows of ties and of few pairs.
+
+    Parameters
+    ----------
+    r
+        The coefficient.
+    n
+        Number of independent pairs, above 2; an effective number need not be whole.
+    method
+        One of :data:`METHODS`.
+
+    Returns
+    -------
+    float
+        At least :data:`SMALLEST_P`; NaN if r is NaN or n is not above 2.
+    """
+    if np.isnan(r) or n <= 2:
+        return float("nan")
+    if method == "kendall":
+        p = 2 * ndtr(-abs(r) / np.sqrt(2 * (2 * n + 5) / (9 * n * (n - 1))))
+    elif abs(r) == 1:
+        p = 0.0
+    else:
+        p = 2 * stdtr(n - 2, -abs(r) * np.sqrt((n - 2) / (1 - r**2)))
+    return max(float(p), SMALLEST_P)
+
+
+def kendall_pvalue(x: ArrayLike, y: ArrayLike, /) -> float:
+    """Two-sided p-value of no association by Kendall's tau.
+
+    Exact for up to 33 pairs without ties, and normal with the variance that ties leave else.
+    """
+    found = kendalltau(x, y)
+    return max(float(found.pvalue), SMALLEST_P)
+
+
+def fisher_interval(
+    r: float, n: float, /, *, method: str, confidence: float = 0.95
+) -> tuple[float, float]:
+    """Interval of a correlation by Fisher's transformation: tanh(arctanh(r) -+ q se).
+
+    q is the normal quantile, and se^2 is 1 / (n - 3) for Pearson (Fisher, 1921), (1 + r^2 / 2) /
+    (n - 3) for Spearman (Bonett and Wright, Psychometrika 65, 2000) and 0.437 / (n - 4) for
+    Kendall (Fieller, Hartley and Pearson, Biometrika 44, 1957). Pearson's is made for normal
+    pairs: where both are skewed and correlated it is too short. The other two do not depend on
+    how values are distributed, but take them to be without many ties.
+
+    Parameters
+    ----------
+    r, n, method
+        As for :func:`correlation_pvalue`.
+    confidence
+        Coverage, in (0, 1).
+
+    Returns
+    -------
+    (low, high)
+        NaN if r is, or if n is not above 3 (Kendall: 4).
+
+    Raises
+    ------
+    DataError
+        If `confidence` is not in (0, 1).
+    """
+    quantile = ndtri((1 + check_confidence(confidence)) / 2)
+    if np.isnan(r) or n <= (4 if method == "kendall" else 3):
+        return float("nan"), float("nan")
+    if abs(r) == 1:
+        return r, r
+    half = quantile * np.sqrt(fisher_variance(r, n, method))
+    return float(np.tanh(np.arctanh(r) - half)), float(np.tanh(np.arctanh(r) + half))
+
+
+def fisher_variance(r: float, n: float, method: str, /) -> float:
+    """Variance of arctanh(r) for n independent pairs, as in :func:`fisher_interval`."""
+    if method == "kendall":
+        return 0.437 / (n - 4)
+    return (1 + r**2 / 2 if method == "spearman" else 1) / (n - 3)
+
+
+def n_of_variance(r: float, variance: float, method: str, /) -> float:
+    """Return the n at which :func:`fisher_variance` is the variance given."""
+    if method == "kendall":
+        return 0.437 / variance + 4
+    return (1 + r**2 / 2 if method == "spearman" else 1) / variance + 3
+
+
+def check_confidence(confidence: float, /) -> float:
+    """Return a confidence that lies between 0 and 1, and refuse any other."""
+    if not 0 < confidence < 1:
+        raise DataError(f"confidence must lie between 0 and 1, such as 0.95; it is {confidence!r}")
+    return confidence
+
+
+def _centred(values: Floats, weights: Floats) -> Floats:
+    away = values - values[0]
+    result: Floats = away - np.average(away, weights=weights)
+    return result
