@@ -25,14 +25,16 @@ class Reports:
     """Reports of each series, in order.
 
     n: reports of each series; holds: whether it repeats values. Of each report: begins, its
-    position among the present samples; sample, the first; whose, its series; place in that.
+    position among the present samples; first and last sample, counted through all the series of
+    n_ticks; whose, its series; place in that.
     """
 
     n: Counts
     holds: NDArray[np.bool_]
     begins: Counts
-    sample: Counts
+    first: Counts
     last: Counts
+    n_ticks: int
     whose: Counts
     place: Counts
 
@@ -40,7 +42,7 @@ class Reports:
         """First and last sample of one series' reports."""
         end = int(np.searchsorted(self.whose, series, side="right"))
         mine = slice(end - int(self.n[series]), end)
-        return self.sample[mine], self.last[mine]
+        return self.first[mine] % self.n_ticks, self.last[mine] % self.n_ticks
 
     def at_begin(self, present: Floats, /) -> Floats:
         """One number a present sample, where each report begins: (series, report); else NaN."""
@@ -70,9 +72,11 @@ def read_reports(value: Floats, present: NDArray[np.bool_], level: Floats, /) ->
     x = value.ravel()[where]
     samples = np.count_nonzero(present, axis=1)
     series = np.repeat(np.arange(len(value)), samples)
-    constant = 2 * np.count_nonzero((value == level[:, None]) & present, axis=1) > samples
     new = np.ones(len(x), dtype=bool)
-    new[1:] = (x[1:] != x[:-1]) | (series[1:] != series[:-1]) | np.repeat(constant, samples)[1:]
+    new[1:] = (x[1:] != x[:-1]) | (series[1:] != series[:-1])
+    if not new.all():
+        constant = 2 * np.count_nonzero((value == level[:, None]) & present, axis=1) > samples
+        new |= np.repeat(constant, samples)
     begins = np.flatnonzero(new)
     hold = np.ones(len(value), dtype=np.intp)
     if len(begins) < len(x):
@@ -92,8 +96,9 @@ def read_reports(value: Floats, present: NDArray[np.bool_], level: Floats, /) ->
         n=n,
         holds=hold > 1,
         begins=begins,
-        sample=where[begins] % value.shape[1],
-        last=where[np.append(begins[1:], len(x)) - 1] % value.shape[1] if len(x) else begins,
+        first=where[begins],
+        last=where[np.append(begins[1:], len(x)) - 1] if len(x) else begins,
+        n_ticks=value.shape[1],
         whose=whose,
         place=np.arange(len(whose)) - (np.cumsum(n) - n)[whose],
     )
