@@ -1,5 +1,18 @@
 """The field's questions: a frame in, a result out; no file is opened here."""
 
+from traceana.analysis.correlation.correlate import (
+    correlate,
+)
+from traceana.analysis.correlation.implied import (
+    ImpliedN,
+    implied_n,
+)
+from traceana.analysis.correlation.result import (
+    CorrelationResult,
+)
+from traceana.analysis.correlation.runtime import (
+    runtime_correlations,
+)
 from traceana.analysis.deadlines.draws import (
     replay_published_draws,
 )
@@ -21,8 +34,32 @@ from traceana.analysis.energy.coverage import (
 from traceana.analysis.energy.savings import (
     energy_savings,
 )
-from traceana.analysis.outcomes import (
+from traceana.analysis.outcomes.association import (
+    outcome_association,
+)
+from traceana.analysis.outcomes.comparison import (
+    RuntimeComparison,
+    compare_runtimes,
+)
+from traceana.analysis.outcomes.curves import (
+    cumulative_incidence,
+    kaplan_meier,
+)
+from traceana.analysis.outcomes.ends import (
+    EndCurves,
+)
+from traceana.analysis.outcomes.model import (
+    FailureModel,
+    failure_model,
+)
+from traceana.analysis.outcomes.odds import (
+    failure_odds,
+)
+from traceana.analysis.outcomes.rates import (
+    failure_rates,
     outcome_rates,
+)
+from traceana.analysis.outcomes.runtimes import (
     runtime_by,
 )
 from traceana.analysis.runtimes.capacity import (
@@ -83,57 +120,30 @@ from traceana.analysis.workload.queueing import (
 from traceana.analysis.workload.summary import (
     workload_summary,
 )
-from traceana.analysis.correlation.correlate import correlate
-from traceana.analysis.correlation.implied import ImpliedN, implied_n
-from traceana.analysis.correlation.result import CorrelationResult
-from traceana.analysis.correlation.runtime import runtime_correlations
-from traceana.analysis.energy.accuracy import energy_to_accuracy
-from traceana.analysis.energy.coverage import energy_coverage
-from traceana.analysis.energy.savings import energy_savings
-from traceana.analysis.outcomes.association import outcome_association
-from traceana.analysis.outcomes.comparison import RuntimeComparison, compare_runtimes
-from traceana.analysis.outcomes.curves import cumulative_incidence, kaplan_meier
-from traceana.analysis.outcomes.ends import EndCurves
-from traceana.analysis.outcomes.model import FailureModel, failure_model
-from traceana.analysis.outcomes.odds import failure_odds
-from traceana.analysis.outcomes.rates import failure_rates, outcome_rates
-from traceana.analysis.outcomes.runtimes import runtime_by
-from traceana.analysis.stragglers.detect import detect_stragglers
-from traceana.analysis.stragglers.result import StragglerResult
-from traceana.analysis.variation.cov_rows import match_cov_rows
-from traceana.analysis.variation.intervals import summarize_cov_pooled, summarize_cov_series
-from traceana.analysis.variation.iterations import iteration_cov, summarize_cov
-from traceana.analysis.workload.arrivals import arrival_rhythm
-from traceana.analysis.workload.concentration import concentration, lorenz_curve
-from traceana.analysis.workload.demand import gpu_demand, gpu_demand_if_started_at_submission
-from traceana.analysis.workload.interarrivals import interarrivals
-from traceana.analysis.workload.job_sizes import job_quantiles, size_distribution
-from traceana.analysis.workload.queueing import queueing_delay
-from traceana.analysis.workload.summary import workload_summary
 
 __all__ = [
+    "CorrelationResult",
     "EndCurves",
     "FailureModel",
-    "RuntimeComparison",
-    "CorrelationResult",
     "ImpliedN",
+    "RuntimeComparison",
     "StragglerResult",
     "WorkloadMapping",
     "arrival_rhythm",
     "compare_runtimes",
     "concentration",
+    "correlate",
+    "cumulative_incidence",
     "deadline_rules",
     "deadline_tightness",
-    "cumulative_incidence",
-    "correlate",
     "detect_stragglers",
     "energy_coverage",
     "energy_savings",
     "energy_to_accuracy",
-    "gpu_capacity_check",
     "failure_model",
     "failure_odds",
     "failure_rates",
+    "gpu_capacity_check",
     "gpu_demand",
     "gpu_demand_if_started_at_submission",
     "implied_n",
@@ -151,8 +161,8 @@ __all__ = [
     "recurring_groups",
     "replay_published_draws",
     "runtime_by",
-    "runtime_ratio",
     "runtime_correlations",
+    "runtime_ratio",
     "size_distribution",
     "summarize_cov",
     "summarize_cov_pooled",

@@ -63,17 +63,6 @@ def open_frame(
     return lazy
 
 
-def column_names(frame: IntoFrame, /) -> list[str]:
-    """Return the names of a frame's columns.
-
-    Raises
-    ------
-    DataError
-        If the engine is not listed.
-    """
-    return list(_admit(frame).collect_schema().names())
-
-
 def admit_columns(frame: IntoFrame, columns: Sequence[str], /) -> nw.LazyFrame[Any]:
     """Return the columns of need as a lazy frame, as they are.
 
