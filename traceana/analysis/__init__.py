@@ -1,5 +1,9 @@
 """The field's questions: a frame in, a result out; no file is opened here."""
 
+from traceana.analysis.distributions.compare import compare_distributions
+from traceana.analysis.distributions.fit import fit_distributions
+from traceana.analysis.distributions.result import DistributionFits
+from traceana.analysis.distributions.tail import tail_index
 from traceana.analysis.energy.accuracy import energy_to_accuracy
 from traceana.analysis.energy.coverage import energy_coverage
 from traceana.analysis.energy.savings import energy_savings
@@ -18,13 +22,16 @@ from traceana.analysis.workload.queueing import queueing_delay
 from traceana.analysis.workload.summary import workload_summary
 
 __all__ = [
+    "DistributionFits",
     "StragglerResult",
     "arrival_rhythm",
+    "compare_distributions",
     "concentration",
     "detect_stragglers",
     "energy_coverage",
     "energy_savings",
     "energy_to_accuracy",
+    "fit_distributions",
     "gpu_demand",
     "gpu_demand_if_started_at_submission",
     "interarrivals",
@@ -39,5 +46,6 @@ __all__ = [
     "summarize_cov",
     "summarize_cov_pooled",
     "summarize_cov_series",
+    "tail_index",
     "workload_summary",
 ]

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
-from scipy.special import ndtri
-from scipy.stats import false_discovery_control
 
 from traceana.analysis.distributions.result import DistributionFits
+from traceana.analysis.distributions.rows import (
+    COMPARISONS,
+    PARAMETERS,
+    TABLE,
+    comparison_rows,
+    fit_row,
+    parameter_rows,
+)
 from traceana.analysis.distributions.values import read_values
 from traceana.errors import DataError
 from traceana.stats.distributions import (
@@ -21,46 +27,16 @@ from traceana.stats.distributions import (
     ks_distance,
     ks_distances_of_refits,
     make_sample,
-    vuong_test,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from numpy.typing import NDArray
+
     from traceana.analysis.distributions.values import Flags, Values
 
-_TABLE: Final = {
-    "family": pl.String,
-    "n": pl.Int64,
-    "params": pl.List(pl.Struct({"name": pl.String, "value": pl.Float64})),
-    "log_likelihood": pl.Float64,
-    "aic": pl.Float64,
-    "bic": pl.Float64,
-    "ks_statistic": pl.Float64,
-    "ks_pvalue": pl.Float64,
-    "delta": pl.Float64,
-    "n_censored": pl.Int64,
-    "truncated_below": pl.Float64,
-    "share_above_bound": pl.Float64,
-    "resamples": pl.Int64,
-    "note": pl.String,
-}
-_PARAMETERS: Final = {
-    "family": pl.String,
-    "parameter": pl.String,
-    **dict.fromkeys(("estimate", "ci_low", "ci_high"), pl.Float64),
-}
-_COMPARISONS: Final = {
-    **dict.fromkeys(("best", "family", "test"), pl.String),
-    **dict.fromkeys(
-        (
-            *("log_likelihood_ratio", "mean_ratio", "ci_low", "ci_high"),
-            *("statistic", "pvalue", "pvalue_adjusted"),
-        ),
-        pl.Float64,
-    ),
-    "note": pl.String,
-}
+    Floats = NDArray[np.float64]
 
 
 def fit_distributions(
@@ -149,33 +125,26 @@ def fit_distributions(
     _check(families, criterion, truncated_below, resamples, confidence)
     x, cut, n_missing = read_values(values, censored)
     bound = _bound(x, truncated_below)
-    base = {"n": len(x), "n_censored": int(cut.sum()), "truncated_below": bound}
     with np.errstate(all="ignore"):
-        rows, fits, sample = _fit_all(x, cut, truncated_below, families)
-        if sample is not None and rng is not None and resamples:
-            _add_pvalues(rows, fits, sample, resamples, truncated_below == "min", rng)
-        elif sample is not None:
-            for row in rows:
-                row["note"] = _join(row["note"], "no p: it takes rng and resamples")
-        ordered = [row["family"] for row in sorted(rows, key=lambda row: _rank(row[criterion]))]
-        comparisons = _compare(ordered, fits, sample, confidence)
-    least = min((row[criterion] for row in rows if row[criterion] is not None), default=None)
-    for row in rows:
-        row |= base
-        row["delta"] = None if least is None else row[criterion] - least
-    parameters = [
-        part for name in ordered for part in _parameters(name, fits.get(name), sample, confidence)
-    ]
-    by_name = {row["family"]: row for row in rows}
-    for name in ordered:
-        told = [p for p in parameters if p["family"] == name and p["estimate"] is not None]
-        by_name[name]["params"] = [
-            {"name": p["parameter"], "value": p["estimate"]} for p in told
-        ] or None
+        fits, sample, note = _fit_all(x, cut, bound, families)
+        pvalues = (
+            {}
+            if sample is None or rng is None
+            else _simulate(fits, sample, resamples, rng, bound_is_least=truncated_below == "min")
+        )
+        rows = [fit_row(name, fits.get(name), sample, pvalues.get(name), note) for name in families]
+        rows.sort(key=lambda row: math.inf if row[criterion] is None else row[criterion])
+        ordered = [row["family"] for row in rows]
+        comparisons = comparison_rows(ordered, fits, sample, confidence)
+    told = {"n": len(x), "n_censored": int(cut.sum()), "truncated_below": bound}
+    table = pl.DataFrame([row | told for row in rows], schema=TABLE)
     return DistributionFits(
-        table=pl.DataFrame([by_name[name] for name in ordered], schema=_TABLE),
-        parameters=pl.DataFrame(parameters, schema=_PARAMETERS),
-        comparisons=comparisons,
+        table=table.with_columns(delta=pl.col(criterion) - pl.col(criterion).min()),
+        parameters=pl.DataFrame(
+            [row for name in ordered for row in parameter_rows(name, fits, sample, confidence)],
+            schema=PARAMETERS,
+        ),
+        comparisons=pl.DataFrame(comparisons, schema=COMPARISONS),
         criterion=criterion,
         n_missing=n_missing,
         confidence=confidence,
@@ -208,7 +177,7 @@ def _check(
         raise DataError(f"confidence must lie between 0 and 1, such as 0.95; it is {confidence!r}")
 
 
-def _bound(x: np.ndarray[Any, Any], truncated_below: float | str | None) -> float | None:
+def _bound(x: Floats, truncated_below: float | str | None) -> float | None:
     if truncated_below is None or not len(x):
         return None
     least = float(x.min())
@@ -223,109 +192,39 @@ def _bound(x: np.ndarray[Any, Any], truncated_below: float | str | None) -> floa
 
 
 def _fit_all(
-    x: np.ndarray[Any, Any],
-    cut: np.ndarray[Any, Any],
-    truncated_below: float | str | None,
-    families: Sequence[str],
-) -> tuple[list[dict[str, Any]], dict[str, Fit], Sample | None]:
-    empty = dict.fromkeys(_TABLE, None)
+    x: Floats, cut: NDArray[np.bool_], bound: float | None, families: Sequence[str]
+) -> tuple[dict[str, Fit], Sample | None, str | None]:
     if len(np.unique(x[~cut])) < 2:
-        why = "no value" if not len(x) else "all values are cut" if cut.all() else "one distinct end"
-        note = f"{why}: two distinct values that are no lower bounds are needed"
-        return [empty | {"family": name, "note": note} for name in families], {}, None
-    low = truncated_below
-    sample = make_sample(np.log(x), cut, math.log(low) if isinstance(low, float | int) else low)
-    fits = {name: fit_family(FAMILIES[name], sample) for name in families}
-    rows = []
-    for name, fit in fits.items():
-        k = len(FAMILIES[name].parameters)
-        share = None if truncated_below is None else math.exp(fit.log_share_above(sample.bound))
-        rows.append(
-            empty
-            | {
-                "family": name,
-                "log_likelihood": fit.log_likelihood,
-                "aic": 2 * k - 2 * fit.log_likelihood,
-                "bic": k * math.log(sample.n) - 2 * fit.log_likelihood,
-                "ks_statistic": ks_distance(fit, sample),
-                "share_above_bound": share,
-                "resamples": 0,
-                "note": fit.note,
-            }
+        why = (
+            "no value" if not len(x) else "all values are cut" if cut.all() else "one distinct end"
         )
-    return rows, fits, sample
+        return {}, None, f"{why}: two distinct values that are no lower bounds are needed"
+    sample = make_sample(np.log(x), cut, None if bound is None else math.log(bound))
+    return {name: fit_family(FAMILIES[name], sample) for name in families}, sample, None
 
 
-def _add_pvalues(
-    rows: list[dict[str, Any]],
+def _simulate(
     fits: dict[str, Fit],
     sample: Sample,
     resamples: int,
-    bound_is_least: bool,  # noqa: FBT001
     rng: int | np.random.Generator,
-) -> None:
+    *,
+    bound_is_least: bool,
+) -> dict[str, tuple[float | None, int]]:
+    """Return the p of each family's distance, and from how many samples it is."""
     # a family's stream is its own, whichever others are asked for
     streams = dict(zip(FAMILIES, np.random.default_rng(rng).spawn(len(FAMILIES)), strict=True))
-    for row in rows:
-        name = row["family"]
+    pvalues: dict[str, tuple[float | None, int]] = {}
+    for name, fit in fits.items():
         distances = ks_distances_of_refits(
             FAMILIES[name],
-            fits[name],
+            fit,
             sample,
             resamples=resamples,
             bound_is_least=bound_is_least,
             rng=streams[name],
         )
-        row["resamples"] = len(distances)
-        if len(distances):
-            beyond = int((distances >= row["ks_statistic"]).sum())
-            row["ks_pvalue"] = (1 + beyond) / (1 + len(distances))
-        else:
-            row["note"] = _join(row["note"], "no p: no simulated sample had two distinct ends")
-
-
-def _compare(
-    ordered: list[str], fits: dict[str, Fit], sample: Sample | None, confidence: float
-) -> pl.DataFrame:
-    rows: list[dict[str, Any]] = []
-    if sample is not None:
-        best = ordered[0]
-        for name in ordered[1:]:
-            test = vuong_test(
-                fits[best], fits[name], sample, names=(best, name), confidence=confidence
-            )
-            rows.append({"best": best, "family": name, **vars(test)})
-    known = [row for row in rows if row["pvalue"] is not None]
-    if known:
-        adjusted = false_discovery_control([row["pvalue"] for row in known])
-        for row, pvalue in zip(known, adjusted, strict=True):
-            row["pvalue_adjusted"] = float(pvalue)
-    return pl.DataFrame(rows, schema=_COMPARISONS)
-
-
-def _parameters(
-    name: str, fit: Fit | None, sample: Sample | None, confidence: float
-) -> list[dict[str, Any]]:
-    family = FAMILIES[name]
-    rows: list[dict[str, Any]] = [
-        {"family": name, "parameter": parameter, "estimate": None, "ci_low": None, "ci_high": None}
-        for parameter in family.parameters
-    ]
-    if fit is None or sample is None or fit.covariance is None:
-        return rows
-    half = float(ndtri((1 + confidence) / 2)) * np.sqrt(np.diag(fit.covariance))
-    theta = fit.theta + np.array([sample.centre, 0.0])[: len(fit.theta)]
-    for i, row in enumerate(rows):
-        sign = family.sign if i else 1
-        ends = sign * (theta[i] + np.array([0, -sign, sign]) * half[i])
-        told = ends if row["parameter"] == "mu" else np.exp(ends)
-        row |= zip(("estimate", "ci_low", "ci_high"), map(float, told), strict=True)
-    return rows
-
-
-def _rank(criterion: float | None) -> float:
-    return math.inf if criterion is None else criterion
-
-
-def _join(*notes: str | None) -> str | None:
-    return "; ".join(note for note in notes if note) or None
+        beyond = int((distances >= ks_distance(fit, sample)).sum())
+        count = len(distances)
+        pvalues[name] = ((1 + beyond) / (1 + count) if count else None, count)
+    return pvalues

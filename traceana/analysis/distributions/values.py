@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import polars as pl
@@ -52,9 +52,9 @@ def read_values(
     return x, flags.filter(present).to_numpy(), len(series) - len(x)
 
 
-def _series(values: Any, name: str) -> pl.Series:
+def _series(values: object, name: str) -> pl.Series:
     try:
-        return pl.Series(values)
+        return pl.Series(values)  # type: ignore[arg-type]
     except (TypeError, ValueError, pl.exceptions.PolarsError):
         raise DataError(
             f"{name} must be an array, a Series or a list; found {type(values).__name__}"

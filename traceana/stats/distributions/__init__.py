@@ -5,7 +5,7 @@ from traceana.stats.distributions.goodness import ks_distance, ks_distances_of_r
 from traceana.stats.distributions.likelihood import Fit, fit_family
 from traceana.stats.distributions.pairs import PairTest, vuong_test
 from traceana.stats.distributions.sample import Sample, make_sample, product_limit
-from traceana.stats.distributions.tail import Tail, choose_tail, hill, index_interval
+from traceana.stats.distributions.tail import Tail, hill
 
 __all__ = [
     "FAMILIES",
@@ -14,10 +14,8 @@ __all__ = [
     "PairTest",
     "Sample",
     "Tail",
-    "choose_tail",
     "fit_family",
     "hill",
-    "index_interval",
     "ks_distance",
     "ks_distances_of_refits",
     "make_sample",

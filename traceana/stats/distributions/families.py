@@ -192,8 +192,8 @@ def log_gammaincc(shape: float, x: Floats, /) -> Floats:
         fraction = np.zeros_like(far)
         for level in range(60, 0, -1):
             fraction = level * (shape - level) / (far + 2 * level + 1 - shape + fraction)
-        result[tiny] = shape * np.log(far) - far - gammaln(shape) - np.log(
-            far + 1 - shape + fraction
+        result[tiny] = (
+            shape * np.log(far) - far - gammaln(shape) - np.log(far + 1 - shape + fraction)
         )
     return result
 

@@ -70,7 +70,7 @@ def terms_of(family: Family, sample: Sample, theta: Floats, /) -> Floats:
 
 
 def _likelihood(family: Family, sample: Sample, theta: Floats) -> tuple[float, Floats, Floats]:
-    """ln L of ln x, its gradient, and its matrix of second derivatives."""
+    """Return ln L of ln x, its gradient, and its matrix of second derivatives."""
     value, first, second = 0.0, np.zeros(2), np.zeros(3)
     cut = sample.cuts > 0
     parts = [(family.density, sample.y, sample.ends)]
@@ -119,8 +119,8 @@ def _climb(family: Family, sample: Sample, start: Floats) -> Fit:
     fit = Fit(family, theta, value - away, None, note)
     if sample.bound is not None and fit.log_share_above(sample.bound) < np.log(1e-9):
         note = "no maximum inside: the likelihood rises towards a power law above the bound"
-    covariance = np.linalg.inv(-curvature) if note is None else None
-    return Fit(family, theta, value - away, covariance, note)
+    inverse = None if note else np.asarray(np.linalg.inv(-curvature), dtype=np.float64)
+    return Fit(family, theta, value - away, inverse, note)
 
 
 def _fit_exponential(family: Family, sample: Sample) -> Fit:

@@ -1,4 +1,4 @@
-"""Two fits of the same values: which is closer to what made them, and is that more than chance?"""
+"""Two fits of the same values: is one closer to what made them by more than chance."""
 
 from __future__ import annotations
 

@@ -61,5 +61,5 @@ def product_limit(events: Floats, others: Floats, /) -> Floats:
     """
     at_risk = np.cumsum((events + others)[::-1])[::-1]
     # S is a product: exact zeros only where all that are left end
-    survival: Floats = np.cumprod((at_risk - events) / at_risk)
+    survival: Floats = np.cumprod((at_risk - events) / at_risk, dtype=np.float64)
     return survival
