@@ -13,6 +13,7 @@ from polars.testing import assert_frame_equal
 
 from traceana.analysis import (
     arrival_rhythm,
+    compare_distributions,
     concentration,
     gpu_demand,
     gpu_demand_if_started_at_submission,
@@ -124,6 +125,16 @@ QUESTIONS: dict[str, Callable[[Any], pl.DataFrame]] = {
 def test_every_engine_gives_the_same_values(engine: str, question: str) -> None:
     ask = QUESTIONS[question]
     assert_frame_equal(ask(ENGINES[engine](ROWS)), ask(ROWS), rel_tol=1e-12, abs_tol=0)
+
+
+@pytest.mark.parametrize("engine", [name for name in ENGINES if name != "polars"])
+def test_every_engine_gives_the_same_pairs(engine: str) -> None:
+    here, there = (
+        compare_distributions(rows, "runtime_s", ("cluster", "size"), resamples=9, rng=1)
+        for rows in (ROWS, ENGINES[engine](ROWS))
+    )
+    assert here.height == 12 * 11 / 2
+    assert_frame_equal(there, here, rel_tol=1e-12, abs_tol=0)
 
 
 @pytest.mark.parametrize("question", QUESTIONS)

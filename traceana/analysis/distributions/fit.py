@@ -97,8 +97,10 @@ def fit_distributions(
           the family fitted anew (a bound of "min" too), and cut by times drawn from the
           product-limit estimate of the cuts. It is not adjusted: each asks of one family whether
           it holds. resamples counts the samples that had a fit.
-        - Where ln L has no maximum inside, params is null, `note` says why, and the rest is of
-          where the search stopped. With fewer than two distinct ends all is null.
+        - Where ln L has no maximum inside (Lomax goes to the exponential; or all goes below the
+          bound, down to less than 1 in 10,000, and what is left is close to a power law), params is
+          null, `note` says so, and the rest is of where the search stopped. Where the search
+          failed, and with fewer than two distinct ends, all is null.
 
         `.parameters`: [family, parameter, estimate, ci_low, ci_high]; intervals of Wald, by the
         second derivatives of ln L, on the scale of ln (of mu as it is). A bound of "min" is taken
@@ -136,13 +138,17 @@ def fit_distributions(
         rows.sort(key=lambda row: math.inf if row[criterion] is None else row[criterion])
         ordered = [row["family"] for row in rows]
         comparisons = comparison_rows(ordered, fits, sample, confidence)
+        parameters = [
+            row for name in ordered for row in parameter_rows(name, fits, sample, confidence)
+        ]
     told = {"n": len(x), "n_censored": int(cut.sum()), "truncated_below": bound}
     table = pl.DataFrame([row | told for row in rows], schema=TABLE)
     return DistributionFits(
         table=table.with_columns(delta=pl.col(criterion) - pl.col(criterion).min()),
-        parameters=pl.DataFrame(
-            [row for name in ordered for row in parameter_rows(name, fits, sample, confidence)],
-            schema=PARAMETERS,
+        parameters=pl.DataFrame(parameters, schema=PARAMETERS).with_columns(
+            # an interval of so few values that its end is beyond all numbers
+            pl.when(pl.col(name).is_finite()).then(name)
+            for name in ("estimate", "ci_low", "ci_high")
         ),
         comparisons=pl.DataFrame(comparisons, schema=COMPARISONS),
         criterion=criterion,
@@ -216,6 +222,8 @@ def _simulate(
     streams = dict(zip(FAMILIES, np.random.default_rng(rng).spawn(len(FAMILIES)), strict=True))
     pvalues: dict[str, tuple[float | None, int]] = {}
     for name, fit in fits.items():
+        if math.isnan(fit.log_likelihood):
+            continue
         distances = ks_distances_of_refits(
             FAMILIES[name],
             fit,

@@ -60,6 +60,8 @@ def fit_row(
     row: dict[str, Any] = dict.fromkeys(TABLE) | {"family": name, "note": note}
     if fit is None or sample is None:
         return row
+    if math.isnan(fit.log_likelihood):
+        return row | {"note": fit.note}
     k = len(FAMILIES[name].parameters)
     p, count = pvalue or (None, 0)
     no_p = None if count else "no p: it takes rng and resamples"
@@ -89,16 +91,11 @@ def parameter_rows(
         return [{"family": name, "parameter": parameter} for parameter in names]
     half = float(ndtri((1 + confidence) / 2)) * np.sqrt(np.diag(fit.covariance))
     told = [_tell(name, sample, fit.theta + side * half) for side in (0, -1, 1)]
+    # a shape that is one over the width falls where the width rises
     return [
-        {
-            "family": name,
-            "parameter": parameter,
-            "estimate": told[0][i],
-            # a shape that is one over the width falls where the width rises
-            "ci_low": min(told[1][i], told[2][i]),
-            "ci_high": max(told[1][i], told[2][i]),
-        }
-        for i, parameter in enumerate(names)
+        {"family": name, "parameter": parameter, "estimate": estimate}
+        | {"ci_low": min(ends), "ci_high": max(ends)}
+        for parameter, estimate, *ends in zip(names, *told, strict=True)
     ]
 
 
@@ -106,15 +103,16 @@ def comparison_rows(
     ordered: Sequence[str], fits: Mapping[str, Fit], sample: Sample | None, confidence: float, /
 ) -> list[dict[str, Any]]:
     """Return each family against the first, with p adjusted over them."""
-    if sample is None:
-        return []
     best = ordered[0]
+    if sample is None or math.isnan(fits[best].log_likelihood):
+        return []
     rows: list[dict[str, Any]] = [
         {"best": best, "family": name}
         | vars(
             vuong_test(fits[best], fits[name], sample, names=(best, name), confidence=confidence)
         )
         for name in ordered[1:]
+        if not math.isnan(fits[name].log_likelihood)
     ]
     known = [row for row in rows if row["pvalue"] is not None]
     if known:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 import polars as pl
 
+from traceana.analysis.frames import LARGEST
 from traceana.errors import DataError
 
 if TYPE_CHECKING:
@@ -35,11 +36,11 @@ def read_values(
     series = series.cast(pl.Float64).fill_nan(None)
     present = series.is_not_null()
     x = series.drop_nulls().to_numpy()
-    wrong = x[~((x > 0) & (x < np.inf))]
+    wrong = x[~((x >= 1 / LARGEST) & (x <= LARGEST))]
     if len(wrong):
         raise DataError(
-            f"{len(wrong)} of {len(x)} values are not positive and finite, such as {wrong[0]:g}; "
-            "leave them out first (a missing value is null or NaN)"
+            f"{len(wrong)} of {len(x)} values are not above 0 and finite, such as {wrong[0]:g} (at "
+            f"least {1 / LARGEST:g}, at most {LARGEST:g}); leave them out first"
         )
     if censored is None:
         return x, np.zeros(len(x), dtype=bool), len(series) - len(x)
@@ -54,7 +55,7 @@ def read_values(
 
 def _series(values: object, name: str) -> pl.Series:
     try:
-        return pl.Series(values)  # type: ignore[arg-type]
+        return pl.Series(values, strict=False)  # type: ignore[arg-type]
     except (TypeError, ValueError, pl.exceptions.PolarsError):
         raise DataError(
             f"{name} must be an array, a Series or a list; found {type(values).__name__}"

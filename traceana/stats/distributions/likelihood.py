@@ -6,7 +6,7 @@ exact (but those of gamma's survival in its shape).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -24,12 +24,16 @@ if TYPE_CHECKING:
 _STEPS: Final = 200
 _LONGEST: Final = 1.5  # of a step, in logarithms
 _FAR: Final = 30.0  # logarithms from the start, beyond which there is no maximum
+_LEAST_SHARE: Final = 1e-4  # of a fit above the bound; of less nothing can be told
 _GAIN: Final = 1e-9  # of ln L that one step more would bring
 
 
 @dataclass(frozen=True)
 class Fit:
-    """Parameters at the maximum, as the family has them; `note` says why there is none."""
+    """Parameters at the maximum, as the family has them; `note` says why there is none.
+
+    Where it is not even known how high the likelihood is, `log_likelihood` is NaN.
+    """
 
     family: Family
     theta: Floats
@@ -90,6 +94,7 @@ def _climb(family: Family, sample: Sample, start: Floats) -> Fit:
     theta = start
     value, gradient, curvature = _likelihood(family, sample, theta)
     note: str | None = "the search for the maximum did not end"
+    runs_away = False
     for _ in range(_STEPS):
         if not (np.isfinite(curvature).all() and np.isfinite(value)):
             break
@@ -113,14 +118,19 @@ def _climb(family: Family, sample: Sample, start: Floats) -> Fit:
             break
         theta = theta + step
         value, gradient, curvature = trial
-        if np.abs(theta - start).max() > _FAR * (1 + np.ptp(sample.y) / 10):
+        runs_away = bool(np.abs(theta - start).max() > _FAR * (1 + np.ptp(sample.y) / 10))
+        if runs_away:
             break
     away = float(sample.y @ sample.ends) + sample.centre * sample.n_ends
-    fit = Fit(family, theta, value - away, None, note)
-    if sample.bound is not None and fit.log_share_above(sample.bound) < np.log(1e-9):
-        note = "no maximum inside: the likelihood rises towards a power law above the bound"
-    inverse = None if note else np.asarray(np.linalg.inv(-curvature), dtype=np.float64)
-    return Fit(family, theta, value - away, inverse, note)
+    fit = Fit(family, theta, value - away if note is None else float("nan"), None, note)
+    if sample.bound is not None and (
+        runs_away or fit.log_share_above(sample.bound) < np.log(_LEAST_SHARE)
+    ):
+        note = "no maximum inside: the likelihood rises as all of the fit goes below the bound"
+        return Fit(family, theta, value - away, None, note)
+    if note is not None:
+        return fit
+    return replace(fit, covariance=np.asarray(np.linalg.inv(-curvature), dtype=np.float64))
 
 
 def _fit_exponential(family: Family, sample: Sample) -> Fit:
