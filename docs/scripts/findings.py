@@ -33,12 +33,13 @@ def as_table(frame: pl.DataFrame, /, *, digits: int = 3) -> str:
     return "".join(f"| {' | '.join(map(cell, line))} |\n" for line in lines)
 
 
-def write_measured(page: str, text: str) -> None:
-    """Replace what stands between the marks of a page."""
+def write_measured(page: str, text: str, *, name: str = "") -> None:
+    """Replace what stands between the marks of a page, or of its part of that name."""
     path = PAGES / page
-    before, rest = path.read_text(encoding="utf-8").split(BEGIN)
-    _, after = rest.split(END)
-    path.write_text(f"{before}{BEGIN}\n{text.strip()}\n\n{END}{after}", encoding="utf-8")
+    begin, end = (mark.replace("measured:", f"measured: {name}".rstrip()) for mark in (BEGIN, END))
+    before, rest = path.read_text(encoding="utf-8").split(begin)
+    _, after = rest.split(end)
+    path.write_text(f"{before}{begin}\n{text.strip()}\n\n{end}{after}", encoding="utf-8")
 
 
 def run(page: str, measure: Callable[[Store], str]) -> None:
