@@ -24,7 +24,7 @@ def published(real_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Stor
     return open_store(store)
 
 
-@pytest.mark.parametrize("name", ["energy", "variation", "workload"])
+@pytest.mark.parametrize("name", ["distributions", "energy", "variation", "workload"])
 def test_a_page_says_what_its_script_measures(
     published: Store, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
