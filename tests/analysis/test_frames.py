@@ -13,6 +13,7 @@ from polars.testing import assert_frame_equal
 
 from traceana.analysis import (
     arrival_rhythm,
+    compare_distributions,
     compare_runtimes,
     concentration,
     correlate,
@@ -186,6 +187,16 @@ def test_every_engine_is_compared_alike(engine: str, question: str) -> None:
     result = ask(ENGINES[engine](ROWS))
     assert_frame_equal(result, ask(ROWS), rel_tol=1e-9)
     assert not any(column.is_nan().any() for column in result.select(pl.selectors.float()))
+
+
+@pytest.mark.parametrize("engine", [name for name in ENGINES if name != "polars"])
+def test_every_engine_gives_the_same_pairs(engine: str) -> None:
+    here, there = (
+        compare_distributions(rows, "runtime_s", ("cluster", "size"), resamples=9, rng=1)
+        for rows in (ROWS, ENGINES[engine](ROWS))
+    )
+    assert here.height == 12 * 11 / 2
+    assert_frame_equal(there, here, rel_tol=1e-12, abs_tol=0)
 
 
 @pytest.mark.parametrize("question", QUESTIONS)

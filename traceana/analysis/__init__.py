@@ -25,6 +25,18 @@ from traceana.analysis.deadlines.rules import (
 from traceana.analysis.deadlines.tightness import (
     deadline_tightness,
 )
+from traceana.analysis.distributions.compare import (
+    compare_distributions,
+)
+from traceana.analysis.distributions.fit import (
+    fit_distributions,
+)
+from traceana.analysis.distributions.result import (
+    DistributionFits,
+)
+from traceana.analysis.distributions.tail import (
+    tail_index,
+)
 from traceana.analysis.energy.accuracy import (
     energy_to_accuracy,
 )
@@ -123,6 +135,7 @@ from traceana.analysis.workload.summary import (
 
 __all__ = [
     "CorrelationResult",
+    "DistributionFits",
     "EndCurves",
     "FailureModel",
     "ImpliedN",
@@ -130,6 +143,7 @@ __all__ = [
     "StragglerResult",
     "WorkloadMapping",
     "arrival_rhythm",
+    "compare_distributions",
     "compare_runtimes",
     "concentration",
     "correlate",
@@ -143,6 +157,7 @@ __all__ = [
     "failure_model",
     "failure_odds",
     "failure_rates",
+    "fit_distributions",
     "gpu_capacity_check",
     "gpu_demand",
     "gpu_demand_if_started_at_submission",
@@ -168,6 +183,7 @@ __all__ = [
     "summarize_cov_pooled",
     "summarize_cov_series",
     "summarize_runtime_ratio",
+    "tail_index",
     "task_runtimes",
     "workload_summary",
 ]

@@ -41,9 +41,6 @@ from traceana.stats.logistic import (
     fit_logistic,
     predict_held_out,
 )
-from traceana.stats.multiple import (
-    adjust_pvalues,
-)
 from traceana.stats.multiplicity import (
     adjust_pvalues,
 )

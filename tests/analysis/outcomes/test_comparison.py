@@ -134,12 +134,14 @@ def test_a_planted_difference_is_found_and_told() -> None:
 def test_holm_and_benjamini_hochberg_as_published(published: dict[str, Any]) -> None:
     known = published["adjusted"]
     for method in ("fdr_bh", "holm"):
-        adjusted = adjust_pvalues([*known["pvalues"], np.nan], method)
+        adjusted = adjust_pvalues([*known["pvalues"], np.nan], method=method)
         assert np.isnan(adjusted[-1])
         assert (adjusted[:-1] < 0.05).sum() == known[f"rejected_{method}"]
     # by the definition of Holm's
-    np.testing.assert_allclose(adjust_pvalues([0.01, 0.04, 0.03], "holm"), [0.03, 0.06, 0.06])
-    np.testing.assert_allclose(adjust_pvalues([0.01, 0.04, 0.03], "fdr_bh"), [0.03, 0.04, 0.04])
+    adjusted = adjust_pvalues([0.01, 0.04, 0.03], method="holm")
+    np.testing.assert_allclose(adjusted, [0.03, 0.06, 0.06])
+    adjusted = adjust_pvalues([0.01, 0.04, 0.03], method="fdr_bh")
+    np.testing.assert_allclose(adjusted, [0.03, 0.04, 0.04])
 
 
 def test_the_interval_of_a_median_is_of_order_statistics() -> None:

@@ -146,7 +146,7 @@ def compare_runtimes(
         keys, ("n", "n_clusters", "n_missing", "mean_rank", "median_s", "ci_low", "ci_high")
     )
     check_confidence(confidence)
-    adjust_pvalues([], adjust)
+    adjust_pvalues([], method=adjust)
     columns = keys if cluster is None else (*keys, cluster)
     rows = collect(open_frame(frame, keys=columns, measures=("runtime_s",)))
     needed = ["runtime_s"] if cluster is None else ["runtime_s", cluster]
@@ -236,7 +236,7 @@ class _Runtimes:
                 ci_high=np.array([pair.ci_high for pair in found]),
                 cliffs_delta=np.array([2 * pair.superiority - 1 for pair in found]),
                 pvalue=np.array([pair.pvalue for pair in found]),
-                pvalue_adjusted=adjust_pvalues([pair.pvalue for pair in found], adjust),
+                pvalue_adjusted=adjust_pvalues([pair.pvalue for pair in found], method=adjust),
             )
             .fill_nan(None)
             .with_columns(

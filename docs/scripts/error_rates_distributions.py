@@ -1,0 +1,255 @@
+"""Measure how often intervals of distributions cover and their tests reject where they should not.
+
+    python docs/scripts/error_rates_distributions.py [SAMPLES]
+
+All values are made up, from seeds; the part of the page on error rates is written. Takes some
+minutes with 1000 samples.
+"""
+
+import sys
+
+import numpy as np
+import polars as pl
+from findings import as_table, write_measured
+
+from traceana import compare_distributions, fit_distributions, tail_index
+from traceana.stats.distributions import FAMILIES, Sample, fit_family, make_sample, vuong_test
+from traceana.stats.two_samples import ks_interval, superiority
+
+SAMPLES = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
+RESAMPLES = 39  # p is then at most 0.05 in 2 of 40 by chance
+# location (logarithm of the scale) and logarithm of width or shape; shares below the bound and cut
+TRUTH = {name: np.array([9.0, 0.2][: len(FAMILIES[name].parameters)]) for name in FAMILIES}
+SETTINGS = ("all seen", "bound known", "bound the least", "cut", "bound known, cut")
+
+
+def draw(
+    name: str, n: int, setting: str, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray | None, float | str | None]:
+    """Values of a family, a fifth of it below a bound or about a third of them cut."""
+    family, theta = FAMILIES[name], TRUTH[name]
+    bounded = "bound" in setting
+    share = np.log(0.8) if bounded else 0.0
+    x = np.exp(family.quantile(share - rng.exponential(size=n), theta))
+    cut = None
+    if "cut" in setting:
+        limit = np.exp(family.quantile(share - 2 * rng.exponential(size=n), theta))
+        cut, x = limit < x, np.minimum(x, limit)
+    known = float(np.exp(family.quantile(np.array([share]), theta)[0])) if bounded else None
+    return x, cut, "min" if setting == "bound the least" else known
+
+
+def goodness() -> str:
+    rows = []
+    for name in FAMILIES:
+        row: dict[str, object] = {"truth and fit": name}
+        for setting in SETTINGS:
+            rng = np.random.default_rng(1)
+            count = max(SAMPLES // 2, 1)
+            rejected = 0
+            for sample in range(count):
+                x, cut, bound = draw(name, 100, setting, rng)
+                fits = fit_distributions(
+                    x,
+                    families=[name],
+                    censored=cut,
+                    truncated_below=bound,
+                    resamples=RESAMPLES,
+                    rng=sample,
+                )
+                rejected += fits.table["ks_pvalue"].item() <= 0.05
+            row[setting] = rejected / count
+        rows.append(row)
+    return (
+        "#### Goodness of fit: rejected at 0.05\n\n"
+        f"{SAMPLES // 2} samples of 100 values each, {RESAMPLES} re-fits a p.\n\n"
+        + as_table(pl.DataFrame(rows))
+    )
+
+
+def parameters(n: int = 300) -> str:
+    rows = []
+    for name, family in FAMILIES.items():
+        theta = TRUTH[name]
+        truth = [theta[0] if name == "lognormal" else np.exp(theta[0])]
+        truth += list(np.exp(family.sign * theta[1:]))
+        for parameter, value in zip(family.parameters, truth, strict=True):
+            rows.append({"family": name, "parameter": parameter, "truth": float(value)})
+    table = pl.DataFrame(rows)
+    for setting in SETTINGS:
+        rng = np.random.default_rng(2)
+        covered = []
+        for name in FAMILIES:
+            own = table.filter(family=name)
+            fits = []
+            for _ in range(SAMPLES):
+                x, cut, bound = draw(name, n, setting, rng)
+                fits.append(
+                    fit_distributions(x, families=[name], censored=cut, truncated_below=bound)
+                )
+            found = pl.concat([fit.parameters for fit in fits]).drop_nulls()
+            shares = found.group_by("parameter", maintain_order=True).agg(
+                pl.len(), pl.col("ci_low", "ci_high")
+            )
+            for row in shares.iter_rows(named=True):
+                value = own.filter(parameter=row["parameter"])["truth"].item()
+                inside = (np.array(row["ci_low"]) <= value) & (np.array(row["ci_high"]) >= value)
+                covered.append(float(inside.mean()))
+        table = table.with_columns(pl.Series(setting, covered))
+    return f"#### Parameters, n = {n}: covered by intervals of 95 %\n\n" + as_table(table)
+
+
+def vuong() -> str:
+    rows = [equally_close(first, second) for first, second in PAIRS]
+    rows += [
+        {"pair": f"{first} and {second}", "truth": "exponential"} | exponential((first, second))
+        for first, second in (
+            *((name, "exponential") for name in ("weibull", "gamma", "lomax")),
+            ("weibull", "gamma"),
+        )
+    ]
+    return "#### Likelihood-ratio tests: rejected at 0.05\n\n" + as_table(pl.DataFrame(rows))
+
+
+PAIRS = (
+    ("lognormal", "gamma"),
+    ("lognormal", "weibull"),
+    ("lomax", "loglogistic"),
+    ("lognormal", "exponential"),
+)
+SIZES = (200, 2000)
+GRID = 40_000  # quantiles of each that stand for all its values
+
+
+def equally_close(first: str, second: str) -> dict[str, object]:
+    """A mixture of the two between which neither fits better, found by halving."""
+    share = (np.arange(GRID) + 0.5) / GRID
+    points = [FAMILIES[name].quantile(np.log(share), TRUTH[name]) for name in (first, second)]
+    low, high = 0.0, 1.0
+    for _ in range(40):
+        weight = (low + high) / 2
+        y = np.concatenate(points)
+        order = np.argsort(y)
+        weights = np.repeat([weight, 1 - weight], GRID)[order] * 2
+        sample = Sample(y[order], weights, np.zeros(2 * GRID), None, 0.0)
+        fits = [fit_family(FAMILIES[name], sample) for name in (first, second)]
+        if fits[0].log_likelihood > fits[1].log_likelihood:
+            high = weight
+        else:
+            low = weight
+    row: dict[str, object] = {
+        "pair": f"{first} and {second}",
+        "truth": f"equally far from both: {100 * weight:.0f} % {first}",
+    }
+    rng = np.random.default_rng(3)
+    for n in SIZES:
+        pvalues = []
+        for _ in range(SAMPLES):
+            of_first = rng.random(n) < weight
+            logs = -rng.exponential(size=n)
+            drawn = [FAMILIES[name].quantile(logs, TRUTH[name]) for name in (first, second)]
+            pvalues.append(pvalue(np.where(of_first, *drawn), (first, second)))
+        row[f"n = {n}"] = float((np.array(pvalues) < 0.05).mean())
+    return row
+
+
+def exponential(pair: tuple[str, str]) -> dict[str, float]:
+    rng = np.random.default_rng(4)
+    return {
+        f"n = {n}": float(
+            np.mean([pvalue(np.log(rng.exponential(size=n)), pair) < 0.05 for _ in range(SAMPLES)])
+        )
+        for n in SIZES
+    }
+
+
+def pvalue(y: np.ndarray, names: tuple[str, str]) -> float:
+    sample = make_sample(y, np.zeros(len(y), bool), None)
+    better, other = (fit_family(FAMILIES[name], sample) for name in names)
+    found = vuong_test(better, other, sample, names=names, confidence=0.95).pvalue
+    return 1.0 if found is None else found
+
+
+def tails() -> str:
+    draws = {
+        "Pareto, 1.5": lambda rng, n: rng.pareto(1.5, n) + 1,
+        "four fifths uniform below 1, the rest Pareto, 1.5": lambda rng, n: np.where(
+            rng.random(n) < 0.8, rng.random(n), rng.pareto(1.5, n) + 1
+        ),
+        "Lomax, 1.5": lambda rng, n: rng.pareto(1.5, n),
+        "log-logistic, 1.5": lambda rng, n: np.exp(rng.logistic(0, 1 / 1.5, n)),
+    }
+    rows = []
+    for name, draw_values in draws.items():
+        row: dict[str, object] = {"values, index": name}
+        for n in (1000, 20_000):
+            rng = np.random.default_rng(5)
+            for label, k in (("root of n", None), ("n / 10", n // 10)):
+                found = pl.concat([tail_index(draw_values(rng, n), k=k) for _ in range(SAMPLES)])
+                inside = (found["ci_low"] <= 1.5) & (found["ci_high"] >= 1.5)
+                row[f"n = {n:,}, k {label}"] = inside.mean()
+        rows.append(row)
+    return "#### Tail index: covered by intervals of 95 %\n\n" + as_table(pl.DataFrame(rows))
+
+
+def groups() -> str:
+    rng = np.random.default_rng(6)
+    sizes = (20, 50, 100, 200)
+    names = np.repeat(["a", "b", "c", "d"], sizes)
+    false = {"any adjusted p": 0, "p of the distance": 0.0, "p of superiority": 0.0}
+    count = max(SAMPLES // 2, 1)
+    for sample in range(count):
+        frame = pl.DataFrame({"group": names, "value": rng.lognormal(9, 1.5, len(names))})
+        table = compare_distributions(frame, "value", "group", resamples=1, rng=sample)
+        adjusted = table.select("ks_pvalue_adjusted", "superiority_pvalue_adjusted")
+        false["any adjusted p"] += min(adjusted.min().row(0)) < 0.05
+        false["p of the distance"] += (table["ks_pvalue"] < 0.05).mean()
+        false["p of superiority"] += (table["superiority_pvalue"] < 0.05).mean()
+    rejected = pl.DataFrame([{key: value / count for key, value in false.items()}])
+    return (
+        "#### Groups that do not differ: rejected at 0.05\n\n"
+        f"{count} frames of four groups of {', '.join(map(str, sizes))} values.\n\n"
+        + as_table(rejected)
+        + "\n#### Groups beside each other: covered by intervals of 95 %\n\n"
+        + as_table(pl.DataFrame(pair_intervals()))
+    )
+
+
+def pair_intervals() -> list[dict[str, object]]:
+    """Normal pairs, whose distance and superiority are known; ranks do not see the scale."""
+    grid = np.linspace(-20, 20, 100_001)
+    from scipy.stats import norm  # noqa: PLC0415
+
+    rows = []
+    for label, mean, std in (
+        ("the same", 0.0, 1.0),
+        ("moved by 0.3 of a deviation", 0.3, 1.0),
+        ("moved by a deviation", 1.0, 1.0),
+        ("three times as wide", 0.0, 3.0),
+    ):
+        distance = np.abs(norm.cdf(grid) - norm.cdf(grid, mean, std)).max()
+        larger = norm.cdf(-mean / np.hypot(1, std))
+        row: dict[str, object] = {"the other group is": label}
+        for n, m in ((40, 60), (300, 500)):
+            rng = np.random.default_rng(7)
+            hits = np.zeros(2)
+            count = max(SAMPLES // 2, 1)
+            for _ in range(count):
+                x, y = rng.normal(size=n), rng.normal(mean, std, m)
+                low, high = ks_interval(x, y, confidence=0.95, resamples=199, rng=rng)
+                other = superiority(x, y, confidence=0.95)
+                hits += (low <= distance <= high), (other.low <= larger <= other.high)
+            row[f"distance, n = {n}, {m}"], row[f"superiority, n = {n}, {m}"] = hits / count
+        rows.append(row)
+    return rows
+
+
+if __name__ == "__main__":
+    uncertain = 2 * np.sqrt(0.95 * 0.05 / SAMPLES)
+    head = (
+        f"{SAMPLES} samples each where nothing else is said: a share of 0.95 or 0.05 is then "
+        f"uncertain by {uncertain:.3f} (two standard errors).\n"
+    )
+    text = "\n".join([head, goodness(), parameters(), vuong(), tails(), groups()])
+    write_measured("error-rates.md", text, name="distributions")
+    print(text)

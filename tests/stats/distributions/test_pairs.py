@@ -1,0 +1,57 @@
+"""Likelihood-ratio tests against their formulas worked out from scipy's densities."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.stats
+
+from traceana.stats.distributions import FAMILIES, PairTest, fit_family, make_sample, vuong_test
+
+X = np.random.default_rng(1).lognormal(2, 1, 400)
+SAMPLE = make_sample(np.log(X), np.zeros(400, bool), None)
+
+
+def of(first: str, second: str) -> PairTest:
+    better, other = (fit_family(FAMILIES[name], SAMPLE) for name in (first, second))
+    return vuong_test(better, other, SAMPLE, names=(first, second), confidence=0.95)
+
+
+def test_vuong_is_its_formula() -> None:
+    test = of("lognormal", "exponential")
+    d = scipy.stats.lognorm.logpdf(
+        X, np.log(X).std(), scale=np.exp(np.log(X).mean())
+    ) - scipy.stats.expon.logpdf(X, scale=X.mean())
+    z = (d.sum() - 0.5 * np.log(400)) / (d.std() * 20)
+    assert test.test == "vuong"
+    assert np.isclose(test.log_likelihood_ratio, d.sum(), rtol=1e-9)
+    assert np.isclose(test.statistic or 0, z, rtol=1e-9)
+    assert np.isclose(test.pvalue or 0, 2 * scipy.stats.norm.sf(z), rtol=1e-6)
+    ends = scipy.stats.norm.interval(0.95, d.mean(), d.std() / 20)
+    np.testing.assert_allclose(np.array([test.ci_low, test.ci_high], float), ends, rtol=1e-9)
+
+
+def test_vuong_turns_its_sign_with_the_order() -> None:
+    one, other = of("lognormal", "gamma"), of("gamma", "lognormal")
+    assert one.statistic is not None
+    assert other.statistic is not None
+    assert np.isclose(one.statistic, -other.statistic)
+    assert np.isclose(one.pvalue or 0, other.pvalue or 1)
+
+
+def test_the_exponential_is_tested_inside_and_on_the_edge() -> None:
+    inside, edge = of("weibull", "exponential"), of("lomax", "exponential")
+    assert (inside.test, edge.test) == ("nested", "nested")
+    for test, share in ((inside, 1.0), (edge, 0.5)):
+        assert test.ci_low is None
+        chi2 = scipy.stats.chi2.sf(2 * abs(test.log_likelihood_ratio), 1)
+        assert np.isclose(test.pvalue or 0, share * chi2, rtol=1e-9)
+    assert edge.note == "the exponential lies on the edge of the other"
+
+
+def test_two_fits_that_are_one_distribution_have_no_p() -> None:
+    x = np.random.default_rng(2).weibull(3, 200)  # Lomax goes to the exponential
+    sample = make_sample(np.log(x), np.zeros(200, bool), None)
+    fit = fit_family(FAMILIES["lomax"], sample)
+    test = vuong_test(fit, fit, sample, names=("lomax", "gamma"), confidence=0.95)
+    assert test.pvalue is None
+    assert test.note == "the two fits are the same distribution"

@@ -1,0 +1,1 @@
+"""How runtimes are distributed: families fitted and compared, tails, and groups beside groups."""

@@ -1,0 +1,62 @@
+"""The values whose distribution is asked for: checked once, whatever they come in."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+import polars as pl
+
+from traceana.analysis.frames import LARGEST
+from traceana.errors import DataError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    Values: TypeAlias = NDArray[np.float64] | pl.Series | Sequence[float | None]
+    Flags: TypeAlias = NDArray[np.bool_] | pl.Series | Sequence[bool]
+
+
+def read_values(
+    values: Values, censored: Flags | None = None, /
+) -> tuple[NDArray[np.float64], NDArray[np.bool_], int]:
+    """Return the values that are there, whether each is a lower bound, and how many are missing.
+
+    Raises
+    ------
+    DataError
+        If a value is not a number, not positive or infinite, or the flags are not as many
+        booleans.
+    """
+    series = _series(values, "values")
+    if not (series.dtype.is_numeric() or series.null_count() == len(series)):
+        raise DataError(f"values are {series.dtype}; numbers are needed")
+    series = series.cast(pl.Float64).fill_nan(None)
+    present = series.is_not_null()
+    x = series.drop_nulls().to_numpy()
+    wrong = x[~((x >= 1 / LARGEST) & (x <= LARGEST))]
+    if len(wrong):
+        raise DataError(
+            f"{len(wrong)} of {len(x)} values are not above 0 and finite, such as {wrong[0]:g} (at "
+            f"least {1 / LARGEST:g}, at most {LARGEST:g}); leave them out first"
+        )
+    if censored is None:
+        return x, np.zeros(len(x), dtype=bool), len(series) - len(x)
+    flags = _series(censored, "censored")
+    if len(flags) != len(series) or flags.null_count() or flags.dtype != pl.Boolean:
+        raise DataError(
+            f"censored must be one True or False a value: {len(series)} values, "
+            f"{len(flags)} flags of type {flags.dtype}, {flags.null_count()} of them null"
+        )
+    return x, flags.filter(present).to_numpy(), len(series) - len(x)
+
+
+def _series(values: object, name: str) -> pl.Series:
+    try:
+        return pl.Series(values, strict=False)  # type: ignore[arg-type]
+    except (TypeError, ValueError, pl.exceptions.PolarsError):
+        raise DataError(
+            f"{name} must be an array, a Series or a list; found {type(values).__name__}"
+        ) from None

@@ -1,0 +1,24 @@
+"""Distributions of durations: fitted, compared, judged, and how heavy their tail is."""
+
+from traceana.stats.distributions.families import FAMILIES, Family
+from traceana.stats.distributions.goodness import ks_distance, ks_distances_of_refits
+from traceana.stats.distributions.likelihood import Fit, fit_family
+from traceana.stats.distributions.pairs import PairTest, vuong_test
+from traceana.stats.distributions.sample import Sample, make_sample, product_limit
+from traceana.stats.distributions.tail import Tail, hill
+
+__all__ = [
+    "FAMILIES",
+    "Family",
+    "Fit",
+    "PairTest",
+    "Sample",
+    "Tail",
+    "fit_family",
+    "hill",
+    "ks_distance",
+    "ks_distances_of_refits",
+    "make_sample",
+    "product_limit",
+    "vuong_test",
+]

@@ -1,0 +1,154 @@
+"""Maximum likelihood by Newton's method, with left truncation and right censoring.
+
+ln L = sum over ends of ln f(x) + sum over cut values of ln S(x) - n ln S(bound), all derivatives
+exact (but those of gamma's survival in its shape).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from traceana.stats.distributions.families import FAMILIES
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from traceana.stats.distributions.families import Family
+    from traceana.stats.distributions.sample import Sample
+
+    Floats = NDArray[np.float64]
+
+_STEPS: Final = 200
+_LONGEST: Final = 1.5  # of a step, in logarithms
+_FAR: Final = 30.0  # logarithms from the start, beyond which there is no maximum
+_LEAST_SHARE: Final = 1e-4  # of a fit above the bound; of less nothing can be told
+_GAIN: Final = 1e-9  # of ln L that one step more would bring
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Parameters at the maximum, as the family has them; `note` says why there is none.
+
+    Where it is not even known how high the likelihood is, `log_likelihood` is NaN.
+    """
+
+    family: Family
+    theta: Floats
+    log_likelihood: float
+    covariance: Floats | None
+    note: str | None
+
+    def log_share_above(self, bound: float | None) -> float:
+        """Logarithm of the share of the fitted distribution above a bound."""
+        if bound is None:
+            return 0.0
+        return float(self.family.survival(np.array([bound]), self.theta)[0][0])
+
+
+def fit_family(family: Family, sample: Sample, /, *, start: Floats | None = None) -> Fit:
+    """Fit one family; `start` is where to begin (else the moments of ln x tell)."""
+    if family.name == "exponential":
+        return _fit_exponential(family, sample)
+    if family.name == "lomax" and _is_exponential(sample):
+        limit = _fit_exponential(FAMILIES["exponential"], sample)
+        note = "no maximum inside: the likelihood rises towards the exponential (shape without end)"
+        return Fit(limit.family, limit.theta, limit.log_likelihood, None, note)
+    if start is None:
+        weight = sample.ends
+        mean = float(weight @ sample.y / weight.sum())
+        std = float(np.sqrt(weight @ (sample.y - mean) ** 2 / weight.sum()))
+        start = np.array(family.start(mean, std))
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore"):
+        return _climb(family, sample, start)
+
+
+def terms_of(family: Family, sample: Sample, theta: Floats, /) -> Floats:
+    """Logarithm of the likelihood of an end and of a cut at each distinct value: two rows."""
+    share = 0.0 if sample.bound is None else family.survival(np.array([sample.bound]), theta)[0][0]
+    ends = family.density(sample.y, theta)[0] - sample.y - sample.centre
+    cuts = family.survival(sample.y, theta)[0]
+    return np.stack([ends, cuts]) - share
+
+
+def _likelihood(family: Family, sample: Sample, theta: Floats) -> tuple[float, Floats, Floats]:
+    """Return ln L of ln x, its gradient, and its matrix of second derivatives."""
+    value, first, second = 0.0, np.zeros(2), np.zeros(3)
+    cut = sample.cuts > 0
+    parts = [(family.density, sample.y, sample.ends)]
+    if cut.any():
+        parts.append((family.survival, sample.y[cut], sample.cuts[cut]))
+    if sample.bound is not None:
+        parts.append((family.survival, np.array([sample.bound]), np.array([-float(sample.n)])))
+    for function, y, weight in parts:
+        values, firsts, seconds = function(y, theta)
+        value += float(values @ weight)
+        first += firsts @ weight
+        second += seconds @ weight
+    return value, first, np.array([[second[0], second[1]], [second[1], second[2]]])
+
+
+def _climb(family: Family, sample: Sample, start: Floats) -> Fit:
+    theta = start
+    value, gradient, curvature = _likelihood(family, sample, theta)
+    note: str | None = "the search for the maximum did not end"
+    runs_away = False
+    for _ in range(_STEPS):
+        if not (np.isfinite(curvature).all() and np.isfinite(value)):
+            break
+        roots, axes = np.linalg.eigh(curvature)
+        # uphill along every axis, also where the likelihood is hollow
+        along = axes.T @ gradient
+        step = axes @ (along / np.maximum(np.abs(roots), 1e-12 * np.abs(roots).max() + 1e-300))
+        gain = float(gradient @ step) / 2
+        if gain < _GAIN and roots.max() < 0:
+            note = None
+            break
+        step *= min(1.0, _LONGEST / np.abs(step).max())
+        for _halving in range(40):
+            trial = _likelihood(family, sample, theta + step)
+            if trial[0] >= value + 1e-4 * float(gradient @ step):
+                break
+            step /= 2
+        else:
+            # what is left to gain is below the rounding of the sum
+            note = None if gain < 1e-6 and roots.max() < 0 else note
+            break
+        theta = theta + step
+        value, gradient, curvature = trial
+        runs_away = bool(np.abs(theta - start).max() > _FAR * (1 + np.ptp(sample.y) / 10))
+        if runs_away:
+            break
+    away = float(sample.y @ sample.ends) + sample.centre * sample.n_ends
+    fit = Fit(family, theta, value - away if note is None else float("nan"), None, note)
+    if sample.bound is not None and (
+        runs_away or fit.log_share_above(sample.bound) < np.log(_LEAST_SHARE)
+    ):
+        note = "no maximum inside: the likelihood rises as all of the fit goes below the bound"
+        return Fit(family, theta, value - away, None, note)
+    if note is not None:
+        return fit
+    return replace(fit, covariance=np.asarray(np.linalg.inv(-curvature), dtype=np.float64))
+
+
+def _fit_exponential(family: Family, sample: Sample) -> Fit:
+    """Ends over time at risk: the closed form."""
+    y = sample.y
+    low = 0.0 if sample.bound is None else np.exp(sample.bound)
+    at_risk = float((sample.ends + sample.cuts) @ (np.exp(y) - low))
+    n = sample.n_ends
+    location = float(np.log(at_risk / n))
+    away = float(sample.ends @ y) + sample.centre * n
+    value = -n * location - n + float(sample.ends @ y) - away
+    return Fit(family, np.array([location]), value, np.array([[1 / n]]), None)
+
+
+def _is_exponential(sample: Sample) -> bool:
+    """Whether ln L falls from the exponential on, as one over Lomax's shape leaves 0."""
+    exponential = _fit_exponential(FAMILIES["exponential"], sample)
+    u = np.exp(sample.y - exponential.theta[0])
+    low = 0.0 if sample.bound is None else float(np.exp(sample.bound - exponential.theta[0]))
+    score = sample.ends @ (u**2 / 2 - u) + sample.cuts @ (u**2 / 2) - sample.n * low**2 / 2
+    return bool(score <= 0)
