@@ -174,7 +174,7 @@ def test_what_cannot_be_compared_is_null_with_its_reason() -> None:
         ({"by": "row"}, "row makes 60 groups"),
         ({"by": ()}, "by names no column"),
         ({"by": "g", "cluster": "one"}, "column one makes one cluster"),
-        ({"by": "g", "adjust": "bonferroni"}, "adjust must be holm or fdr_bh"),
+        ({"by": "g", "adjust": "sidak"}, "adjust must be one of none, bonferroni, holm"),
         ({"by": "g", "confidence": 95}, "confidence must lie between 0 and 1"),
         ({"by": "none"}, "column none is missing"),
     ],

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import narwhals.stable.v2 as nw
 import polars as pl
 
-from traceana.analysis.frames import Names, as_names, open_frame, reduce_frame
+from traceana.analysis.frames import Names, as_names, open_frame, reduce_frame, refuse_clash
 from traceana.stats import mean_interval
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ def runtime_by(frame: IntoFrame, /, by: Names, *, confidence: float = 0.95) -> p
         `confidence` is not in (0, 1).
     """
     keys = as_names(by)
+    refuse_clash(keys, ("ci_low", "ci_high"))
     runtime = nw.col("runtime_s")
     groups = reduce_frame(
         open_frame(frame, keys=keys, measures=("runtime_s",)),
