@@ -151,9 +151,9 @@ def main() -> None:
     text = (
         f"{repetitions:,} repetitions each; a share of 0.95 is then uncertain by "
         f"{2 * np.sqrt(0.05 * 0.95 / repetitions):.3f} (two standard errors).\n\n"
-        f"#### Independent rows\n\n{as_table(independent(repetitions))}\n"
-        f"#### Rows in clusters\n\n{as_table(clustered(repetitions))}\n"
-        f"#### Families of 20 tests, 15 of them of nothing\n\n"
+        f"### Independent rows\n\n{as_table(independent(repetitions))}\n"
+        f"### Rows in clusters\n\n{as_table(clustered(repetitions))}\n"
+        f"### Families of 20 tests, 15 of them of nothing\n\n"
         f"{as_table(false_discoveries(repetitions))}"
     )
     write_measured("error-rates.md", text, name="correlation")

@@ -61,7 +61,7 @@ def goodness() -> str:
             row[setting] = rejected / count
         rows.append(row)
     return (
-        "#### Goodness of fit: rejected at 0.05\n\n"
+        "### Goodness of fit: rejected at 0.05\n\n"
         f"{SAMPLES // 2} samples of 100 values each, {RESAMPLES} re-fits a p.\n\n"
         + as_table(pl.DataFrame(rows))
     )
@@ -96,7 +96,7 @@ def parameters(n: int = 300) -> str:
                 inside = (np.array(row["ci_low"]) <= value) & (np.array(row["ci_high"]) >= value)
                 covered.append(float(inside.mean()))
         table = table.with_columns(pl.Series(setting, covered))
-    return f"#### Parameters, n = {n}: covered by intervals of 95 %\n\n" + as_table(table)
+    return f"### Parameters, n = {n}: covered by intervals of 95 %\n\n" + as_table(table)
 
 
 def vuong() -> str:
@@ -108,7 +108,7 @@ def vuong() -> str:
             ("weibull", "gamma"),
         )
     ]
-    return "#### Likelihood-ratio tests: rejected at 0.05\n\n" + as_table(pl.DataFrame(rows))
+    return "### Likelihood-ratio tests: rejected at 0.05\n\n" + as_table(pl.DataFrame(rows))
 
 
 PAIRS = (
@@ -189,7 +189,7 @@ def tails() -> str:
                 inside = (found["ci_low"] <= 1.5) & (found["ci_high"] >= 1.5)
                 row[f"n = {n:,}, k {label}"] = inside.mean()
         rows.append(row)
-    return "#### Tail index: covered by intervals of 95 %\n\n" + as_table(pl.DataFrame(rows))
+    return "### Tail index: covered by intervals of 95 %\n\n" + as_table(pl.DataFrame(rows))
 
 
 def groups() -> str:
@@ -207,10 +207,10 @@ def groups() -> str:
         false["p of superiority"] += (table["superiority_pvalue"] < 0.05).mean()
     rejected = pl.DataFrame([{key: value / count for key, value in false.items()}])
     return (
-        "#### Groups that do not differ: rejected at 0.05\n\n"
+        "### Groups that do not differ: rejected at 0.05\n\n"
         f"{count} frames of four groups of {', '.join(map(str, sizes))} values.\n\n"
         + as_table(rejected)
-        + "\n#### Groups beside each other: covered by intervals of 95 %\n\n"
+        + "\n### Groups beside each other: covered by intervals of 95 %\n\n"
         + as_table(pl.DataFrame(pair_intervals()))
     )
 

@@ -50,7 +50,7 @@ def runtime_correlations(
     frame
         One row a job or task: [status, runtime_s], and those of [gpus, cpus, memory_gib,
         n_instances] that it has, at least one, as :func:`task_runtimes` gives it or a jobs table
-        is; also [*by, *cluster]. Eager or lazy, of any listed engine.
+        is; also `by` and `cluster`. Eager or lazy, of any listed engine.
     failure
         ``published``: success is `completed` and failure every other status, running and pending
         ones too. ``strict``: failure is `failed` alone, and rows of any other status are left

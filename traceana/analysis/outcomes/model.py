@@ -126,7 +126,7 @@ def failure_model(
     Parameters
     ----------
     frame
-        One row a job or task: [status, *features], and `cluster`; eager or lazy, of any listed
+        One row a job or task: `status`, `features` and `cluster`; eager or lazy, of any listed
         engine. Rows with null or NaN in one of them are left out, and counted.
     features
         Columns to explain failure by.

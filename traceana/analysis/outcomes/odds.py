@@ -29,7 +29,7 @@ def failure_odds(
     Parameters
     ----------
     frame
-        One row a job or task: [*by, *strata, status]; eager or lazy, of any listed engine.
+        One row a job or task: `by`, `strata` and `status`; eager or lazy, of any listed engine.
     by
         Columns whose values are the groups; null in them is a group of its own.
     strata
@@ -40,7 +40,7 @@ def failure_odds(
     Returns
     -------
     DataFrame
-        [reading, *by, <by>_reference, n, failures, n_reference, failures_reference,
+        [reading, `by`, <by>_reference, n, failures, n_reference, failures_reference,
         crude_odds_ratio, crude_ci_low, crude_ci_high, odds_ratio, ci_low, ci_high, pvalue,
         pvalue_homogeneity, n_strata, note], a row each reading (:func:`failure_rates`) and group
         but the reference: the one whose own odds are known best, 1 / failures + 1 / successes
