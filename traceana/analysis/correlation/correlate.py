@@ -51,8 +51,9 @@ def correlate(
     Parameters
     ----------
     frame
-        One row an observation: the columns `x`, `y`, `by`, `cluster`; eager or lazy, of any listed engine. A
-        row without both values (null or NaN) is left out of that pair, and counted.
+        One row an observation: the columns `x`, `y`, `by`, `cluster`; eager or lazy, of any
+        listed engine. A row without both values (null or NaN) is left out of that pair, and
+        counted.
     x, y
         Columns of numbers.
     method
