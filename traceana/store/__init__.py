@@ -3,6 +3,7 @@
 from traceana.store.discover import known_names
 from traceana.store.ingestion import IngestError, ingest
 from traceana.store.ledger import FileEntry, Ledger, TableEntry
+from traceana.store.missing import missing_csvs
 from traceana.store.store import Store, open_store, store_path
 
 __all__ = [
@@ -13,6 +14,7 @@ __all__ = [
     "TableEntry",
     "ingest",
     "known_names",
+    "missing_csvs",
     "open_store",
     "store_path",
 ]

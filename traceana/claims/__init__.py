@@ -1,0 +1,20 @@
+"""Published numbers, and whether the data bears them out; one file a paper."""
+
+from traceana.claims.check import check_claims
+from traceana.claims.claim import VERDICTS, Claim, Judgement, decide, not_testable, untested
+from traceana.claims.data import Data
+from traceana.claims.papers import PAPERS
+from traceana.claims.result import ClaimResults
+
+__all__ = [
+    "PAPERS",
+    "VERDICTS",
+    "Claim",
+    "ClaimResults",
+    "Data",
+    "Judgement",
+    "check_claims",
+    "decide",
+    "not_testable",
+    "untested",
+]

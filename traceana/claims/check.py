@@ -1,0 +1,128 @@
+"""Hold every published statement against the store."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from traceana.claims.claim import Claim, Judgement, untested
+from traceana.claims.data import Data
+from traceana.claims.papers import PAPERS
+from traceana.claims.result import ClaimResults
+from traceana.errors import DataError
+from traceana.store import missing_csvs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from traceana.store import Store, TableEntry
+
+_SCHEMA: Final = dict.fromkeys(
+    (
+        *("id", "paper", "statement", "published", "measured", "verdict", "note"),
+        *("function", "source"),
+    ),
+    pl.String,
+)
+
+
+def check_claims(
+    store: Store,
+    /,
+    *,
+    paper: str | None = None,
+    progress: Callable[[float], None] | None = None,
+) -> ClaimResults:
+    """Judge published statements by what a store holds.
+
+    Verdicts: ``reproduced`` (equal to the precision printed), ``differs`` (not so; the note says
+    why where that can be shown), ``untested`` (the tables that it needs are not in the store, or
+    are synthetic, lack a file, or cannot be analysed), ``not testable`` (no public data could
+    decide it). What is measured is computed from the store on every call.
+
+    Parameters
+    ----------
+    store
+        As :func:`open_store` returns it.
+    paper
+        One of :data:`traceana.claims.PAPERS`; None for all.
+    progress
+        Called after each claim with the share of claims that are done.
+
+    Returns
+    -------
+    ClaimResults
+        `table` is [id, paper, statement, published, measured, verdict, note, function, source],
+        one row a claim, in the order of the papers.
+
+    Raises
+    ------
+    DataError
+        If the paper is unknown; the message lists those there are.
+    StoreError
+        If a trace's accounts and tables disagree.
+    """
+    if paper is not None and paper not in PAPERS:
+        raise DataError(f"paper {paper!r} is unknown; there is {', '.join(PAPERS)}")
+    names = PAPERS if paper is None else (paper,)
+    claims = [claim for name in names for claim in PAPERS[name]]
+    data = Data(store)
+    entries = {
+        (trace, entry.table): entry
+        for trace in store.traces()
+        for entry in store.ledger(trace).entries
+    }
+    rows, evidence = [], {}
+    for done, claim in enumerate(claims, 1):
+        found = _judge(claim, data, entries)
+        rows.append(
+            (
+                *(claim.id, claim.paper, claim.statement, claim.published),
+                *(found.measured, found.verdict, found.note),
+                *(claim.function, _source(claim, entries)),
+            )
+        )
+        if found.evidence is not None:
+            evidence[claim.id] = found.evidence
+        if progress is not None:
+            progress(done / len(claims))
+    used = dict.fromkeys(need for claim in claims for need in claim.needs if need in entries)
+    altered = dict.fromkeys(
+        f"{trace}/{file.label}"
+        for trace, table in used
+        for file in entries[trace, table].files
+        if file.as_published is False and not file.synthetic
+    )
+    return ClaimResults(pl.DataFrame(rows, schema=_SCHEMA, orient="row"), evidence, tuple(altered))
+
+
+def _judge(claim: Claim, data: Data, entries: dict[tuple[str, str], TableEntry]) -> Judgement:
+    absent = [
+        f"{trace}/{table}"
+        for trace, table in claim.needs
+        if (trace, table) not in entries or not entries[trace, table].rows_kept
+    ]
+    if absent:
+        return untested(f"not in the store: {', '.join(absent)}")
+    synthetic = dict.fromkeys(need[0] for need in claim.needs if entries[need].synthetic)
+    if synthetic:
+        return untested(f"the store's rows of {', '.join(synthetic)} are synthetic")
+    if claim.every_file:
+        csvs = dict.fromkeys(csv for need in claim.needs for csv in missing_csvs(data.store, *need))
+        if csvs:
+            return untested(f"files of the trace are not in the store: {', '.join(csvs)}")
+    try:
+        return claim.judge(data)
+    except DataError as error:
+        return untested(f"the rows in the store cannot be analysed: {error}")
+
+
+def _source(claim: Claim, entries: dict[tuple[str, str], TableEntry]) -> str | None:
+    told = [
+        f"{trace}/{table} ({entries[trace, table].rows_kept:,} rows)"
+        if (trace, table) in entries
+        else f"{trace}/{table}"
+        for trace, table in claim.needs
+    ]
+    return "; ".join(told) or None

@@ -1,0 +1,88 @@
+"""What a claim is, and what a judge says of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import polars as pl
+
+    from traceana.claims.data import Data
+
+VERDICTS: Final = ("reproduced", "differs", "untested", "not testable")
+"""Equal to the precision printed; not so; its tables are not at hand; no public data decides it."""
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What a judge found.
+
+    Attributes
+    ----------
+    verdict
+        One of :data:`VERDICTS`.
+    measured
+        What was measured, as text; None where nothing was.
+    note
+        The reason for the verdict, in a sentence.
+    evidence
+        The rows behind it, few enough to be shown; None where the measured text says it all.
+    """
+
+    verdict: str
+    measured: str | None
+    note: str
+    evidence: pl.DataFrame | None = None
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A published statement, and the function that judges it.
+
+    Attributes
+    ----------
+    id, paper
+        Its name, and the name of its paper in :data:`traceana.claims.PAPERS`.
+    statement, published
+        What was said, and the value that is compared, as printed. Nothing else is typed in:
+        what is measured is computed.
+    needs
+        The tables, as (trace, table), that it is judged from; empty where the statement is judged
+        by itself. Where one is not in the store, has no row, is synthetic or lacks a file of its
+        publisher's, the claim is untested and its judge is not called.
+    judge
+        Takes the :class:`~traceana.claims.Data` and returns a :class:`Judgement`.
+    function
+        The public functions that measure it.
+    every_file
+        False where some of the publisher's files of a table are enough.
+    """
+
+    id: str
+    paper: str
+    statement: str
+    published: str
+    needs: tuple[tuple[str, str], ...]
+    judge: Callable[[Data], Judgement]
+    function: str = "open_store"
+    every_file: bool = True
+
+
+def decide(
+    *, holds: bool, measured: str, note: str, evidence: pl.DataFrame | None = None
+) -> Judgement:
+    """Return ``reproduced`` where the statement holds, else ``differs``."""
+    return Judgement("reproduced" if holds else "differs", measured, note, evidence)
+
+
+def untested(note: str, /) -> Judgement:
+    """Return ``untested``: what the claim needs is not there."""
+    return Judgement("untested", None, note)
+
+
+def not_testable(measured: str, note: str, *, evidence: pl.DataFrame | None = None) -> Judgement:
+    """Return ``not testable``: what can be measured, and why it decides nothing."""
+    return Judgement("not testable", measured, note, evidence)

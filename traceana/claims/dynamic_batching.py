@@ -1,0 +1,172 @@
+"""Dynamic batching on heterogeneous workers (Tyagi and Sharma, ACSOS'20).
+
+The hardware cannot be had. What can be judged is the throughput ratio that a gain implies under
+the authors' model, what the devices' peak FLOPS (their estimate of throughput) allow, and what the
+controller does.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import polars as pl
+
+from traceana.claims.claim import Claim, Judgement, decide, not_testable
+from traceana.simulate import published_gains, replay_batching, simulate_batching
+from traceana.simulate.batching.devices import LEVELS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from traceana.claims.data import Data
+
+_PAPER: Final = "dynamic-batching"
+_SAMPLES: Final = ("alibaba-minibatch-2020", "worker_samples")
+_NEAR: Final = 0.05
+"""Times are near-equal where the slowest worker takes at most this share more than the mean."""
+
+
+def _gains(_data: Data) -> pl.DataFrame:
+    return published_gains()
+
+
+def _gain(data: Data, name: str) -> dict[str, Any]:
+    return data.once(_gains).filter(id=name).row(0, named=True)
+
+
+def _of_cores(name: str) -> Callable[[Data], Judgement]:
+    """Judge a slowdown on CPU workers: the paper's split of cores is not printed with it."""
+
+    def judge(data: Data) -> Judgement:
+        found = _gain(data, name)
+        times = found["published"]
+        measured = (
+            f"needs a slowest worker of 1/{times:g} of the mean throughput: at equal total cores, "
+            f"1/{times:g} of its even share"
+        )
+        if found["is_plausible"]:
+            return not_testable(
+                measured,
+                "The model bears it if cores are split unevenly enough; which split was used is "
+                "not said with it, and the cluster cannot be had.",
+            )
+        return decide(
+            holds=False, measured=measured, note="No split of cores that is known of gives it."
+        )
+
+    return judge
+
+
+def _of_devices(name: str, *, both_named: bool) -> Callable[[Data], Judgement]:
+    """Judge a gain on devices: where both are named, their FLOPS bound it."""
+
+    def judge(data: Data) -> Judgement:
+        found = _gain(data, name)
+        gain, most = found["published"], found["largest_gain"]
+        measured = (
+            f"implies a throughput ratio of {found['ratio']:.2f}; peak FLOPS differ by "
+            f"{found['flops_ratio']:.2f}, worth {most:.2f}x at most"
+        )
+        evidence = data.once(_gains).filter(id=name).drop("note")
+        if both_named and gain > most and not found["is_plausible"]:
+            return decide(
+                holds=False,
+                measured=measured,
+                note="The model cannot bear it at the ratio of the devices' peak single-precision FLOPS, "
+                "which is the paper's own estimate of throughput, nor at half as much again.",
+                evidence=evidence,
+            )
+        why = (
+            "The model bears it"
+            if gain <= most
+            else "The model bears it only with a CPU slower than assumed"
+        )
+        if not both_named:
+            why += "; the Xeon is not named, so that its FLOPS are assumed"
+        return not_testable(measured, f"{why}, and the devices cannot be had.", evidence=evidence)
+
+    return judge
+
+
+def _judge_equalises(_data: Data) -> Judgement:
+    rows = []
+    for name, cores in LEVELS.items():
+        if len(set(cores)) == 1:
+            continue
+        workers = [(0.0, float(each)) for each in cores]
+        result = simulate_batching(workers, controller="proportional")
+        last = result.batches.filter(step=result.batches["step"].max())["iteration_s"]
+        first = result.batches.filter(step=0)["iteration_s"]
+        rows.append((name, *(times.max() / times.mean() - 1 for times in (first, last))))
+    table = pl.DataFrame(rows, schema=["cores", "excess_first", "excess_last"], orient="row")
+    most = table["excess_last"].max()
+    return decide(
+        holds=most <= _NEAR,
+        measured=f"the slowest worker takes at most {100 * most:.1f} % more than the mean (before: "
+        f"{100 * table['excess_first'].min():.0f} % to "
+        f"{100 * table['excess_first'].max():.0f} %)",
+        note=f"Simulated: the proportional controller on {table.height} uneven splits of 48 cores of "
+        f"constant speed; it holds up to {100 * _NEAR:.0f} %, and what is left is whole samples.",
+        evidence=table,
+    )
+
+
+def _judge_open_loop(data: Data) -> Judgement:
+    names = ("measured", "proportional")
+    replay = replay_batching(data.scan(*_SAMPLES))
+    saved = replay.filter(pl.col("controller").is_in(names)).pivot(
+        "controller", index="job_id", values="of_possible"
+    )
+    once, always = (saved[name] for name in names)
+    less = int((once < always).sum())
+    return decide(
+        holds=less == saved.height,
+        measured=f"one adjustment saves {100 * once.min():.0f} % to {100 * once.max():.0f} % of what "
+        f"can be saved, adjusting always {100 * always.min():.0f} % to "
+        f"{100 * always.max():.0f} %; less in {less} of {saved.height} jobs",
+        note="Replay of recorded workers, whose throughput changes: the one adjustment is by the "
+        "first times measured, and what can be saved is what hindsight saves at each tick.",
+        evidence=saved,
+    )
+
+
+def _claim(name: str, statement: str, published: str, judge: Callable[[Data], Judgement]) -> Claim:
+    return Claim(name, _PAPER, statement, published, (), judge, "published_gains")
+
+
+CLAIMS: Final = (
+    _claim(
+        "batching-hetero-resnet",
+        "ResNet-50 and a one-layer CNN take 3x the time on a heterogeneous cluster", "3x",
+        _of_cores("batching-hetero-resnet"),
+    ),
+    _claim(
+        "batching-hetero-linreg", "linear regression takes 2x", "2x",
+        _of_cores("batching-hetero-linreg"),
+    ),
+    _claim(
+        "batching-cpu-gpu-resnet", "P100 + 48-core Xeon: ResNet-50 improves 4x", "4x",
+        _of_devices("batching-cpu-gpu-resnet", both_named=False),
+    ),
+    _claim(
+        "batching-cpu-gpu-cnn", "P100 + 48-core Xeon: CNN improves 1.2x", "1.2x",
+        _of_devices("batching-cpu-gpu-cnn", both_named=False),
+    ),
+    _claim(
+        "batching-gpu-resnet", "2 T4 + 2 P4: ResNet-50 improves 4.5x", "4.5x",
+        _of_devices("batching-gpu-resnet", both_named=True),
+    ),
+    _claim(
+        "batching-gpu-cnn", "2 T4 + 2 P4: CNN improves 2.1x", "2.1x",
+        _of_devices("batching-gpu-cnn", both_named=True),
+    ),
+    Claim(
+        "batching-equalises", _PAPER, "near-equal iteration time on all workers", "near-equal", (),
+        _judge_equalises, "simulate_batching",
+    ),
+    Claim(
+        "batching-open-loop-not-enough", _PAPER,
+        "one adjustment by estimated throughput is not enough when resources change",
+        "not enough", (_SAMPLES,), _judge_open_loop, "replay_batching",
+    ),
+)  # fmt: skip

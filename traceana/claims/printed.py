@@ -1,0 +1,59 @@
+"""Numbers as printed: equal where they are after rounding to the printed digits."""
+
+from __future__ import annotations
+
+import math
+from decimal import ROUND_HALF_UP, Decimal
+from typing import TYPE_CHECKING
+
+from traceana.claims.claim import Judgement, decide
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from traceana.claims.data import Data
+
+
+def agrees(value: float | None, printed: str, /) -> bool:
+    """Say whether a value, rounded to the digits of a printed number, is that number.
+
+    The last printed digit decides: 0.44 stands for [0.435, 0.445), 2.01e-02 for
+    [0.02005, 0.02015). Halves are rounded away from zero. Nothing agrees with no value.
+    """
+    rounded = _round(value, printed)
+    return rounded is not None and rounded == _number(printed)
+
+
+def as_printed(value: float | None, printed: str, /) -> str:
+    """Write a value with the digits of a printed number; "none" where there is no value."""
+    rounded = _round(value, printed)
+    if rounded is None or value is None:
+        return "none"
+    if "e" in printed:
+        mantissa = printed.partition("e")[0]
+        return f"{value:.{len(mantissa.partition('.')[2])}e}"
+    return f"{rounded:,}"
+
+
+def same_number(
+    printed: str, measure: Callable[[Data], float | None], note: str
+) -> Callable[[Data], Judgement]:
+    """Return a judge: the measured number is the printed one, or differs from it."""
+
+    def judge(data: Data) -> Judgement:
+        value = measure(data)
+        return decide(holds=agrees(value, printed), measured=as_printed(value, printed), note=note)
+
+    return judge
+
+
+def _number(printed: str) -> Decimal:
+    return Decimal(printed.replace(",", ""))
+
+
+def _round(value: float | None, printed: str) -> Decimal | None:
+    if value is None or math.isnan(value):
+        return None
+    exponent = _number(printed).as_tuple().exponent
+    assert isinstance(exponent, int)  # noqa: S101 - a printed number is finite
+    return Decimal(repr(float(value))).quantize(Decimal(1).scaleb(exponent), ROUND_HALF_UP)

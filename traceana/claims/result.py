@@ -1,0 +1,52 @@
+"""Verdicts on published statements, and how they print themselves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from traceana.claims.claim import VERDICTS
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+@dataclass(frozen=True)
+class ClaimResults:
+    """What :func:`check_claims` found.
+
+    Attributes
+    ----------
+    table
+        One row a claim: [id, paper, statement, published, measured, verdict, note, function,
+        source]. measured is null where nothing was measured, source (the tables with their rows)
+        where the statement was judged by itself.
+    evidence
+        By id the rows behind a verdict, where the measured text does not say it all.
+    altered
+        Files behind the tables used whose sha256 is not that of the published file, as
+        ``trace/file``; verdicts on them are not on what was published.
+    """
+
+    table: pl.DataFrame
+    evidence: dict[str, pl.DataFrame]
+    altered: tuple[str, ...]
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many claims have each verdict, every verdict named."""
+        return {verdict: self.table.filter(verdict=verdict).height for verdict in VERDICTS}
+
+    @property
+    def summary(self) -> str:
+        """The counts in a line."""
+        told = ", ".join(f"{number} {verdict}" for verdict, number in self.counts.items())
+        return f"{self.table.height} claims: {told}"
+
+    def __str__(self) -> str:
+        """Return the counts, and each claim that differs with what was published and measured."""
+        differs = self.table.filter(verdict="differs").iter_rows(named=True)
+        lines = [self.summary]
+        lines += [f"{row['id']}: {row['published']}; measured {row['measured']}" for row in differs]
+        lines += [f"not as published: {name}" for name in self.altered]
+        return "\n".join(lines)
