@@ -62,6 +62,9 @@ if TYPE_CHECKING:
         fetch,
         list_traces,
     )
+    from traceana.claims import (
+        check_claims,
+    )
     from traceana.errors import (
         TraceanaError,
     )
@@ -89,6 +92,7 @@ _ROOM_OF = {
     "TraceanaError": "errors",
     "arrival_rhythm": "analysis",
     "build_report": "report",
+    "check_claims": "claims",
     "compare_distributions": "analysis",
     "compare_runtimes": "analysis",
     "concentration": "analysis",
@@ -152,6 +156,7 @@ __all__ = [
     "TraceanaError",
     "arrival_rhythm",
     "build_report",
+    "check_claims",
     "compare_distributions",
     "compare_runtimes",
     "concentration",

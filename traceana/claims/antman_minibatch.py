@@ -5,11 +5,12 @@ from __future__ import annotations
 from math import sqrt
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
 import polars as pl
 
 from traceana.analysis import detect_stragglers, match_cov_rows, summarize_cov
 from traceana.claims.claim import Claim, Judgement, decide, not_testable, untested
-from traceana.claims.printed import same_number
+from traceana.claims.printed import same_number, span
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -97,17 +98,18 @@ def _judge_definition(data: Data) -> Judgement:
             return decide(holds=False, measured=bound, note=note, evidence=matches)
         return untested("no job file is a row of the table, with either deviation")
     found = rows["job_id"].unique().sort().to_list()
+    sample = rows["ddof"].sum() > 0
     told = []
     for ddof, name in ((1, "sample"), (0, "population")):
         same = matches.filter(pl.col("job_id").is_in(found), pl.col("ddof") == ddof)
         within = (same["share_within_rounding"] * same["overlap"]).round().sum()
         told.append(f"{within:,.0f} of {same['overlap'].sum():,} by the {name} deviation")
     return decide(
-        holds=rows["ddof"].max() == 0 and not above,
+        holds=not sample and not above,
         measured=f"{', '.join(found)} are rows of the table to within rounding at "
         f"{', '.join(told)}; {bound} with the population deviation",
         note="The table was made with the sample deviation, sqrt(1/(N-1) sum (x-mu)^2)."
-        if rows["ddof"].max()
+        if sample
         else "Each job that is a row of the table is so with the population deviation.",
         evidence=matches,
     )
@@ -115,10 +117,10 @@ def _judge_definition(data: Data) -> Judgement:
 
 def _judge_scale(data: Data) -> Judgement:
     files = data.once(_files)
-    least, most = files["smallest"].min(), files["largest"].max()
+    least, most = span(files["smallest"])[0], span(files["largest"])[1]
     own = files.filter(largest=1000).height
     return decide(
-        holds=own == files.height and files["smallest"].min() >= 0,
+        holds=own == files.height and least >= 0,
         measured=f"the largest is 1000 in {own} of {files.height} files; all from {least:g} to "
         f"{most:g}",
         note="Each file is scaled by its own maximum and its smallest stays above 0, so that "
@@ -167,8 +169,9 @@ def _judge_job1(data: Data, episodes: pl.DataFrame) -> Judgement:
 
 def _judge_job2(data: Data, episodes: pl.DataFrame) -> Judgement:
     medians = data.once(_stragglers).levels.filter(job_id="job_2")["median"]
-    between = medians.max() / medians.min()
-    own = data.once(_own_range).filter(job_id="job_2")["own_range"].max()
+    least, most = span(medians)
+    between = most / least
+    own = span(data.once(_own_range).filter(job_id="job_2")["own_range"])[1]
     return decide(
         holds=episodes.is_empty() and between > own,
         measured=f"{episodes.height} episodes; workers' medians differ by a factor of "
@@ -183,7 +186,7 @@ def _judge_job3(data: Data, episodes: pl.DataFrame) -> Judgement:
 
 
 def _judge_job4(data: Data, episodes: pl.DataFrame) -> Judgement:
-    own = data.once(_own_range).filter(job_id="job_4")["own_range"].max()
+    own = span(data.once(_own_range).filter(job_id="job_4")["own_range"])[1]
     found = _several(
         "job_4", data, episodes, "It holds where some worker's own time doubles and two"
     )
@@ -210,12 +213,12 @@ def _several(job: str, data: Data, episodes: pl.DataFrame, holds: str) -> Judgem
 
 def _judge_diversity(data: Data) -> Judgement:
     jobs = summarize_cov(data.scan(*_COV))
-    low, high = (jobs["median"].quantile(q, "linear") for q in (0.1, 0.9))
-    within = (jobs["q95"] / jobs["q05"]).fill_nan(None).drop_nulls()
+    low, high = np.quantile(jobs["median"].to_numpy(), (0.1, 0.9)).tolist()
+    within = float(np.median((jobs["q95"] / jobs["q05"]).to_numpy()))
     return decide(
-        holds=high >= 2 * low and within.median() >= 2,
+        holds=high >= 2 * low and within >= 2,
         measured=f"job medians: a tenth below {low:.3f}, a tenth above {high:.3f}; within the "
-        f"middle job the 95 % quantile is {within.median():.1f} times the 5 % one",
+        f"middle job the 95 % quantile is {within:.1f} times the 5 % one",
         note='"Diverse" has no number: it is taken to hold where each of the two is a factor of 2 '
         "or more.",
     )
@@ -232,8 +235,8 @@ CLAIMS: Final = (
         "Store.scan",
     ),
     Claim(
-        "antman-workers", _PAPER, "each of them has 10 workers", "10", (_COV, _SAMPLES), _judge_workers,
-        "Store.scan",
+        "antman-workers", _PAPER, "each of them has 10 workers", "10", (_COV, _SAMPLES),
+        _judge_workers, "Store.scan",
     ),
     Claim(
         "antman-cov-definition", _PAPER,

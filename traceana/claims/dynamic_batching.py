@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from traceana.claims.claim import Claim, Judgement, decide, not_testable
+from traceana.claims.printed import span
 from traceana.simulate import published_gains, replay_batching, simulate_batching
 from traceana.simulate.batching.devices import LEVELS
 
@@ -72,8 +73,8 @@ def _of_devices(name: str, *, both_named: bool) -> Callable[[Data], Judgement]:
             return decide(
                 holds=False,
                 measured=measured,
-                note="The model cannot bear it at the ratio of the devices' peak single-precision FLOPS, "
-                "which is the paper's own estimate of throughput, nor at half as much again.",
+                note="The model cannot bear it at the ratio of the devices' peak single-precision "
+                "FLOPS, the paper's own estimate of throughput, nor at half as much again.",
                 evidence=evidence,
             )
         why = (
@@ -95,18 +96,18 @@ def _judge_equalises(_data: Data) -> Judgement:
             continue
         workers = [(0.0, float(each)) for each in cores]
         result = simulate_batching(workers, controller="proportional")
-        last = result.batches.filter(step=result.batches["step"].max())["iteration_s"]
-        first = result.batches.filter(step=0)["iteration_s"]
-        rows.append((name, *(times.max() / times.mean() - 1 for times in (first, last))))
+        last = result.batches.filter(step=result.batches["step"].max())["iteration_s"].to_numpy()
+        first = result.batches.filter(step=0)["iteration_s"].to_numpy()
+        excess = (float(times.max() / times.mean()) - 1 for times in (first, last))
+        rows.append((name, *excess))
     table = pl.DataFrame(rows, schema=["cores", "excess_first", "excess_last"], orient="row")
-    most = table["excess_last"].max()
+    _, most = span(table["excess_last"])
     return decide(
         holds=most <= _NEAR,
         measured=f"the slowest worker takes at most {100 * most:.1f} % more than the mean (before: "
-        f"{100 * table['excess_first'].min():.0f} % to "
-        f"{100 * table['excess_first'].max():.0f} %)",
-        note=f"Simulated: the proportional controller on {table.height} uneven splits of 48 cores of "
-        f"constant speed; it holds up to {100 * _NEAR:.0f} %, and what is left is whole samples.",
+        f"{_percent(table['excess_first'])})",
+        note=f"Simulated: the proportional controller on {table.height} uneven splits of 48 cores "
+        f"of constant speed; it holds up to {100 * _NEAR:.0f} %; what is left is whole samples.",
         evidence=table,
     )
 
@@ -117,17 +118,21 @@ def _judge_open_loop(data: Data) -> Judgement:
     saved = replay.filter(pl.col("controller").is_in(names)).pivot(
         "controller", index="job_id", values="of_possible"
     )
-    once, always = (saved[name] for name in names)
-    less = int((once < always).sum())
+    less = saved.filter(pl.col("measured") < pl.col("proportional")).height
+    once, always = (_percent(saved[name]) for name in names)
     return decide(
         holds=less == saved.height,
-        measured=f"one adjustment saves {100 * once.min():.0f} % to {100 * once.max():.0f} % of what "
-        f"can be saved, adjusting always {100 * always.min():.0f} % to "
-        f"{100 * always.max():.0f} %; less in {less} of {saved.height} jobs",
+        measured=f"one adjustment saves {once} of what can be saved, adjusting always {always}; "
+        f"less in {less} of {saved.height} jobs",
         note="Replay of recorded workers, whose throughput changes: the one adjustment is by the "
         "first times measured, and what can be saved is what hindsight saves at each tick.",
         evidence=saved,
     )
+
+
+def _percent(shares: pl.Series) -> str:
+    low, high = span(shares)
+    return f"{100 * low:.0f} % to {100 * high:.0f} %"
 
 
 def _claim(name: str, statement: str, published: str, judge: Callable[[Data], Judgement]) -> Claim:

@@ -7,9 +7,12 @@ from decimal import ROUND_HALF_UP, Decimal
 from typing import TYPE_CHECKING
 
 from traceana.claims.claim import Judgement, decide
+from traceana.errors import DataError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    import polars as pl
 
     from traceana.claims.data import Data
 
@@ -45,6 +48,20 @@ def same_number(
         return decide(holds=agrees(value, printed), measured=as_printed(value, printed), note=note)
 
     return judge
+
+
+def span(values: pl.Series, /) -> tuple[float, float]:
+    """Return the least and the largest of some numbers.
+
+    Raises
+    ------
+    DataError
+        If there is none.
+    """
+    known = values.drop_nulls().to_numpy()
+    if not known.size:
+        raise DataError(f"no value of {values.name!r} is known")
+    return float(known.min()), float(known.max())
 
 
 def _number(printed: str) -> Decimal:

@@ -8,10 +8,12 @@ import polars as pl
 
 from traceana.analysis import energy_savings
 from traceana.claims.claim import Claim, Judgement, decide, untested
-from traceana.claims.printed import agrees, as_printed
+from traceana.claims.printed import agrees, as_printed, span
 from traceana.simulate import summarize_recurring, sweep_recurring
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from traceana.claims.data import Data
 
 _PAPER: Final = "zeus"
@@ -23,21 +25,21 @@ _GPU: Final = "v100"
 _POTENTIAL: Final = ("23.8", "74.7")
 _IMPROVEMENT: Final = ("15.3", "75.8")
 _SEEDS: Final = range(10)
-_POWER_EXAMPLE: Final = {
+_POWER_EXAMPLE: Final[dict[str, str | float]] = {
     "dataset": "imagenet", "network": "resnet50", "batch_size": 256, "optimizer": "adadelta",
     "power_limit_w": 225.0, "epoch_s": 11198.95, "mean_power_w": 116.63087520008567,
 }  # fmt: skip
-_TRAIN_EXAMPLE: Final = {
+_TRAIN_EXAMPLE: Final[dict[str, str | float]] = {
     "dataset": "imagenet", "network": "resnet50", "batch_size": 256, "optimizer": "adadelta",
     "learning_rate": 2.6e-5, "run": 4, "target_metric": 0.45, "target_epoch": 9,
 }  # fmt: skip
-_GROUP_EXAMPLE: Final = {
+_GROUP_EXAMPLE: Final[dict[str, str | float]] = {
     "group": "0001086788b7de0f13804d22a12a27db", "start_s": 1427642.0, "end_s": 1446915.0,
     "dataset": "squad", "runtime_ratio": 1.1779405764729405,
 }  # fmt: skip
 
 
-def _rows(data: Data, need: tuple[str, str], values: dict[str, object]) -> pl.DataFrame:
+def _rows(data: Data, need: tuple[str, str], values: Mapping[str, str | float]) -> pl.DataFrame:
     """Rows that have these values; texts are compared without case, numbers to 1e-9 of them."""
     conditions = [
         pl.col(name).str.to_lowercase() == value
@@ -111,7 +113,7 @@ def _judge_potential(data: Data) -> Judgement:
     if v100.is_empty():
         return untested(f"no data set of {_GPU} has a baseline to compare with")
     saved = 100 * (1 - v100["ratio"])
-    ends = (saved.min(), saved.max())
+    ends = span(saved)
     return decide(
         holds=all(agrees(end, printed) for end, printed in zip(ends, _POTENTIAL, strict=True)),
         measured=_range(ends, _POTENTIAL),
@@ -131,15 +133,14 @@ def _judge_improvement(data: Data) -> Judgement:
     seeds = sweep.group_by("seed").agg(
         least=100 * pl.col("energy_saved").min(), most=100 * pl.col("energy_saved").max()
     )
-    ends = (means.min(), means.max())
+    ends, least, most = (span(series) for series in (means, seeds["least"], seeds["most"]))
     as_published = seeds.filter(
         pl.Series([_both_agree(row) for row in seeds.select("least", "most").rows()])
     )
     return decide(
         holds=_both_agree(ends),
         measured=f"{_range(ends, _IMPROVEMENT)} (means of {seeds.height} seeds; by seed the least "
-        f"is {seeds['least'].min():.1f} to {seeds['least'].max():.1f}, the most "
-        f"{seeds['most'].min():.1f} to {seeds['most'].max():.1f})",
+        f"is {least[0]:.1f} to {least[1]:.1f}, the most {most[0]:.1f} to {most[1]:.1f})",
         note="Simulated with the publisher's policy (eta 0.5, beta 2), whose choices are random: "
         f"{as_published.height} of {seeds.height} seeds give both of the printed ends.",
         evidence=table.select(
@@ -165,10 +166,10 @@ def _judge_ratio(data: Data) -> Judgement:
         .sort("dataset")
         .collect()
     )
+    least, most = span(means["mean"])
     return decide(
         holds=all(agrees(mean, "1.000") for mean in means["mean"]),
-        measured=f"{means['mean'].min():.3f} to {means['mean'].max():.3f} over {means.height} data "
-        "sets",
+        measured=f"{least:.3f} to {most:.3f} over {means.height} data sets",
         note="A ratio to the mean averages 1 by its definition: three decimals are compared.",
         evidence=means,
     )

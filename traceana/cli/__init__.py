@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from traceana import __version__
-from traceana.cli import fetch, ingest, report, sample, simulate, tables, traces
+from traceana.cli import claims, fetch, ingest, report, sample, simulate, tables, traces
 from traceana.errors import TraceanaError
 
 app = typer.Typer(
@@ -50,6 +50,7 @@ app.command()(fetch.fetch)
 app.command()(ingest.ingest)
 app.command()(tables.tables)
 app.command()(sample.sample)
+app.command()(claims.claims)
 app.command()(report.report)
 app.add_typer(simulate.app, name="simulate")
 

@@ -1,0 +1,91 @@
+"""``traceana claims``: published statements, and whether what the store holds bears them out."""
+
+from __future__ import annotations
+
+import json as json_text
+import sys
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from traceana.cli.options import JsonOption, StoreOption
+
+if TYPE_CHECKING:
+    from traceana.claims import ClaimResults
+    from traceana.store import Store
+
+_COLOURS: Final = {
+    "reproduced": "green",
+    "differs": "bold red",
+    "untested": "yellow",
+    "not testable": "cyan",
+}
+
+
+def claims(
+    *,
+    store: StoreOption = None,
+    paper: Annotated[str | None, typer.Option(help="Name of one paper [all].")] = None,
+    json: JsonOption = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit 1 if a claim differs.")] = False,
+) -> None:
+    """Judge published statements: reproduced, differs, untested or not testable."""
+    from traceana.store import open_store
+
+    results = _check(open_store(store), paper)
+    for name in results.altered:
+        sys.stderr.write(f"traceana: note: {name} is not the published file (its sha256 differs)\n")
+    if json:
+        sys.stdout.write(json_text.dumps(_records(results), indent=2) + "\n")
+    else:
+        _print_table(results)
+    if strict and results.counts["differs"]:
+        raise typer.Exit(1)
+
+
+def _check(store: Store, paper: str | None) -> ClaimResults:
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from traceana.claims import check_claims
+
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
+        bar = progress.add_task("claims", total=1)
+        return check_claims(
+            store, paper=paper, progress=lambda share: progress.update(bar, completed=share)
+        )
+
+
+def _records(results: ClaimResults) -> list[dict[str, Any]]:
+    return [
+        {
+            **row,
+            "evidence": results.evidence[row["id"]].to_dicts()
+            if row["id"] in results.evidence
+            else None,
+        }
+        for row in results.table.iter_rows(named=True)
+    ]
+
+
+def _print_table(results: ClaimResults) -> None:
+    """Print a claim a row: its name over its verdict, beside what was said and measured."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    from traceana.cli.output import print_table
+
+    shown = Table(box=None, pad_edge=False, padding=(0, 1, 1, 0))
+    shown.add_column("claim", no_wrap=True)
+    shown.add_column("published, measured and why")
+    for row in results.table.iter_rows(named=True):
+        name = Text.assemble(row["id"], "\n", (row["verdict"], _COLOURS[row["verdict"]]))
+        told = Text(row["statement"])
+        if row["measured"] is not None:
+            told.append(f"\nmeasured: {row['measured']}", style="bold")
+        told.append(f"\n{row['note']}", style="dim")
+        shown.add_row(name, told)
+    print_table(shown)
+    Console(highlight=False, markup=False).print(results.summary)
