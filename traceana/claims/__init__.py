@@ -3,7 +3,7 @@
 from traceana.claims.check import check_claims
 from traceana.claims.claim import VERDICTS, Claim, Judgement, decide, not_testable, untested
 from traceana.claims.data import Data
-from traceana.claims.papers import PAPERS
+from traceana.claims.papers import PAPERS, Paper
 from traceana.claims.result import ClaimResults
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "ClaimResults",
     "Data",
     "Judgement",
+    "Paper",
     "check_claims",
     "decide",
     "not_testable",

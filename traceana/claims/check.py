@@ -66,7 +66,7 @@ def check_claims(
     if paper is not None and paper not in PAPERS:
         raise DataError(f"paper {paper!r} is unknown; there is {', '.join(PAPERS)}")
     names = PAPERS if paper is None else (paper,)
-    claims = [claim for name in names for claim in PAPERS[name]]
+    claims = [claim for name in names for claim in PAPERS[name].claims]
     data = Data(store)
     entries = {
         (trace, entry.table): entry

@@ -41,7 +41,8 @@ class ClaimResults:
     def summary(self) -> str:
         """The counts in a line."""
         told = ", ".join(f"{number} {verdict}" for verdict, number in self.counts.items())
-        return f"{self.table.height} claims: {told}"
+        number = self.table.height
+        return f"{number} claim{'' if number == 1 else 's'}: {told}"
 
     def __str__(self) -> str:
         """Return the counts, and each claim that differs with what was published and measured."""

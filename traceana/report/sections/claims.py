@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from traceana.claims import check_claims
+from traceana.claims import PAPERS, check_claims
 from traceana.report.blocks import (
     Block,
     Column,
@@ -76,7 +76,7 @@ def _paper(claims: pl.DataFrame) -> Table:
         words("Verdict", "verdict"),
         words("Why", "note"),
     ]
-    return make_table(claims, columns, caption=f"Paper {claims['paper'][0]}.")
+    return make_table(claims, columns, caption=f"{PAPERS[claims['paper'][0]].title}.")
 
 
 def _evidence(results: ClaimResults) -> list[Block]:

@@ -1,0 +1,212 @@
+"""What is not there, not whole, not real or not as published, and what that changes."""
+
+from __future__ import annotations
+
+import lzma
+import shutil
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from tests.store.conftest import tar_gz
+from traceana.catalog import load_catalog
+from traceana.claims import PAPERS, Claim, ClaimResults, Data, Paper, check_claims, decide
+from traceana.errors import DataError
+from traceana.simulate import write_sample
+from traceana.store import Store, ingest, open_store
+
+ITP = ("microsoft-itp-2021", "jobs")
+CLAIMS = {claim.id: claim for paper in PAPERS.values() for claim in paper.claims}
+BY_ITSELF = {name for name, claim in CLAIMS.items() if not claim.needs}
+ONE_PAPER = "made-up"
+
+
+def verdicts(results: ClaimResults) -> dict[str, str]:
+    return dict(results.table.select("id", "verdict").rows())
+
+
+def itp_store(folder: Path, clusters: range = range(1, 11)) -> Store:
+    """Clusters of two jobs, of 1 and 2 GPUs."""
+    header = "job_id,submission_time,duration,num_gpu"
+    files = {
+        f"cluster{i:02d}.csv": f"{header}\nc{i}-a,10,3600,1\nc{i}-b,20,1800,2".encode()
+        for i in clusters
+    }
+    ingest(tar_gz(folder / "files" / "raw-traces.tar.gz", files), store=folder / "store")
+    return open_store(folder / "store")
+
+
+@pytest.fixture(scope="module")
+def sample(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    """Synthetic PAI and Zeus rows."""
+    folder = tmp_path_factory.mktemp("claims")
+    traces = ["alibaba-pai-2020", "zeus-2023"]
+    ingest(write_sample(folder / "files", scale=0.002, traces=traces), store=folder / "store")
+    return open_store(folder / "store")
+
+
+def test_a_store_without_tables_leaves_only_what_is_judged_by_itself(tmp_path: Path) -> None:
+    results = check_claims(Store(tmp_path))
+    tested = {name for name, verdict in verdicts(results).items() if verdict != "untested"}
+    assert tested == BY_ITSELF
+    told = results.table.filter(verdict="untested")
+    assert told["measured"].null_count() == told.height
+    assert told["note"].str.starts_with("not in the store: ").all()
+
+
+def test_synthetic_rows_neither_bear_out_nor_refute(sample: Store) -> None:
+    results = check_claims(sample)
+    tested = {name for name, verdict in verdicts(results).items() if verdict != "untested"}
+    assert tested == BY_ITSELF
+    notes = dict(results.table.select("id", "note").rows())
+    assert notes["zeus-ratio-mean"] == "the store's rows of zeus-2023 are synthetic"
+    assert notes["pai-jobs"] == "the store's rows of alibaba-pai-2020 are synthetic"
+
+
+def test_a_trace_that_lacks_a_file_is_not_whole(tmp_path: Path) -> None:
+    results = check_claims(itp_store(tmp_path, range(1, 10)), paper="itp-elasticflow")
+    note = results.table.filter(id="itp-jobs")["note"].item()
+    assert note == "files of the trace are not in the store: cluster10.csv"
+    assert set(verdicts(results).values()) == {"untested"}
+
+
+def test_a_whole_trace_of_other_rows_differs(tmp_path: Path) -> None:
+    results = check_claims(itp_store(tmp_path), paper="itp-elasticflow")
+    found = {
+        name: (measured, verdict)
+        for name, measured, verdict in results.table.select("id", "measured", "verdict").rows()
+    }
+    assert found["itp-jobs"] == ("20", "differs")
+    assert found["itp-gpu-hours"] == ("20.0", "differs")
+    assert found["itp-clusters"] == ("10", "reproduced")
+    assert found["itp-span"][1] == "differs"
+    clusters = [f"microsoft-itp-2021/raw-traces.tar.gz:cluster{i:02d}.csv" for i in range(1, 11)]
+    assert list(results.altered) == clusters
+
+
+def test_a_tampered_file_changes_its_own_claims_and_no_other(
+    results: ClaimResults, real_data: Path, real_store: Store, tmp_path: Path
+) -> None:
+    store, files = tmp_path / "store", tmp_path / "files"
+    shutil.copytree(real_store.path, store)
+    for trace in ("alibaba-minibatch-2020", "zeus-2023"):
+        shutil.copytree(real_data / trace, files / trace)
+        shutil.rmtree(store / trace)
+    job, power = (
+        files / "alibaba-minibatch-2020" / "job_3_norm.csv",
+        files / "zeus-2023" / "summary_power_a40.csv",
+    )
+    lines = job.read_text().splitlines()
+    # another GPU request in the one, another time of the example's row in the other
+    job.write_text("\n".join(lines[:1] + [line.replace(",25,", ",30,") for line in lines[1:]]))
+    power.write_text(power.read_text().replace("11198.95", "11198.96"))
+    ingest(files, store=store)
+    tampered = check_claims(open_store(store))
+    assert set(tampered.altered) == {
+        "alibaba-minibatch-2020/job_3_norm.csv",
+        "zeus-2023/summary_power_a40.csv",
+    }
+    names = ["id", "measured", "verdict", "note"]
+    before, after = (set(each.table.select(names).rows()) for each in (results, tampered))
+    changed = {name for name, *_ in before ^ after}
+    assert changed == {"antman-job3", "zeus-example"}
+    assert verdicts(tampered)["antman-job3"] == "differs"
+    told = dict(tampered.table.select("id", "measured").rows())
+    assert told["antman-job3"].startswith("GPU request 30 %;")
+    assert told["zeus-example"] == "no such row; nor one with this time and power"
+
+
+def as_if_real(store: Store, folder: Path) -> Store:
+    """The same rows with ledgers that do not call them synthetic."""
+    shutil.copytree(store.path, folder)
+    for path in folder.glob("*/ledger.json"):
+        path.write_text(path.read_text().replace('"synthetic": true', '"synthetic": false'))
+    return open_store(folder)
+
+
+def test_claims_on_pai_against_a_count_by_hand(sample: Store, tmp_path: Path) -> None:
+    store = as_if_real(sample, tmp_path / "store")
+    results = check_claims(store, paper="pai")
+    found = {row["id"]: row for row in results.table.iter_rows(named=True)}
+    assert {found[name]["verdict"] for name in found if name.startswith("pai-f")} == {"differs"}
+    tasks, instances = (
+        store.scan("alibaba-pai-2020", table).collect() for table in ("tasks", "instances")
+    )
+    known = instances.drop_nulls(["start_s", "end_s"]).group_by("job_id", "task_name")
+    runtime = (pl.col("end_s").max() - pl.col("start_s").min()).alias("runtime_s")
+    joined = tasks.select("job_id", "task_name", "status", "gpus", "gpu_type").join(
+        known.agg(runtime), on=["job_id", "task_name"]
+    )
+    done = joined.filter(status="completed")
+    points = done.drop_nulls("gpus").group_by("gpus").agg(pl.col("runtime_s").mean())
+    r = points.select(pl.corr("gpus", "runtime_s")).item()
+    assert found["pai-success-gpu"]["measured"].startswith(f"r = {r:.2f} (p = ")
+    assert found["pai-success-gpu"]["note"].startswith(f"Over {points.height} distinct values")
+    t4 = done.filter(gpu_type="T4").select(pl.col("runtime_s").mean()).item()
+    assert f"T4 {t4:,.1f}, V100 " in found["pai-success-runtime"]["measured"]
+    jobs = store.scan("alibaba-pai-2020", "jobs").collect().height
+    most = int(instances["job_id"].value_counts()["count"].to_numpy().max())
+    assert found["pai-jobs"]["measured"].startswith(f"{jobs:,} jobs; from ")
+    assert found["pai-jobs"]["measured"].endswith(f" to {most:,} instances a job")
+
+
+@pytest.mark.parametrize(("other", "verdict"), [(0.8220594235, "reproduced"), (0.9, "differs")])
+def test_claims_on_groups(sample: Store, tmp_path: Path, other: float, verdict: str) -> None:
+    group = "0001086788b7de0f13804d22a12a27db,1427642.0,1446915.0,squad,1.1779405764729405"
+    rows = f"group,start_time,end_time,dataset,runtime_ratio\n{group}\nb,1.0,2.0,squad,{other}\n"
+    (tmp_path / "alibaba_groups.csv.xz").write_bytes(lzma.compress(rows.encode()))
+    ingest(tmp_path / "alibaba_groups.csv.xz", store=tmp_path / "store")
+    found = verdicts(check_claims(open_store(tmp_path / "store"), paper="zeus"))
+    assert found["zeus-ratio-mean"] == verdict
+    assert found["zeus-group-example"] == "reproduced"
+    assert found["zeus-pairs"] == "untested"
+
+
+def planted(monkeypatch: pytest.MonkeyPatch, *claims: Claim) -> None:
+    monkeypatch.setitem(PAPERS, ONE_PAPER, Paper("A paper that does not exist", claims))
+
+
+def test_what_two_claims_need_is_computed_once_a_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = []
+
+    def count(data: Data) -> int:
+        calls.append(data)
+        return data.scan(*ITP).collect().height
+
+    def judge(data: Data):  # type: ignore[no-untyped-def]  # noqa: ANN202
+        return decide(holds=data.once(count) == 20, measured="", note="")
+
+    planted(monkeypatch, *(Claim(name, ONE_PAPER, "", "", (ITP,), judge) for name in "ab"))
+    store, shares = itp_store(tmp_path), list[float]()
+    for run in (1, 2):
+        found = check_claims(store, paper=ONE_PAPER, progress=shares.append)
+        assert verdicts(found) == {"a": "reproduced", "b": "reproduced"}
+        assert len(calls) == run, "nothing is kept from one run to the next"
+    assert shares == [0.5, 1.0] * 2
+
+
+def test_rows_that_cannot_be_analysed_are_no_verdict(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_data: Data):  # type: ignore[no-untyped-def]  # noqa: ANN202
+        raise DataError("a column is constant")
+
+    planted(monkeypatch, Claim("refused", ONE_PAPER, "", "", (ITP,), refuse))
+    (row,) = check_claims(itp_store(tmp_path), paper=ONE_PAPER).table.iter_rows(named=True)
+    assert row["verdict"] == "untested"
+    assert row["note"] == "the rows in the store cannot be analysed: a column is constant"
+
+
+def test_an_unknown_paper(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"paper 'zues' is unknown; there is antman-minibatch, pai"):
+        check_claims(Store(tmp_path), paper="zues")
+
+
+def test_claims_name_their_paper_and_tables() -> None:
+    for name, paper in PAPERS.items():
+        assert {claim.paper for claim in paper.claims} == {name}
+    needed = {trace for claim in CLAIMS.values() for trace, _ in claim.needs}
+    assert needed == set(load_catalog())

@@ -1,0 +1,130 @@
+"""Verdicts on the publishers' files against what was found of them by other means."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from traceana.claims import PAPERS, VERDICTS, ClaimResults
+
+# (id, verdict, what the measured text must hold): counted with a spreadsheet's means (grep, awk,
+# sort) in the files, or by the analyses' own tests
+KNOWN = [
+    ("antman-jobs", "reproduced", "100"),
+    ("antman-workers", "not testable", "10 workers in the 4 job files; of 100 jobs"),
+    ("antman-cov-definition", "differs", "2,547 of 2,548 by the sample deviation, 0 of 2,548"),
+    ("antman-cov-definition", "differs", "908 CoVs above 3"),
+    ("antman-scale", "reproduced", "1000 in 4 of 4 files"),
+    ("antman-job1", "reproduced", "GPU request 25 %; episodes: worker 6 from 61 %"),
+    ("antman-job2", "reproduced", "GPU request 20 %; 0 episodes"),
+    ("antman-job3", "reproduced", "GPU request 25 %; 4 episodes of 4 workers"),
+    ("antman-job4", "reproduced", "GPU request 50 %; 10 episodes of 8 workers, 5 workers slow"),
+    ("antman-cov-diversity", "reproduced", "job medians"),
+    ("pai-jobs", "untested", None),
+    ("pai-success-cpu", "untested", None),
+    ("pai-failure-runtime", "untested", None),
+    ("pai-machines", "reproduced", "6,742 GPUs on 1,814 machines"),
+    ("pai-internal-consistency", "reproduced", "success gpu 27-28, success cpu 50-51, success"),
+    ("pai-internal-consistency", "reproduced", "failure memory 112-139, failure size 284-469"),
+    ("openb-tasks", "reproduced", "8,152"),
+    ("openb-nodes", "reproduced", "1,523"),
+    ("openb-gpus", "reproduced", "6,212"),
+    ("zeus-pairs", "reproduced", "6 in the training runs, 6 in the power traces"),
+    ("zeus-seeds", "differs", "imagenet 512 (1), imagenet 1024 (1), librispeech 2 (2), "),
+    ("zeus-seeds", "differs", "librispeech 256 (2), librispeech 512 (3), movielens-1m 4 (3)"),
+    ("zeus-power-once", "reproduced", "70 points under two optimizers (v100 cifar100: adadelta"),
+    ("zeus-potential", "reproduced", "23.8 % to 74.7 %"),
+    ("zeus-improvement", "differs", "19.1 % to 74.4 %"),
+    ("zeus-ratio-mean", "untested", None),
+    ("zeus-example", "differs", "a40 has this time and power at batch size 192 and 100 W"),
+    ("zeus-train-example", "differs", "that run is at learning rate 0.1 and epoch 4"),
+    ("zeus-group-example", "untested", None),
+    ("itp-jobs", "reproduced", "69,351"),
+    ("itp-gpu-hours", "reproduced", "1,632,719.7"),
+    ("itp-clusters", "reproduced", "10"),
+    ("itp-span", "reproduced", "last end on day 60.00"),
+    ("elasticflow-deadline-rule", "reproduced", "uniform on [0.5, 1.5): 69,351 plans"),
+    ("elasticflow-iterations-random", "differs", "69,351 of 69,351 are floor(rate * runtime)"),
+    ("elasticflow-testbed", "reproduced", "195 jobs, 195 of them rows of cluster02"),
+    ("elasticflow-testbed", "reproduced", "model 30, batch_size 62, iterations 12, deadline 0"),
+    ("elasticflow-example", "reproduced", "a row of cluster06"),
+    ("batching-hetero-resnet", "not testable", "1/3 of the mean throughput"),
+    ("batching-cpu-gpu-resnet", "not testable", "throughput ratio of 7.00"),
+    ("batching-cpu-gpu-cnn", "not testable", "throughput ratio of 1.40"),
+    ("batching-gpu-resnet", "differs", "throughput ratio of 8.00; peak FLOPS differ by 1.47"),
+    ("batching-gpu-cnn", "differs", "throughput ratio of 3.20; peak FLOPS differ by 1.47"),
+    ("batching-equalises", "reproduced", "% more than the mean"),
+    ("batching-open-loop-not-enough", "reproduced", "less in 4 of 4 jobs"),
+]
+
+
+def row(results: ClaimResults, name: str) -> dict[str, Any]:
+    return results.table.filter(id=name).row(0, named=True)
+
+
+@pytest.mark.parametrize(("name", "verdict", "told"), KNOWN)
+def test_what_is_known_of_the_files(
+    results: ClaimResults, name: str, verdict: str, told: str | None
+) -> None:
+    found = row(results, name)
+    assert found["verdict"] == verdict
+    assert found["note"]
+    assert told in found["measured"] if told else found["measured"] is None
+
+
+def test_every_statement_of_the_papers_is_judged(results: ClaimResults, real_data: Path) -> None:
+    folder = real_data.parent / "papers"
+    if not folder.is_dir():
+        pytest.skip(f"the papers' pages are not at {folder}")
+    ids = {
+        (page.stem, name)
+        for page in folder.glob("*.md")
+        for cell in re.findall(r"^\| ([a-z0-9-]+-[a-z0-9 /-]+) \|", page.read_text(), re.MULTILINE)
+        for name in expand(cell)
+    }
+    ids |= {("pai", f"openb-{what}") for what in ("tasks", "nodes", "gpus")}
+    assert len(ids) > 40
+    assert ids == set(results.table.select("paper", "id").rows())
+
+
+def expand(cell: str) -> list[str]:
+    """pai-success-gpu / -cpu stands for pai-success-gpu and pai-success-cpu."""
+    first, *others = cell.split(" / ")
+    return [first, *(first.rpartition("-")[0] + other for other in others)]
+
+
+def test_the_table_and_its_counts(results: ClaimResults) -> None:
+    table = results.table
+    first = ["id", "paper", "statement", "published", "measured", "verdict", "note"]
+    assert table.columns[:7] == first
+    assert table["id"].is_unique().all()
+    assert (
+        table.select("statement", "published", "note", "function").null_count().sum_horizontal()[0]
+        == 0
+    )
+    assert set(table["verdict"]) == set(VERDICTS)
+    assert (
+        sum(results.counts.values())
+        == table.height
+        == sum(len(paper.claims) for paper in PAPERS.values())
+    )
+    assert not results.altered
+    assert str(results).startswith(f"{table.height} claims: {results.counts['reproduced']} repro")
+    measured = table.filter(pl.col("measured").is_null())["verdict"].unique().to_list()
+    assert measured == ["untested"]
+
+
+def test_what_differs_has_its_rows_beside_it(results: ClaimResults) -> None:
+    differs = results.table.filter(verdict="differs")["id"]
+    assert set(differs) <= set(results.evidence)
+    seeds = results.evidence["zeus-seeds"]
+    assert seeds["runs"].to_list() == [1, 1, 2, 2, 3, 3]
+    matches = results.evidence["antman-cov-definition"].filter(ddof=1)
+    assert matches.select("job_id", "cov_job_id", "first_sample", "overlap").rows()[::2] == [
+        ("job_1", "job_90", 10, 300),
+        ("job_3", "job_24", 201, 248),
+    ]

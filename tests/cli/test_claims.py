@@ -1,0 +1,61 @@
+"""``traceana claims`` on a terminal, as JSON, and as a check."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from tests.claims.test_data import itp_store
+from traceana.cli import app
+from traceana.errors import DataError, StoreError
+from traceana.store import Store
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    return itp_store(tmp_path_factory.mktemp("itp"))
+
+
+def run(store: Path, *asked: str, columns: int = 80) -> Result:
+    return CliRunner().invoke(
+        app, ["claims", "--store", str(store), *asked], env={"COLUMNS": str(columns)}
+    )
+
+
+def test_the_table_fits_and_says_every_verdict_as_a_word(store: Store) -> None:
+    done = run(store.path, "--paper", "itp-elasticflow")
+    assert done.exit_code == 0
+    assert max(len(line) for line in done.stdout.splitlines()) <= 80
+    lines = done.stdout.splitlines()
+    start = next(i for i, line in enumerate(lines) if line.startswith("itp-jobs"))
+    assert lines[start].split()[1:] == ["69,351", "jobs"]
+    assert lines[start + 1].split() == ["differs", "measured:", "20"]
+    assert lines[-1] == "8 claims: 1 reproduced, 3 differs, 4 untested, 0 not testable"
+    assert "raw-traces.tar.gz" in done.stderr
+    assert "is not the published file" in done.stderr
+
+
+def test_json_is_alone(store: Store) -> None:
+    done = run(store.path, "--json", "--paper", "itp-elasticflow")
+    told = json.loads(done.stdout)
+    assert {"id", "published", "measured", "verdict", "note"} <= set(told[0])
+    assert (told[0]["id"], told[0]["measured"], told[0]["verdict"]) == ("itp-jobs", "20", "differs")
+    assert told[-1]["measured"] is None
+
+
+def test_strict_fails_where_a_claim_differs_only(store: Store) -> None:
+    assert run(store.path, "--strict", "--paper", "itp-elasticflow").exit_code == 1
+    assert run(store.path, "--strict", "--paper", "antman-minibatch").exit_code == 0
+
+
+def test_a_users_mistake(store: Store, tmp_path: Path) -> None:
+    done = run(store.path, "--paper", "none")
+    assert isinstance(done.exception, DataError)
+    assert "there is antman-minibatch, pai, zeus, itp-elasticflow, dynamic-batching" in str(
+        done.exception
+    )
+    assert "\n" not in str(done.exception)
+    assert isinstance(run(tmp_path).exception, StoreError)
