@@ -152,7 +152,7 @@ def test_claims_on_pai_against_a_count_by_hand(sample: Store, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(("other", "verdict"), [(0.8220594235, "reproduced"), (0.9, "differs")])
-def test_claims_on_groups(sample: Store, tmp_path: Path, other: float, verdict: str) -> None:
+def test_claims_on_groups(tmp_path: Path, other: float, verdict: str) -> None:
     group = "0001086788b7de0f13804d22a12a27db,1427642.0,1446915.0,squad,1.1779405764729405"
     rows = f"group,start_time,end_time,dataset,runtime_ratio\n{group}\nb,1.0,2.0,squad,{other}\n"
     (tmp_path / "alibaba_groups.csv.xz").write_bytes(lzma.compress(rows.encode()))

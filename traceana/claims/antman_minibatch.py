@@ -41,7 +41,7 @@ def _files(data: Data) -> pl.DataFrame:
     return (
         jobs.agg(
             workers=pl.col("worker_id").n_unique(),
-            gpus=pl.col("gpus").unique().sort(),
+            gpus=pl.col("gpus").drop_nulls().unique().sort(),
             first_s=pl.col("time_s").min(),
             last_s=pl.col("time_s").max(),
             smallest=time.min(),
@@ -139,7 +139,7 @@ def _of_job(
             return untested(f"{job} is not among the jobs of {'/'.join(_SAMPLES)}")
         found = judge(data, data.once(_stragglers).episodes.filter(job_id=job))
         asked = file["gpus"].item().to_list()
-        share = ", ".join(f"{100 * each:g} %" for each in asked)
+        share = ", ".join(f"{100 * each:g} %" for each in asked) or "unknown"
         return Judgement(
             found.verdict if asked == [gpus] else "differs",
             f"GPU request {share}; {found.measured}",

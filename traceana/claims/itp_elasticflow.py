@@ -14,7 +14,7 @@ from traceana.analysis import (
     workload_summary,
 )
 from traceana.claims.claim import Claim, Judgement, decide
-from traceana.claims.printed import agrees, same_number
+from traceana.claims.printed import agrees, same_number, span
 
 if TYPE_CHECKING:
     from traceana.claims.data import Data
@@ -41,10 +41,9 @@ def _workload(data: Data) -> pl.DataFrame:
 
 
 def _judge_span(data: Data) -> Judgement:
-    jobs = data.scan(*_ITP).select(
-        first=pl.col("submit_s").min(), last=(pl.col("submit_s") + pl.col("runtime_s")).max()
-    )
-    first, last = (seconds / 86_400 for seconds in jobs.collect().row(0))
+    submitted, ended = pl.col("submit_s"), pl.col("submit_s") + pl.col("runtime_s")
+    jobs = data.scan(*_ITP).select(submitted=submitted / 86_400, ended=ended / 86_400).collect()
+    (first, _), (_, last) = span(jobs["submitted"]), span(jobs["ended"])
     days = str((_SPAN[1] - _SPAN[0]).days)
     return decide(
         holds=agrees(last, days) and first < 1,
