@@ -19,7 +19,7 @@ def published(real_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Stor
     store = tmp_path_factory.mktemp("store")
     for trace in (
         *("zeus-2023", "microsoft-itp-2021", "elasticflow-2023"),
-        *("alibaba-openb-2023", "alibaba-minibatch-2020"),
+        *("alibaba-openb-2023", "alibaba-minibatch-2020", "alibaba-pai-2020"),
     ):
         ingest(real_data / trace, store=store)
     return open_store(store)

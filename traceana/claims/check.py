@@ -89,7 +89,7 @@ def check_claims(
             progress(done / len(claims))
     used = dict.fromkeys(need for claim in claims for need in claim.needs if need in entries)
     altered = dict.fromkeys(
-        f"{trace}/{file.label}"
+        f"{trace}/{file.file}"
         for trace, table in used
         for file in entries[trace, table].files
         if file.as_published is False and not file.synthetic

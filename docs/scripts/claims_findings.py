@@ -1,0 +1,51 @@
+"""Measure what docs/explanation/claims.md says: ``python claims_findings.py STORE``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+from findings import as_table, run
+
+from traceana import check_claims
+from traceana.claims import PAPERS
+
+if TYPE_CHECKING:
+    from traceana.claims import ClaimResults
+    from traceana.store import Store
+
+
+def measure(store: Store) -> str:
+    """Return the measured part of the page."""
+    results = check_claims(store)
+    return "\n".join([counts(results), *(paper(results, name) for name in PAPERS)])
+
+
+def counts(results: ClaimResults) -> str:
+    papers = (
+        results.table.group_by("paper", maintain_order=True)
+        .agg(
+            pl.len().cast(pl.Int64).alias("claims"),
+            *((pl.col("verdict") == name).sum().alias(name) for name in results.counts),
+        )
+        .rows()
+    )
+    total = ("all", results.table.height, *results.counts.values())
+    schema = ["paper", "claims", *results.counts]
+    table = pl.DataFrame([*papers, total], schema=schema, orient="row")
+    return f"### Verdicts\n\n{as_table(table)}"
+
+
+def paper(results: ClaimResults, name: str) -> str:
+    shown = results.table.filter(paper=name).select(
+        pl.col("id").alias("claim"),
+        pl.format("**{}**", "verdict").alias("verdict"),
+        "statement",
+        "measured",
+        pl.col("note").alias("why"),
+    )
+    return f"### {PAPERS[name].title}\n\n{as_table(shown)}"
+
+
+if __name__ == "__main__":
+    run("claims.md", measure)

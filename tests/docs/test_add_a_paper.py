@@ -1,0 +1,33 @@
+"""The how-to page's own code, run as it stands."""
+
+from __future__ import annotations
+
+import re
+import sys
+import types
+from pathlib import Path
+
+import pytest
+
+from tests.claims.test_data import itp_store
+from traceana.claims import PAPERS, Paper, check_claims
+from traceana.store import Store
+
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "add-a-paper.md"
+
+
+def test_the_page_adds_a_paper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    blocks = re.findall(r"```\w+\n(.*?)```", PAGE.read_text(encoding="utf-8"), flags=re.DOTALL)
+    module, line, result = blocks
+    example = types.ModuleType("example")
+    monkeypatch.setitem(sys.modules, "example", example)
+    exec(compile(module, "example.py", "exec"), example.__dict__)  # noqa: S102
+    name, paper = line.strip().rstrip(",").split(": ", maxsplit=1)
+    made = eval(paper, {"example": example, "Paper": Paper})  # noqa: S307
+    monkeypatch.setitem(PAPERS, name.strip('"'), made)
+
+    results = check_claims(itp_store(tmp_path), paper="example")
+    assert results.summary == result.strip()
+    assert results.table["measured"].to_list() == ["2"]
+    nothing = check_claims(Store(tmp_path / "no store"), paper="example")
+    assert nothing.table["verdict"].to_list() == ["untested"]
