@@ -67,7 +67,7 @@ class Claim:
     published: str
     needs: tuple[tuple[str, str], ...]
     judge: Callable[[Data], Judgement]
-    function: str = "open_store"
+    function: str = "Store.scan"
     every_file: bool = True
 
 

@@ -114,9 +114,11 @@ def _judge_equalises(_data: Data) -> Judgement:
 
 def _judge_open_loop(data: Data) -> Judgement:
     names = ("measured", "proportional")
-    replay = replay_batching(data.scan(*_SAMPLES))
-    saved = replay.filter(pl.col("controller").is_in(names)).pivot(
-        "controller", index="job_id", values="of_possible"
+    replay = replay_batching(data.scan(*_SAMPLES), controllers=(*names, "oracle"))
+    saved = (
+        replay.filter(pl.col("controller").is_in(names))
+        .pivot("controller", index="job_id", values="of_possible")
+        .drop_nulls()
     )
     less = saved.filter(pl.col("measured") < pl.col("proportional")).height
     once, always = (_percent(saved[name]) for name in names)

@@ -36,6 +36,10 @@ def _rules(data: Data) -> pl.DataFrame:
     return deadline_rules(data.scan(*_PLANS), data.scan(*_JOBS))
 
 
+def _rates(data: Data) -> pl.DataFrame:
+    return iteration_rates(data.scan(*_PLANS), data.scan(*_JOBS))
+
+
 def _workload(data: Data) -> pl.DataFrame:
     return workload_summary(data.scan(*_ITP))
 
@@ -76,7 +80,7 @@ def _judge_random(data: Data) -> Judgement:
     rules = data.once(_rules)
     determined = rules.filter(rule="iterations are floor(rate * runtime)").row(0, named=True)
     n, share = determined["n"], determined["value"]
-    cells = iteration_rates(data.scan(*_PLANS), data.scan(*_JOBS))
+    cells = data.once(_rates)
     note = (
         "Iterations follow from model, batch size, GPUs and runtime; what was drawn is model and "
         "batch size."
@@ -99,7 +103,7 @@ def _judge_testbed(data: Data) -> Judgement:
     ).join(jobs, left_on=("cluster_there", "job_id"), right_on=("cluster", "job_id"))
     names = ("model", "batch_size", "iterations", "deadline_s")
     same = {name: (beside[name] == beside[f"{name}_there"]).sum() for name in names}
-    rates = iteration_rates(plans, jobs).select("model", "batch_size", "gpus", "iterations_per_s")
+    rates = data.once(_rates).select("model", "batch_size", "gpus", "iterations_per_s")
     implied = (pl.col("iterations_per_s") * pl.col("runtime_s")).floor()
     kept = beside.join(rates, on=("model", "batch_size", "gpus")).filter(
         implied == pl.col("iterations")

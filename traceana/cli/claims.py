@@ -79,7 +79,7 @@ def _print_table(results: ClaimResults) -> None:
 
     shown = Table(box=None, pad_edge=False, padding=(0, 1, 1, 0))
     shown.add_column("claim", no_wrap=True)
-    shown.add_column("published, measured and why")
+    shown.add_column("stated, measured and why")
     for row in results.table.iter_rows(named=True):
         name = Text.assemble(row["id"], "\n", (row["verdict"], _COLOURS[row["verdict"]]))
         told = Text(row["statement"])
@@ -88,4 +88,7 @@ def _print_table(results: ClaimResults) -> None:
         told.append(f"\n{row['note']}", style="dim")
         shown.add_row(name, told)
     print_table(shown)
-    Console(highlight=False, markup=False).print(results.summary)
+    out = Console(highlight=False, markup=False)
+    out.print(results.summary)
+    if results.counts["untested"]:
+        out.print("to test the untested: traceana fetch TRACE --to DIR, then traceana ingest DIR")
