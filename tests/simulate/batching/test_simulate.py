@@ -180,8 +180,8 @@ def test_published_gains_beside_flops() -> None:
         ({"controller": "magic"}, "no controller is called 'magic'; there are uniform, measured"),
         ({"controller": "uniform", "least": 100}, "cannot be split over 2 workers"),
         ({"controller": "uniform", "most": 10}, "2 to 20 can"),
-        ({"controller": Static([1, 2, 3])}, "must be 2 numbers above 0"),
-        ({"controller": "uniform", "steps": 0}, "steps must be 1 or more"),
+        ({"controller": Static([1, 2, 3])}, "must be 2 finite numbers above 0"),
+        ({"controller": "uniform", "steps": 0}, "steps must be a whole number, 1 or more; found 0"),
     ],
 )
 def test_impossible_settings_are_one_line(arguments: dict[str, object], line: str) -> None:
