@@ -20,7 +20,7 @@ def test_by_hand() -> None:
     ticks = [("a", 0.0, 1.0), ("b", 0.0, 2.0), ("a", 5.0, 9.0), ("a", 9.0, 1.0), ("b", 9.0, 2.0)]
     table = replay_batching(
         samples(*ticks), controllers=["uniform", "proportional", "oracle"], batch=3
-    )
+    ).jobs
     time = dict(table.select("controller", "time").iter_rows())
     assert set(table["n_ticks_left_out"]) == {1}
     # 6 samples at rates 3 and 1.5: (4, 2) take 4/3 both
@@ -31,7 +31,7 @@ def test_by_hand() -> None:
 
 def test_real_jobs(real_store: Store) -> None:
     scan = real_store.scan("alibaba-minibatch-2020", "worker_samples")
-    table = replay_batching(scan)
+    table = replay_batching(scan).jobs
     wide = {
         job: group.pivot("worker_id", index="time_s", values="batch_time")
         .drop_nulls()

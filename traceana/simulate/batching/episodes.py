@@ -18,7 +18,12 @@ if TYPE_CHECKING:
     from traceana.simulate.batching.run import Course
     from traceana.simulate.batching.split import Reals
 
-_KEYS: Final = {"job_id": pl.String, "worker_id": pl.String, "onset_s": pl.Float64, "end_s": pl.Float64}
+_KEYS: Final = {
+    "job_id": pl.String,
+    "worker_id": pl.String,
+    "onset_s": pl.Float64,
+    "end_s": pl.Float64,
+}
 EPISODES: Final = {
     **_KEYS,
     "controller": pl.String,
@@ -53,13 +58,13 @@ def read_episodes(episodes: pl.DataFrame | pl.LazyFrame, /) -> pl.DataFrame:
     if missing:
         raise DataError(f"episodes: column {', '.join(missing)} is missing")
     try:
-        table = frame.select(
-            pl.col(name).cast(kind) for name, kind in _KEYS.items()
-        ).collect()
+        table = frame.select(pl.col(name).cast(kind) for name, kind in _KEYS.items()).collect()
     except pl.exceptions.PolarsError as error:
         raise DataError(f"episodes: {str(error).splitlines()[0]}") from None
     if sum(table.null_count().row(0)) or not (table["onset_s"] <= table["end_s"]).all():
-        raise DataError("episodes: every row needs a job, a worker, and an end not before its onset")
+        raise DataError(
+            "episodes: every row needs a job, a worker, and an end not before its onset"
+        )
     return table
 
 

@@ -12,8 +12,6 @@ from traceana.errors import DataError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
     from traceana.simulate.batching.split import Reals
 
 _COLUMNS = ("job_id", "worker_id", "time_s", "batch_time")
@@ -29,7 +27,7 @@ class RecordedJob:
 
     job_id: str
     worker_id: tuple[str, ...]
-    time_s: NDArray
+    time_s: Reals
     times: Reals
     left_out: int
 

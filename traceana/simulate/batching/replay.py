@@ -55,11 +55,11 @@ class BatchingReplay:
         cost_after, ratio_to_oracle, share_within, recovery_steps, recovery_s, note], empty where
         no episodes were given. time is that of the episode's ticks; cost is what they take more
         than with the worker at its usual, cost_share is that over their time without the episode,
-        and cost_after is what all later ticks take more; ratio_to_oracle is time over the oracle's time at the same ticks;
-        share_within is the share of the ticks at which the step takes at most 1 + `within` times
-        the oracle's; recovery_steps and recovery_s are the ticks, and the seconds of the trace's
-        clock, from the onset to the first of three such steps in a row (null: not before the
-        episode ends).
+        and cost_after is what all later ticks take more; ratio_to_oracle is time over the
+        oracle's time at the same ticks; share_within is the share of the ticks at which the step
+        takes at most 1 + `within` times the oracle's; recovery_steps and recovery_s are the ticks,
+        and the seconds of the trace's clock, from the onset to the first of three such steps in a
+        row (null: not before the episode ends).
     within
         How near to the oracle's step a recovered step is.
     """
@@ -171,13 +171,14 @@ def _run(runs: Reals, chosen: Sequence[BatchController], batch: int) -> dict[str
     """Run (ticks, runs, workers) of times under each controller, uniform and oracle included."""
     ticks, number, workers = runs.shape
     check_setting(batch * workers, workers, 1, np.inf, ticks)
-    asked = {controller.name: controller for controller in chosen}
+    all_of_them: dict[str, BatchController] = {"uniform": Uniform(), "oracle": Oracle()}
+    all_of_them |= {controller.name: controller for controller in chosen}
     return {
         name: run_course(
             np.zeros((number, workers)), batch / runs, controller,
             global_batch=batch * workers, steps=ticks,
         )
-        for name, controller in {"uniform": Uniform(), "oracle": Oracle(), **asked}.items()
+        for name, controller in all_of_them.items()
     }  # fmt: skip
 
 

@@ -45,24 +45,25 @@ def check_setting(global_batch: int, workers: int, least: int, most: float, step
         If a number is not whole or not positive, or the bounds do not admit the global batch.
     """
     for name, number in (("global_batch", global_batch), ("steps", steps)):
-        if not isinstance(number, Integral) or number < 1:
+        if not _is_whole(number) or number < 1:
             raise DataError(f"{name} must be a whole number, 1 or more; found {number}")
-    whole = isinstance(least, Integral) and 1 <= least <= most
-    if not whole or (most != math.inf and most != math.floor(most)):
+    possible = _is_whole(least) and 1 <= least <= most
+    if not possible or (most != math.inf and most != math.floor(most)):
         raise DataError(
             "a worker's bounds must be whole numbers with 1 <= least <= most (most may be "
             f"infinite); found {least} and {most:g}"
         )
     if not workers * least <= global_batch <= workers * most:
-        possible = (
-            f"{workers * least} or more"
-            if most == math.inf
-            else f"{workers * least} to {workers * most:.0f}"
-        )
+        can = f"{workers * least}"
+        can += " or more" if most == math.inf else f" to {workers * most:.0f}"
         raise DataError(
             f"a global batch of {global_batch} cannot be split over {workers} workers with {least} "
-            f"to {most:g} samples each; {possible} can"
+            f"to {most:g} samples each; {can} can"
         )
+
+
+def _is_whole(number: object) -> bool:
+    return isinstance(number, Integral)
 
 
 def run_course(

@@ -72,4 +72,5 @@ def whole(
     order = finish.argsort(axis=-1, kind="stable")
     given = np.zeros(order.shape, dtype=np.int64)
     np.put_along_axis(given, order, np.arange(order.shape[-1]) < left[..., None], axis=-1)
-    return result + given.reshape(taken.shape).sum(-1)
+    result += given.reshape(taken.shape).sum(-1)
+    return result
