@@ -108,7 +108,7 @@ def plain_sweep(
 
 
 def main(arguments: list[str]) -> None:
-    """Time both ways on the processor's clock, hold their results against each other, and print steps per second."""
+    """Time both ways by processor time, compare their results, and print steps per second."""
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks batching")
     parser.add_argument("--steps", type=int, default=500)
     parser.add_argument("--seeds", type=int, default=25, help="with 500 steps: a million steps")

@@ -77,11 +77,12 @@ def describe_batching_speedup(summary: pl.DataFrame) -> str:
     """Say in one sentence what the figure of this summary shows."""
     last = summary.filter(level=summary["level"][int(str(summary["mean_over_min"].arg_max()))])
     told = ", ".join(
-        f"{name} {speedup:.2f}"
+        f"{name!s} {speedup:.2f}"
         for name, speedup in zip(last["controller"], last["speedup"], strict=True)
     )
     overhead_s, cv = summary.select("overhead_s", "noise_cv").row(0)
+    seeds = int(str(summary["seeds"].max()))
     return (
-        f"Overhead {overhead_s:g} s, noise of CV {cv:g}, n = {summary['seeds'].max()} seeds; at "
-        f"{last['level'][0]}: {told}."
+        f"Overhead {overhead_s:g} s, noise of CV {cv:g}, n = {seeds} seeds; at "
+        f"{last['level'][0]!s}: {told}."
     )

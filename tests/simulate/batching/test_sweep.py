@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from tests.benchmarks import batching as plain
 from traceana import simulate_batching, summarize_batching, sweep_batching
 from traceana.errors import DataError
 from traceana.simulate import OmniLearn, Proportional, Static, Workers
@@ -53,6 +54,20 @@ def test_a_run_of_the_sweep_is_that_job_simulated() -> None:
         assert row["samples"] == job.samples
         assert row["time_to_samples_s"] == pytest.approx(job.time_s)
         assert row["step_s"] == pytest.approx(job.time_s / 12)
+
+
+def test_a_plain_loop_over_steps_workers_and_samples_gives_the_same() -> None:
+    expected = plain.plain_sweep(steps=40, seeds=2)
+    sweep = sweep_batching(
+        controllers=plain.CONTROLLERS, overheads_s=plain.OVERHEADS, noise_cvs=[plain.CV],
+        seeds=range(2), steps=40,
+    )  # fmt: skip
+    assert sweep.height == len(expected) == 160
+    for level, a, seed, controller, *found in sweep.select(
+        "level", "overhead_s", "seed", "controller", "time_s", "adjustments"
+    ).rows():
+        time_s, adjustments = expected[level, a, seed, controller]
+        assert found == [pytest.approx(time_s, rel=1e-9), adjustments], (level, controller)
 
 
 def test_parts_are_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:

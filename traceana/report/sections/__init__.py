@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from traceana.report.sections import (
+    batching,
     energy,
     outcomes,
     provenance,
@@ -46,5 +47,6 @@ SECTIONS: Final = (
     Section("runtime-ratio", "Runtime ratios", runtime_ratio.build),
     Section("energy", "Energy to accuracy", energy.build),
     Section("recurring", "Recurring jobs", recurring.build),
+    Section("batching", "Dynamic batching", batching.build),
     Section("provenance", "Definitions and provenance", provenance.build),
 )
