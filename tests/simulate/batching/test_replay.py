@@ -59,5 +59,19 @@ def test_mistakes_are_one_line() -> None:
         replay_batching(samples(("a", 0.0, 0.0), ("b", 0.0, 1.0)))
     with pytest.raises(DataError, match="reports twice"):
         replay_batching(samples(("a", 0.0, 1.0), ("a", 0.0, 1.0)))
-    with pytest.raises(DataError, match="no tick at which two or more"):
+    with pytest.raises(DataError, match="no job has a tick at which two or more"):
         replay_batching(samples(("a", 0.0, 1.0), ("b", 1.0, 1.0)))
+
+
+def test_a_job_of_one_worker_has_a_note_and_the_others_are_replayed() -> None:
+    alone = samples(("a", 0.0, 1.0), ("a", 1.0, 1.0)).with_columns(job_id=pl.lit("i"))
+    two = samples(("a", 0.0, 1.0), ("b", 0.0, 2.0))
+    result = replay_batching(pl.concat([alone, two]), controllers=["oracle"])
+    assert result.jobs["job_id"].to_list() == ["j", "i"]
+    assert result.jobs["n_ticks_left_out"].to_list() == [0, 2]
+    assert result.jobs["note"].to_list() == [
+        None, "no tick at which two or more workers all reported"
+    ]  # fmt: skip
+    assert result.jobs["speedup"][1] is None
+    assert set(result.steps["job_id"]) == set(result.workers["job_id"]) == {"j"}
+    assert "i:" not in str(result)

@@ -296,7 +296,7 @@ def _print_replay(result: BatchingReplay) -> None:
     _print_table(
         ("job", "ticks", *jobs.columns[2:]),
         [
-            (job, f"{ticks:,}", *(f"{each:.3f}" for each in rest))
+            (job, f"{ticks:,}", *("-" if each is None else f"{each:.3f}" for each in rest))
             for job, ticks, *rest in jobs.rows()
         ],
         words=1,

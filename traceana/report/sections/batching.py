@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 
 from traceana.analysis import detect_stragglers
+from traceana.errors import DataError
 from traceana.figures import FIGURES, draw_figure, mark_synthetic, render_svg
 from traceana.report.blocks import (
     Block,
@@ -106,8 +107,11 @@ def _recorded(material: Material) -> tuple[tuple[str, ...], list[Block]]:
         what = "What batching would have made of recorded workers"
         return (), [material.absent(TRACE, "worker_samples", what=what)]
     samples = material.scan(TRACE, "worker_samples").collect().sort(*IN_ORDER)
-    result = replay_batching(samples, episodes=detect_stragglers(samples).episodes)
     name = material.name(TRACE)
+    try:
+        result = replay_batching(samples, episodes=detect_stragglers(samples).episodes)
+    except DataError as error:
+        return (), [Text(f"{name}: no job was replayed. {error}.")]
     jobs = result.jobs.sort(*IN_ORDER, maintain_order=True)
     wide = jobs.pivot(
         "controller", index=["job_id", "n_workers", "n_ticks", "n_ticks_left_out"],
@@ -137,9 +141,9 @@ def _recorded(material: Material) -> tuple[tuple[str, ...], list[Block]]:
             f"the proportional controller saves. {name}",
         ),
         _episodes(result, names, name),
-        _pictures(material, result, jobs),
+        _pictures(material, result, jobs.drop_nulls("speedup")),
     ]  # fmt: skip
-    return (_finding(jobs, name),), blocks
+    return (_finding(jobs.drop_nulls("speedup"), name),), blocks
 
 
 def _episodes(result: BatchingReplay, names: list[str], name: str) -> Block:

@@ -10,8 +10,6 @@ import polars as pl
 from traceana.errors import DataError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from traceana.simulate.batching.split import Reals
 
 _COLUMNS = ("job_id", "worker_id", "time_s", "batch_time")
@@ -32,23 +30,37 @@ class RecordedJob:
     left_out: int
 
 
-def read_samples(samples: pl.DataFrame | pl.LazyFrame, /) -> Iterator[RecordedJob]:
-    """Read the jobs of a frame of samples, in their order; see :func:`replay_batching`."""
+def read_samples(
+    samples: pl.DataFrame | pl.LazyFrame, /
+) -> tuple[list[RecordedJob], dict[str, int]]:
+    """Read the jobs of a frame of samples, in their order; see :func:`replay_batching`.
+
+    Jobs of which no tick has all of two workers or more come second, with their ticks.
+    """
     table = _read(samples)
-    if table.is_empty():
-        raise DataError("samples: there is no row to replay")
+    jobs: list[RecordedJob] = []
+    others: dict[str, int] = {}
     for (job,), group in table.group_by("job_id", maintain_order=True):
         wide = group.pivot("worker_id", index="time_s", values="batch_time").sort("time_s")
         complete = wide.drop_nulls()
         if complete.is_empty() or complete.width < 3:
-            raise DataError(f"{job}: there is no tick at which two or more workers all reported")
-        yield RecordedJob(
-            str(job),
-            tuple(complete.columns[1:]),
-            complete["time_s"].to_numpy(),
-            complete.drop("time_s").to_numpy(),
-            wide.height - complete.height,
+            others[str(job)] = wide.height
+            continue
+        jobs.append(
+            RecordedJob(
+                str(job),
+                tuple(complete.columns[1:]),
+                complete["time_s"].to_numpy(),
+                complete.drop("time_s").to_numpy(),
+                wide.height - complete.height,
+            )
         )
+    if not jobs:
+        raise DataError(
+            "samples: no job has a tick at which two or more workers all reported, and nothing "
+            "can be replayed"
+        )
+    return jobs, others
 
 
 def _read(samples: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:

@@ -28,6 +28,20 @@ if TYPE_CHECKING:
     from traceana.simulate.batching.split import Reals
 
 _CONTROLLERS = ("uniform", Measured(), "proportional", "damped", "oracle")
+_NONE = "no tick at which two or more workers all reported"
+_JOBS = {
+    "job_id": pl.String,
+    "controller": pl.String,
+    "n_workers": pl.Int64,
+    "n_ticks": pl.Int64,
+    "n_ticks_left_out": pl.Int64,
+    "time": pl.Float64,
+    "speedup": pl.Float64,
+    "of_possible": pl.Float64,
+    "adjustments": pl.Int64,
+    "idle_share": pl.Float64,
+    "note": pl.String,
+}
 _QUANTILES = {"p05": 0.05, "p25": 0.25, "median": 0.5, "p75": 0.75, "p95": 0.95}
 
 
@@ -41,9 +55,10 @@ class BatchingReplay:
     ----------
     jobs
         [job_id, controller, n_workers, n_ticks, n_ticks_left_out, time, speedup, of_possible,
-        adjustments, idle_share]. time is the sum over ticks of the slowest worker's time; speedup
-        is uniform time over it; of_possible is the share of what the oracle saves that this
-        controller saves (null where the oracle saves nothing).
+        adjustments, idle_share, note]. time is the sum over ticks of the slowest worker's time;
+        speedup is uniform time over it; of_possible is the share of what the oracle saves that
+        this controller saves (null where the oracle saves nothing). A job of which no tick has all of
+        two workers or more has nulls, and a note; it comes last and is in no other frame.
     steps
         [job_id, controller, time_s, step_time], one row a tick; time_s is the trace's clock.
     workers
@@ -76,7 +91,9 @@ class BatchingReplay:
             f"{job}: " + ", ".join(f"{name} {speedup:.3f}" for name, speedup in rows.iter_rows())
             for (job,), rows in (
                 (key, group.select("controller", "speedup"))
-                for key, group in self.jobs.group_by("job_id", maintain_order=True)
+                for key, group in self.jobs.filter(self.jobs["note"].is_null()).group_by(
+                    "job_id", maintain_order=True
+                )
             )
         ]
         return "\n".join(["times as fast as uniform batches", *lines])
@@ -124,7 +141,7 @@ def replay_batching(
     ------
     DataError
         If a column is missing or not numeric, a batch time is not a finite number above 0, a
-        worker reports twice at a tick, a job has no tick with two workers or more, two controllers
+        worker reports twice at a tick, no job has a tick with two workers or more, two controllers
         have one name, there is an episode of a worker that the job has not, or `within` is
         negative.
     """
@@ -139,7 +156,8 @@ def replay_batching(
     steps: list[pl.DataFrame] = []
     workers: list[dict[str, Any]] = []
     rows: list[dict[str, Any]] = []
-    for job in read_samples(samples):
+    recorded, others = read_samples(samples)
+    for job in recorded:
         own = None if found is None else found.filter(job_id=job.job_id)
         runs = with_and_without(job, own)
         courses = _run(runs, chosen, batch)
@@ -158,8 +176,13 @@ def replay_batching(
             )
         if own is not None:
             rows += episode_rows(job, own, courses, names, within=within)
+    jobs += [
+        {"job_id": job, "controller": name, "n_ticks": 0, "n_ticks_left_out": ticks, "note": _NONE}
+        for job, ticks in others.items()
+        for name in names
+    ]
     return BatchingReplay(
-        pl.DataFrame(jobs),
+        pl.DataFrame(jobs, schema=_JOBS),
         pl.concat(steps),
         pl.DataFrame(workers),
         pl.DataFrame(rows, schema=EPISODES),
@@ -198,6 +221,7 @@ def _job_row(job: RecordedJob, name: str, courses: dict[str, Course]) -> dict[st
         "of_possible": (usual - spent) / (usual - best) if best < usual else None,
         "adjustments": int(course.adjustments[0]),
         "idle_share": max(0.0, float(1 - course.worker_s[0].sum() / (workers * spent))),
+        "note": None,
     }
 
 
