@@ -188,6 +188,19 @@ def test_published_gains_beside_flops() -> None:
     row = table.filter(id="batching-gpu-resnet").row(0, named=True)
     assert row["largest_gain"] == pytest.approx((8.1 / 5.5 + 1) / 2)
     assert not row["is_plausible"]
+    assert row["overhead_at_flops"] is None
+    # of three workers, one slow: (2 r + 1) / 3 = 3 at r = 4
+    assert ratio["batching-hetero-resnet"] == pytest.approx(4)
+    # what 1.2 leaves to overhead at the FLOPS ratio, put back into the model
+    cnn = table.filter(id="batching-cpu-gpu-cnn").row(0, named=True)
+    phi = cnn["overhead_at_flops"]
+    crew = [(phi, 1 / (1 - phi)), (phi, cnn["flops_ratio"] / (1 - phi))]
+    even, best = (
+        max(a + b / x for b, (a, x) in zip(split, crew, strict=True))
+        for split in ((1, 1), (2 / (1 + cnn["flops_ratio"]), 2 - 2 / (1 + cnn["flops_ratio"])))
+    )
+    assert even == pytest.approx(1)
+    assert even / best == pytest.approx(1.2)
 
 
 @pytest.mark.parametrize(

@@ -57,6 +57,7 @@ _GAINS = [
     Column("20 % overhead", "ratio_overhead_20", ratio, null="impossible"),
     Column("FLOPS ratio", "flops_ratio", ratio),
     Column("Gain at most", "largest_gain", ratio),
+    Column("Overhead at FLOPS", "overhead_at_flops", share, null="none"),
     Column("Plausible", "is_plausible", lambda plausible: "yes" if plausible else "no"),
 ]
 
@@ -85,7 +86,9 @@ def build(material: Material) -> Content:
             "min(x). Each published gain thus implies how many times as fast the fast workers "
             "are; more where a share of the uniform step is overhead, which no batch changes. It "
             "is called plausible where the devices' peak FLOPS differ by as much, to a factor of "
-            "1.5; of CPU workers, where a split of 48 cores gives it."
+            "1.5; of CPU workers, where a split of 48 cores gives it. Overhead at FLOPS: the share "
+            "of the uniform step that must be overhead for the FLOPS to give just this gain; none "
+            "where it is more than they allow."
         ),
         make_table(
             published_gains(), _GAINS,

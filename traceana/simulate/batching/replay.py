@@ -57,8 +57,8 @@ class BatchingReplay:
         [job_id, controller, n_workers, n_ticks, n_ticks_left_out, time, speedup, of_possible,
         adjustments, idle_share, note]. time is the sum over ticks of the slowest worker's time;
         speedup is uniform time over it; of_possible is the share of what the oracle saves that
-        this controller saves (null where the oracle saves nothing). A job of which no tick has all of
-        two workers or more has nulls, and a note; it comes last and is in no other frame.
+        this controller saves (null where the oracle saves nothing). A job of which no tick has all
+        of two workers or more has nulls, and a note; it comes last and is in no other frame.
     steps
         [job_id, controller, time_s, step_time], one row a tick; time_s is the trace's clock.
     workers
