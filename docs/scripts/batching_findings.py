@@ -198,7 +198,7 @@ def published() -> str:
         pl.col("ratio_overhead_10", "ratio_overhead_20").map_elements(
             lambda x: f"{x:.2f}", return_dtype=pl.String
         ).fill_null("impossible"),
-        percent("overhead_at_flops").fill_null("none").alias("overhead_at_flops"),
+        percent("overhead_at_flops").fill_null("").alias("overhead_at_flops"),
         pl.when("is_plausible").then(pl.lit("yes")).otherwise(pl.lit("no")).alias("is_plausible"),
     )  # fmt: skip
     devices = DEVICES.with_columns(fixed("tflops", 2))
@@ -206,7 +206,7 @@ def published() -> str:
         "### Published gains: the ratio of throughputs that they imply\n\n"
         + as_table(gains)
         + "\noverhead_at_flops: per cent of the uniform step that must be overhead for the "
-        "devices' FLOPS to give just this gain; none where it is more than they allow.\n"
+        "devices' FLOPS to give just this gain; there is none where it is more than they allow.\n"
         + "\n### Devices\n\n"
         + as_table(devices)
     )

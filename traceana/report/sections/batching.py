@@ -9,14 +9,12 @@ import polars as pl
 
 from traceana.analysis import detect_stragglers
 from traceana.errors import DataError
-from traceana.figures import FIGURES, draw_figure, mark_synthetic, render_svg
 from traceana.report.blocks import (
     Block,
     Column,
     Content,
     Gallery,
     Heading,
-    Picture,
     Text,
     make_table,
     words,
@@ -57,7 +55,7 @@ _GAINS = [
     Column("20 % overhead", "ratio_overhead_20", ratio, null="impossible"),
     Column("FLOPS ratio", "flops_ratio", ratio),
     Column("Gain at most", "largest_gain", ratio),
-    Column("Overhead at FLOPS", "overhead_at_flops", share, null="none"),
+    Column("Overhead at FLOPS", "overhead_at_flops", share),
     Column("Plausible", "is_plausible", lambda plausible: "yes" if plausible else "no"),
 ]
 
@@ -87,8 +85,8 @@ def build(material: Material) -> Content:
             "are; more where a share of the uniform step is overhead, which no batch changes. It "
             "is called plausible where the devices' peak FLOPS differ by as much, to a factor of "
             "1.5; of CPU workers, where a split of 48 cores gives it. Overhead at FLOPS: the share "
-            "of the uniform step that must be overhead for the FLOPS to give just this gain; none "
-            "where it is more than they allow."
+            "of the uniform step that must be overhead for the FLOPS to give just this gain; there "
+            "is none where it is more than they allow."
         ),
         make_table(
             published_gains(), _GAINS,
@@ -101,8 +99,7 @@ def build(material: Material) -> Content:
 
 def _mark(material: Material) -> str:
     """Return the words that a wholly synthetic page has everywhere."""
-    wholly = len(material.synthetic_traces) == len(material.ledgers)
-    return " SYNTHETIC data: no real system is shown." if wholly else ""
+    return " SYNTHETIC data: no real system is shown." if material.synthetic(None) else ""
 
 
 def _recorded(material: Material) -> tuple[tuple[str, ...], list[Block]]:
@@ -223,8 +220,8 @@ def _trajectories(material: Material) -> Gallery:
     for name in ("proportional", "damped"):
         result = simulate_batching(crew, controller=name, global_batch=192)
         pictures.append(
-            _simulated(
-                material, "batching-trajectory", result.batches, key=f"trajectory-{name}",
+            material.picture(
+                "batching-trajectory", result.batches, trace=None, key=f"trajectory-{name}",
                 about=f"Batches of workers with 12, 12, 8 and 16 cores, {_NAMES[name].lower()}; "
                 f"worker 3 is at half of its throughput from step 20 to 39: {result.speedup:.2f} "
                 "times as fast as uniform",
@@ -234,28 +231,10 @@ def _trajectories(material: Material) -> Gallery:
     return Gallery(tuple(pictures))
 
 
-def _simulated(
-    material: Material,
-    figure: str,
-    result: pl.DataFrame,
-    /,
-    *,
-    key: str,
-    about: str,
-    **options: object,
-) -> Picture:
-    """Draw what comes from no trace; on a wholly synthetic page it is marked like the rest."""
-    entry, drawn, mark = FIGURES[figure], draw_figure(figure, result, **options), _mark(material)
-    if mark:
-        mark_synthetic(drawn)
-    caption = f"{about}. Simulated workers, no trace. {entry.describe(result)} {entry.reading}"
-    return Picture(render_svg(drawn, prefix=key), caption + mark)
-
-
 def _levels(material: Material, summary: pl.DataFrame) -> list[Block]:
     shown = summary.filter(overhead_s=_OVERHEAD_S, noise_cv=_CV)
-    picture = _simulated(
-        material, "batching-speedup", shown, key="batching-levels",
+    picture = material.picture(
+        "batching-speedup", shown, trace=None, key="batching-levels",
         about="Speed-up by how unlike the workers are, at 48 cores in all",
     )  # fmt: skip
     wide = summary.pivot(
@@ -272,7 +251,7 @@ def _levels(material: Material, summary: pl.DataFrame) -> list[Block]:
     table = make_table(
         wide, columns, folded=True,
         caption=f"Times as fast as uniform batches, mean of {plural(seeds, 'seed')} of the noise. "
-        "A step of equal workers takes 1 s and the overhead. Simulated workers, no trace."
+        "A step of equal workers takes 1 s and the overhead. Simulated, from no trace."
         + _mark(material),
     )  # fmt: skip
     return [Gallery((picture,)), table]
