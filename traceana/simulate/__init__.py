@@ -21,8 +21,10 @@ from traceana.simulate.batching.simulate import (
     BatchingResult,
     simulate_batching,
 )
-from traceana.simulate.batching.sweep import (
+from traceana.simulate.batching.summary import (
     summarize_batching,
+)
+from traceana.simulate.batching.sweep import (
     sweep_batching,
 )
 from traceana.simulate.batching.workers import (

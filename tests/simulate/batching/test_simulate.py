@@ -103,18 +103,25 @@ def test_restoring_by_equal_parts_can_make_a_batch_negative_and_says_so() -> Non
 
 
 @settings(max_examples=60, deadline=None)
-@given(crew=workers, name=st.sampled_from(sorted(CONTROLLERS)), size=st.integers(1, 80))
+@given(
+    crew=workers,
+    name=st.sampled_from(sorted(CONTROLLERS)),
+    size=st.integers(1, 80),
+    share=st.floats(0, 1),
+)
 def test_global_batch_and_bounds_are_kept(
-    crew: list[tuple[float, float]], name: str, size: int
+    crew: list[tuple[float, float]], name: str, size: int, share: float
 ) -> None:
     total = size * len(crew)
-    most = 3 * size
-    result = simulate_batching(crew, controller=name, global_batch=total, most=most, steps=12)
+    least, most = max(1, round(share * size)), 3 * size
+    result = simulate_batching(
+        crew, controller=name, global_batch=total, least=least, most=most, steps=12
+    )
     sums = result.batches.group_by("step").agg(pl.col("batch", "gradient_weight").sum())
     assert (sums["batch"] == total).all()
     assert sums["gradient_weight"].to_numpy() == pytest.approx(1)
     if name != "omnilearn":
-        assert result.batches["batch"].min() >= 1  # type: ignore[operator]
+        assert result.batches["batch"].min() >= least  # type: ignore[operator]
         assert result.batches["batch"].max() <= most  # type: ignore[operator]
     if result.note is None:
         assert (result.steps["step_s"] > 0).all()
