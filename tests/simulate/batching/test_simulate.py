@@ -129,16 +129,20 @@ def test_global_batch_and_bounds_are_kept(
 
 
 @settings(max_examples=60, deadline=None)
-@given(crew=workers, size=st.integers(8, 200))
+@given(
+    crew=workers,
+    size=st.integers(8, 200),
+    name=st.sampled_from(["measured", "proportional", "damped"]),
+)
 def test_at_rest_no_one_is_worse_than_uniform_by_more_than_a_sample(
-    crew: list[tuple[float, float]], size: int
+    crew: list[tuple[float, float]], size: int, name: str
 ) -> None:
+    # with r = b / t at any batches, t of b' is at most b' / r, all b' / r are total / sum(r), and
+    # that is at most the largest t, as the total is sum(r t)
     even = simulate_batching(crew, controller="uniform", global_batch=size * len(crew), steps=1)
     best = simulate_batching(crew, controller="oracle", global_batch=size * len(crew), steps=1)
     assert best.time_s <= even.time_s * (1 + 1e-12)
-    loop = simulate_batching(
-        crew, controller="proportional", global_batch=size * len(crew), steps=60
-    )
+    loop = simulate_batching(crew, controller=name, global_batch=size * len(crew), steps=60)
     sample_s = 1 / min(x for _, x in crew)
     assert loop.steps["step_s"][-1] <= even.time_s + sample_s
 
