@@ -98,6 +98,10 @@ def test_restoring_by_equal_parts_can_make_a_batch_negative_and_says_so() -> Non
     # of the excess over 192
     assert min(batches_at(result.batches, 1)) < 0
     assert result.note is not None
+    longer = simulate_batching(crew, controller=free, global_batch=192, steps=50)
+    assert longer.adjustments == 1, "what no job can run is left as it is"
+    with pytest.raises(DataError, match="the workers are too unlike"):
+        simulate_batching([(0, 1e12), (0, 1e-12)], controller=free)
     bounded = simulate_batching(crew, controller="omnilearn", global_batch=192, steps=50)
     assert bounded.note is None
 

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from traceana.simulate.batching.split import Batches, Reals
 
 
+_LARGEST: Final = 1e15
+"""Samples that are still counted one by one in a float."""
+
+
 @dataclass(frozen=True)
 class Seen:
     """What a controller may look at; workers are on the last axis, runs on any before it.
@@ -192,6 +196,7 @@ class Proportional:
         wanted = rates(seen.batches, times) * times.mean(-1, keepdims=True)
         per_sample = times / np.maximum(seen.batches, 1)
         if not self.keeps_global_batch:
+            _check_size(wanted)
             drifting: Batches = np.rint(wanted).astype(np.int64)
             return drifting
         split = share(seen.global_batch, wanted, least=seen.least, most=seen.most)
@@ -207,7 +212,8 @@ class OmniLearn:
     Times are means since the last adjustment; a worker's batch changes only where the change is at
     least `dead_band` of its new value; the new values are cut to the bounds; then every worker
     gives up, or gets, the same number of samples, so that the global batch is what it was. Without
-    bounds (0 and infinity) that can make a batch negative: it is kept as it comes out.
+    bounds (0 and infinity) that can make a batch negative: it is shown as it comes out, and left
+    so, as no job could run it.
     """
 
     dead_band: float = 0.2
@@ -228,7 +234,9 @@ class OmniLearn:
         """Move the workers outside the dead-band, then restore the global batch equally."""
         times = seen.mean_times_s
         wanted = rates(seen.batches, times) * times.mean(-1, keepdims=True)
-        moves = np.abs(wanted - seen.batches) >= self.dead_band * np.abs(wanted)
+        can_run = (seen.batches >= 0).all(-1, keepdims=True)
+        moves = can_run & (np.abs(wanted - seen.batches) >= self.dead_band * np.abs(wanted))
+        _check_size(wanted * moves)
         moved = np.where(moves, np.clip(wanted, *self.bounds), seen.batches)
         excess = (moved.sum(-1, keepdims=True) - seen.global_batch) / moved.shape[-1]
         per_sample = times / np.maximum(seen.batches, 1)
@@ -268,6 +276,14 @@ CONTROLLERS: Final[dict[str, Callable[[], BatchController]]] = {
 def _check_dead_band(dead_band: float) -> None:
     if not dead_band >= 0:
         raise DataError(f"a dead-band is a share of a batch, 0 or more; found {dead_band}")
+
+
+def _check_size(wanted: Reals) -> None:
+    if wanted.max() > _LARGEST:
+        raise DataError(
+            f"a worker is to have {wanted.max():.3g} samples in a step: the workers are too unlike "
+            "for a controller that does not scale batches back to the global batch"
+        )
 
 
 def find_controller(controller: str | BatchController, /) -> BatchController:
