@@ -76,7 +76,7 @@ def batching(
     ] = None,
 ) -> None:
     """Split a global batch over unlike workers, under each controller."""
-    from traceana.cli.frame_file import frame_writer
+    from traceana.cli.output import frame_writer
     from traceana.errors import DataError
 
     writer = frame_writer(out)

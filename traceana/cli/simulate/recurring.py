@@ -50,7 +50,7 @@ def recurring(
     ] = None,
 ) -> None:
     """Let a job recur on the Zeus trace, or sweep over all jobs and several seeds."""
-    from traceana.cli.frame_file import frame_writer
+    from traceana.cli.output import frame_writer
     from traceana.errors import DataError
     from traceana.simulate import simulate_recurring
     from traceana.store import open_store
