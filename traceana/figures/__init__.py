@@ -1,6 +1,10 @@
 """Figures: a finished result in, matplotlib Axes out; nothing is computed while it is drawn."""
 
 from traceana.figures.arrivals import plot_arrivals
+from traceana.figures.batching_iterations import plot_batching_iterations
+from traceana.figures.batching_replay import plot_batching_replay
+from traceana.figures.batching_speedup import plot_batching_speedup
+from traceana.figures.batching_trajectory import plot_batching_trajectory
 from traceana.figures.cov import plot_cov
 from traceana.figures.cov_ecdf import plot_cov_ecdf
 from traceana.figures.energy_front import plot_energy_front
@@ -25,6 +29,10 @@ __all__ = [
     "draw_worker_times",
     "mark_synthetic",
     "plot_arrivals",
+    "plot_batching_iterations",
+    "plot_batching_replay",
+    "plot_batching_speedup",
+    "plot_batching_trajectory",
     "plot_cov",
     "plot_cov_ecdf",
     "plot_energy_front",

@@ -10,6 +10,10 @@ from matplotlib.figure import Figure
 from traceana.errors import DataError
 from traceana.figures import (
     arrivals,
+    batching_iterations,
+    batching_replay,
+    batching_speedup,
+    batching_trajectory,
     cov,
     cov_ecdf,
     energy_front,
@@ -117,6 +121,30 @@ FIGURES: Final[dict[str, FigureEntry]] = {
         recurring_choices.describe_recurring_choices,
         "history of simulate_recurring",
         recurring_choices.READING,
+    ),
+    "batching-trajectory": FigureEntry(
+        batching_trajectory.plot_batching_trajectory,
+        batching_trajectory.describe_batching_trajectory,
+        "batches of simulate_batching",
+        batching_trajectory.READING,
+    ),
+    "batching-speedup": FigureEntry(
+        batching_speedup.plot_batching_speedup,
+        batching_speedup.describe_batching_speedup,
+        "summarize_batching of one overhead and noise",
+        batching_speedup.READING,
+    ),
+    "batching-replay": FigureEntry(
+        batching_replay.plot_batching_replay,
+        batching_replay.describe_batching_replay,
+        "steps of one job of replay_batching",
+        batching_replay.READING,
+    ),
+    "batching-iterations": FigureEntry(
+        batching_iterations.plot_batching_iterations,
+        batching_iterations.describe_batching_iterations,
+        "workers of one job of replay_batching",
+        batching_iterations.READING,
     ),
 }
 """A new figure is one file and one line here."""

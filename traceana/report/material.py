@@ -48,8 +48,10 @@ class Material:
         """Return a table."""
         return self.store.scan(trace, table)
 
-    def synthetic(self, trace: str, /) -> bool:
-        """Say whether a trace is in the store with synthetic rows."""
+    def synthetic(self, trace: str | None, /) -> bool:
+        """Say whether a trace is in the store with synthetic rows; None: whether all are."""
+        if trace is None:
+            return len(self.synthetic_traces) == len(self.ledgers)
         return trace in self.ledgers and self.ledgers[trace].synthetic
 
     @property
@@ -57,8 +59,10 @@ class Material:
         """The traces whose rows are synthetic."""
         return [trace for trace in self.ledgers if self.synthetic(trace)]
 
-    def name(self, trace: str, /) -> str:
+    def name(self, trace: str | None, /) -> str:
         """Return a trace's title, with a word where its rows are synthetic."""
+        if trace is None:
+            return "Simulated, from no trace"
         title = get_trace(trace).title if trace in load_catalog() else trace
         return f"{title} (SYNTHETIC)" if self.synthetic(trace) else title
 
@@ -68,7 +72,7 @@ class Material:
         result: pl.DataFrame,
         /,
         *,
-        trace: str,
+        trace: str | None,
         key: str,
         about: str,
         **options: object,
@@ -82,7 +86,8 @@ class Material:
         result
             What it takes.
         trace
-            The trace that it shows; synthetic rows are marked as such.
+            The trace that it shows; synthetic rows are marked as such. None where it shows none:
+            then it is marked where all of the page is synthetic.
         key
             A name for the picture that no other on the page has.
         about

@@ -14,11 +14,18 @@ from traceana.simulate.batching.gains import (
     published_gains,
 )
 from traceana.simulate.batching.replay import (
+    BatchingReplay,
     replay_batching,
 )
 from traceana.simulate.batching.simulate import (
     BatchingResult,
     simulate_batching,
+)
+from traceana.simulate.batching.summary import (
+    summarize_batching,
+)
+from traceana.simulate.batching.sweep import (
+    sweep_batching,
 )
 from traceana.simulate.batching.workers import (
     Workers,
@@ -44,6 +51,7 @@ from traceana.simulate.sample import (
 
 __all__ = [
     "BatchController",
+    "BatchingReplay",
     "BatchingResult",
     "Measured",
     "OmniLearn",
@@ -60,7 +68,9 @@ __all__ = [
     "simulate_batching",
     "simulate_recurring",
     "simulate_recurring_groups",
+    "summarize_batching",
     "summarize_recurring",
+    "sweep_batching",
     "sweep_recurring",
     "synthesize_deadlines",
     "write_sample",

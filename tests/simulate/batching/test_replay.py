@@ -20,7 +20,7 @@ def test_by_hand() -> None:
     ticks = [("a", 0.0, 1.0), ("b", 0.0, 2.0), ("a", 5.0, 9.0), ("a", 9.0, 1.0), ("b", 9.0, 2.0)]
     table = replay_batching(
         samples(*ticks), controllers=["uniform", "proportional", "oracle"], batch=3
-    )
+    ).jobs
     time = dict(table.select("controller", "time").iter_rows())
     assert set(table["n_ticks_left_out"]) == {1}
     # 6 samples at rates 3 and 1.5: (4, 2) take 4/3 both
@@ -31,7 +31,7 @@ def test_by_hand() -> None:
 
 def test_real_jobs(real_store: Store) -> None:
     scan = real_store.scan("alibaba-minibatch-2020", "worker_samples")
-    table = replay_batching(scan)
+    table = replay_batching(scan).jobs
     wide = {
         job: group.pivot("worker_id", index="time_s", values="batch_time")
         .drop_nulls()
@@ -59,5 +59,19 @@ def test_mistakes_are_one_line() -> None:
         replay_batching(samples(("a", 0.0, 0.0), ("b", 0.0, 1.0)))
     with pytest.raises(DataError, match="reports twice"):
         replay_batching(samples(("a", 0.0, 1.0), ("a", 0.0, 1.0)))
-    with pytest.raises(DataError, match="no tick at which two or more"):
+    with pytest.raises(DataError, match="no job has a tick at which two or more"):
         replay_batching(samples(("a", 0.0, 1.0), ("b", 1.0, 1.0)))
+
+
+def test_a_job_of_one_worker_has_a_note_and_the_others_are_replayed() -> None:
+    alone = samples(("a", 0.0, 1.0), ("a", 1.0, 1.0)).with_columns(job_id=pl.lit("i"))
+    two = samples(("a", 0.0, 1.0), ("b", 0.0, 2.0))
+    result = replay_batching(pl.concat([alone, two]), controllers=["oracle"])
+    assert result.jobs["job_id"].to_list() == ["j", "i"]
+    assert result.jobs["n_ticks_left_out"].to_list() == [0, 2]
+    assert result.jobs["note"].to_list() == [
+        None, "no tick at which two or more workers all reported"
+    ]  # fmt: skip
+    assert result.jobs["speedup"][1] is None
+    assert set(result.steps["job_id"]) == set(result.workers["job_id"]) == {"j"}
+    assert "i:" not in str(result)

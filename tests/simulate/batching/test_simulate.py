@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import pairwise, product
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -12,8 +14,8 @@ from hypothesis import strategies as st
 
 from traceana import implied_throughput_ratio, published_gains, simulate_batching
 from traceana.errors import DataError
-from traceana.simulate import OmniLearn, Proportional, Static, Workers
-from traceana.simulate.batching.controllers import CONTROLLERS
+from traceana.simulate import Measured, OmniLearn, Proportional, Static, Uniform, Workers
+from traceana.simulate.batching.controllers import CONTROLLERS, Seen
 from traceana.simulate.batching.gains import largest_gain
 
 workers = st.lists(
@@ -46,6 +48,20 @@ def test_without_overhead_one_step_equalises_and_the_gain_is_mean_over_least() -
     after = result.steps["step_s"].to_list()[1:]
     assert set(after) == {1.0}
     assert result.steps["step_s"][0] / after[0] == pytest.approx(np.mean(x) / min(x))
+
+
+@settings(max_examples=60, deadline=None)
+@given(x=st.lists(st.floats(50, 1000), min_size=2, max_size=6))
+def test_without_scaling_back_the_global_batch_grows(x: list[float]) -> None:
+    # sum of b mean(t) / t at equal b and t = b / x: K b mean(x) mean(1 / x), never less than K b
+    slides = Proportional(keeps_global_batch=False)
+    crew = [(0.0, rate) for rate in x]
+    total = 1000 * len(x)
+    result = simulate_batching(crew, controller=slides, global_batch=total, steps=2)
+    growth = np.mean(x) * np.mean(1 / np.array(x))
+    assert growth >= 1 - 1e-12
+    # each batch is rounded to a whole sample
+    assert result.steps["samples"][1] == pytest.approx(total * growth, abs=len(x) / 2 + 1e-6)
 
 
 def test_overhead_contracts_towards_equal_times() -> None:
@@ -82,23 +98,34 @@ def test_restoring_by_equal_parts_can_make_a_batch_negative_and_says_so() -> Non
     # of the excess over 192
     assert min(batches_at(result.batches, 1)) < 0
     assert result.note is not None
+    longer = simulate_batching(crew, controller=free, global_batch=192, steps=50)
+    assert longer.adjustments == 1, "what no job can run is left as it is"
+    with pytest.raises(DataError, match="the workers are too unlike"):
+        simulate_batching([(0, 1e12), (0, 1e-12)], controller=free)
     bounded = simulate_batching(crew, controller="omnilearn", global_batch=192, steps=50)
     assert bounded.note is None
 
 
 @settings(max_examples=60, deadline=None)
-@given(crew=workers, name=st.sampled_from(sorted(CONTROLLERS)), size=st.integers(1, 80))
+@given(
+    crew=workers,
+    name=st.sampled_from(sorted(CONTROLLERS)),
+    size=st.integers(1, 80),
+    share=st.floats(0, 1),
+)
 def test_global_batch_and_bounds_are_kept(
-    crew: list[tuple[float, float]], name: str, size: int
+    crew: list[tuple[float, float]], name: str, size: int, share: float
 ) -> None:
     total = size * len(crew)
-    most = 3 * size
-    result = simulate_batching(crew, controller=name, global_batch=total, most=most, steps=12)
+    least, most = max(1, round(share * size)), 3 * size
+    result = simulate_batching(
+        crew, controller=name, global_batch=total, least=least, most=most, steps=12
+    )
     sums = result.batches.group_by("step").agg(pl.col("batch", "gradient_weight").sum())
     assert (sums["batch"] == total).all()
     assert sums["gradient_weight"].to_numpy() == pytest.approx(1)
     if name != "omnilearn":
-        assert result.batches["batch"].min() >= 1  # type: ignore[operator]
+        assert result.batches["batch"].min() >= least  # type: ignore[operator]
         assert result.batches["batch"].max() <= most  # type: ignore[operator]
     if result.note is None:
         assert (result.steps["step_s"] > 0).all()
@@ -106,16 +133,20 @@ def test_global_batch_and_bounds_are_kept(
 
 
 @settings(max_examples=60, deadline=None)
-@given(crew=workers, size=st.integers(8, 200))
+@given(
+    crew=workers,
+    size=st.integers(8, 200),
+    name=st.sampled_from(["measured", "proportional", "damped"]),
+)
 def test_at_rest_no_one_is_worse_than_uniform_by_more_than_a_sample(
-    crew: list[tuple[float, float]], size: int
+    crew: list[tuple[float, float]], size: int, name: str
 ) -> None:
+    # with r = b / t at any batches, t of b' is at most b' / r, all b' / r are total / sum(r), and
+    # that is at most the largest t, as the total is sum(r t)
     even = simulate_batching(crew, controller="uniform", global_batch=size * len(crew), steps=1)
     best = simulate_batching(crew, controller="oracle", global_batch=size * len(crew), steps=1)
     assert best.time_s <= even.time_s * (1 + 1e-12)
-    loop = simulate_batching(
-        crew, controller="proportional", global_batch=size * len(crew), steps=60
-    )
+    loop = simulate_batching(crew, controller=name, global_batch=size * len(crew), steps=60)
     sample_s = 1 / min(x for _, x in crew)
     assert loop.steps["step_s"][-1] <= even.time_s + sample_s
 
@@ -172,6 +203,19 @@ def test_published_gains_beside_flops() -> None:
     row = table.filter(id="batching-gpu-resnet").row(0, named=True)
     assert row["largest_gain"] == pytest.approx((8.1 / 5.5 + 1) / 2)
     assert not row["is_plausible"]
+    assert row["overhead_at_flops"] is None
+    # of three workers, one slow: (2 r + 1) / 3 = 3 at r = 4
+    assert ratio["batching-hetero-resnet"] == pytest.approx(4)
+    # what 1.2 leaves to overhead at the FLOPS ratio, put back into the model
+    cnn = table.filter(id="batching-cpu-gpu-cnn").row(0, named=True)
+    phi = cnn["overhead_at_flops"]
+    crew = [(phi, 1 / (1 - phi)), (phi, cnn["flops_ratio"] / (1 - phi))]
+    even, best = (
+        max(a + b / x for b, (a, x) in zip(split, crew, strict=True))
+        for split in ((1, 1), (2 / (1 + cnn["flops_ratio"]), 2 - 2 / (1 + cnn["flops_ratio"])))
+    )
+    assert even == pytest.approx(1)
+    assert even / best == pytest.approx(1.2)
 
 
 @pytest.mark.parametrize(
@@ -179,9 +223,17 @@ def test_published_gains_beside_flops() -> None:
     [
         ({"controller": "magic"}, "no controller is called 'magic'; there are uniform, measured"),
         ({"controller": "uniform", "least": 100}, "cannot be split over 2 workers"),
+        ({"controller": "uniform", "global_batch": 1}, "with 1 to inf samples each; 2 or more can"),
         ({"controller": "uniform", "most": 10}, "2 to 20 can"),
-        ({"controller": Static([1, 2, 3])}, "must be 2 numbers above 0"),
-        ({"controller": "uniform", "steps": 0}, "steps must be 1 or more"),
+        ({"controller": "uniform", "most": 70.5}, "bounds must be whole numbers"),
+        ({"controller": "uniform", "most": float("nan")}, "bounds must be whole numbers"),
+        ({"controller": "uniform", "least": 0}, "with 1 <= least <= most"),
+        ({"controller": "uniform", "global_batch": 9.5}, "global_batch must be a whole number"),
+        ({"controller": Static([1, float("inf")])}, "must be 2 finite numbers above 0"),
+        ({"controller": "static"}, "static, given as Static"),
+        ({"controller": 3}, "no controller is called 3; there are uniform"),
+        ({"controller": Static([1, 2, 3])}, "must be 2 finite numbers above 0"),
+        ({"controller": "uniform", "steps": 0}, "steps must be a whole number, 1 or more; found 0"),
     ],
 )
 def test_impossible_settings_are_one_line(arguments: dict[str, object], line: str) -> None:
@@ -190,7 +242,38 @@ def test_impossible_settings_are_one_line(arguments: dict[str, object], line: st
     assert "\n" not in str(told.value)
 
 
-@pytest.mark.parametrize("crew", [[(0, 0.0)], [(-1, 1.0)], [(0, float("nan"))], [], [(1, 2, 3)]])
+def test_impossible_controllers_are_one_line() -> None:
+    for make, line in (
+        (lambda: Proportional(dead_band=float("nan")), "dead-band is a share"),
+        (lambda: OmniLearn(bounds=(9, 8)), "least <= most"),
+        (lambda: Measured(after=0), "one step at least"),
+    ):
+        with pytest.raises(DataError, match=line):
+            make()
+
+
+@dataclass(frozen=True)
+class Halves(Uniform):
+    """A user's mistake: halves of samples."""
+
+    name: str = "halves"
+
+    def adjust(self, seen: Seen, /) -> Any:
+        return seen.batches / 2
+
+
+def test_a_controller_that_returns_no_whole_numbers_is_told() -> None:
+    with pytest.raises(DataError, match="controller halves must return whole numbers"):
+        simulate_batching([(0, 1.0), (0, 2.0)], controller=Halves())
+
+
+@pytest.mark.parametrize(
+    "crew",
+    [
+        *([(0, 0.0)], [(0, -1.0)], [(0, float("inf"))], [(0, 1e300)], [(-1, 1.0)]),
+        *([(float("inf"), 1.0)], [(0, float("nan"))], [], [(1, 2, 3)]),
+    ],
+)
 def test_impossible_workers_are_one_line(crew: list[tuple[float, float]]) -> None:
     with pytest.raises(DataError) as told:
         simulate_batching(crew, controller="uniform")

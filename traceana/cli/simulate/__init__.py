@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from traceana.cli.simulate import recurring
+from traceana.cli.simulate import batching, recurring
 
 app = typer.Typer(
     help="What-ifs on the traces: policies injected, seeded.",
@@ -20,3 +20,4 @@ def _group() -> None:
 
 
 app.command()(recurring.recurring)
+app.command()(batching.batching)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from traceana.report.sections import (
     claims,
+    batching,
     energy,
     outcomes,
     provenance,
@@ -48,5 +49,6 @@ SECTIONS: Final = (
     Section("energy", "Energy to accuracy", energy.build),
     Section("recurring", "Recurring jobs", recurring.build),
     Section("claims", "Published statements, judged", claims.build),
+    Section("batching", "Dynamic batching", batching.build),
     Section("provenance", "Definitions and provenance", provenance.build),
 )

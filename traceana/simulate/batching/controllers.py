@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -11,9 +11,15 @@ from traceana.errors import DataError
 from traceana.simulate.batching.split import share, whole
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
+
+    from numpy.typing import ArrayLike
 
     from traceana.simulate.batching.split import Batches, Reals
+
+
+_LARGEST: Final = 1e15
+"""Samples that are still counted one by one in a float."""
 
 
 @dataclass(frozen=True)
@@ -47,8 +53,13 @@ class Seen:
     most: float
 
 
+@runtime_checkable
 class BatchController(Protocol):
-    """Anything with a name, these two methods, and a word on whether it settles."""
+    """Anything with a name, these two methods, and a word on whether it settles.
+
+    Batches are whole numbers in the shape of ``setting.overhead_s``: workers on the last axis, any
+    axes before it are separate runs (of a sweep; one run has none).
+    """
 
     @property
     def name(self) -> str:
@@ -68,6 +79,11 @@ class BatchController(Protocol):
 def even(setting: Seen) -> Batches:
     """Split the global batch evenly; samples left over go to the first workers."""
     return in_proportion(setting, np.ones(setting.overhead_s.shape))
+
+
+def rates(batches: Batches, times_s: Reals) -> Reals:
+    """Return samples over time; 0 for a worker that took no time, having nothing to do."""
+    return np.divide(batches, times_s, out=np.zeros(times_s.shape), where=times_s != 0)
 
 
 def in_proportion(setting: Seen, weights: Reals) -> Batches:
@@ -97,22 +113,25 @@ class Uniform:
 class Static:
     """Open loop: batches in proportion to an estimate of throughput, never adjusted.
 
-    The estimate is one number a worker, such as CPU cores or FLOPS.
+    The estimate is one number a worker, such as CPU cores or FLOPS (of several runs: the workers
+    are on its last axis).
     """
 
-    estimate: Sequence[float]
+    estimate: ArrayLike
     name: str = "static"
     settles: bool = True
 
     def first(self, setting: Seen, /) -> Batches:
         """Split in proportion to the estimate."""
         weights = np.asarray(self.estimate, dtype=float)
-        if weights.shape != setting.overhead_s.shape[-1:] or not (weights > 0).all():
+        shape = setting.overhead_s.shape
+        fits = weights.shape in {shape[-1:], shape}
+        if not fits or not (np.isfinite(weights) & (weights > 0)).all():
             raise DataError(
-                f"the static estimate must be {setting.overhead_s.shape[-1]} numbers above 0, "
-                f"one a worker; it is {list(self.estimate)}"
+                f"the static estimate must be {shape[-1]} finite numbers above 0, one a worker; "
+                f"it is {weights.tolist()}"
             )
-        return in_proportion(setting, np.broadcast_to(weights, setting.overhead_s.shape))
+        return in_proportion(setting, np.broadcast_to(weights, shape))
 
     def adjust(self, seen: Seen, /) -> Batches:
         """Leave them."""
@@ -126,6 +145,10 @@ class Measured:
     after: int = 10
     name: str = "measured"
     settles: bool = False
+
+    def __post_init__(self) -> None:
+        if self.after < 1:
+            raise DataError(f"one step at least must be measured; after is {self.after}")
 
     def first(self, setting: Seen, /) -> Batches:
         """Split evenly."""
@@ -160,6 +183,9 @@ class Proportional:
     name: str = "proportional"
     settles: bool = True
 
+    def __post_init__(self) -> None:
+        _check_dead_band(self.dead_band)
+
     def first(self, setting: Seen, /) -> Batches:
         """Split evenly."""
         return even(setting)
@@ -167,9 +193,10 @@ class Proportional:
     def adjust(self, seen: Seen, /) -> Batches:
         """Move every worker towards the mean iteration time."""
         times = seen.mean_times_s if self.averages else seen.times_s
-        wanted = seen.batches * times.mean(-1, keepdims=True) / times
+        wanted = rates(seen.batches, times) * times.mean(-1, keepdims=True)
         per_sample = times / np.maximum(seen.batches, 1)
         if not self.keeps_global_batch:
+            _check_size(wanted)
             drifting: Batches = np.rint(wanted).astype(np.int64)
             return drifting
         split = share(seen.global_batch, wanted, least=seen.least, most=seen.most)
@@ -185,13 +212,19 @@ class OmniLearn:
     Times are means since the last adjustment; a worker's batch changes only where the change is at
     least `dead_band` of its new value; the new values are cut to the bounds; then every worker
     gives up, or gets, the same number of samples, so that the global batch is what it was. Without
-    bounds (0 and infinity) that can make a batch negative: it is kept as it comes out.
+    bounds (0 and infinity) that can make a batch negative: it is shown as it comes out, and left
+    so, as no job could run it.
     """
 
     dead_band: float = 0.2
     bounds: tuple[float, float] = (16, 96)
     name: str = "omnilearn"
     settles: bool = True
+
+    def __post_init__(self) -> None:
+        _check_dead_band(self.dead_band)
+        if not 0 <= self.bounds[0] <= self.bounds[1]:
+            raise DataError(f"bounds must be 0 <= least <= most; they are {self.bounds}")
 
     def first(self, setting: Seen, /) -> Batches:
         """Split evenly."""
@@ -200,8 +233,10 @@ class OmniLearn:
     def adjust(self, seen: Seen, /) -> Batches:
         """Move the workers outside the dead-band, then restore the global batch equally."""
         times = seen.mean_times_s
-        wanted = seen.batches * times.mean(-1, keepdims=True) / times
-        moves = np.abs(wanted - seen.batches) >= self.dead_band * np.abs(wanted)
+        wanted = rates(seen.batches, times) * times.mean(-1, keepdims=True)
+        can_run = (seen.batches >= 0).all(-1, keepdims=True)
+        moves = can_run & (np.abs(wanted - seen.batches) >= self.dead_band * np.abs(wanted))
+        _check_size(wanted * moves)
         moved = np.where(moves, np.clip(wanted, *self.bounds), seen.batches)
         excess = (moved.sum(-1, keepdims=True) - seen.global_batch) / moved.shape[-1]
         per_sample = times / np.maximum(seen.batches, 1)
@@ -238,19 +273,33 @@ CONTROLLERS: Final[dict[str, Callable[[], BatchController]]] = {
 """Controllers by name, with their defaults; `static` needs an estimate and has none."""
 
 
+def _check_dead_band(dead_band: float) -> None:
+    if not dead_band >= 0:
+        raise DataError(f"a dead-band is a share of a batch, 0 or more; found {dead_band}")
+
+
+def _check_size(wanted: Reals) -> None:
+    if wanted.max() > _LARGEST:
+        raise DataError(
+            f"a worker is to have {wanted.max():.3g} samples in a step: the workers are too unlike "
+            "for a controller that does not scale batches back to the global batch"
+        )
+
+
 def find_controller(controller: str | BatchController, /) -> BatchController:
     """Return a controller by its name, or as it is.
 
     Raises
     ------
     DataError
-        If no controller has that name.
+        If no controller has that name, or an object is none.
     """
-    if not isinstance(controller, str):
+    if isinstance(controller, str):
+        if controller in CONTROLLERS:
+            return CONTROLLERS[controller]()
+    elif isinstance(controller, BatchController):
         return controller
-    if controller not in CONTROLLERS:
-        raise DataError(
-            f"no controller is called {controller!r}; there are {', '.join(CONTROLLERS)} (and "
-            "static, given as Static(estimate))"
-        )
-    return CONTROLLERS[controller]()
+    raise DataError(
+        f"no controller is called {controller!r}; there are {', '.join(CONTROLLERS)} (and "
+        "static, given as Static(estimate), or an object of your own like BatchController)"
+    )

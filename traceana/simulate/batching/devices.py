@@ -6,6 +6,8 @@ from typing import Final
 
 import polars as pl
 
+from traceana.errors import DataError
+
 DEVICES: Final = pl.DataFrame(
     [
         ("t4", 2560, 8.1, "NVIDIA T4 data sheet: 2,560 CUDA cores, 8.1 TFLOPS single precision"),
@@ -35,3 +37,18 @@ LEVELS: Final = {
     "6/12/30": (6, 12, 30),
 }
 """CPU cores of a job's workers, 48 in all: the authors' code for four; splits of ours for three."""
+
+
+def find_tflops(device: str, /) -> float:
+    """Return the peak TFLOPS of a device of the table.
+
+    Raises
+    ------
+    DataError
+        If it is not in the table; the message lists what is.
+    """
+    found = DEVICES.filter(device=device)
+    if found.is_empty():
+        raise DataError(f"no device is called {device!r}; there are {', '.join(DEVICES['device'])}")
+    tflops: float = found["tflops"].item()
+    return tflops

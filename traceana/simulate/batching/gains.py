@@ -82,10 +82,14 @@ def published_gains() -> pl.DataFrame:
     -------
     DataFrame
         [id, published, devices, ratio, ratio_overhead_10, ratio_overhead_20, flops_ratio,
-        largest_gain, is_plausible, note]. ratio is implied without overhead, the next two with a
-        tenth and a fifth of the uniform step as overhead (null: impossible). largest_gain is what
-        the devices' FLOPS allow at most. is_plausible says whether ratio is within a factor of 1.5
-        of flops_ratio.
+        largest_gain, is_plausible, note, overhead_at_flops]. ratio is implied without overhead,
+        the next two with a tenth and a fifth of the uniform step as overhead (null: impossible).
+        largest_gain is what the devices' FLOPS allow at most. is_plausible says whether ratio is
+        within a factor of 1.5 of flops_ratio. overhead_at_flops is the share of the uniform step
+        that must be overhead for the devices' FLOPS to give just this gain; null where it is more
+        than they allow. The two slowdowns are those of three CPU workers, one slow, of 48 cores
+        in all: largest_gain is that of the most uneven split of :data:`LEVELS`, and is_plausible
+        says whether any of these gives it.
 
     References
     ----------
@@ -105,8 +109,9 @@ def published_gains() -> pl.DataFrame:
         note = f"{fast} {quick} at {ratio:.2f} times the throughput of {slow} {weak}" + (
             "" if plausible else f"; their FLOPS differ by {by_flops:.2f}, worth {most:.2f} at most"
         )
+        overhead = _overhead(gain, most)
         devices = f"{fast} {quick} + {slow} {weak}"
-        rows.append((name, gain, devices, *implied, by_flops, most, plausible, note))
+        rows.append((name, gain, devices, *implied, by_flops, most, plausible, note, overhead))
     rows += [_slowdown(name, times) for name, times in _SLOWDOWNS]
     names = [f"ratio_overhead_{share:.0%}".rstrip("%") for share in OVERHEADS[1:]]
     return pl.DataFrame(
@@ -121,6 +126,7 @@ def published_gains() -> pl.DataFrame:
             "largest_gain": pl.Float64,
             "is_plausible": pl.Boolean,
             "note": pl.String,
+            "overhead_at_flops": pl.Float64,
         },
         orient="row",
     )
@@ -131,6 +137,14 @@ def _slowdown(name: str, times: float) -> tuple[object, ...]:
     by_level = {level: sum(cores) / len(cores) / min(cores) for level, cores in LEVELS.items()}
     reach = [level for level, ratio in by_level.items() if ratio >= times]
     note = f"cores split {reach[0]} or less evenly give it" if reach else "no split of ours does"
-    implied = [implied_throughput_ratio(times, overhead_share=share) for share in OVERHEADS]
+    note += f"; of three workers, the slowest has {48 / 3 / times:.1f} of 48 cores"
+    implied = [
+        implied_throughput_ratio(times, fast=2, slow=1, overhead_share=share) for share in OVERHEADS
+    ]
     largest = max(by_level.values())
-    return name, times, "CPU workers, 48 cores", *implied, None, largest, bool(reach), note
+    return name, times, "2 + 1 CPU workers", *implied, None, largest, bool(reach), note, None
+
+
+def _overhead(gain: float, most: float) -> float | None:
+    """Return the share of overhead at which a gain of `most` without any is one of `gain`."""
+    return None if gain > most else (1 / gain - 1 / most) / (1 - 1 / most)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
+from numbers import Integral
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -40,17 +42,28 @@ def check_setting(global_batch: int, workers: int, least: int, most: float, step
     Raises
     ------
     DataError
-        If a number is not positive, or the bounds do not admit the global batch.
+        If a number is not whole or not positive, or the bounds do not admit the global batch.
     """
-    if global_batch < 1 or steps < 1:
-        raise DataError(f"global_batch and steps must be 1 or more; found {global_batch}, {steps}")
-    if not 0 <= least <= most:
-        raise DataError(f"bounds must be 0 <= least <= most; found {least} and {most}")
+    for name, number in (("global_batch", global_batch), ("steps", steps)):
+        if not _is_whole(number) or number < 1:
+            raise DataError(f"{name} must be a whole number, 1 or more; found {number}")
+    possible = _is_whole(least) and 1 <= least <= most
+    if not possible or (most != math.inf and most != math.floor(most)):
+        raise DataError(
+            "a worker's bounds must be whole numbers with 1 <= least <= most (most may be "
+            f"infinite); found {least} and {most:g}"
+        )
     if not workers * least <= global_batch <= workers * most:
+        can = f"{workers * least}"
+        can += " or more" if most == math.inf else f" to {workers * most:.0f}"
         raise DataError(
             f"a global batch of {global_batch} cannot be split over {workers} workers with {least} "
-            f"to {most:g} samples each; {workers * least} to {workers * most:g} can"
+            f"to {most:g} samples each; {can} can"
         )
+
+
+def _is_whole(number: object) -> bool:
+    return isinstance(number, Integral)
 
 
 def run_course(
@@ -75,7 +88,7 @@ def run_course(
     unknown = np.full(overhead_s.shape, np.nan)
     nothing = np.zeros(overhead_s.shape, dtype=np.int64)
     seen = Seen(nothing, unknown, unknown, 0, overhead_s, now, global_batch, least, most)
-    batches = controller.first(seen)
+    batches = _checked(controller, controller.first(seen), overhead_s)
     runs = overhead_s.shape[:-1]
     step_s, idle = np.empty((steps, *runs)), np.empty((steps, *runs))
     samples = np.empty((steps, *runs), dtype=np.int64)
@@ -96,7 +109,7 @@ def run_course(
             seen, batches=batches, times_s=times, mean_times_s=total_s / count,
             n_steps=step + 1, samples_per_s=now,
         )  # fmt: skip
-        new = controller.adjust(seen)
+        new = _checked(controller, controller.adjust(seen), overhead_s)
         moved = (new != batches).any(-1)
         if moved.any():
             batches = new
@@ -113,3 +126,12 @@ def run_course(
     return Course(
         step_s, idle, samples, np.array(changed), np.array(history), worker_s, adjustments
     )
+
+
+def _checked(controller: BatchController, batches: Batches, overhead_s: Reals) -> Batches:
+    if batches.shape != overhead_s.shape or batches.dtype.kind != "i":
+        raise DataError(
+            f"controller {controller.name} must return whole numbers in shape {overhead_s.shape}; "
+            f"it returned {batches.dtype} in shape {batches.shape}"
+        )
+    return batches

@@ -27,6 +27,10 @@ def share(
     """
     w = np.asarray(weights, dtype=float)
     o = np.broadcast_to(np.asarray(offsets, dtype=float), w.shape)
+    level = (total + o.sum(-1, keepdims=True)) / w.sum(-1, keepdims=True)
+    unbounded: Reals = level * w - o
+    if unbounded.min() >= least and unbounded.max() <= most:
+        return unbounded
     fixed = np.zeros(w.shape, dtype=bool)
     batches = np.zeros(w.shape)
     # each pass fixes at least one worker of a run that is not done
@@ -54,16 +58,19 @@ def whole(
     Each is cut down; the samples left over go, one by one, to the worker that would finish its
     batch with that sample first (the first of them where several would).
     """
-    result = np.floor(batches + 1e-9).astype(np.int64)
-    overhead = np.broadcast_to(np.asarray(fixed_s, dtype=float), result.shape)
+    result: Batches = np.floor(batches + 1e-9).astype(np.int64)
     left = total - result.sum(-1)
-    for _ in range(int(left.max(initial=0))):
-        finish = overhead + (result + 1) * per_sample_s
-        finish = np.where(result + 1 <= most, finish, np.inf)
-        first = np.expand_dims(finish.argmin(-1), -1)
-        extra = np.expand_dims((left > 0).astype(np.int64), -1)
-        np.put_along_axis(
-            result, first, np.take_along_axis(result, first, axis=-1) + extra, axis=-1
-        )
-        left = total - result.sum(-1)
+    most_left = int(left.max(initial=0))
+    if most_left <= 0:
+        return result
+    # when each worker would finish its first, second, ... sample more: the earliest of all are
+    # the ones to give, as a worker's own come in order
+    taken = result[..., None] + np.arange(1, most_left + 1)
+    overhead = np.broadcast_to(np.asarray(fixed_s, dtype=float), result.shape)
+    finish = overhead[..., None] + taken * per_sample_s[..., None]
+    finish = np.where(taken <= most, finish, np.inf).reshape(*left.shape, -1)
+    order = finish.argsort(axis=-1, kind="stable")
+    given = np.zeros(order.shape, dtype=np.int64)
+    np.put_along_axis(given, order, np.arange(order.shape[-1]) < left[..., None], axis=-1)
+    result += given.reshape(taken.shape).sum(-1)
     return result

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _COLUMNS = ("worker_id", "overhead_s", "samples_per_s")
+_LARGEST = 1e12
+"""Beyond it, and below its inverse, products of these numbers may leave what a float holds."""
 
 
 @dataclass(frozen=True)
@@ -45,15 +47,27 @@ class Workers:
                 f"there are {workers[0]} workers in the throughput, {self.overhead_s.size} in the "
                 f"overhead and {len(self.worker_id)} names; they must be as many"
             )
-        if not (np.isfinite(self.samples_per_s).all() and (self.samples_per_s > 0).all()):
-            raise DataError("every throughput must be a finite number of samples/s above 0")
-        if not (np.isfinite(self.overhead_s).all() and (self.overhead_s >= 0).all()):
-            raise DataError("every overhead must be a finite number of seconds, 0 or more")
+        x, a = self.samples_per_s, self.overhead_s
+        if not ((x >= 1 / _LARGEST) & (x <= _LARGEST)).all():
+            raise DataError(
+                f"every throughput must be a number of samples/s above 0, from {1 / _LARGEST:g} to "
+                f"{_LARGEST:g}; found {_first_outside(x, 1 / _LARGEST):g}"
+            )
+        if not ((a >= 0) & (a <= _LARGEST)).all():
+            raise DataError(
+                f"every overhead must be a number of seconds, 0 or more and {_LARGEST:g} at most; "
+                f"found {_first_outside(a, 0):g}"
+            )
 
     @property
     def is_constant(self) -> bool:
         """Whether throughput does not change."""
         return self.samples_per_s.ndim == 1
+
+
+def _first_outside(numbers: NDArray[np.float64], least: float) -> float:
+    found: float = numbers[~((numbers >= least) & (numbers <= _LARGEST))].flat[0]
+    return found
 
 
 def read_workers(

@@ -1,0 +1,126 @@
+"""``traceana simulate batching``: a job, the sweep, and the replay of the synthetic sample."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+from traceana import open_store, replay_batching, simulate_batching
+from traceana.cli import app
+from traceana.errors import DataError
+from traceana.simulate import Static, write_sample
+from traceana.store import ingest
+
+SWEEP = ("--sweep", "--seeds", "2", "--steps", "5", "--overheads", "0", "--noise", "0.1")
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("minibatch")
+    files = write_sample(folder / "sample", traces="alibaba-minibatch-2020", scale=0.05)
+    ingest(files, store=folder / "store")
+    return folder / "store"
+
+
+def run(*asked: str) -> str:
+    done = CliRunner().invoke(app, ["simulate", "batching", *asked])
+    if isinstance(done.exception, DataError):
+        raise done.exception
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def test_a_job_of_cores_is_simulated_under_every_controller() -> None:
+    shown = run("--cores", "12,12,8,16", "--rate", "4", "--overheads", "0.1")
+    rows = {line.split()[0]: line for line in shown.splitlines()}
+    assert list(rows) == [
+        *("controller", "uniform", "static", "measured", "proportional", "damped", "omnilearn"),
+        "oracle",
+    ]
+    crew = [(0.1, 4.0 * cores) for cores in (12, 12, 8, 16)]
+    job = simulate_batching(crew, controller=Static([12, 12, 8, 16]))
+    assert f"{job.speedup:.3f}" in rows["static"]
+    assert rows["static"].endswith("64, 64, 43, 85")
+
+
+def test_the_estimate_need_not_be_the_truth(tmp_path: Path) -> None:
+    out = tmp_path / "batches.parquet"
+    told = json.loads(
+        run(
+            *("--devices", "t4,t4,p4,p4", "--throughputs", "8,8,1,1", "--json"),
+            *("--controllers", "static,oracle", "--out", str(out), "--most", "120"),
+        )
+    )
+    static, oracle = told["results"]
+    assert [each["batch"] for each in static["batches"]] == [76, 76, 52, 52]  # 8.1 to 5.5
+    assert [each["batch_last"] for each in oracle["workers"]] == [114, 114, 14, 14]
+    assert told["uniform_time_s"] == pytest.approx(6400)
+    written = pl.read_parquet(out)
+    assert written["controller"].unique(maintain_order=True).to_list() == ["static", "oracle"]
+    assert written.filter(controller="oracle").drop("controller").to_dicts() == oracle["batches"]
+
+
+def test_a_sweep(tmp_path: Path) -> None:
+    out = tmp_path / "sweep.csv"
+    told = json.loads(run(*SWEEP, "--json", "--out", str(out)))
+    assert pl.read_csv(out).height == len(told["runs"]) == 8 * 2 * 7
+    assert {row["seeds"] for row in told["summary"]} == {2}
+    shown = run(*SWEEP)
+    (row,) = (row for row in told["summary"] if row["level"] == "6/6/4/32" and
+              row["controller"] == "oracle")  # fmt: skip
+    (line,) = (line for line in shown.splitlines() if line.startswith("6/6/4/32"))
+    assert line.endswith(f"{row['speedup']:.3f}")
+
+
+def test_a_replay_says_that_it_is_synthetic(store: Path, tmp_path: Path) -> None:
+    out = tmp_path / "steps.csv"
+    asked = ("--replay", "--store", str(store), "--controllers", "proportional,oracle")
+    told = json.loads(run(*asked, "--json", "--within", "0.2", "--out", str(out)))
+    samples = open_store(store).scan("alibaba-minibatch-2020", "worker_samples")
+    replay = replay_batching(samples, controllers=["proportional", "oracle"])
+    assert told["synthetic"]
+    assert told["within"] == 0.2
+    assert told["jobs"] == replay.jobs.to_dicts()
+    assert pl.read_csv(out).height == replay.steps.height
+    shown = run(*asked).splitlines()
+    assert shown[0].startswith("SYNTHETIC")
+    assert shown[2].split() == ["job", "ticks", "proportional", "oracle"]
+    assert sum(line.startswith("job_") for line in shown) >= replay.jobs["job_id"].n_unique()
+
+
+@pytest.mark.parametrize(
+    ("asked", "line"),
+    [
+        ((), "name the workers by --throughputs, --cores or --devices"),
+        (("--cores", "1,x"), "--cores '1,x': numbers with commas between"),
+        (("--cores", "0,1"), "every throughput must be a number of samples/s above 0"),
+        (("--devices", "t4,h100"), "no device is called 'h100'; there are t4, p4, p100"),
+        (("--devices", "t4", "--cores", "2"), "--cores and --devices are two estimates"),
+        (("--cores", "1,2", "--controllers", "magic"), "no controller is called 'magic'"),
+        (("--throughputs", "1,2", "--controllers", "static"), "static goes by an estimate"),
+        (("--cores", "1,2", "--overheads", "1,2,3"), "one a worker, is expected: 2; found 3"),
+        (("--cores", "1,2,3", "--global-batch", "2"), "3 or more can"),
+        (("--cores", "1,2", "--most", "3"), "2 to 6 can"),
+        (("--cores", "1,2", "--noise", "0.1"), "--noise: this is one job"),
+        (("--sweep", "--cores", "1,2"), "--cores: --sweep has workers of its own"),
+        (("--sweep", "--replay"), "ask for one of them"),
+        (("--replay", "--steps", "3"), "--steps: --replay takes the recorded workers"),
+        (("--replay", "--controllers", "static"), "take measured instead"),
+        (("--cores", "1,2", "--out", "x.txt"), "the ending must be one of"),
+    ],
+)
+def test_a_users_mistake(asked: tuple[str, ...], line: str) -> None:
+    with pytest.raises(DataError, match=line) as told:
+        run(*asked)
+    assert "\n" not in str(told.value)
+
+
+def test_no_cell_is_cropped_on_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "30")
+    shown = run(*SWEEP) + run("--cores", "12,12,8,16")
+    assert "\N{HORIZONTAL ELLIPSIS}" not in shown
+    assert "proportional" in shown

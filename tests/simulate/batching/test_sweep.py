@@ -1,0 +1,137 @@
+"""The sweep over heterogeneity: one by one, by closed form, and in parts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from tests.benchmarks import batching as plain
+from traceana import simulate_batching, summarize_batching, sweep_batching
+from traceana.errors import DataError
+from traceana.simulate import OmniLearn, Proportional, Static, Workers
+from traceana.simulate.batching import sweep as module
+from traceana.simulate.batching.devices import LEVELS
+
+SMALL: dict[str, Any] = {"steps": 12, "seeds": range(3), "noise_cvs": (0.0, 0.2)}
+
+
+def test_without_overhead_and_noise_the_gain_is_mean_over_least_cores() -> None:
+    sweep = sweep_batching(overheads_s=[0], noise_cvs=[0], controllers=["static", "oracle"])
+    assert set(sweep["level"]) == set(LEVELS)
+    for row in sweep.iter_rows(named=True):
+        cores = LEVELS[row["level"]]
+        assert sum(cores) == 48
+        # each of the defaults' splits is in whole samples, 4 a core
+        assert row["speedup"] == pytest.approx(np.mean(cores) / min(cores))
+        assert row["step_s"] == pytest.approx(1)
+        assert row["idle_share"] == pytest.approx(0, abs=1e-12)
+        assert row["adjustments"] == 0
+        assert row["seed"] is None
+
+
+def test_a_run_of_the_sweep_is_that_job_simulated() -> None:
+    levels = {"even": (8, 8), "odd": (4, 12), "three": (4, 6, 6)}
+    sweep = sweep_batching(levels, overheads_s=[0.05, 0.3], **SMALL)
+    assert sweep.height == 3 * 2 * (1 + 3) * 7
+    for row in sweep.filter(pl.col("seed").is_null() | (pl.col("seed") == 1)).iter_rows(named=True):
+        cores = np.array(levels[row["level"]], dtype=float)
+        x = np.tile(4 * cores, (12, 1))
+        if row["noise_cv"]:
+            sigma = np.sqrt(np.log(1.04))
+            drawn = np.random.default_rng(1).standard_normal((12, len(cores)))
+            x /= np.exp(sigma * drawn - sigma**2 / 2)
+        job = simulate_batching(
+            Workers(np.full(len(cores), row["overhead_s"]), x, tuple("abc"[: len(cores)])),
+            controller=Static(cores) if row["controller"] == "static" else row["controller"],
+            global_batch=192,
+        )
+        for name in ("time_s", "speedup", "idle_share"):
+            assert row[name] == pytest.approx(getattr(job, name), abs=1e-12), row
+        assert row["adjustments"] == job.adjustments
+        assert row["samples"] == job.samples
+        assert row["time_to_samples_s"] == pytest.approx(job.time_s)
+        assert row["step_s"] == pytest.approx(job.time_s / 12)
+
+
+def test_a_plain_loop_over_steps_workers_and_samples_gives_the_same() -> None:
+    expected = plain.plain_sweep(steps=40, seeds=2)
+    sweep = sweep_batching(
+        controllers=plain.CONTROLLERS, overheads_s=plain.OVERHEADS, noise_cvs=[plain.CV],
+        seeds=range(2), steps=40,
+    )  # fmt: skip
+    assert sweep.height == len(expected) == 160
+    for level, a, seed, controller, *found in sweep.select(
+        "level", "overhead_s", "seed", "controller", "time_s", "adjustments"
+    ).rows():
+        time_s, adjustments = expected[level, a, seed, controller]
+        assert found == [pytest.approx(time_s, rel=1e-9), adjustments], (level, controller)
+
+
+def test_parts_are_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = sweep_batching(**SMALL)
+    told: list[float] = []
+    monkeypatch.setattr(module, "_BLOCK", 1)  # a seed at a time
+    assert sweep_batching(**SMALL, progress=told.append).equals(whole)
+    assert told == sorted(told)
+    assert told[-1] == 1
+
+
+def test_a_drifting_global_batch_has_its_own_time_to_samples() -> None:
+    slides = Proportional(keeps_global_batch=False, name="slides")
+    sweep = sweep_batching(
+        {"a": (8, 24)}, controllers=[slides], overheads_s=[0], noise_cvs=[0], steps=10
+    )
+    row = sweep.row(0, named=True)
+    # times 96 / 32 and 96 / 96, mean 2: batches become 64 and 192, 2 s each
+    assert row["samples"] == 192 + 9 * 256
+    assert row["time_to_samples_s"] == pytest.approx(3 + 7 * 2)
+
+
+def test_a_negative_batch_is_told() -> None:
+    free = OmniLearn(bounds=(0, float("inf")))
+    sweep = sweep_batching(
+        {"a": (24, 23.9, 0.1)}, controllers=[free], overheads_s=[0], noise_cvs=[0], steps=2
+    )
+    assert sweep["note"].to_list() == ["a batch is negative in 1 settings"]
+
+
+def test_the_summary_is_mean_and_t_interval_over_seeds() -> None:
+    sweep = sweep_batching({"a": (8, 40)}, controllers=["proportional"], **SMALL)
+    of_noise = summarize_batching(sweep.filter(noise_cv=0.2)).filter(overhead_s=0.1)
+    x = sweep.filter(noise_cv=0.2, overhead_s=0.1)["speedup"].to_numpy()
+    half = 4.302653 * x.std(ddof=1) / np.sqrt(3)  # t of 2 degrees, 97.5 %
+    row = of_noise.row(0, named=True)
+    assert row["speedup"] == pytest.approx(x.mean())
+    assert row["speedup_ci_low"] == pytest.approx(x.mean() - half)
+    assert row["speedup_ci_high"] == pytest.approx(x.mean() + half)
+    assert row["seeds"] == 3
+    still = summarize_batching(sweep.filter(noise_cv=0))
+    assert still["speedup_ci_low"].null_count() == still.height == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        ({"seeds": []}, r"seeds must be one or more, no two alike; found \[\]"),
+        ({"controllers": ["magic"]}, "no controller is called 'magic'; there are uniform"),
+        ({"controllers": ["oracle", "oracle"]}, "different names"),
+        ({"noise_cvs": [-1]}, "noise_cvs must be from 0"),
+        ({"overheads_s": [float("nan")]}, "overheads_s must be from 0"),
+        ({"samples_per_core_s": 0}, "samples_per_core_s must be from"),
+        ({"global_batch": 3}, "cannot be split over 4 workers with 1 to inf samples each; 4 or mo"),
+        ({"steps": 1.5}, "steps must be a whole number"),
+    ],
+)
+def test_impossible_sweeps_are_one_line(arguments: dict[str, Any], line: str) -> None:
+    with pytest.raises(DataError, match=line) as told:
+        sweep_batching(**arguments)
+    assert "\n" not in str(told.value)
+
+
+@pytest.mark.parametrize("levels", [{}, {"a": ()}, {"a": (0, 1)}, {"a": (float("inf"), 1)}])
+def test_impossible_levels_are_one_line(levels: dict[str, Any]) -> None:
+    with pytest.raises(DataError, match="cores"):
+        sweep_batching(levels)

@@ -1,0 +1,88 @@
+"""How much faster a job is under each controller, by how unlike its workers are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from traceana.errors import DataError
+from traceana.figures.controllers import look_of
+from traceana.figures.style import start_axes, use_style
+
+if TYPE_CHECKING:
+    import polars as pl
+    from matplotlib.axes import Axes
+
+READING: Final = (
+    "Mark: mean over seeds; line: its 95 % interval, often narrower than the mark; upright stroke: "
+    "mean over least cores, the most there is to gain without overhead and noise."
+)
+
+
+def plot_batching_speedup(summary: pl.DataFrame, ax: Axes | None = None) -> Axes:
+    """Draw speed-ups against uniform batches, a row a level of heterogeneity.
+
+    Parameters
+    ----------
+    summary
+        [level, mean_over_min, overhead_s, noise_cv, controller, speedup, speedup_ci_low,
+        speedup_ci_high]: rows of one overhead and noise of a `summarize_batching` result.
+    ax
+        Axes to draw on; by default those of a new figure.
+
+    Returns
+    -------
+    Axes
+        One series of marks a controller; levels in the order of their rows, the first on top.
+
+    Raises
+    ------
+    DataError
+        If the rows are not those of exactly one overhead and noise.
+    """
+    settings = summary.select("overhead_s", "noise_cv").unique().height
+    if settings != 1:
+        raise DataError(
+            f"plot_batching_speedup draws one overhead and noise, and these rows have {settings}"
+        )
+    levels = summary["level"].unique(maintain_order=True).to_list()
+    with use_style():
+        ax = start_axes(ax, height_in=1.1 + 0.24 * len(levels))
+        limit = summary.unique("level", maintain_order=True)["mean_over_min"]
+        ax.scatter(limit, range(len(levels)), s=130, marker="|", color="#222222", gid="limit")
+        for (name,), own in summary.group_by("controller", maintain_order=True):
+            look = look_of(str(name))
+            rows = [levels.index(level) for level in own["level"]]
+            known = own["speedup_ci_low"].is_not_null()
+            ax.hlines(
+                [row for row, told in zip(rows, known, strict=True) if told],
+                own.filter(known)["speedup_ci_low"], own.filter(known)["speedup_ci_high"],
+                color=look.colour, linewidth=1,
+            )  # fmt: skip
+            ax.scatter(
+                own["speedup"], rows, s=17, color=look.colour, marker=look.marker, zorder=4,
+                label=name, gid=str(name), linewidths=0, alpha=0.85,
+            )  # fmt: skip
+        ax.set_yticks(range(len(levels)), levels)
+        ax.set_ylim(len(levels) - 0.5, -0.5)
+        ax.set_xlabel("Times as fast as uniform batches")
+        ax.set_ylabel("Cores of the workers")
+        ax.legend(
+            loc="lower right", bbox_to_anchor=(1, 1), ncols=4, borderaxespad=0.2,
+            columnspacing=0.9, handletextpad=0.2,
+        )  # fmt: skip
+        return ax
+
+
+def describe_batching_speedup(summary: pl.DataFrame) -> str:
+    """Say in one sentence what the figure of this summary shows."""
+    last = summary.filter(level=summary["level"][int(str(summary["mean_over_min"].arg_max()))])
+    told = ", ".join(
+        f"{name!s} {speedup:.2f}"
+        for name, speedup in zip(last["controller"], last["speedup"], strict=True)
+    )
+    overhead_s, cv = summary.select("overhead_s", "noise_cv").row(0)
+    seeds = int(str(summary["seeds"].max()))
+    return (
+        f"Overhead {overhead_s:g} s, noise of CV {cv:g}, n = {seeds} seeds; at "
+        f"{last['level'][0]!s}: {told}."
+    )

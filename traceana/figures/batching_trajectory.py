@@ -1,0 +1,80 @@
+"""The batch of each worker over the steps of a job."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from traceana.errors import DataError
+from traceana.figures.labels import name_lines, natural_order
+from traceana.figures.style import start_axes, use_style
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+READING: Final = (
+    "Line: a worker's batch, which changes where its controller moved samples between workers; "
+    "at every step the batches add up to the global batch, unless it is said to drift."
+)
+
+
+def plot_batching_trajectory(
+    batches: pl.DataFrame, ax: Axes | None = None, *, steps: int | None = None
+) -> Axes:
+    """Draw each worker's batch against the step, one line a worker.
+
+    Parameters
+    ----------
+    batches
+        [step, worker_id, batch]: `batches` of a `simulate_batching` result, which has the steps
+        at which they changed.
+    ax
+        Axes to draw on; by default those of a new figure.
+    steps
+        Steps of the job: lines end there; by default at the last change.
+
+    Returns
+    -------
+    Axes
+        One step line a worker, named at its end where the names fit.
+
+    Raises
+    ------
+    DataError
+        If there is no batch.
+    """
+    if batches.is_empty():
+        raise DataError("plot_batching_trajectory has nothing to draw: there is no batch")
+    end = max(int(str(batches["step"].max())), 0 if steps is None else steps - 1)
+    with use_style():
+        ax = start_axes(ax)
+        lines = []
+        for worker in natural_order(batches["worker_id"].unique()):
+            own = batches.filter(pl.col("worker_id") == worker).sort("step")
+            (line,) = ax.plot(
+                [*own["step"], end], [*own["batch"], own["batch"][-1]], drawstyle="steps-post",
+                gid=f"worker-{worker}", linewidth=1.2,
+            )  # fmt: skip
+            lines.append((worker, line))
+        ax.set_xlim(0, max(end, 1))
+        ax.set_ylim(bottom=min(0, *batches["batch"]))
+        ax.set_xlabel("Step")
+        ax.set_ylabel("Batch (samples)")
+        name_lines(ax, lines, heading="worker")
+        return ax
+
+
+def describe_batching_trajectory(batches: pl.DataFrame) -> str:
+    """Say in one sentence what the figure of these batches shows."""
+    first, last = (batches.filter(pl.col("step") == step) for step in _ends(batches))
+    told = (", ".join(f"{batch:,}" for batch in rows["batch"]) for rows in (first, last))
+    changes = batches["step"].n_unique() - 1
+    return (
+        f"{batches['worker_id'].n_unique()} workers from {' to '.join(told)} samples in "
+        f"{changes:,} {'adjustment' if changes == 1 else 'adjustments'}."
+    )
+
+
+def _ends(batches: pl.DataFrame) -> tuple[int, int]:
+    return int(str(batches["step"].min())), int(str(batches["step"].max()))

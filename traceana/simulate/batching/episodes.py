@@ -1,0 +1,170 @@
+"""What a straggler's episode costs under a controller, and how soon the controller is over it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import polars as pl
+
+from traceana.errors import DataError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from traceana.simulate.batching.recorded import RecordedJob
+    from traceana.simulate.batching.run import Course
+    from traceana.simulate.batching.split import Reals
+
+_KEYS: Final = {
+    "job_id": pl.String,
+    "worker_id": pl.String,
+    "onset_s": pl.Float64,
+    "end_s": pl.Float64,
+}
+EPISODES: Final = {
+    **_KEYS,
+    "controller": pl.String,
+    "n_ticks": pl.Int64,
+    "time": pl.Float64,
+    "cost": pl.Float64,
+    "cost_share": pl.Float64,
+    "cost_after": pl.Float64,
+    "ratio_to_oracle": pl.Float64,
+    "share_within": pl.Float64,
+    "recovery_steps": pl.Int64,
+    "recovery_s": pl.Float64,
+    "note": pl.String,
+}
+"""Columns of a replay's episodes."""
+
+_IN_A_ROW: Final = 3
+"""Steps as good as the oracle's that make a recovery: one may be luck."""
+
+
+def read_episodes(episodes: pl.DataFrame | pl.LazyFrame, /) -> pl.DataFrame:
+    """Read [job_id, worker_id, onset_s, end_s], one row an episode.
+
+    Raises
+    ------
+    DataError
+        If a column is missing or of another kind, a cell is null, or an episode ends before its
+        onset.
+    """
+    frame = episodes.lazy()
+    missing = [name for name in _KEYS if name not in frame.collect_schema().names()]
+    if missing:
+        raise DataError(f"episodes: column {', '.join(missing)} is missing")
+    try:
+        table = frame.select(pl.col(name).cast(kind) for name, kind in _KEYS.items()).collect()
+    except pl.exceptions.PolarsError as error:
+        raise DataError(f"episodes: {str(error).splitlines()[0]}") from None
+    if sum(table.null_count().row(0)) or not (table["onset_s"] <= table["end_s"]).all():
+        raise DataError(
+            "episodes: every row needs a job, a worker, and an end not before its onset"
+        )
+    return table
+
+
+def with_and_without(job: RecordedJob, episodes: pl.DataFrame | None, /) -> Reals:
+    """Return times (ticks, 1 + episodes, workers): as recorded, then without each episode.
+
+    Without it, the worker's samples in it are at most the median of those outside its episodes.
+    """
+    number = 0 if episodes is None else episodes.height
+    runs = np.repeat(job.times[:, None, :], 1 + number, axis=1)
+    if episodes is None:
+        return runs
+    for run, episode in enumerate(episodes.iter_rows(named=True), start=1):
+        worker = _place(job, episode)
+        outside = ~_in_any(job, episodes.filter(worker_id=episode["worker_id"]))
+        if outside.any():
+            usual = np.median(job.times[outside, worker])
+            within = _ticks(job, episode)
+            runs[within, run, worker] = np.minimum(runs[within, run, worker], usual)
+    return runs
+
+
+def episode_rows(
+    job: RecordedJob,
+    episodes: pl.DataFrame,
+    courses: dict[str, Course],
+    names: Sequence[str],
+    /,
+    *,
+    within: float,
+) -> list[dict[str, Any]]:
+    """Return a row an episode and controller, from the courses of `with_and_without`."""
+    rows = []
+    best = courses["oracle"].step_s[:, 0]
+    for run, episode in enumerate(episodes.iter_rows(named=True), start=1):
+        ticks = _ticks(job, episode)
+        others = ~_in_any(job, episodes.filter(worker_id=episode["worker_id"]))
+        for name in names:
+            step_s = courses[name].step_s
+            row: dict[str, Any] = {
+                **episode,
+                "controller": name,
+                "n_ticks": int(ticks.sum()),
+                "note": _note(ticks, others),
+            }
+            if ticks.any():
+                spent = step_s[ticks, 0]
+                good = spent <= (1 + within) * best[ticks]
+                start = _first_in_a_row(good)
+                clock = job.time_s[ticks]
+                row |= {
+                    "time": float(spent.sum()),
+                    "ratio_to_oracle": float(spent.sum() / best[ticks].sum()),
+                    "share_within": float(good.mean()),
+                    "recovery_steps": start,
+                    "recovery_s": None if start is None else float(clock[start] - clock[0]),
+                }
+                if others.any():
+                    later = job.time_s > episode["end_s"]
+                    without = float(step_s[ticks, run].sum())
+                    row |= {
+                        "cost": float(spent.sum()) - without,
+                        "cost_share": float(spent.sum()) / without - 1,
+                        "cost_after": float((step_s[later, 0] - step_s[later, run]).sum()),
+                    }
+            rows.append(row)
+    return rows
+
+
+def _place(job: RecordedJob, episode: dict[str, Any]) -> int:
+    if episode["worker_id"] not in job.worker_id:
+        raise DataError(
+            f"episodes: {job.job_id} has no worker {episode['worker_id']!r}; it has "
+            f"{', '.join(job.worker_id)}"
+        )
+    return job.worker_id.index(episode["worker_id"])
+
+
+def _ticks(job: RecordedJob, episode: dict[str, Any]) -> NDArray[np.bool_]:
+    inside: NDArray[np.bool_] = (job.time_s >= episode["onset_s"]) & (
+        job.time_s <= episode["end_s"]
+    )
+    return inside
+
+
+def _in_any(job: RecordedJob, episodes: pl.DataFrame) -> NDArray[np.bool_]:
+    inside = np.zeros(len(job.time_s), dtype=bool)
+    for episode in episodes.iter_rows(named=True):
+        inside |= _ticks(job, episode)
+    return inside
+
+
+def _note(ticks: NDArray[np.bool_], others: NDArray[np.bool_]) -> str | None:
+    if not ticks.any():
+        return "no tick of the episode has all workers"
+    return None if others.any() else "the worker has no tick outside its episodes"
+
+
+def _first_in_a_row(good: NDArray[np.bool_]) -> int | None:
+    if len(good) < _IN_A_ROW:
+        return None
+    runs = np.lib.stride_tricks.sliding_window_view(good, _IN_A_ROW).all(axis=-1)
+    return int(runs.argmax()) if runs.any() else None

@@ -1,0 +1,264 @@
+"""How much a controller gains, by how unlike the workers are at equal total cores."""
+
+from __future__ import annotations
+
+import math
+from itertools import product
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import polars as pl
+
+from traceana.errors import DataError
+from traceana.simulate.batching.controllers import Static, Uniform, find_controller
+from traceana.simulate.batching.devices import LEVELS
+from traceana.simulate.batching.run import check_setting, run_course
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from traceana.simulate.batching.controllers import BatchController
+    from traceana.simulate.batching.run import Course
+    from traceana.simulate.batching.split import Reals
+
+_CONTROLLERS: Final = (
+    "uniform", "static", "measured", "proportional", "damped", "omnilearn", "oracle",
+)  # fmt: skip
+_SWEEP: Final = {
+    "level": pl.String,
+    "n_workers": pl.Int64,
+    "mean_over_min": pl.Float64,
+    "overhead_s": pl.Float64,
+    "noise_cv": pl.Float64,
+    "seed": pl.Int64,
+    "controller": pl.String,
+    "time_s": pl.Float64,
+    "samples": pl.Int64,
+    "step_s": pl.Float64,
+    "speedup": pl.Float64,
+    "idle_share": pl.Float64,
+    "adjustments": pl.Int64,
+    "time_to_samples_s": pl.Float64,
+    "note": pl.String,
+}
+_BLOCK: Final = 4_000_000
+"""Worker steps simulated at once: some hundred megabytes."""
+
+
+def sweep_batching(
+    levels: Mapping[str, Sequence[float]] | None = None,
+    /,
+    *,
+    controllers: Sequence[str | BatchController] = _CONTROLLERS,
+    overheads_s: Sequence[float] = (0.0, 0.1, 0.2),
+    noise_cvs: Sequence[float] = (0.0, 0.1),
+    seeds: Iterable[int] = range(10),
+    global_batch: int = 192,
+    samples_per_core_s: float = 4.0,
+    steps: int = 200,
+    least: int = 1,
+    most: float = math.inf,
+    progress: Callable[[float], None] | None = None,
+) -> pl.DataFrame:
+    r"""Simulate a job on workers of ever more unlike cores, under several controllers.
+
+    Worker k of :math:`c_k` cores takes :math:`a + \varepsilon b_k / (r c_k)` seconds for
+    :math:`b_k` samples, r being samples/s of a core and :math:`\varepsilon` lognormal noise of
+    mean 1, drawn anew for each worker and step. With the defaults a step of equal workers takes
+    1 s and the overhead a. All runs of as many workers go through time together, as one array; a
+    seed draws the same noise for every level, overhead and controller.
+
+    Parameters
+    ----------
+    levels
+        Cores of each worker by the level's name; by default splits of 48 cores: the authors' for
+        four workers, and ours for three.
+    controllers
+        Names or objects, as :func:`simulate_batching` takes them, and ``static``: batches in
+        proportion to cores.
+    overheads_s
+        Overheads a, the same for all workers of a run.
+    noise_cvs
+        Coefficients of variation of the noise. Where it is 0 seeds make no difference: there is
+        one run, and its seed is null.
+    seeds
+        One run each.
+    global_batch, steps, least, most
+        As in :func:`simulate_batching`.
+    samples_per_core_s
+        Throughput of a core.
+    progress
+        Called with the share of the sweep that is done.
+
+    Returns
+    -------
+    DataFrame
+        One row a (level, overhead_s, noise_cv, seed, controller): [level, n_workers,
+        mean_over_min, overhead_s, noise_cv, seed, controller, time_s, samples, step_s, speedup,
+        idle_share, adjustments, time_to_samples_s, note]. mean_over_min is that of cores: what
+        the best split gains without overhead and noise. step_s is the mean; speedup is time per
+        sample of uniform batches over time per sample of this, under the same noise;
+        time_to_samples_s is the time at which global_batch * steps samples are trained (null
+        where a controller that lets the global batch drift does not reach them). note says where
+        a batch was negative.
+
+    Raises
+    ------
+    DataError
+        If there is no level, controller, overhead, noise or seed; a number cannot be; or the
+        bounds do not admit the global batch.
+    """
+    cores = _read_levels(LEVELS if levels is None else levels)
+    seeds = list(seeds)
+    known = [None if name == "static" else find_controller(name) for name in controllers]
+    names = ["static" if each is None else each.name for each in known]
+    _check(names, overheads_s, noise_cvs, seeds, samples_per_core_s)
+    for of_level in cores.values():
+        check_setting(global_batch, len(of_level), least, most, steps)
+    rows: list[dict[str, Any]] = []
+    blocks = list(_blocks(cores, len(overheads_s), noise_cvs, seeds, steps))
+    for done, (some, noise_cv, of_seeds) in enumerate(blocks):
+        keys = list(product(some, overheads_s, of_seeds))
+        table = np.array([cores[level] for level, _, _ in keys], dtype=float)
+        overhead = np.repeat([[a] for _, a, _ in keys], table.shape[1], axis=1)
+        rate = samples_per_core_s * table / _noise(table, keys, noise_cv, steps)
+
+        def run(controller: BatchController, a: Reals = overhead, x: Reals = rate) -> Course:
+            return run_course(
+                a, x, controller, global_batch=global_batch, steps=steps, least=least, most=most
+            )
+
+        usual = run(Uniform())
+        for number, (name, controller) in enumerate(zip(names, known, strict=True)):
+            course = run(Static(table) if controller is None else controller)
+            rows += _rows(
+                course,
+                usual,
+                keys,
+                cores=cores,
+                name=name,
+                noise_cv=noise_cv,
+                goal=global_batch * steps,
+            )
+            if progress is not None:
+                progress((done + (number + 1) / len(names)) / len(blocks))
+    return _sorted(pl.DataFrame(rows, schema=_SWEEP), list(cores), names)
+
+
+def _read_levels(levels: Mapping[str, Sequence[float]]) -> dict[str, tuple[float, ...]]:
+    if not levels:
+        raise DataError("levels must be one or more, each with the cores of its workers")
+    cores = {str(name): tuple(of_level) for name, of_level in levels.items()}
+    for name, of_level in cores.items():
+        if not of_level or not all(0 < each < math.inf for each in of_level):
+            raise DataError(
+                f"level {name}: cores must be finite numbers above 0, one a worker; "
+                f"found {list(of_level)}"
+            )
+    return cores
+
+
+def _check(
+    names: Sequence[str],
+    overheads_s: Sequence[float],
+    noise_cvs: Sequence[float],
+    seeds: Sequence[int],
+    samples_per_core_s: float,
+) -> None:
+    if len(set(names)) < len(names):
+        raise DataError(f"controllers must have different names; found {', '.join(names)}")
+    for what, given in (
+        ("controllers", names),
+        ("overheads_s", overheads_s),
+        ("noise_cvs", noise_cvs),
+        ("seeds", seeds),
+    ):
+        if not len(given) or len(set(given)) < len(given):
+            raise DataError(f"{what} must be one or more, no two alike; found {list(given)}")
+    for what, least, numbers in (
+        ("overheads_s", 0.0, overheads_s),
+        ("noise_cvs", 0.0, noise_cvs),
+        ("samples_per_core_s", 1e-9, [samples_per_core_s]),
+    ):
+        if not all(least <= number <= 1e9 for number in numbers):
+            raise DataError(f"{what} must be from {least:g} to 1e9; found {list(numbers)}")
+
+
+def _blocks(
+    cores: Mapping[str, Sequence[float]],
+    overheads: int,
+    noise_cvs: Sequence[float],
+    seeds: Sequence[int],
+    steps: int,
+) -> Iterator[tuple[list[str], float, list[int | None]]]:
+    """Yield levels of as many workers, a noise, and seeds, as many as fit in memory together."""
+    for workers in sorted({len(of_level) for of_level in cores.values()}):
+        some = [name for name, of_level in cores.items() if len(of_level) == workers]
+        for noise_cv in noise_cvs:
+            at_once = max(1, _BLOCK // (len(some) * overheads * steps * workers))
+            these: list[int | None] = [None] if noise_cv == 0 else list(seeds)
+            for first in range(0, len(these), at_once):
+                yield some, noise_cv, these[first : first + at_once]
+
+
+def _noise(
+    table: Reals, keys: Sequence[tuple[str, float, int | None]], cv: float, steps: int
+) -> Reals:
+    """Return lognormal noise of mean 1: (steps, runs, workers), of runs alike in a seed alike."""
+    if cv == 0:
+        return np.ones(table.shape)
+    sigma = math.sqrt(math.log1p(cv**2))
+    workers = table.shape[1]
+    by_seed = {
+        seed: np.random.default_rng(seed).standard_normal((steps, workers))
+        for seed in {seed for _, _, seed in keys}
+    }
+    drawn = np.stack([by_seed[seed] for _, _, seed in keys], axis=1)
+    noise: Reals = np.exp(sigma * drawn - sigma**2 / 2)
+    return noise
+
+
+def _rows(
+    course: Course,
+    usual: Course,
+    keys: Sequence[tuple[str, float, int | None]],
+    /,
+    *,
+    cores: Mapping[str, Sequence[float]],
+    name: str,
+    noise_cv: float,
+    goal: int,
+) -> Iterator[dict[str, Any]]:
+    clock, trained = course.step_s.cumsum(0), course.samples.cumsum(0)
+    reached, there = (trained >= goal).argmax(0), trained[-1] >= goal
+    time_s, samples = clock[-1], trained[-1]
+    speedup = (usual.step_s.sum(0) / usual.samples.sum(0)) / (time_s / samples)
+    idle = 1 - course.worker_s.mean(-1) / time_s
+    negative = (course.batches < 0).any(-1).sum(0)
+    for run, (level, overhead_s, seed) in enumerate(keys):
+        of_level = cores[level]
+        yield {
+            "level": level,
+            "n_workers": len(of_level),
+            "mean_over_min": sum(of_level) / len(of_level) / min(of_level),
+            "overhead_s": float(overhead_s),
+            "noise_cv": float(noise_cv),
+            "seed": seed,
+            "controller": name,
+            "time_s": float(time_s[run]),
+            "samples": int(samples[run]),
+            "step_s": float(time_s[run] / len(clock)),
+            "speedup": float(speedup[run]),
+            "idle_share": max(0.0, float(idle[run])),
+            "adjustments": int(course.adjustments[run]),
+            "time_to_samples_s": float(clock[reached[run], run]) if there[run] else None,
+            "note": f"a batch is negative in {negative[run]} settings" if negative[run] else None,
+        }
+
+
+def _sorted(rows: pl.DataFrame, levels: Sequence[str], names: Sequence[str]) -> pl.DataFrame:
+    """Sort by level and controller in the order given, then by the numbers."""
+    return rows.sort(
+        pl.col("level").cast(pl.Enum(levels)), "overhead_s", "noise_cv",
+        pl.col("controller").cast(pl.Enum(names)), "seed",
+    )  # fmt: skip
