@@ -114,7 +114,7 @@ def _judge_equalises(_data: Data) -> Judgement:
 
 def _judge_open_loop(data: Data) -> Judgement:
     names = ("measured", "proportional")
-    replay = replay_batching(data.scan(*_SAMPLES), controllers=(*names, "oracle"))
+    replay = replay_batching(data.scan(*_SAMPLES), controllers=(*names, "oracle")).jobs
     saved = (
         replay.filter(pl.col("controller").is_in(names))
         .pivot("controller", index="job_id", values="of_possible")
