@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from traceana.report.sections import (
-    claims,
     batching,
+    claims,
     energy,
     outcomes,
     provenance,
