@@ -78,7 +78,14 @@ def energy(function: Callable[..., Any], **needed: Any) -> dict[str, Question]:
     """Ask of either table, with the other one as it should be."""
     options: list[tuple[str, Any]] = [("eta", bad) for bad in (-1, 2, math.nan, "half", None, [1])]
     options += [("target", bad) for bad in (math.nan, "0.5", [1], 7)]
-    options += [("gpu", "none"), ("gpu", 1), ("dataset", "none"), ("dataset", None), *RNGS]
+    options += [
+        ("gpu", "none"),
+        ("gpu", 1),
+        ("gpu", np.array([1, 2])),
+        ("dataset", "none"),
+        ("dataset", None),
+        *RNGS,
+    ]
     known = inspect.signature(function).parameters
     refused = tuple((name, bad) for name, bad in options if name in known)
     of = {name: value for name, value in needed.items() if name in known}
@@ -98,20 +105,28 @@ RNGS: tuple[tuple[str, Any], ...] = tuple(
     ("rng", bad) for bad in (-1, 1.5, "seed", math.nan, [1.5])
 )
 CONFIDENCES = tuple(("confidence", bad) for bad in (0, 1, 95, math.nan, "95 %", None))
-LENGTHS = (0, -1, math.nan, math.inf, "hour", None, 1e-300)
+LENGTHS = (0, -1, math.nan, math.inf, "hour", None, 1e-300, 10**309)
 CUTS = tuple(("cut_at", bad) for bad in ("end", math.nan, [1]))
 PLACE = {"gpu": "g", "dataset": "cifar100", "target": 0.5}
 QUESTIONS: dict[str, Question] = {
     "iteration_cov": Question(
         with_(analysis.iteration_cov, ddof=1), WORKERS, ("batch_time",),
-        (("ddof", 2), ("ddof", None), ("ddof", "1"), ("min_workers", 1), ("by", 1), ("at", None)),
+        (*(("ddof", bad) for bad in (2, None, "1", True, np.array([0, 1]))),
+         *(("min_workers", bad) for bad in (1, 2.5, math.nan, "x", None, [2], True)),
+         ("by", 1), ("at", None), ("at", pl.col("time_s")), ("at", "worker_id"),
+         ("over", "job_id")),
     ),
     "detect_stragglers": Question(
         analysis.detect_stragglers, WORKERS, ("batch_time",),
-        (("slow_level", 1), ("min_severity", math.nan), ("evidence", 0), ("by", "nowhere")),
+        (*((name, bad) for bad in (-1, math.nan, math.inf, "x", None, [2], True) for name in (
+            "slow_level", "min_severity", "min_reports", "min_duration_s", "max_gap_reports",
+            "evidence")),
+         ("slow_level", 1), ("min_reports", 2.5), ("evidence", 5e-324), ("by", "nowhere"),
+         ("at", "worker_id")),
     ),
     "summarize_cov": Question(
-        analysis.summarize_cov, ("job_id", "cov"), ("cov",), (("value", 1), ("by", "cov")),
+        analysis.summarize_cov, ("job_id", "cov"), ("cov",),
+        (("value", 1), ("value", pl.col("cov")), ("by", "cov")),
     ),
     "summarize_cov_series": Question(
         with_(analysis.summarize_cov_series, at="sample", rng=0), SERIES, ("cov",),
@@ -317,6 +332,45 @@ def test_by_names_groups_and_nothing_else(name: str) -> None:
         assert not is_sound(question, bystanders, by=column), column
     for by in (*question.measures, "nowhere", ("cluster", "cluster"), (1,), 1, None, {"cluster"}):
         assert not is_sound(question, ROWS, by=by), by
+
+
+@pytest.mark.parametrize("unfit", ["", "*", "^job$", ".job", ".row", 'a "b"'])
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_a_name_that_means_something_else_to_an_engine_is_one_line(name: str, unfit: str) -> None:
+    if name.startswith(("energy", "match")):
+        return
+    renamed = ROWS.with_columns(pl.Series(unfit, ROWS["cluster"]))
+    assert not is_sound(QUESTIONS[name], renamed, by=unfit)
+    assert is_sound(QUESTIONS[name], renamed)  # beside those that are read, it may stand
+
+
+@pytest.mark.parametrize("name", ["last", "len", "count", "n_rows", "literal", "a b", "x'y", "job"])
+def test_a_name_that_is_used_within_is_as_good_as_any(name: str) -> None:
+    frame = ROWS.rename({"job_id": name})
+    for asked in (
+        "iteration_cov",
+        "detect_stragglers",
+        "summarize_cov_series",
+        "summarize_cov_pooled",
+    ):
+        ours, theirs = (QUESTIONS[asked](f, by=by) for f, by in ((ROWS, "job_id"), (frame, name)))
+        for one, other in zip(ours, theirs, strict=True):
+            assert one.rename({"job_id": name}, strict=False).equals(other)
+
+
+def test_the_time_of_a_tick_is_a_finite_number_or_a_time() -> None:
+    for odd in (math.inf, -math.inf):
+        later = ROWS.with_columns(pl.when(ROW < 3).then(odd).otherwise("time_s").alias("time_s"))
+        for frame in (later, later.sample(fraction=1, shuffle=True, seed=0)):
+            with pytest.raises(
+                DataError, match="column time_s holds inf; a tick has a finite time"
+            ):
+                analysis.iteration_cov(frame, ddof=0)
+    for clock in (pl.format("{}", "time_s"), pl.lit(b"x"), pl.col("time_s") > 50):
+        with pytest.raises(DataError, match=r"column time_s holds .*; numbers or times are needed"):
+            analysis.iteration_cov(ROWS.with_columns(clock.alias("time_s")), ddof=0)
+    without = ROWS.with_columns(pl.lit(None, pl.String).alias("time_s"), batch_time=None)
+    assert analysis.iteration_cov(without, ddof=0).is_empty()
 
 
 @pytest.mark.parametrize(

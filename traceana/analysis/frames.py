@@ -6,6 +6,7 @@ pandas and pyarrow tables have no lazy engine, so the columns of need become a P
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -31,6 +32,7 @@ ENGINES: Final = {
 """What the parity tests hold to the same values; any other is refused."""
 
 _RUN_BY: Final = ("narwhals", "polars", "duckdb", "_duckdb", "pyarrow")
+_UNFIT: Final = re.compile(r"""^$|^\*$|^\^.*\$$|^\.|["]""")
 LARGEST: Final = 1e150
 """No measure is above it: its square is still a number, so that no variance overflows."""
 
@@ -69,12 +71,17 @@ def admit_columns(frame: IntoFrame, columns: Sequence[str], /) -> nw.LazyFrame[A
     Raises
     ------
     DataError
-        If the engine is not listed; a column is missing, named twice, or of a type that cannot be
-        put in order; or the query behind a lazy frame fails.
+        If the engine is not listed; a column is missing, named twice, has a name that engines
+        take for something else, or is of a type that cannot be put in order; or the query behind
+        a lazy frame fails.
     """
-    nameless = [name for name in columns if not isinstance(name, str)]
-    if nameless:
-        raise DataError(f"a column is told by its name; found {nameless[0]!r}")
+    _refuse_nameless(columns)
+    unfit = [name for name in columns if _UNFIT.search(name)]
+    if unfit:
+        raise DataError(
+            f"column {unfit[0]!r} needs another name: one that is empty, * or ^...$, begins with a "
+            'dot or has a " in it means something else to an engine'
+        )
     repeated = sorted({name for name in columns if columns.count(name) > 1})
     if repeated:
         raise DataError(f"column {', '.join(repeated)} is named for more than one part")
@@ -170,6 +177,7 @@ def refuse_clash(keys: Iterable[str], columns: Iterable[str], /) -> None:
         If there is one.
     """
     named = tuple(keys)
+    _refuse_nameless(named)
     clash = sorted(name for name in columns if name in named)
     if clash:
         raise DataError(f"by cannot name {', '.join(clash)}: the result has a column of that name")
@@ -210,6 +218,12 @@ def _admit(frame: IntoFrame) -> nw.DataFrame[Any] | nw.LazyFrame[Any]:
             f"read; these are {', '.join(ENGINES.values())}"
         )
     return admitted
+
+
+def _refuse_nameless(columns: Iterable[object]) -> None:
+    nameless = [name for name in columns if not isinstance(name, str)]
+    if nameless:
+        raise DataError(f"a column is told by its name; found {nameless[0]!r}")
 
 
 def _project(

@@ -85,8 +85,9 @@ def target_of(tables: TrainingTables, /, *, gpu: str, dataset: str, target: floa
 def check_one_of(what: str, name: str, there: pl.Series) -> None:
     """Refuse a name that is not there, and list those that are."""
     names = there.unique().sort().to_list()
-    if name not in names:
-        raise DataError(f"{what}: {name!r} is unknown; there is {', '.join(names) or 'none'}")
+    if not isinstance(name, str) or name not in names:
+        listed = " ".join(", ".join(names).split())  # one line, whatever they hold
+        raise DataError(f"{what}: {name!r} is unknown; there is {listed or 'none'}")
 
 
 def max_power_w(tables: TrainingTables, gpu: str, /) -> float:

@@ -361,10 +361,16 @@ def test_workers_that_turn_slow_for_good_are_found(n_workers: int, n_slow: int) 
     [
         ({"slow_level": 1}, "slow_level must be a ratio above 1, such as 1.2; it is 1"),
         ({"min_severity": 0.9}, "min_severity must be a ratio above 1, such as 1.2; it is 0.9"),
-        ({"min_reports": 0}, "min_reports must be at least 1; it is 0"),
-        ({"max_gap_reports": -1}, "max_gap_reports must be at least 0; it is -1"),
-        ({"min_duration_s": float("nan")}, "min_duration_s must be at least 0; it is nan"),
-        ({"evidence": 0}, "evidence must be above 0, such as 14; it is 0"),
+        ({"min_reports": 0}, "min_reports must be a whole number and at least 1; it is 0"),
+        (
+            {"max_gap_reports": -1},
+            "max_gap_reports must be a whole number and at least 0; it is -1",
+        ),
+        (
+            {"min_duration_s": float("nan")},
+            "min_duration_s must be a number and at least 0; it is nan",
+        ),
+        ({"evidence": 0}, "evidence must be a number and at least 1e-09; it is 0"),
         ({"value": "took"}, "column took is missing; there is job_id, worker_id, time_s"),
         ({"by": "cluster"}, "column cluster is missing"),
         ({"at": "tick"}, "column tick is missing"),

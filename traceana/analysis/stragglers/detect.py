@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
-import math
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final
 
 import narwhals.stable.v2 as nw
 import polars as pl
 
-from traceana.analysis.frames import Names, as_names, open_frame, refuse_clash
+from traceana.analysis.frames import (
+    LARGEST,
+    Names,
+    as_names,
+    open_frame,
+    refuse_clash,
+)
 from traceana.analysis.stragglers.blocks import read_parts
 from traceana.analysis.stragglers.episodes import Rules
 from traceana.analysis.stragglers.frames import assemble
 from traceana.analysis.stragglers.result import StragglerResult
 from traceana.errors import DataError
+from traceana.stats.arguments import is_number
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
 
 _ALL: Final = ".all"
 """Stands in for the keys where the whole frame is one job."""
+
+_LEAST_EVIDENCE: Final = 1e-9
 
 _EPISODES: Final = (
     "onset_s", "end_s", "duration_s", "n_samples", "severity", "ratio_to_peers", "excess",
@@ -158,11 +166,15 @@ def detect_stragglers(
 
 def _check(rules: Rules, slow_level: float) -> None:
     for name, ratio in (("slow_level", slow_level), ("min_severity", rules.min_severity)):
-        if not 1 < ratio < math.inf:
+        if not (is_number(ratio) and 1 < ratio <= LARGEST):
             raise DataError(f"{name} must be a ratio above 1, such as 1.2; it is {ratio!r}")
-    if not 0 < rules.evidence < math.inf:
-        raise DataError(f"evidence must be above 0, such as 14; it is {rules.evidence!r}")
-    for name, least in (("min_reports", 1), ("max_gap_reports", 0), ("min_duration_s", 0)):
+    for name, least, whole in (
+        ("evidence", _LEAST_EVIDENCE, False),
+        ("min_duration_s", 0, False),
+        ("min_reports", 1, True),
+        ("max_gap_reports", 0, True),
+    ):
         number = getattr(rules, name)
-        if not least <= number < math.inf:
-            raise DataError(f"{name} must be at least {least}; it is {number!r}")
+        if not (is_number(number, whole=whole) and least <= number <= LARGEST):
+            kind = "whole number" if whole else "number"
+            raise DataError(f"{name} must be a {kind} and at least {least}; it is {number!r}")

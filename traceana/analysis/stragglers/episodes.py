@@ -5,6 +5,7 @@ The method and its blind spots: docs/explanation/stragglers.md.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -75,7 +76,7 @@ def find_stretches(value: Floats, time_s: Floats, rules: Rules, /) -> list[Stret
         min_severity=rules.min_severity**FIRST_PASS,
         min_duration_s=0.0,
     )
-    least = float(np.log(rules.min_severity))
+    least = math.log(rules.min_severity)
     suspected = _search(value, value, time_s, easier, least)
     jobs = np.unique(np.array([stretch.job for stretch in suspected], dtype=np.intp))
     if not len(jobs):

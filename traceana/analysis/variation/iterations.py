@@ -11,12 +11,14 @@ from traceana.analysis.frames import (
     Names,
     admit_columns,
     as_names,
+    collect,
     open_frame,
     reduce_frame,
     refuse_clash,
 )
 from traceana.analysis.variation.ticks import tick_moments
 from traceana.errors import DataError
+from traceana.stats.arguments import is_number
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
@@ -69,21 +71,30 @@ def iteration_cov(
     ------
     DataError
         If `ddof` or `min_workers` is out of range; a column is missing or not numeric; a value is
-        negative or infinite; `at` or `over` is null beside a value; or a (by, at, over) has more
-        than one value, so that a worker would count twice.
+        negative or infinite; `at` is infinite, or neither a number nor a time; `at` or `over` is
+        null beside a value; or a (by, at, over) has more than one value, so that a worker would
+        count twice.
     """
-    if ddof not in (0, 1):
+    if not is_number(ddof, whole=True) or ddof not in (0, 1):
         raise DataError(f"ddof must be 0 (population) or 1 (sample); it is {ddof!r}")
-    if min_workers < 2:
-        raise DataError(f"min_workers must be at least 2; it is {min_workers!r}")
+    if not is_number(min_workers, whole=True) or min_workers < 2:
+        raise DataError(f"min_workers must be a whole number and at least 2; it is {min_workers!r}")
     names = as_names(by)
     refuse_clash((*names, at), ("n_workers", "mean", "std", "cov"))
     frame = admit_columns(samples, (*names, at, over, value))
+    clock = frame.collect_schema()[at]
+    # a column without any value has whatever type its maker guessed
+    if (
+        not (clock.is_numeric() or clock.is_temporal())
+        and collect(frame.select(nw.col(at).count())).item()
+    ):
+        raise DataError(f"column {at} holds {clock}; numbers or times are needed")
+    ticks = tick_moments(frame, names, at, over, value, ddof=ddof)
+    if ticks.schema[at].is_float() and ticks[at].is_infinite().any():
+        raise DataError(f"column {at} holds inf; a tick has a finite time")
     cov = pl.col("std") / pl.col("mean")
-    return (
-        tick_moments(frame, names, at, over, value, ddof=ddof)
-        .filter(pl.col("n_workers") >= min_workers)
-        .with_columns(cov=pl.when(pl.col("mean") > 0).then(cov))
+    return ticks.filter(pl.col("n_workers") >= min_workers).with_columns(
+        cov=pl.when(pl.col("mean") > 0).then(cov)
     )
 
 
@@ -118,9 +129,10 @@ def summarize_cov(
         If a column is missing or not numeric, or a value is negative or infinite.
     """
     keys = as_names(by)
+    frame = open_frame(cov, keys=keys, measures=(value,))
     x = nw.col(value)
     return reduce_frame(
-        open_frame(cov, keys=keys, measures=(value,)),
+        frame,
         keys,
         n=x.count(),
         n_null=nw.len() - x.count(),

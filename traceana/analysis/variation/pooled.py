@@ -71,7 +71,7 @@ def summarize_cov_pooled(
     check_confidence(confidence)
     random = as_generator(rng)
     ticks = read_series(cov, names, at, value, cut_at)
-    jobs = ticks.group_by(names).agg(pl.len(), last=pl.col(at).max())
+    jobs = ticks.group_by(names).agg(pl.len().alias(".ticks"), pl.col(at).max().alias(".last"))
     present = ticks.drop_nulls(value)
     of = present.select(pl.struct(names).rank("dense") - 1).to_series()
     found: dict[str, Any] = {"n_jobs": jobs.height}
@@ -83,10 +83,10 @@ def summarize_cov_pooled(
     else:
         found["note"] = "fewer than two jobs have a value: no interval"
     if cut_at is not None:
-        cut = (jobs["last"] >= float(cut_at)).to_numpy()
+        cut = (jobs[".last"] >= float(cut_at)).to_numpy()
         found["n_right_truncated"] = int(cut.sum())
         if jobs.height:
-            lengths = censored_quantiles(jobs["len"], cut, list(_LENGTHS.values()))
+            lengths = censored_quantiles(jobs[".ticks"], cut, list(_LENGTHS.values()))
             found |= zip(_LENGTHS, lengths.tolist(), strict=True)
     pooled = pl.DataFrame([found], schema=_POOLED).with_columns(pl.selectors.float().fill_nan(None))
     return pl.concat([summarize_cov(ticks, by=(), value=value), pooled], how="horizontal")

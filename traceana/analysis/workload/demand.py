@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any, Final
 
 import narwhals.stable.v2 as nw
 import polars as pl
 
-from traceana.analysis.frames import Names, as_names, open_frame, reduce_frame, refuse_clash
+from traceana.analysis.frames import (
+    LARGEST,
+    Names,
+    as_names,
+    open_frame,
+    reduce_frame,
+    refuse_clash,
+)
 from traceana.errors import DataError
 from traceana.stats.arguments import is_number
 
@@ -87,7 +93,7 @@ def gpu_demand_if_started_at_submission(
 def _demand(
     jobs: IntoFrame, begin: str, second: str, end: nw.Expr, /, *, bin_s: float, by: Names
 ) -> pl.DataFrame:
-    if not (is_number(bin_s) and 0 < bin_s < math.inf):
+    if not (is_number(bin_s) and 0 < bin_s <= LARGEST):
         raise DataError(f"bin_s must be a positive number of seconds; it is {bin_s!r}")
     keys = as_names(by)
     refuse_clash(keys, _COLUMNS)

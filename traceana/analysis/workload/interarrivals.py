@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from traceana.analysis.frames import Names, as_names, collect, open_frame, refuse_clash
+from traceana.analysis.frames import LARGEST, Names, as_names, collect, open_frame, refuse_clash
 from traceana.errors import DataError
 from traceana.stats.arguments import is_number
 
@@ -60,7 +59,7 @@ def interarrivals(jobs: IntoFrame, /, *, by: Names = (), window_s: float = 3600)
         If `window_s` is not positive or too short for the clock, a column is missing, or submit_s
         is not numeric, negative or infinite.
     """
-    if not (is_number(window_s) and 0 < window_s < math.inf):
+    if not (is_number(window_s) and 0 < window_s <= LARGEST):
         raise DataError(f"window_s must be a positive number of seconds; it is {window_s!r}")
     keys = as_names(by)
     refuse_clash(keys, (*_COLUMNS, "gap_s", "gap_before_s"))
