@@ -27,6 +27,8 @@ MOST_VALUES: Final = 200_000_000
 """Values drawn in all: very many rows are given fewer resamples, never below 200."""
 
 _AT_ONCE: Final = 4_000_000
+_STEPS: Final = 2**16  # of normal scores, from one furthest to the other
+_FURTHEST: Final = 6.0
 _NEAR_ONE: Final = 1 - 1e-12  # whose arctanh is still a number
 
 
@@ -111,15 +113,21 @@ def shared_by_clusters(y: Floats, clusters: Whole, /) -> float:
 def _draw_independent(
     y: Floats, of: Whole, resamples: int, rng: np.random.Generator
 ) -> Iterator[Floats]:
-    n, ordered = len(y), np.sort(y)
+    n = len(y)
     shared = shared_by_clusters(ndtri((rankdata(y) - 0.5) / n), of)
+    # y at so many normal scores: a look in a table takes a fraction of the time of Phi
+    share = ndtr(np.linspace(-_FURTHEST, _FURTHEST, _STEPS + 1))
+    y_at = np.sort(y)[np.minimum((share * n).astype(np.int64), n - 1)]
+    own, common = np.sqrt([1 - shared, shared]) * _STEPS / (2 * _FURTHEST)
     resamples = min(resamples, max(MOST_VALUES // n, 200))
     at_once = max(1, _AT_ONCE // n)
     for done in range(0, resamples, at_once):
         size = min(at_once, resamples - done)
-        score = rng.standard_normal((size, n)) * np.sqrt(1 - shared)
-        score += np.sqrt(shared) * rng.standard_normal((size, of.max() + 1))[:, of]
-        yield ordered[np.minimum((ndtr(score) * n).astype(np.int64), n - 1)]
+        place = rng.standard_normal((size, n), dtype=np.float32)
+        place *= np.float32(own)
+        of_cluster = rng.standard_normal((size, of.max() + 1), dtype=np.float32)
+        place += (of_cluster * np.float32(common) + np.float32(_STEPS / 2))[:, of]
+        yield y_at.take(place.astype(np.int32), mode="clip")
 
 
 def _of_means(values: Floats, means: Floats, weights: Floats, method: str) -> Floats:
