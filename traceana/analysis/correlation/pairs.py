@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import narwhals.stable.v2 as nw
 import polars as pl
 
-from traceana.analysis.frames import LARGEST, reduce_frame
+from traceana.analysis.frames import LARGEST, reduce_frame, with_totals
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -77,11 +77,11 @@ def row_correlations(
     for at, pair in enumerate(pairs):
         x, y = (nw.col(name) for name in pair)
         rows = lazy.filter(usable(pair)).select(*keys, x.alias("x"), y.alias("a y"))
-        rows = _with_totals(rows, keys, mx=nw.col("x").mean(), my=nw.col("a y").mean())
+        rows = with_totals(rows, keys, mx=nw.col("x").mean(), my=nw.col("a y").mean())
         x, y = nw.col("x") - nw.col("mx"), nw.col("a y") - nw.col("my")
         rows = rows.select(*keys, xx=x * x, yy=y * y, xy=x * y)
         sums = {f"sum {name}": nw.col(name).sum() for name in ("xx", "yy", "xy")}
-        rows = _with_totals(rows, keys, n=nw.col("xx").count(), **sums)
+        rows = with_totals(rows, keys, n=nw.col("xx").count(), **sums)
         size = nw.col("sum xx").sqrt() * nw.col("sum yy").sqrt()
         r, times = (nw.col("sum xy") / size).clip(-1, 1), nw.col("n") / (nw.col("n") - 1)
         # what is left of each sum without the row
@@ -102,16 +102,6 @@ def row_correlations(
         error = pl.when(pl.col("n_left") == n, pl.col("r").abs() < 1).then(spread.sqrt())
         parts.append(found.select(*keys, pl.lit(at).alias("pair"), "r", error.alias("error")))
     return pl.concat(parts).with_columns(pl.col("r", "error").fill_nan(None))
-
-
-def _with_totals(
-    rows: nw.LazyFrame[Any], keys: Sequence[str], **totals: nw.Expr
-) -> nw.LazyFrame[Any]:
-    """Add to each row what is reduced over its group."""
-    if keys:
-        return rows.with_columns(**{name: total.over(*keys) for name, total in totals.items()})
-    found = reduce_frame(rows, (), **totals).row(0, named=True)
-    return rows.with_columns(**{name: nw.lit(one, nw.Float64) for name, one in found.items()})
 
 
 def _some(share: nw.Expr) -> nw.Expr:
