@@ -38,9 +38,9 @@ def runtime_by(frame: IntoFrame, /, by: Names, *, confidence: float = 0.95) -> p
     DataFrame
         [*by, n, mean_s, ci_low, ci_high, median_s, p90_s, n_missing, p99_s, note], sorted by `by`,
         nulls last; times in s. n counts the runtimes that all the rest is taken over, n_missing
-        the rows without one (null or NaN). [ci_low, ci_high] is Student's t interval of the mean, rows
-        taken as independent; null for one runtime. Runtimes have heavy tails, and it is then too
-        narrow (docs/explanation/error-rates.md has how much): `note` says so where
+        the rows without one (null or NaN). [ci_low, ci_high] is Student's t interval of the mean,
+        rows taken as independent; null for one runtime. Runtimes have heavy tails, and it is then
+        too narrow (docs/explanation/error-rates.md has how much): `note` says so where
         n < 25 skewness^2, with the skewness m3 / m2^1.5 of the runtimes (Cochran, Sampling
         Techniques, 1977, section 2.15). :func:`compare_runtimes` has an interval of the median,
         which holds whatever the tail.
