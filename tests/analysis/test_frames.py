@@ -244,7 +244,7 @@ def test_a_missing_column_is_named_beside_those_there_are(engine: str) -> None:
 def test_a_column_without_any_value_is_missing_throughout(engine: str) -> None:
     rows = pl.DataFrame({"cluster": ["a", "a"], "runtime_s": [None, None], "status": [None, None]})
     frame = ENGINES[engine](rows)
-    assert runtime_by(frame, "cluster").rows() == [("a", 0, *[None] * 5, 2, None)]
+    assert runtime_by(frame, "cluster").rows() == [("a", 0, *[None] * 5, 2, None, None)]
     assert outcome_rates(frame, "cluster").rows() == [("a", 0, 0, None, None, None, 2)]
 
 

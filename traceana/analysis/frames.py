@@ -168,6 +168,16 @@ def reduce_frame(
     return result.with_columns(counts.cast(pl.Int64))
 
 
+def with_totals(
+    frame: nw.LazyFrame[Any], keys: Sequence[str], /, **totals: nw.Expr
+) -> nw.LazyFrame[Any]:
+    """Add to each row what is reduced over its group, over all rows without keys."""
+    if keys:
+        return frame.with_columns(**{name: total.over(*keys) for name, total in totals.items()})
+    found = reduce_frame(frame, (), **totals).row(0, named=True)
+    return frame.with_columns(**{name: nw.lit(one, nw.Float64) for name, one in found.items()})
+
+
 def refuse_clash(keys: Iterable[str], columns: Iterable[str], /) -> None:
     """Refuse keys that have the name of a column of the result.
 

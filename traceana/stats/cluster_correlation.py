@@ -11,11 +11,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from scipy.sparse import csr_array
-from scipy.special import stdtr, stdtrit
-from scipy.stats import kendalltau
+from scipy.special import stdtrit
 
-from traceana.stats.correlation import SMALLEST_P, check_confidence, weighted_ranks
+from traceana.stats.correlation import check_confidence
 from traceana.stats.rank_influence import kendall_influence, spearman_influence
 
 if TYPE_CHECKING:
@@ -31,13 +29,10 @@ Sums over cells of independent clusters are independent too, with the same varia
 error told from 2000 cells is itself uncertain by 1.6 % at most, less than by 1000 resamples.
 """
 
-_NEAR_ONE: Final = 1 - 1e-12  # whose arctanh is still a number
-_AT_ONCE: Final = 4_000_000  # entries of a matrix of resamples by groups
-
 
 @dataclass(frozen=True)
 class Draws:
-    """Clusters drawn, and clusters turned over.
+    """Clusters drawn.
 
     Attributes
     ----------
@@ -45,17 +40,14 @@ class Draws:
         The cell of each row: its cluster, or one of :data:`CELLS` random sets of clusters.
     counts
         How often each resample (row) has each cell (column), drawn with replacement.
-    signs
-        1 or -1 of each cell in each resample.
     """
 
     cells: Whole
     counts: Floats
-    signs: Floats
 
 
 def draw_clusters(clusters: Whole, /, *, resamples: int, rng: np.random.Generator) -> Draws:
-    """Draw whole clusters with replacement, as many as there are; and their signs.
+    """Draw whole clusters with replacement, as many as there are.
 
     Parameters
     ----------
@@ -69,8 +61,7 @@ def draw_clusters(clusters: Whole, /, *, resamples: int, rng: np.random.Generato
     if n > CELLS:
         cells, n = rng.permutation(n)[clusters] % CELLS, CELLS
     counts = rng.multinomial(n, np.full(n, 1 / n), size=resamples).astype(float)
-    signs = 2.0 * rng.integers(0, 2, size=(resamples, n)) - 1
-    return Draws(cells, counts, signs.astype(np.float64))
+    return Draws(cells, counts)
 
 
 def pearson_error(x: Floats, y: Floats, draws: Draws, /) -> float:
@@ -116,62 +107,12 @@ def rank_error(r: float, x: Floats, y: Floats, draws: Draws, /, *, method: str) 
     return _calibrated(error, mean[fine], errors, cells) / (1 - r**2)
 
 
-def group_mean_error(
-    x: Floats, y: Floats, draws: Draws, /, *, method: str, weighted: bool
-) -> float:
-    """Return the standard error of a correlation over group means, on Fisher's scale.
-
-    From the wild cluster bootstrap with the null imposed (Cameron, Gelbach and Miller, Review of
-    Economics and Statistics 90, 2008): rows keep their x, and what each y is off the mean of all
-    is its y in a resample, with one random sign for the whole cluster. The error is what makes t
-    (clusters - 1) reach the 95 % quantile of |arctanh(r*)| over the means of these, by the same
-    method and weights. Drawing clusters with replacement would add the noise of means to itself,
-    and find a correlation in noise too often; so would residuals from a line, which an outlying x
-    draws to itself.
-
-    Parameters
-    ----------
-    x, y, draws
-        Of each row; a group is the rows of a distinct x.
-    method, weighted
-        As for the coefficient: weighted by the groups' numbers of rows or not.
-    """
-    values, group, size = np.unique(x, return_inverse=True, return_counts=True)
-    weights = size.astype(float) if weighted else np.ones(len(values))
-    off = y - y.mean()
-    table = csr_array((off, (group, draws.cells)), shape=(len(values), draws.counts.shape[1]))
-    ranks = weighted_ranks(values, weights)
-    found = []
-    at_once = max(1, _AT_ONCE // len(values))
-    for start in range(0, len(draws.signs), at_once):
-        signs = np.ascontiguousarray(draws.signs[start : start + at_once].T)
-        noise = (table @ signs).T / size
-        if method == "kendall":
-            found.append(np.array([kendalltau(values, row).statistic for row in noise]))
-        elif method == "spearman":
-            noise = _ranks(noise, weights)
-            found.append(_correlations(ranks, noise, weights))
-        else:
-            found.append(_correlations(values, noise, weights))
-    r = np.concatenate(found)
-    r = np.clip(r[np.isfinite(r)], -_NEAR_ONE, _NEAR_ONE)
-    if len(r) < 2:
-        return float("nan")
-    reached = np.quantile(np.abs(np.arctanh(r)), 0.95)
-    return float(reached / stdtrit(count_distinct(draws.cells) - 1, 0.975))
-
-
 def clustered_interval(
     r: float, error: float, clusters: int, /, *, confidence: float = 0.95
 ) -> tuple[float, float]:
     """Interval of a correlation: tanh(arctanh(r) -+ t(clusters - 1) error)."""
     half = stdtrit(clusters - 1, (1 + check_confidence(confidence)) / 2) * error
     return float(np.tanh(np.arctanh(r) - half)), float(np.tanh(np.arctanh(r) + half))
-
-
-def clustered_pvalue(r: float, error: float, clusters: int, /) -> float:
-    """Two-sided p-value of no correlation: t(clusters - 1) of arctanh(r) / error."""
-    return max(float(2 * stdtr(clusters - 1, -abs(np.arctanh(r)) / error)), SMALLEST_P)
 
 
 def count_distinct(numbers: Whole, /) -> int:
@@ -207,21 +148,3 @@ def _linear_parts(sums: Floats) -> tuple[Floats, Floats, Floats]:
             axis=1,
         )
     return r, factors, n
-
-
-def _correlations(x: Floats, y: Floats, weights: Floats) -> Floats:
-    """Correlation of x with each row of y; NaN where a row does not vary."""
-    u = weights * (x - np.average(x, weights=weights))
-    away = y - np.average(y, weights=weights, axis=1)[:, None]
-    with np.errstate(invalid="ignore", divide="ignore"):
-        r: Floats = away @ u / np.sqrt((u**2 / weights).sum() * (away**2 @ weights))
-    return r
-
-
-def _ranks(values: Floats, weights: Floats) -> Floats:
-    """Weighted ranks along rows; equal values, few among such means, keep their order."""
-    order = np.argsort(values, axis=1, kind="stable")
-    ordered = weights[order]
-    ranks = np.empty_like(values)
-    np.put_along_axis(ranks, order, np.cumsum(ordered, axis=1) - (ordered - 1) / 2, axis=1)
-    return ranks

@@ -118,15 +118,15 @@ def kendall_pvalue(x: ArrayLike, y: ArrayLike, /) -> float:
 
 
 def fisher_interval(
-    r: float, n: float, /, *, method: str, confidence: float = 0.95
+    r: float, n: float, /, *, method: str, confidence: float = 0.95, error: float = 0.0
 ) -> tuple[float, float]:
     """Interval of a correlation by Fisher's transformation: tanh(arctanh(r) -+ q se).
 
     q is the normal quantile, and se^2 is 1 / (n - 3) for Pearson (Fisher, 1921), (1 + r^2 / 2) /
     (n - 3) for Spearman (Bonett and Wright, Psychometrika 65, 2000) and 0.437 / (n - 4) for
     Kendall (Fieller, Hartley and Pearson, Biometrika 44, 1957). Pearson's is made for normal
-    pairs: where both are skewed and correlated it is too short. The other two do not depend on
-    how values are distributed, but take them to be without many ties.
+    pairs: where both are skewed and correlated it is too short, and `error` mends it. The other two
+    do not depend on how values are distributed, but take them to be without many ties.
 
     Parameters
     ----------
@@ -134,6 +134,9 @@ def fisher_interval(
         As for :func:`correlation_pvalue`.
     confidence
         Coverage, in (0, 1).
+    error
+        A standard error of arctanh(r) told from the pairs themselves, such as the jackknife's: it
+        stands where it is larger than se.
 
     Returns
     -------
@@ -150,7 +153,7 @@ def fisher_interval(
         return float("nan"), float("nan")
     if abs(r) == 1:
         return r, r
-    half = quantile * np.sqrt(fisher_variance(r, n, method))
+    half = quantile * max(np.sqrt(fisher_variance(r, n, method)), error)
     return float(np.tanh(np.arctanh(r) - half)), float(np.tanh(np.arctanh(r) + half))
 
 

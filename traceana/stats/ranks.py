@@ -81,7 +81,8 @@ def _rank_covariance(
 ) -> Floats:
     """Return the covariance of the groups' mean ranks, groups as they are.
 
-    A value adds its own rank, and one to the rank of each value that lies above it.
+    A value adds its own rank, and one to the rank of each value that lies above it. Clusters are
+    told from k means of their own, which leaves clusters - k: with few clusters it matters.
     """
     above = 1 - placed
     n = np.bincount(group)
@@ -91,6 +92,8 @@ def _rank_covariance(
     parts[np.arange(len(group)), group] += (rank - own[group]) / n[group]
     if cluster is not None:
         parts = np.stack([np.bincount(cluster, weights=part) for part in parts.T], axis=1)
+        left = max(len(parts) - len(n), 1)
+        return covariance_of_sum(parts) * ((len(parts) - 1) / left)
     return covariance_of_sum(parts)
 
 

@@ -32,15 +32,48 @@ RUNS = pl.DataFrame(
 def test_runtimes_by_hand() -> None:
     result = runtime_by(RUNS, "gpu_type")
     assert result.columns == [
-        *("gpu_type", "n", "mean_s", "ci_low", "ci_high", "median_s", "p90_s", "n_missing", "p99_s")
+        *(
+            "gpu_type",
+            "n",
+            "mean_s",
+            "ci_low",
+            "ci_high",
+            "median_s",
+            "p90_s",
+            "n_missing",
+            "p99_s",
+        ),
+        "note",
     ]
     # two values: s / sqrt(2) is half their distance, and t with one degree of freedom is a tangent
     half = 10 * math.tan(0.475 * math.pi)
     p100, t4, v100, unknown = result.rows()
-    assert p100 == ("p100", 1, 5, None, None, 5, 5, 0, 5)
-    assert t4 == ("t4", 2, 20, pytest.approx(20 - half), pytest.approx(20 + half), 20, 28, 0, 29.8)
-    assert v100 == ("v100", 2, 7, 7, 7, 7, 7, 1, 7)
-    assert unknown == (None, 0, None, None, None, None, None, 1, None)
+    assert p100 == ("p100", 1, 5, None, None, 5, 5, 0, 5, None)
+    assert t4 == (
+        "t4",
+        2,
+        20,
+        pytest.approx(20 - half),
+        pytest.approx(20 + half),
+        20,
+        28,
+        0,
+        29.8,
+        None,
+    )
+    assert v100 == ("v100", 2, 7, 7, 7, 7, 7, 1, 7, None)
+    assert unknown == (None, 0, None, None, None, None, None, 1, None, None)
+
+
+@pytest.mark.parametrize("by", [(), "g"])
+def test_a_mean_that_hangs_on_its_tail_says_so(by: str | tuple[()]) -> None:
+    rng = np.random.default_rng(4)
+    for runtimes in (rng.lognormal(3, 1, 30), rng.normal(50, 5, 30), 1e150 * rng.random(30) ** 9):
+        note = runtime_by(pl.DataFrame({"runtime_s": runtimes, "g": 1}), by)["note"].item()
+        skewness = stats.skew(runtimes / runtimes.max())
+        assert (note is not None) == (25 * skewness**2 > 30)
+        assert note is None or f"(skewness {skewness:.1f})" in note
+    assert runtime_by(pl.DataFrame({"runtime_s": [0.1] * 9, "g": 1}), by)["note"].item() is None
 
 
 @given(
@@ -65,9 +98,9 @@ def test_runtimes_are_what_numpy_and_scipy_make_of_them(
 
 def test_nothing_gives_nothing() -> None:
     assert runtime_by(RUNS.clear(), "gpu_type").is_empty()
-    assert runtime_by(RUNS.clear(), ()).rows() == [(0, None, None, None, None, None, 0, None)]
+    assert runtime_by(RUNS.clear(), ()).rows() == [(0, None, None, None, None, None, 0, None, None)]
     all_null = pl.DataFrame({"gpu_type": ["t4"], "runtime_s": [None]})
-    assert runtime_by(all_null, "gpu_type").rows() == [("t4", 0, *[None] * 5, 1, None)]
+    assert runtime_by(all_null, "gpu_type").rows() == [("t4", 0, *[None] * 5, 1, None, None)]
 
 
 @pytest.mark.parametrize("bad", [-1.0, math.inf, -math.inf])

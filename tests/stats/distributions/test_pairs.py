@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import scipy.stats
 
 from traceana.stats.distributions import FAMILIES, PairTest, fit_family, make_sample, vuong_test
+from traceana.stats.distributions.likelihood import terms_of
+from traceana.stats.distributions.pairs import _followed
 
 X = np.random.default_rng(1).lognormal(2, 1, 400)
 SAMPLE = make_sample(np.log(X), np.zeros(400, bool), None)
@@ -18,16 +22,41 @@ def of(first: str, second: str) -> PairTest:
 
 def test_vuong_is_its_formula() -> None:
     test = of("lognormal", "exponential")
-    d = scipy.stats.lognorm.logpdf(
-        X, np.log(X).std(), scale=np.exp(np.log(X).mean())
-    ) - scipy.stats.expon.logpdf(X, scale=X.mean())
-    z = (d.sum() - 0.5 * np.log(400)) / (d.std() * 20)
+    y, n = np.log(X), len(X)
+    mu, sigma, scale = y.mean(), y.std(), X.mean()
+    d = scipy.stats.lognorm.logpdf(X, sigma, scale=np.exp(mu)) - scipy.stats.expon.logpdf(
+        X, scale=scale
+    )
+    # g' C g by hand: of mu and ln sigma, with 1 / n and 1 / 2n; and of ln scale, with 1 / n
+    u = (y - mu) / sigma
+    q = (u**2 + (u**2 - 1) ** 2 / 2) / (2 * n) - (X / scale - 1) ** 2 / (2 * n)
+    error = (d - 2 * q).std(ddof=1) / np.sqrt(n)
+    z = (d - q).mean() / error
     assert test.test == "vuong"
     assert np.isclose(test.log_likelihood_ratio, d.sum(), rtol=1e-9)
     assert np.isclose(test.statistic or 0, z, rtol=1e-9)
     assert np.isclose(test.pvalue or 0, 2 * scipy.stats.norm.sf(z), rtol=1e-6)
-    ends = scipy.stats.norm.interval(0.95, d.mean(), d.std() / 20)
+    ends = scipy.stats.norm.interval(0.95, (d - q).mean(), error)
     np.testing.assert_allclose(np.array([test.ci_low, test.ci_high], float), ends, rtol=1e-9)
+    assert (test.note is not None) == (n < 25 * scipy.stats.skew(d) ** 2)
+
+
+def test_what_a_value_loses_left_out_is_twice_what_the_fit_gained() -> None:
+    family, cut = FAMILIES["weibull"], np.arange(300) % 4 == 0
+    y = np.log(np.random.default_rng(3).weibull(0.9, 300) + 0.2)
+    sample = make_sample(y, cut, float(np.log(0.1)))
+    fit = fit_family(family, sample)
+    followed = _followed(fit, sample)
+    loss, told = [], []
+    for row, field in enumerate(("ends", "cuts")):
+        weight = getattr(sample, field)
+        for at in np.flatnonzero(weight):
+            rest = replace(sample, **{field: weight - (np.arange(len(weight)) == at)})
+            theta = fit_family(family, rest).theta
+            with_it, without = (terms_of(family, sample, one) for one in (fit.theta, theta))
+            loss.append((with_it - without)[row, at])
+            told.append(2 * followed[row, at])
+    np.testing.assert_allclose(loss, told, atol=0.15 * max(told))
 
 
 def test_vuong_turns_its_sign_with_the_order() -> None:

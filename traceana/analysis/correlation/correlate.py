@@ -73,7 +73,7 @@ def correlate(
     confidence
         Coverage of the intervals, in (0, 1).
     resamples, rng
-        Of the bootstrap over clusters: how many, and seed or generator.
+        Of the bootstrap over clusters and of what chance does: how many, and seed or generator.
 
     Returns
     -------
@@ -82,15 +82,22 @@ def correlate(
         pvalue_adjusted, n_effective, n_clusters, n_missing, note], sorted by `by` (nulls last) and
         then in the order asked. n counts rows; n_groups distinct x, null at level ``row``.
 
-        Without `cluster`, intervals are Fisher's (:func:`traceana.stats.fisher_interval`) and p is
-        of Student's t, for Kendall as :func:`scipy.stats.kendalltau`, with n_effective points:
-        n, n_groups or, for weighted means, Kish's (sum of sizes)^2 / (sum of sizes^2). With it,
-        both are of t with n_clusters - 1 degrees of freedom and an error, on Fisher's scale, of a
-        bootstrap that draws whole clusters (:mod:`traceana.stats.cluster_correlation`), and
+        Without `cluster`, intervals are Fisher's (:func:`traceana.stats.fisher_interval`), for
+        Pearson's r over rows with the jackknife's error of arctanh(r) where it is the larger, as
+        it is of skewed values; p is of Student's t, for Kendall as
+        :func:`scipy.stats.kendalltau`, with n_effective points: n, n_groups or, for weighted
+        means, Kish's (sum of sizes)^2 / (sum of sizes^2).
+
+        With it, both are of t with n_clusters - 1 degrees of freedom. Over rows the interval's
+        error, on Fisher's scale, is of a bootstrap that draws whole clusters
+        (:mod:`traceana.stats.cluster_correlation`), and so is p of ranks. p of Pearson's r, and
+        all that is of group means, is of a y drawn anew with its distribution and what its
+        clusters share, but independent of x (:mod:`traceana.stats.null_correlation`).
         n_effective is the number of independent points whose Fisher interval would be as wide.
 
         What cannot be told is null and has its reason in `note`: fewer than four points, a
-        constant column, values beyond 1e150 (infinite), fewer than two clusters. A p-value too
+        constant column, values beyond 1e150 (infinite), fewer than two clusters; for an interval,
+        x or y constant but for one row. A p-value too
         small for a double stands as 2.2e-308, with a note.
 
     Raises

@@ -9,9 +9,7 @@ import numpy as np
 
 from traceana.stats.cluster_correlation import (
     clustered_interval,
-    clustered_pvalue,
     count_distinct,
-    group_mean_error,
     pearson_error,
     rank_error,
 )
@@ -22,6 +20,7 @@ from traceana.stats.correlation import (
     kendall_pvalue,
     n_of_variance,
 )
+from traceana.stats.null_correlation import Null, null_pvalue
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,23 +36,31 @@ FEW_CLUSTERS = 30
 
 
 def of_rows(
-    r: float | None,
+    known: tuple[float | None, float | None],
     n: int,
     method: str,
     rows: PairRows | None,
+    null: Null | None,
+    /,
     *,
     confidence: float,
 ) -> dict[str, Any]:
-    """Return the estimate over rows; `r` is known for Pearson, and else comes from the rows."""
+    """Return the estimate over rows.
+
+    `known` is r and its error on Fisher's scale for Pearson; else they come from the rows.
+    """
+    r, error = known
     if r is None and rows is not None:
         r = correlation(rows.x, rows.y, method=method)
     if r is None or np.isnan(r):
         return {"note": "the values vary too little or too much for double precision"}
     if rows is not None and rows.draws is not None:
-        error = partial(pearson_error, rows.x, rows.y, rows.draws)
+        drawn = partial(pearson_error, rows.x, rows.y, rows.draws)
         if method != "pearson":
-            error = partial(rank_error, r, rows.x, rows.y, rows.draws, method=method)
-        return _clustered(r, method, rows, error, confidence)
+            drawn = partial(rank_error, r, rows.x, rows.y, rows.draws, method=method)
+        return _clustered(r, method, rows, drawn, null, confidence=confidence)
+    if method == "pearson":
+        return _independent(r, n, method, confidence, error=0.0 if abs(r) == 1 else error)
     found = _independent(r, n, method, confidence)
     if method == "kendall" and rows is not None:
         found["pvalue"] = kendall_pvalue(rows.x, rows.y)
@@ -64,6 +71,8 @@ def of_group_means(
     points: pl.DataFrame,
     method: str,
     rows: PairRows | None,
+    null: Null | None,
+    /,
     *,
     weighted: bool,
     confidence: float,
@@ -78,10 +87,8 @@ def of_group_means(
     if rows is not None and rows.draws is not None:
         if weighted and method == "kendall":
             return {"r": r, "note": "no bootstrap of Kendall's tau with weights"}
-        error = partial(
-            group_mean_error, rows.x, rows.y, rows.draws, method=method, weighted=weighted
-        )
-        return _clustered(r, method, rows, error, confidence)
+        error = null.error if null else np.nan
+        return _clustered(r, method, rows, lambda: error, null, confidence=confidence)
     if weighted:
         return _independent(r, float(size.sum() ** 2 / (size**2).sum()), method, confidence)
     found = _independent(r, len(x), method, confidence)
@@ -90,20 +97,30 @@ def of_group_means(
     return found
 
 
-def _independent(r: float, n: float, method: str, confidence: float) -> dict[str, Any]:
+def _independent(
+    r: float, n: float, method: str, confidence: float, *, error: float | None = 0.0
+) -> dict[str, Any]:
     if n < LEAST:  # what the sizes of groups leave
         note = f"sizes leave {n:.1f} effective groups: too few for an interval or a test"
         return {"r": r, "n_effective": n, "note": note}
-    low, high = fisher_interval(r, n, method=method, confidence=confidence)
     pvalue = correlation_pvalue(r, n, method=method)
     found = {"r": r, "pvalue": pvalue, "n_effective": float(n)}
+    if error is None:
+        return found | {"note": "without one of the rows x or y is constant: no interval"}
+    low, high = fisher_interval(r, n, method=method, confidence=confidence, error=error)
     if np.isnan(low):
         return found | {"note": "too few points for an interval"}
     return found | {"ci_low": low, "ci_high": high}
 
 
 def _clustered(
-    r: float, method: str, rows: PairRows, error_of: Callable[[], float], confidence: float
+    r: float,
+    method: str,
+    rows: PairRows,
+    error_of: Callable[[], float],
+    null: Null | None,
+    *,
+    confidence: float,
 ) -> dict[str, Any]:
     clusters = count_distinct(rows.clusters)
     found: dict[str, Any] = {"r": r, "n_clusters": clusters}
@@ -112,11 +129,20 @@ def _clustered(
     error = error_of() if abs(r) < 1 else np.nan
     if not error > 0:  # NaN too
         return found | {"note": "the resamples give no error: no interval and no test"}
-    found |= {
-        "pvalue": clustered_pvalue(r, error, clusters),
-        "n_effective": n_of_variance(r, error**2, method),
-    }
-    if clusters < FEW_CLUSTERS:
-        found["note"] = f"fewer than {FEW_CLUSTERS} clusters: the interval may be too short"
     low, high = clustered_interval(r, error, clusters, confidence=confidence)
-    return found | {"ci_low": low, "ci_high": high}
+    by_chance = null or Null(0.0, error)
+    notes = []
+    if clusters < FEW_CLUSTERS:
+        notes.append(f"fewer than {FEW_CLUSTERS} clusters: the interval may be too short")
+    if abs(by_chance.centre) > by_chance.error:
+        notes.append(
+            f"r is {np.tanh(by_chance.centre):+.2f} on average where there is nothing, for the "
+            "sizes of the groups; p allows for it, the interval does not"
+        )
+    return found | {
+        "ci_low": low,
+        "ci_high": high,
+        "pvalue": null_pvalue(r, by_chance, clusters),
+        "n_effective": n_of_variance(r, error**2, method),
+        "note": "; ".join(notes) or None,
+    }

@@ -55,6 +55,12 @@ class Family:
         ranked = "row" in self.levels and self.methods != ("pearson",)
         return bool(self.clusters) or ranked
 
+    @property
+    def asked_of_chance(self) -> list[tuple[str, str]]:
+        """Levels and methods whose test needs to know what chance alone does."""
+        without = {("row", "spearman"), ("row", "kendall"), ("group_mean_weighted", "kendall")}
+        return [key for key in product(self.levels, self.methods) if key not in without]
+
 
 def estimate_family(
     family: Family,
@@ -97,6 +103,7 @@ def estimate_family(
             held = about[*group, at].row(0, named=True)
             note = _why_not(held)
             usable = drawn.of_pair(pair) if drawn and not note else None
+            null = usable.null(family.asked_of_chance) if usable else {}
             for level, method in product(family.levels, family.methods):
                 line = dict(zip(keys, group, strict=True)) | {
                     **dict(zip(("x", "y", "method", "level"), (*pair, method, level), strict=True)),
@@ -109,11 +116,18 @@ def estimate_family(
                 if not note and points is not None:
                     weighted = level == "group_mean_weighted"
                     line |= of_group_means(
-                        points, method, usable, weighted=weighted, confidence=family.confidence
+                        *(points, method, usable, null.get((level, method))),
+                        weighted=weighted,
+                        confidence=family.confidence,
                     )
                 elif not note:
-                    known = pearson[*group, at]["r"].item() if method == "pearson" else None
-                    line |= of_rows(known, held["n"], method, usable, confidence=family.confidence)
+                    known = (None, None)
+                    if method == "pearson":
+                        known = pearson[*group, at].select("r", "error").row(0)
+                    line |= of_rows(
+                        *(known, held["n"], method, usable, null.get((level, method))),
+                        confidence=family.confidence,
+                    )
                 lines.append(line)
     return pl.DataFrame(lines, schema=schema)
 

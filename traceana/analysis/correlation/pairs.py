@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import narwhals.stable.v2 as nw
 import polars as pl
 
-from traceana.analysis.frames import LARGEST, reduce_frame
+from traceana.analysis.frames import LARGEST, reduce_frame, with_totals
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 Pair: TypeAlias = tuple[str, str]
+
+_LEAST: Final = 1e-12  # share of a sum of squares that is no more than rounding
+_NEAR_ONE: Final = 1 - 1e-12  # whose arctanh is still a number
 
 
 def present(pair: Pair, /) -> nw.Expr:
@@ -63,30 +66,51 @@ def describe_pairs(
 def row_correlations(
     lazy: nw.LazyFrame[Any], keys: Sequence[str], pairs: Sequence[Pair], /
 ) -> pl.DataFrame:
-    """Return [*keys, pair, r], Pearson's r over rows; null where a sum of squares is no number.
+    """Return [*keys, pair, r, error], Pearson's r over rows, and its error on Fisher's scale.
 
-    Sums are about the means of the pair within its group, so that no digits cancel.
+    r is null where a sum of squares is no number. Sums are about the means of the pair within its
+    group, so that no digits cancel. The error is the jackknife's of arctanh(r): with z_i that of
+    all rows but i, sqrt((n - 1) / n sum of (z_i - mean z_i)^2) (Miller, Biometrika 61, 1974). It
+    is null where without one row x or y is constant, and where r is 1 or -1.
     """
     parts = []
     for at, pair in enumerate(pairs):
-        rows = lazy.filter(usable(pair)).select(*keys, *pair)
-        if keys:
-            means = (nw.col(name).mean().over(*keys) for name in pair)
-        else:
-            found = reduce_frame(rows, (), x=nw.col(pair[0]).mean(), y=nw.col(pair[1]).mean())
-            means = (nw.lit(mean, nw.Float64) for mean in found.row(0))
-        x, y = (nw.col(name) - mean for name, mean in zip(pair, means, strict=True))
-        away = rows.select(*keys, x.alias("x away"), y.alias("y away"))
-        x, y = nw.col("x away"), nw.col("y away")
-        sums = reduce_frame(
-            away.with_columns(xx=x * x, yy=y * y, xy=x * y),
+        x, y = (nw.col(name) for name in pair)
+        rows = lazy.filter(usable(pair)).select(*keys, x.alias("x"), y.alias("a y"))
+        rows = with_totals(rows, keys, mx=nw.col("x").mean(), my=nw.col("a y").mean())
+        x, y = nw.col("x") - nw.col("mx"), nw.col("a y") - nw.col("my")
+        rows = rows.select(*keys, xx=x * x, yy=y * y, xy=x * y)
+        sums = {f"sum {name}": nw.col(name).sum() for name in ("xx", "yy", "xy")}
+        rows = with_totals(rows, keys, n=nw.col("xx").count(), **sums)
+        size = nw.col("sum xx").sqrt() * nw.col("sum yy").sqrt()
+        r, times = (nw.col("sum xy") / size).clip(-1, 1), nw.col("n") / (nw.col("n") - 1)
+        # what is left of each sum without the row
+        xx, yy = (1 - times * nw.col(name) / nw.col(f"sum {name}") for name in ("xx", "yy"))
+        without = (r - times * nw.col("xy") / size) / (_some(xx).sqrt() * _some(yy).sqrt())
+        away = nw.when((xx > _LEAST) & (yy > _LEAST)).then(_arctanh(without) - _arctanh(r))
+        found = reduce_frame(
+            rows.select(*keys, r=r, away=away),
             keys,
-            **{name: nw.col(name).sum() for name in ("xx", "yy", "xy")},
+            r=nw.col("r").max(),
+            n=nw.len(),
+            n_left=nw.col("away").count(),
+            away=nw.col("away").sum(),
+            squares=(nw.col("away") * nw.col("away")).sum(),
         )
-        xx, yy, xy = (pl.col(name) for name in ("xx", "yy", "xy"))
-        r = xy / (xx.sqrt() * yy.sqrt())
-        parts.append(sums.select(*keys, pl.lit(at).alias("pair"), r.clip(-1, 1).alias("r")))
-    return pl.concat(parts).with_columns(pl.col("r").fill_nan(None))
+        n = pl.col("n")
+        spread = (n - 1) / n * (pl.col("squares") - pl.col("away") ** 2 / n)
+        error = pl.when(pl.col("n_left") == n, pl.col("r").abs() < 1).then(spread.sqrt())
+        parts.append(found.select(*keys, pl.lit(at).alias("pair"), "r", error.alias("error")))
+    return pl.concat(parts).with_columns(pl.col("r", "error").fill_nan(None))
+
+
+def _some(share: nw.Expr) -> nw.Expr:
+    return share.clip(_LEAST, 1)
+
+
+def _arctanh(r: nw.Expr) -> nw.Expr:
+    inside = r.clip(-_NEAR_ONE, _NEAR_ONE)
+    return ((1 + inside) / (1 - inside)).log() / 2
 
 
 def group_means(lazy: nw.LazyFrame[Any], keys: Sequence[str], pair: Pair, /) -> pl.DataFrame:

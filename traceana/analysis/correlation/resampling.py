@@ -10,7 +10,8 @@ import polars as pl
 
 from traceana.analysis.frames import LARGEST
 from traceana.errors import DataError
-from traceana.stats.cluster_correlation import Draws, draw_clusters
+from traceana.stats.cluster_correlation import Draws, count_distinct, draw_clusters
+from traceana.stats.null_correlation import Null, null_correlations
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,6 +32,17 @@ class PairRows:
     y: Floats
     clusters: Whole
     draws: Draws | None
+    seed: int
+
+    def null(self, asked: Sequence[tuple[str, str]], /) -> dict[tuple[str, str], Null]:
+        """Return what the (level, method) asked for are by chance; nothing without clusters."""
+        if self.draws is None or count_distinct(self.clusters) < 2:
+            return {}
+        return null_correlations(
+            *(self.x, self.y, self.clusters, asked),
+            resamples=len(self.draws.counts),
+            rng=np.random.default_rng(self.seed),
+        )
 
 
 @dataclass(frozen=True)
@@ -40,6 +52,7 @@ class GroupRows:
     rows: pl.DataFrame
     clusters: Whole
     draws: Draws | None
+    seed: int
 
     @classmethod
     def draw(
@@ -58,11 +71,12 @@ class GroupRows:
                     f"cluster {name} is null in {missing} row(s): fill it or leave them out"
                 )
         if not names or rows.is_empty():
-            return cls(rows, np.zeros(rows.height, dtype=np.int64), None)
+            return cls(rows, np.zeros(rows.height, dtype=np.int64), None, 0)
         # numbered in the order of their names: every engine's rows come in an order of its own
         of = rows.select(pl.struct(names).rank("dense") - 1).to_series().to_numpy()
         clusters = of.astype(np.int64)
-        return cls(rows, clusters, draw_clusters(clusters, resamples=resamples, rng=rng))
+        draws = draw_clusters(clusters, resamples=resamples, rng=rng)
+        return cls(rows, clusters, draws, int(rng.integers(2**62)))
 
     def of_pair(self, pair: Pair, /) -> PairRows:
         """Return the rows with both values within plus and minus ``LARGEST``."""
@@ -70,6 +84,5 @@ class GroupRows:
         usable = ((x.abs() <= LARGEST) & (y.abs() <= LARGEST)).fill_null(value=False)
         keep = usable.to_numpy()
         draws = self.draws and replace(self.draws, cells=self.draws.cells[keep])
-        return PairRows(
-            x.filter(usable).to_numpy(), y.filter(usable).to_numpy(), self.clusters[keep], draws
-        )
+        a, b = (part.filter(usable).to_numpy() for part in (x, y))
+        return PairRows(a, b, self.clusters[keep], draws, self.seed)

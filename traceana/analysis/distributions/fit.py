@@ -109,7 +109,7 @@ def fit_distributions(
         `.comparisons`: [best, family, test, log_likelihood_ratio, mean_ratio, ci_low, ci_high,
         statistic, pvalue, pvalue_adjusted, note], each family against the best. mean_ratio is
         the ratio a value, with its interval (normal; null where nested). test is "vuong" (z,
-        with Schwarz's correction) or "nested" (chi-squared): see
+        of values left out of the fit) or "nested" (chi-squared): see
         :func:`traceana.stats.distributions.vuong_test`. pvalue_adjusted is Benjamini and
         Hochberg's over the rows. The best is chosen by the same values, so that it looks a
         little better than it is.

@@ -96,6 +96,8 @@ class FailureModel:
                 name += f" against {term['reference']}"
             value = term["note"]
             if term["odds_ratio"] is not None:
+                value = f"{term['odds_ratio']:.3g} ({term['note']})"
+            if term["ci_low"] is not None:
                 value = f"{term['odds_ratio']:.3g} ({term['ci_low']:.3g} to {term['ci_high']:.3g})"
             lines.append(f"odds ratio, {name}: {value}")
         if row["auc"] is not None:
@@ -135,7 +137,8 @@ def failure_model(
         are).
     cluster
         Column that says which rows belong together, such as user. With it, errors allow for rows
-        of a cluster to be alike; without, rows are taken as independent (HC1).
+        of a cluster to be alike (:func:`traceana.stats.fit_logistic`: a jackknife over clusters);
+        without, rows are taken as independent (HC1).
     confidence
         Coverage of the intervals, in (0, 1).
     rng
@@ -175,7 +178,7 @@ def failure_model(
         "failures": int(design.failed.sum()),
         "n_left_out": rows.height - design.rows.height,
         "n_clusters": None if of is None else int(of.max()) + 1,
-        "errors": "HC1, rows independent" if of is None else f"sandwich, clusters of {cluster}",
+        "errors": "HC1, rows independent" if of is None else f"jackknife, clusters of {cluster}",
         "note": None if scores else f"too few rows to predict each {FOLDS}th from the rest",
         **scores,
     }
@@ -204,8 +207,10 @@ def _odds_ratios(
                 "std_error": fit.std_error[column] / scale,
                 "pvalue": fit.pvalue[column],
             }
+            if np.isnan(fit.std_error[column]):
+                row["note"] = "one cluster alone tells it: no interval and no test"
         rows.append(row)
-    return pl.DataFrame(rows, schema=_TERMS)
+    return pl.DataFrame(rows, schema=_TERMS).fill_nan(None)
 
 
 def _predictions(
