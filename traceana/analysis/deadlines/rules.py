@@ -11,6 +11,7 @@ from scipy import stats
 from traceana.analysis.deadlines.draws import replay_published_draws
 from traceana.analysis.deadlines.plans import CELL, join_plans
 from traceana.analysis.deadlines.rates import iteration_rates
+from traceana.stats.multiplicity import adjust_pvalues
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -73,9 +74,8 @@ def deadline_rules(training_plans: IntoFrame, jobs: IntoFrame, /) -> pl.DataFram
         *_sequence(replay_published_draws(training_plans)),
     ]
     table = pl.DataFrame(rows, schema=_SCHEMA, orient="row")
-    tested = table["pvalue"].is_not_null().to_numpy()
-    adjusted = np.full(table.height, np.nan)
-    adjusted[tested] = _holm(table["pvalue"].drop_nulls().to_numpy())
+    pvalues = table["pvalue"].fill_null(float("nan"))  # no part of the family
+    adjusted = adjust_pvalues(pvalues.to_numpy(), method="holm")
     return table.with_columns(pvalue_adjusted=pl.Series(adjusted).fill_nan(None))
 
 
@@ -129,11 +129,3 @@ def _sequence(replayed: pl.DataFrame) -> Iterator[tuple[object, ...]]:
         yield rule, n, "share found", replayed["n_as_drawn"].sum() / n, None
         passed = float(replayed["n_passed_over"].sum())
         yield rule, n, "draws passed over a plan", passed / n, None
-
-
-def _holm(pvalues: np.ndarray[tuple[int], np.dtype[np.float64]]) -> object:
-    order = np.argsort(pvalues)
-    factors = len(pvalues) - np.arange(len(pvalues))
-    adjusted = np.empty(len(pvalues))
-    adjusted[order] = np.minimum(np.maximum.accumulate(factors * pvalues[order]), 1)
-    return adjusted
