@@ -11,6 +11,7 @@ from scipy import stats
 from traceana.analysis.deadlines.draws import replay_published_draws
 from traceana.analysis.deadlines.plans import CELL, join_plans
 from traceana.analysis.deadlines.rates import iteration_rates
+from traceana.errors import DataError
 from traceana.stats.multiplicity import adjust_pvalues
 
 if TYPE_CHECKING:
@@ -59,13 +60,15 @@ def deadline_rules(training_plans: IntoFrame, jobs: IntoFrame, /) -> pl.DataFram
     Raises
     ------
     DataError
-        As :func:`iteration_rates`.
+        As :func:`iteration_rates`, or if no plan is left after nulls and zeros.
     """
     joined = join_plans(training_plans, jobs).drop_nulls()
     used = joined.filter(pl.col("runtime_s") > 0, pl.col("gpus") > 0).with_columns(
         tightness=(pl.col("deadline_s") - pl.col("submit_s") + 0.5) / pl.col("runtime_s"),
         pair=pl.format("{} {}", "model", "batch_size"),
     )
+    if used.is_empty():
+        raise DataError("no training plan has a job with a runtime and GPUs, and no null")
     rates = iteration_rates(training_plans, jobs).select(*CELL, "iterations_per_s")
     rows = [
         _determined(used, rates),
