@@ -1,20 +1,53 @@
-"""Print a table so that no number is cropped, however narrow the terminal."""
+"""Print a table so that no number is cropped, and write a frame to a file."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    import polars as pl
     from rich.table import Table
 
 
 def print_table(table: Table) -> None:
-    """Print a table at the width its columns need at the least; a narrower terminal wraps it."""
+    """Print a table at the width its columns need at the least; a narrower terminal wraps it.
+
+    Columns that all must not wrap need their full width.
+    """
     from rich.console import Console
 
     out = Console(markup=False, highlight=False)
     wide = Console(width=10_000)
-    least = wide.measure(table).minimum
+    measured = wide.measure(table)
+    rigid = all(column.no_wrap for column in table.columns)
+    least = measured.maximum if rigid else measured.minimum
     if out.width < least:
         out = Console(markup=False, highlight=False, width=least)
     out.print(table)
+
+
+def frame_writer(out: Path | None) -> Callable[[pl.DataFrame], object]:
+    """Return what writes a frame to `out`, by its ending; None writes nothing.
+
+    Raises
+    ------
+    DataError
+        If the ending is none of .csv, .json and .parquet, or there is no such folder.
+    """
+    from traceana.errors import DataError
+
+    if out is None:
+        return lambda _: None
+    writers: dict[str, Callable[[pl.DataFrame], object]] = {
+        ".csv": lambda frame: frame.write_csv(out),
+        ".json": lambda frame: frame.write_json(out),
+        ".parquet": lambda frame: frame.write_parquet(out),
+    }
+    if out.suffix not in writers:
+        raise DataError(f"--out {out}: the ending must be one of {', '.join(writers)}")
+    if not out.parent.is_dir():
+        raise DataError(f"--out {out}: there is no folder {out.parent}; make it first")
+    return writers[out.suffix]

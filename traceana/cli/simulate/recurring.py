@@ -13,8 +13,6 @@ import typer
 from traceana.cli.options import JsonOption, StoreOption
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import polars as pl
     from rich.table import Table
 
@@ -52,11 +50,12 @@ def recurring(
     ] = None,
 ) -> None:
     """Let a job recur on the Zeus trace, or sweep over all jobs and several seeds."""
+    from traceana.cli.output import frame_writer
     from traceana.errors import DataError
     from traceana.simulate import simulate_recurring
     from traceana.store import open_store
 
-    writer = _writer(out)
+    writer = frame_writer(out)
     where = open_store(store)
     tables = [where.scan(_TRACE, table) for table in ("training_runs", "power_profiles")]
     synthetic = where.ledger(_TRACE).synthetic
@@ -84,23 +83,6 @@ def recurring(
     )
     writer(result.history)
     _print_result(result, synthetic=synthetic, json=json)
-
-
-def _writer(out: Path | None) -> Callable[[pl.DataFrame], object]:
-    from traceana.errors import DataError
-
-    if out is None:
-        return lambda _: None
-    writers: dict[str, Callable[[pl.DataFrame], object]] = {
-        ".csv": lambda frame: frame.write_csv(out),
-        ".json": lambda frame: frame.write_json(out),
-        ".parquet": lambda frame: frame.write_parquet(out),
-    }
-    if out.suffix not in writers:
-        raise DataError(f"--out {out}: the ending must be one of {', '.join(writers)}")
-    if not out.parent.is_dir():
-        raise DataError(f"--out {out}: there is no folder {out.parent}; make it first")
-    return writers[out.suffix]
 
 
 def _sweep(tables: list[pl.LazyFrame], options: dict[str, Any]) -> pl.DataFrame:

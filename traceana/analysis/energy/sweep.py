@@ -1,0 +1,64 @@
+"""Energy and time to the target against the batch size, at the best and the largest limit."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from traceana.errors import DataError
+
+_NEEDED = (
+    "batch_size", "power_limit_w", "tta_s", "eta_j", "runs", "epochs_mean", "epochs_min",
+    "epochs_max",
+)  # fmt: skip
+
+
+def batch_size_sweep(energy: pl.DataFrame, /) -> pl.DataFrame:
+    """Pick each batch size at the limit of least energy, and at the largest limit of all.
+
+    Parameters
+    ----------
+    energy
+        What :func:`energy_to_accuracy` returns.
+
+    Returns
+    -------
+    DataFrame
+        [limit, batch_size, power_limit_w, tta_s, tta_low_s, tta_high_s, eta_j, eta_low_j,
+        eta_high_j, runs], by limit (``best``, ``largest``) and batch size. Low and high are those
+        of the run with the fewest and the one with the most epochs: the range of the runs, no
+        interval of a mean. A batch size not profiled at the largest limit has no such row.
+
+    Raises
+    ------
+    DataError
+        If a column is missing.
+
+    References
+    ----------
+    You et al., Zeus (NSDI'23): energy to accuracy against batch size.
+    """
+    missing = [name for name in _NEEDED if name not in energy.columns]
+    if missing:
+        raise DataError(f"column {', '.join(missing)} is missing; give energy_to_accuracy's result")
+    ordered = energy.sort("batch_size", "eta_j", "power_limit_w")
+    limits = {
+        "best": ordered.unique("batch_size", keep="first", maintain_order=True),
+        "largest": ordered.filter(pl.col("power_limit_w") == pl.col("power_limit_w").max()),
+    }
+
+    def of_run(name: str, epochs: str) -> pl.Expr:
+        end = {"epochs_min": "low", "epochs_max": "high"}[epochs]
+        measure, unit = name.split("_")
+        return (pl.col(name) * pl.col(epochs) / pl.col("epochs_mean")).alias(
+            f"{measure}_{end}_{unit}"
+        )
+
+    return pl.concat(
+        rows.select(
+            *(pl.lit(limit).alias("limit"), "batch_size", "power_limit_w"),
+            *("tta_s", of_run("tta_s", "epochs_min"), of_run("tta_s", "epochs_max")),
+            *("eta_j", of_run("eta_j", "epochs_min"), of_run("eta_j", "epochs_max")),
+            "runs",
+        )
+        for limit, rows in limits.items()
+    )
