@@ -10,8 +10,10 @@ from matplotlib.figure import Figure
 from traceana.errors import DataError
 from traceana.figures import (
     arrivals,
+    batch_sweep,
     cov,
     cov_ecdf,
+    deadline_tightness,
     energy_front,
     energy_savings,
     gpu_demand,
@@ -21,6 +23,7 @@ from traceana.figures import (
     runtime_by,
     runtime_ratio,
     straggler_map,
+    throughput,
     worker_times,
 )
 
@@ -100,6 +103,12 @@ FIGURES: Final[dict[str, FigureEntry]] = {
         "energy_to_accuracy",
         energy_front.READING,
     ),
+    "batch-sweep": FigureEntry(
+        batch_sweep.plot_batch_sweep,
+        batch_sweep.describe_batch_sweep,
+        "batch_size_sweep",
+        batch_sweep.READING,
+    ),
     "outcome-rates": FigureEntry(
         outcome_rates.plot_outcome_rates,
         outcome_rates.describe_outcome_rates,
@@ -117,6 +126,18 @@ FIGURES: Final[dict[str, FigureEntry]] = {
         recurring_choices.describe_recurring_choices,
         "history of simulate_recurring",
         recurring_choices.READING,
+    ),
+    "deadline-tightness": FigureEntry(
+        deadline_tightness.plot_deadline_tightness,
+        deadline_tightness.describe_deadline_tightness,
+        "deadline_tightness by cluster, with the kind of plans",
+        deadline_tightness.READING,
+    ),
+    "throughput": FigureEntry(
+        throughput.plot_throughput,
+        throughput.describe_throughput,
+        "iteration_rates",
+        throughput.READING,
     ),
 }
 """A new figure is one file and one line here."""
