@@ -55,7 +55,9 @@ def test_quantiles_by_cluster_and_kind_of_plans() -> None:
     ax = plot_deadline_tightness(TIGHTNESS)
     assert [label.get_text() for label in ax.get_yticklabels()] == ["c2", "c10"]
     medians = {
-        c.get_gid(): c.get_offsets() for c in ax.collections if isinstance(c, PathCollection)
+        c.get_gid(): np.asarray(c.get_offsets())
+        for c in ax.collections
+        if isinstance(c, PathCollection)
     }
     assert medians["published"] == pytest.approx(np.array([[1.0, 0.82], [0.9, -0.18]]))
     thin = next(c for c in ax.collections if isinstance(c, LineCollection))

@@ -29,11 +29,13 @@ def name_group(values: Iterable[object], /) -> str:
     return ", ".join("not stated" if value is None else _plain(value) for value in values)
 
 
-def name_lines(ax: Axes, lines: Sequence[tuple[str, Line2D]], /, *, heading: str) -> None:
+def name_lines(
+    ax: Axes, lines: Sequence[tuple[str, Line2D]], /, *, heading: str, margin_from: float = 0.9
+) -> None:
     """Write each line's name at its end, moved apart; none where they do not all fit.
 
-    A line that reaches the last tenth of the axes is named in the right margin, with a thin
-    rule from its end to its name; one that ends before is named where it ends.
+    A line that reaches the last tenth of the axes (`margin_from`) is named in the right margin,
+    with a thin rule from its end to its name; one that ends before is named where it ends.
     """
     to_axes = ax.transData - ax.transAxes  # whatever the scales
     size = small_size()
@@ -48,7 +50,7 @@ def name_lines(ax: Axes, lines: Sequence[tuple[str, Line2D]], /, *, heading: str
             continue
         x, y = points[-1].tolist()
         across, height = to_axes.transform((x, y)).tolist()
-        if across < 0.9:
+        if across < margin_from:
             ax.annotate(
                 name, (x, y), (2, 0), textcoords="offset points", va="center", fontsize=size,
                 bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 0.5},

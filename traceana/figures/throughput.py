@@ -81,7 +81,7 @@ def plot_throughput(
         ax.yaxis.set_minor_locator(NullLocator())
         ax.set_xlabel("GPUs")
         ax.set_ylabel(_LABELS[measure])
-        name_lines(ax, lines, heading="model, batch size")
+        name_lines(ax, lines, heading="model, batch size", margin_from=0.5)
         return ax
 
 
