@@ -6,7 +6,6 @@ import numpy as np
 import polars as pl
 import pytest
 from matplotlib.collections import LineCollection, PathCollection
-from matplotlib.container import ErrorbarContainer
 
 from traceana.errors import DataError
 from traceana.figures import plot_batch_sweep, plot_deadline_tightness, plot_throughput
@@ -88,13 +87,15 @@ def test_a_line_a_model_and_batch_size() -> None:
 
 def test_a_sweep_has_two_limits_and_the_range_of_runs() -> None:
     ax = plot_batch_sweep(SWEEP)
-    bars = {c.get_label(): c for c in ax.containers if isinstance(c, ErrorbarContainer)}
-    line, _, (ranges,) = bars["best power limit"]
-    assert line is not None
-    assert np.asarray(line.get_xydata()) == pytest.approx(np.array([[0, 4], [1, 2]]))
+    largest, best = ax.lines
+    assert best.get_label() == "best power limit"
+    assert np.asarray(best.get_xydata()) == pytest.approx(np.array([[0, 4], [1, 2]]))
+    assert np.asarray(largest.get_ydata()) == pytest.approx([5])
+    (ranges,) = (c for c in ax.collections if c.get_gid() == "best")
+    assert isinstance(ranges, LineCollection)
     assert ranges.get_segments()[0][:, 1] == pytest.approx([3, 6])
     assert [label.get_text() for label in ax.get_xticklabels()] == ["8", "16"]
-    (largest, _, _) = plot_batch_sweep(SWEEP, measure="tta").containers[0]
+    largest = plot_batch_sweep(SWEEP, measure="tta").lines[0]
     assert np.asarray(largest.get_ydata()) == pytest.approx([0.5])
     assert describe_batch_sweep(SWEEP) == "2 batch sizes; the least energy is at 16 with 100 W."
     with pytest.raises(DataError, match="measure must be one of eta, tta"):

@@ -62,13 +62,13 @@ def plot_batch_sweep(sweep: pl.DataFrame, ax: Axes | None = None, *, measure: st
         for limit, (name, colour, marker) in _LIMITS.items():
             rows = sweep.filter(limit=limit).sort("batch_size")
             mean, low, high = (
-                (rows[f"{measure}{end}_{unit}"] / scale).to_numpy() for end in ("", "_low", "_high")
+                rows[f"{measure}{end}_{unit}"] / scale for end in ("", "_low", "_high")
             )
             at = [sizes.index(size) for size in rows["batch_size"]]
-            ax.errorbar(
-                at, mean, [mean - low, high - mean], color=colour,
-                marker=marker, markersize=3.2, linestyle="-", elinewidth=2.2, label=name,
-            )  # fmt: skip
+            ax.plot(
+                at, mean, color=colour, marker=marker, markersize=3.2, linestyle="-", label=name
+            )
+            ax.vlines(at, low, high, color=colour, linewidth=2.2, linestyle="-", gid=limit)
         ax.set_xticks(range(len(sizes)), [str(size) for size in sizes])
         ax.tick_params(axis="x", rotation=90 if len(sizes) > _UPRIGHT else 0)
         ax.set_ylim(bottom=0)

@@ -15,7 +15,8 @@ ENERGY = pl.DataFrame(
         "tta_s": [40.0, 20.0, 30.0],
         "eta_j": [4000.0, 5000.0, 2000.0],
         "runs": [2, 2, 1],
-        "epochs_mean": [10.0, 10.0, 5.0],
+        "epoch_s": [4.0, 2.0, 6.0],
+        "mean_power_w": [100.0, 250.0, 200 / 3],
         "epochs_min": [8, 8, 5],
         "epochs_max": [12, 12, 5],
     }

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import polars as pl
 
 from traceana.errors import DataError
 
-_NEEDED = (
-    "batch_size", "power_limit_w", "tta_s", "eta_j", "runs", "epochs_mean", "epochs_min",
-    "epochs_max",
+_NEEDED: Final = (
+    "batch_size", "power_limit_w", "tta_s", "eta_j", "runs", "epochs_min", "epochs_max",
+    "epoch_s", "mean_power_w",
 )  # fmt: skip
+_ENDS: Final = {"low": "min", "high": "max"}
 
 
 def batch_size_sweep(energy: pl.DataFrame, /) -> pl.DataFrame:
@@ -46,18 +49,13 @@ def batch_size_sweep(energy: pl.DataFrame, /) -> pl.DataFrame:
         "largest": ordered.filter(pl.col("power_limit_w") == pl.col("power_limit_w").max()),
     }
 
-    def of_run(name: str, epochs: str) -> pl.Expr:
-        end = {"epochs_min": "low", "epochs_max": "high"}[epochs]
-        measure, unit = name.split("_")
-        return (pl.col(name) * pl.col(epochs) / pl.col("epochs_mean")).alias(
-            f"{measure}_{end}_{unit}"
-        )
-
+    tta = {end: pl.col(f"epochs_{of}") * pl.col("epoch_s") for end, of in _ENDS.items()}
+    eta = {end: time * pl.col("mean_power_w") for end, time in tta.items()}
     return pl.concat(
         rows.select(
             *(pl.lit(limit).alias("limit"), "batch_size", "power_limit_w"),
-            *("tta_s", of_run("tta_s", "epochs_min"), of_run("tta_s", "epochs_max")),
-            *("eta_j", of_run("eta_j", "epochs_min"), of_run("eta_j", "epochs_max")),
+            *("tta_s", *(time.alias(f"tta_{end}_s") for end, time in tta.items())),
+            *("eta_j", *(energy.alias(f"eta_{end}_j") for end, energy in eta.items())),
             "runs",
         )
         for limit, rows in limits.items()

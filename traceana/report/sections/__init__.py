@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from traceana.report.sections import (
+    deadlines,
     energy,
     outcomes,
     provenance,
@@ -44,6 +45,7 @@ SECTIONS: Final = (
     Section("task-runtimes", "Task runtimes", task_runtimes.build),
     Section("outcomes", "Runtime and outcomes", outcomes.build),
     Section("runtime-ratio", "Runtime ratios", runtime_ratio.build),
+    Section("deadlines", "Deadlines", deadlines.build),
     Section("energy", "Energy to accuracy", energy.build),
     Section("recurring", "Recurring jobs", recurring.build),
     Section("provenance", "Definitions and provenance", provenance.build),
