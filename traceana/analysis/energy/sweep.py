@@ -12,6 +12,10 @@ _NEEDED: Final = (
     "batch_size", "power_limit_w", "tta_s", "eta_j", "runs", "epochs_min", "epochs_max",
     "epoch_s", "mean_power_w",
 )  # fmt: skip
+_RESULT: Final = (
+    "limit", "batch_size", "power_limit_w", "tta_s", "tta_low_s", "tta_high_s", "eta_j",
+    "eta_low_j", "eta_high_j", "runs",
+)  # fmt: skip
 _ENDS: Final = {"low": "min", "high": "max"}
 
 
@@ -49,14 +53,14 @@ def batch_size_sweep(energy: pl.DataFrame, /) -> pl.DataFrame:
         "largest": ordered.filter(pl.col("power_limit_w") == pl.col("power_limit_w").max()),
     }
 
-    tta = {end: pl.col(f"epochs_{of}") * pl.col("epoch_s") for end, of in _ENDS.items()}
-    eta = {end: time * pl.col("mean_power_w") for end, time in tta.items()}
-    return pl.concat(
-        rows.select(
-            *(pl.lit(limit).alias("limit"), "batch_size", "power_limit_w"),
-            *("tta_s", *(time.alias(f"tta_{end}_s") for end, time in tta.items())),
-            *("eta_j", *(energy.alias(f"eta_{end}_j") for end, energy in eta.items())),
-            "runs",
-        )
-        for limit, rows in limits.items()
+    ranges = []
+    for end, of in _ENDS.items():
+        time = pl.col(f"epochs_{of}") * pl.col("epoch_s")
+        ranges += [
+            time.alias(f"tta_{end}_s"),
+            (time * pl.col("mean_power_w")).alias(f"eta_{end}_j"),
+        ]
+    swept = pl.concat(
+        rows.select(pl.lit(limit).alias("limit"), pl.all()) for limit, rows in limits.items()
     )
+    return swept.with_columns(ranges).select(_RESULT)
