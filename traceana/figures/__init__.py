@@ -10,6 +10,7 @@ from traceana.figures.energy_savings import plot_energy_savings
 from traceana.figures.gpu_demand import plot_gpu_demand
 from traceana.figures.outcome_rates import plot_outcome_rates
 from traceana.figures.recurring_choices import plot_recurring_choices
+from traceana.figures.recurring_savings import plot_recurring_savings
 from traceana.figures.registry import FIGURES, FigureEntry, draw_figure
 from traceana.figures.regret import plot_regret
 from traceana.figures.runtime_by import plot_runtime_by
@@ -37,6 +38,7 @@ __all__ = [
     "plot_gpu_demand",
     "plot_outcome_rates",
     "plot_recurring_choices",
+    "plot_recurring_savings",
     "plot_regret",
     "plot_runtime_by",
     "plot_runtime_ratio",

@@ -19,6 +19,7 @@ from traceana.figures import (
     gpu_demand,
     outcome_rates,
     recurring_choices,
+    recurring_savings,
     regret,
     runtime_by,
     runtime_ratio,
@@ -126,6 +127,12 @@ FIGURES: Final[dict[str, FigureEntry]] = {
         recurring_choices.describe_recurring_choices,
         "history of simulate_recurring",
         recurring_choices.READING,
+    ),
+    "recurring-savings": FigureEntry(
+        recurring_savings.plot_recurring_savings,
+        recurring_savings.describe_recurring_savings,
+        "summarize_recurring",
+        recurring_savings.READING,
     ),
     "deadline-tightness": FigureEntry(
         deadline_tightness.plot_deadline_tightness,
