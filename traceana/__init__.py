@@ -14,7 +14,9 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from traceana.analysis import (
         arrival_rhythm,
+        batch_size_sweep,
         compare_distributions,
+        compare_plans,
         compare_runtimes,
         concentration,
         correlate,
@@ -93,9 +95,11 @@ if TYPE_CHECKING:
 _ROOM_OF = {
     "TraceanaError": "errors",
     "arrival_rhythm": "analysis",
+    "batch_size_sweep": "analysis",
     "build_report": "report",
     "check_claims": "claims",
     "compare_distributions": "analysis",
+    "compare_plans": "analysis",
     "compare_runtimes": "analysis",
     "concentration": "analysis",
     "correlate": "analysis",
@@ -159,9 +163,11 @@ _ROOM_OF = {
 __all__ = [
     "TraceanaError",
     "arrival_rhythm",
+    "batch_size_sweep",
     "build_report",
     "check_claims",
     "compare_distributions",
+    "compare_plans",
     "compare_runtimes",
     "concentration",
     "correlate",

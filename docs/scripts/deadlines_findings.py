@@ -9,6 +9,7 @@ from findings import as_table, run
 from scipy import stats
 
 from traceana import (
+    compare_plans,
     deadline_rules,
     deadline_tightness,
     iteration_rates,
@@ -100,26 +101,8 @@ def testbed(plans: pl.DataFrame, jobs: pl.DataFrame) -> str:
 
 
 def agreement(plans: pl.DataFrame, drawn: pl.DataFrame, jobs: pl.DataFrame) -> str:
-    tight = (pl.col("deadline_s") - pl.col("submit_s")) / pl.col("runtime_s")
-    key = ["cluster", "job_id"]
-    both = [frame.join(jobs, on=key).select(tight).to_series() for frame in (plans, drawn)]
-    ks = stats.ks_2samp(*both)
-    rates = iteration_rates(plans, jobs).join(
-        iteration_rates(drawn, jobs), on=["model", "batch_size", "gpus"], suffix="_drawn"
-    )
-    off = (rates["iterations_per_s_drawn"] / rates["iterations_per_s"] - 1).abs().max()
-    counts = [
-        frame.filter(pl.col("cluster") != "195job").group_by("model", "batch_size").len()
-        for frame in (plans, drawn)
-    ]
-    pairs = counts[0].join(counts[1], on=["model", "batch_size"])
-    ratio = pairs["len_right"] / pairs["len"]
-    return (
-        f"### Drawn plans beside the published ones (seed {SEED})\n\nTightness: two-sample "
-        f"KS distance {ks.statistic:.2g}, p = {ks.pvalue:.2g} (n = {len(both[0]):,} each). Rates "
-        f"by (model, batch size, GPUs): at most {off:.1g} apart in {rates.height} cells. Plans "
-        f"of a (model, batch size): {ratio.min():.2f} to {ratio.max():.2f} of the published "
-        "number.\n"
+    return f"### Drawn plans beside the published ones (seed {SEED})\n\n" + as_table(
+        compare_plans(plans, drawn, jobs)
     )
 
 

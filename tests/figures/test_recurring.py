@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import numpy as np
 import polars as pl
 import pytest
+from matplotlib.collections import LineCollection
 
 from traceana.errors import DataError
-from traceana.figures import draw_figure, plot_recurring_choices, plot_regret
+from traceana.figures import (
+    draw_figure,
+    plot_recurring_choices,
+    plot_recurring_savings,
+    plot_regret,
+)
 from traceana.figures.recurring_choices import describe_recurring_choices
+from traceana.figures.recurring_savings import describe_recurring_savings
 from traceana.figures.regret import describe_regret
 
 REGRET = pl.DataFrame(
@@ -52,6 +60,31 @@ def test_a_mark_a_run_on_the_row_of_its_batch_size() -> None:
     assert describe_recurring_choices(HISTORY) == told
     with pytest.raises(DataError, match="no run"):
         plot_recurring_choices(HISTORY.clear())
+
+
+def test_a_mark_a_data_set_and_gpu_with_its_interval() -> None:
+    summary = pl.DataFrame(
+        {
+            "gpu": ["a40", "v100", "v100"],
+            "dataset": ["squad", "cifar100", "squad"],
+            "seeds": [2, 2, 1],
+            "energy_saved": [0.2, -0.1, None],
+            "energy_saved_ci_low": [0.1, None, None],
+            "energy_saved_ci_high": [0.3, None, None],
+        }
+    )
+    ax = plot_recurring_savings(summary)
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["cifar100", "squad"]
+    marks = {line.get_label(): np.asarray(line.get_xydata()) for line in ax.lines}
+    assert marks["a40"] == pytest.approx(np.array([[0.2, 0.84]]))
+    assert marks["v100"] == pytest.approx(np.array([[-0.1, 0.16]]))
+    bars = {c.get_gid(): c for c in ax.collections if isinstance(c, LineCollection)}
+    assert bars["a40"].get_segments()[0][:, 0] == pytest.approx([0.1, 0.3])
+    assert not len(bars["v100"].get_segments())
+    told = describe_recurring_savings(summary)
+    assert told == "2 jobs on 2 GPUs, up to 2 seeds each: -10.0 % to 20.0 %."
+    with pytest.raises(DataError, match="one to six GPUs, not 0"):
+        plot_recurring_savings(summary.tail(1))
 
 
 def test_they_are_registered() -> None:

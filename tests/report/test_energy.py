@@ -83,7 +83,7 @@ def test_the_front_is_that_of_the_publishers_figure(
         front["eta_j"].to_list(), abs=0.501
     )
     (caption,) = (
-        caption.text for caption in part.all("figcaption") if "librispeech on v100" in caption.text
+        caption.text for caption in part.all("figcaption") if "against time" in caption.text
     )
     assert f"{front.height} on the front" in caption
     assert f"{energy.height:,} configurations" in caption

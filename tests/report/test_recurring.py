@@ -38,4 +38,5 @@ def test_the_figures_show_the_published_job(page: Element) -> None:
     assert [each.partition(". ")[2].split(".")[0] for each in captions] == [
         "Regret of cifar100 on v100 by policy",
         "Batch sizes that the publisher's policy chose for cifar100 on v100",
+        "Energy that recurring jobs end up saving, by data set and GPU",
     ]

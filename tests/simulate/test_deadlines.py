@@ -119,4 +119,15 @@ def test_mistakes_are_told_in_one_line() -> None:
         synthesize_deadlines(pl.concat([jobs_of(2), jobs_of(1)]))
     with pytest.raises(DataError, match="iterations_per_s and gpus above 0"):
         synthesize_deadlines(jobs_of(2), rates=published_rates().clear())
+    rates = pl.DataFrame(
+        {"model": ["a", "b"], "batch_size": [1, 1], "gpus": [1.0, 4.0], "iterations_per_s": 2.0}
+    )
+    with pytest.raises(DataError, match="no model at 2 GPUs; they have rows for 1, 4"):
+        synthesize_deadlines(jobs_of(2).with_columns(gpus=2.0), rates=rates)
+    with pytest.raises(DataError, match="one stands twice"):
+        synthesize_deadlines(jobs_of(2), rates=pl.concat([rates, rates]))
+    with pytest.raises(DataError, match="rng must be a whole number from 0 on"):
+        synthesize_deadlines(jobs_of(2), rng=-1)
+    with pytest.raises(DataError, match="a Polars frame is needed; found list"):
+        synthesize_deadlines([1])  # type: ignore[arg-type]
     assert synthesize_deadlines(jobs_of(0)).height == 0

@@ -13,6 +13,9 @@ from traceana.analysis.correlation.result import (
 from traceana.analysis.correlation.runtime import (
     runtime_correlations,
 )
+from traceana.analysis.deadlines.agreement import (
+    compare_plans,
+)
 from traceana.analysis.deadlines.draws import (
     replay_published_draws,
 )
@@ -45,6 +48,9 @@ from traceana.analysis.energy.coverage import (
 )
 from traceana.analysis.energy.savings import (
     energy_savings,
+)
+from traceana.analysis.energy.sweep import (
+    batch_size_sweep,
 )
 from traceana.analysis.outcomes.association import (
     outcome_association,
@@ -143,7 +149,9 @@ __all__ = [
     "StragglerResult",
     "WorkloadMapping",
     "arrival_rhythm",
+    "batch_size_sweep",
     "compare_distributions",
+    "compare_plans",
     "compare_runtimes",
     "concentration",
     "correlate",

@@ -1,17 +1,20 @@
 """Figures: a finished result in, matplotlib Axes out; nothing is computed while it is drawn."""
 
 from traceana.figures.arrivals import plot_arrivals
+from traceana.figures.batch_sweep import plot_batch_sweep
 from traceana.figures.batching_iterations import plot_batching_iterations
 from traceana.figures.batching_replay import plot_batching_replay
 from traceana.figures.batching_speedup import plot_batching_speedup
 from traceana.figures.batching_trajectory import plot_batching_trajectory
 from traceana.figures.cov import plot_cov
 from traceana.figures.cov_ecdf import plot_cov_ecdf
+from traceana.figures.deadline_tightness import plot_deadline_tightness
 from traceana.figures.energy_front import plot_energy_front
 from traceana.figures.energy_savings import plot_energy_savings
 from traceana.figures.gpu_demand import plot_gpu_demand
 from traceana.figures.outcome_rates import plot_outcome_rates
 from traceana.figures.recurring_choices import plot_recurring_choices
+from traceana.figures.recurring_savings import plot_recurring_savings
 from traceana.figures.registry import FIGURES, FigureEntry, draw_figure
 from traceana.figures.regret import plot_regret
 from traceana.figures.runtime_by import plot_runtime_by
@@ -19,6 +22,7 @@ from traceana.figures.runtime_ratio import plot_runtime_ratio
 from traceana.figures.straggler_map import plot_straggler_map
 from traceana.figures.style import use_style
 from traceana.figures.svg import WATERMARK, mark_synthetic, render_svg
+from traceana.figures.throughput import plot_throughput
 from traceana.figures.worker_times import draw_worker_times, plot_worker_times
 
 __all__ = [
@@ -29,21 +33,25 @@ __all__ = [
     "draw_worker_times",
     "mark_synthetic",
     "plot_arrivals",
+    "plot_batch_sweep",
     "plot_batching_iterations",
     "plot_batching_replay",
     "plot_batching_speedup",
     "plot_batching_trajectory",
     "plot_cov",
     "plot_cov_ecdf",
+    "plot_deadline_tightness",
     "plot_energy_front",
     "plot_energy_savings",
     "plot_gpu_demand",
     "plot_outcome_rates",
     "plot_recurring_choices",
+    "plot_recurring_savings",
     "plot_regret",
     "plot_runtime_by",
     "plot_runtime_ratio",
     "plot_straggler_map",
+    "plot_throughput",
     "plot_worker_times",
     "render_svg",
     "use_style",

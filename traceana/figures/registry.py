@@ -10,21 +10,25 @@ from matplotlib.figure import Figure
 from traceana.errors import DataError
 from traceana.figures import (
     arrivals,
+    batch_sweep,
     batching_iterations,
     batching_replay,
     batching_speedup,
     batching_trajectory,
     cov,
     cov_ecdf,
+    deadline_tightness,
     energy_front,
     energy_savings,
     gpu_demand,
     outcome_rates,
     recurring_choices,
+    recurring_savings,
     regret,
     runtime_by,
     runtime_ratio,
     straggler_map,
+    throughput,
     worker_times,
 )
 
@@ -104,6 +108,12 @@ FIGURES: Final[dict[str, FigureEntry]] = {
         "energy_to_accuracy",
         energy_front.READING,
     ),
+    "batch-sweep": FigureEntry(
+        batch_sweep.plot_batch_sweep,
+        batch_sweep.describe_batch_sweep,
+        "batch_size_sweep",
+        batch_sweep.READING,
+    ),
     "outcome-rates": FigureEntry(
         outcome_rates.plot_outcome_rates,
         outcome_rates.describe_outcome_rates,
@@ -145,6 +155,24 @@ FIGURES: Final[dict[str, FigureEntry]] = {
         batching_iterations.describe_batching_iterations,
         "workers of one job of replay_batching",
         batching_iterations.READING,
+    ),
+    "recurring-savings": FigureEntry(
+        recurring_savings.plot_recurring_savings,
+        recurring_savings.describe_recurring_savings,
+        "summarize_recurring",
+        recurring_savings.READING,
+    ),
+    "deadline-tightness": FigureEntry(
+        deadline_tightness.plot_deadline_tightness,
+        deadline_tightness.describe_deadline_tightness,
+        "deadline_tightness by cluster, with the kind of plans",
+        deadline_tightness.READING,
+    ),
+    "throughput": FigureEntry(
+        throughput.plot_throughput,
+        throughput.describe_throughput,
+        "iteration_rates",
+        throughput.READING,
     ),
 }
 """A new figure is one file and one line here."""

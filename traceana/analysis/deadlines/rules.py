@@ -11,6 +11,8 @@ from scipy import stats
 from traceana.analysis.deadlines.draws import replay_published_draws
 from traceana.analysis.deadlines.plans import CELL, join_plans
 from traceana.analysis.deadlines.rates import iteration_rates
+from traceana.errors import DataError
+from traceana.stats.multiplicity import adjust_pvalues
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,13 +60,15 @@ def deadline_rules(training_plans: IntoFrame, jobs: IntoFrame, /) -> pl.DataFram
     Raises
     ------
     DataError
-        As :func:`iteration_rates`.
+        As :func:`iteration_rates`, or if no plan is left after nulls and zeros.
     """
     joined = join_plans(training_plans, jobs).drop_nulls()
     used = joined.filter(pl.col("runtime_s") > 0, pl.col("gpus") > 0).with_columns(
         tightness=(pl.col("deadline_s") - pl.col("submit_s") + 0.5) / pl.col("runtime_s"),
         pair=pl.format("{} {}", "model", "batch_size"),
     )
+    if used.is_empty():
+        raise DataError("no training plan has a job with a runtime and GPUs, and no null")
     rates = iteration_rates(training_plans, jobs).select(*CELL, "iterations_per_s")
     rows = [
         _determined(used, rates),
@@ -73,9 +77,8 @@ def deadline_rules(training_plans: IntoFrame, jobs: IntoFrame, /) -> pl.DataFram
         *_sequence(replay_published_draws(training_plans)),
     ]
     table = pl.DataFrame(rows, schema=_SCHEMA, orient="row")
-    tested = table["pvalue"].is_not_null().to_numpy()
-    adjusted = np.full(table.height, np.nan)
-    adjusted[tested] = _holm(table["pvalue"].drop_nulls().to_numpy())
+    pvalues = table["pvalue"].fill_null(float("nan"))  # no part of the family
+    adjusted = adjust_pvalues(pvalues.to_numpy(), method="holm")
     return table.with_columns(pvalue_adjusted=pl.Series(adjusted).fill_nan(None))
 
 
@@ -129,11 +132,3 @@ def _sequence(replayed: pl.DataFrame) -> Iterator[tuple[object, ...]]:
         yield rule, n, "share found", replayed["n_as_drawn"].sum() / n, None
         passed = float(replayed["n_passed_over"].sum())
         yield rule, n, "draws passed over a plan", passed / n, None
-
-
-def _holm(pvalues: np.ndarray[tuple[int], np.dtype[np.float64]]) -> object:
-    order = np.argsort(pvalues)
-    factors = len(pvalues) - np.arange(len(pvalues))
-    adjusted = np.empty(len(pvalues))
-    adjusted[order] = np.minimum(np.maximum.accumulate(factors * pvalues[order]), 1)
-    return adjusted

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from traceana.cli.simulate import batching, recurring
+from traceana.cli.simulate import batching, deadlines, recurring
 
 app = typer.Typer(
     help="What-ifs on the traces: policies injected, seeded.",
@@ -19,5 +19,6 @@ def _group() -> None:
     pass
 
 
+app.command()(deadlines.deadlines)
 app.command()(recurring.recurring)
 app.command()(batching.batching)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from traceana.report.sections import (
     batching,
     claims,
+    deadlines,
     energy,
     outcomes,
     provenance,
@@ -46,9 +47,10 @@ SECTIONS: Final = (
     Section("task-runtimes", "Task runtimes", task_runtimes.build),
     Section("outcomes", "Runtime and outcomes", outcomes.build),
     Section("runtime-ratio", "Runtime ratios", runtime_ratio.build),
+    Section("deadlines", "Deadlines", deadlines.build),
     Section("energy", "Energy to accuracy", energy.build),
     Section("recurring", "Recurring jobs", recurring.build),
-    Section("claims", "Published statements, judged", claims.build),
     Section("batching", "Dynamic batching", batching.build),
+    Section("claims", "Published statements, judged", claims.build),
     Section("provenance", "Definitions and provenance", provenance.build),
 )

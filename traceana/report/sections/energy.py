@@ -20,6 +20,7 @@ from traceana.report.blocks import (
     words,
 )
 from traceana.report.sections.energy_front import PAIR, TRACE, build_coverage, build_front
+from traceana.report.sections.energy_sweeps import build_sweeps
 from traceana.report.wording import plural, share, share_range
 
 if TYPE_CHECKING:
@@ -56,6 +57,8 @@ def build(material: Material) -> Content:
         _savings(savings, "cost", name, folded=True),
         Heading("Energy against time"),
         *build_front(material, runs, power),
+        Heading("Energy against the batch size"),
+        *build_sweeps(material, runs, power),
         Heading("What can be judged"),
         Text(
             "Training runs and power profiles are joined on data set, network, batch size and "

@@ -39,6 +39,7 @@ def build(material: Material) -> Content:
             "lower cost may be bought with time."
         ),
         *_one_job(material, runs, power),
+        *_picture(material, summary),
         _savings(summary, name),
         Text(
             "The intervals are those of the mean over seeds: they hold the luck of the "
@@ -88,6 +89,24 @@ def _one_job(material: Material, runs: pl.DataFrame, power: pl.DataFrame) -> lis
     return [Gallery(tuple(pictures))]
 
 
+def _picture(material: Material, summary: pl.DataFrame) -> list[Block]:
+    if not summary["energy_saved"].count():
+        return []
+    return [
+        Gallery(
+            (
+                material.picture(
+                    "recurring-savings",
+                    summary,
+                    trace=_TRACE,
+                    key="recurring-savings",
+                    about="Energy that recurring jobs end up saving, by data set and GPU",
+                ),
+            )
+        )
+    ]
+
+
 def _savings(summary: pl.DataFrame, name: str) -> Table:
     def saved(heading: str, of: str) -> Column:
         return Column(heading, of, share, null="unknown")
@@ -96,13 +115,11 @@ def _savings(summary: pl.DataFrame, name: str) -> Table:
         words("GPU", "gpu"),
         words("Data set", "dataset"),
         saved("Energy saved", "energy_saved"),
-        Column(
-            "95 % of means",
-            ("energy_saved_ci_low", "energy_saved_ci_high"),
-            share_range,
-        ),
+        Column("Energy, 95 %", ("energy_saved_ci_low", "energy_saved_ci_high"), share_range),
         saved("Time saved", "time_saved"),
+        Column("Time, 95 %", ("time_saved_ci_low", "time_saved_ci_high"), share_range),
         saved("Cost saved", "cost_saved"),
+        Column("Cost, 95 %", ("cost_saved_ci_low", "cost_saved_ci_high"), share_range),
         saved("Regret", "regret_share"),
         Column("Points missing", "points_missing", count),
         words("Note", "note", null=""),

@@ -10,6 +10,7 @@ import polars as pl
 
 from traceana.errors import DataError
 from traceana.schema import TABLES
+from traceana.stats.arguments import as_generator
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -84,24 +85,28 @@ def synthesize_deadlines(
     ------
     DataError
         If a column is missing or of another type, a value is negative or infinite, a (cluster,
-        job_id) is not unique, a rate is not above zero, or no rate is given at all.
+        job_id) is not unique, a rate is not above zero or stands twice, no rate is given at all or
+        none at a job's GPUs, or rng is no seed.
 
     References
     ----------
     Gu et al., ElasticFlow (ASPLOS'23), published traces; the rules' evidence is in
     docs/explanation/deadlines.md.
     """
-    known = _check(jobs.lazy(), _NEEDED, "jobs").with_columns(pl.col("cluster").fill_null("all"))
+    generator = as_generator(0 if rng is None else rng)
+    known = _check(jobs, _NEEDED, "jobs").with_columns(pl.col("cluster").fill_null("all"))
     if known.select("cluster", "job_id").is_duplicated().any():
         raise DataError("a job stands twice in the jobs table: (cluster, job_id) must name one row")
-    table = published_rates() if rates is None else _check(rates.lazy(), _RATE, "rates")
-    if table.is_empty() or (table["iterations_per_s"] <= 0).any() or (table["gpus"] <= 0).any():
-        raise DataError("rates must have rows, with iterations_per_s and gpus above 0")
+    table = published_rates() if rates is None else _check(rates, _RATE, "rates")
+    _check_rates(table)
     jobs_known = known.drop_nulls().filter(pl.col("runtime_s") > 0, pl.col("gpus") > 0)
-    generator = np.random.default_rng(0 if rng is None else rng)
 
     pairs, rate = _rates_at(table, jobs_known["gpus"].to_numpy())
     offered = ~np.isnan(rate)
+    if not offered.any(axis=1).all():
+        without = jobs_known["gpus"].to_numpy()[~offered.any(axis=1)][0]
+        there = ", ".join(f"{gpus:g}" for gpus in table["gpus"].unique().sort())
+        raise DataError(f"rates offer no model at {without:g} GPUs; they have rows for {there}")
     # the k-th of the offered pairs, k uniform
     rank = generator.integers(offered.sum(axis=1))
     chosen = np.argmax(np.cumsum(offered, axis=1) > rank[:, None], axis=1)
@@ -116,11 +121,18 @@ def synthesize_deadlines(
     return TABLES["training_plans"].validate(plans, cast=True)
 
 
-def _check(frame: pl.LazyFrame, needed: dict[str, type[pl.DataType]], what: str) -> pl.DataFrame:
+def _check(
+    given: pl.DataFrame | pl.LazyFrame, needed: dict[str, type[pl.DataType]], what: str
+) -> pl.DataFrame:
+    if not isinstance(given, pl.DataFrame | pl.LazyFrame):
+        raise DataError(f"{what}: a Polars frame is needed; found {type(given).__name__}")
+    frame = given.lazy()
     there = frame.collect_schema().names()
     missing = [name for name in needed if name not in there]
     if missing:
-        raise DataError(f"{what}: column {', '.join(missing)} is missing; there is {there}")
+        raise DataError(
+            f"{what}: column {', '.join(missing)} is missing; there is {', '.join(there) or 'none'}"
+        )
     try:
         table = frame.select(pl.col(name).cast(kind) for name, kind in needed.items()).collect()
     except pl.exceptions.PolarsError as error:
@@ -130,6 +142,15 @@ def _check(frame: pl.LazyFrame, needed: dict[str, type[pl.DataType]], what: str)
         if (column < 0).any() or column.is_infinite().any():
             raise DataError(f"{what}: column {column.name} must be finite and not negative")
     return table.with_columns(numbers)
+
+
+def _check_rates(rates: pl.DataFrame) -> None:
+    if rates.is_empty() or (rates["iterations_per_s"] <= 0).any() or (rates["gpus"] <= 0).any():
+        raise DataError("rates must have rows, with iterations_per_s and gpus above 0")
+    if sum(rates.null_count().row(0)):
+        raise DataError("rates: a null is no rate; leave such rows out")
+    if rates.select("model", "batch_size", "gpus").is_duplicated().any():
+        raise DataError("rates: (model, batch_size, gpus) must name one row, and one stands twice")
 
 
 def _rates_at(

@@ -13,6 +13,7 @@ from traceana.simulate.recurring.concurrent import Ended, Submission, recur_conc
 from traceana.simulate.recurring.policies import PolicyMaker, policy_maker
 from traceana.simulate.recurring.read import read_job, read_table, read_tables
 from traceana.simulate.recurring.recurrences import check_knobs
+from traceana.stats.arguments import is_number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -140,7 +141,9 @@ def simulate_recurring_groups(
         If a table is not as declared, a group has more than one data set, the GPU or policy is not
         there, or a setting is out of range. A group that cannot be simulated has a note instead.
     """
-    check_knobs(eta=eta, beta=beta)
+    check_knobs(eta=eta, beta=beta, seeds=[])
+    if not is_number(seed, whole=True):
+        raise DataError(f"seed must be a whole number; it is {seed!r}")
     name, maker = policy_maker(policy)
     tables = read_tables(training_runs, power_profiles)
     rows = read_table("recurring_jobs", recurring_jobs)

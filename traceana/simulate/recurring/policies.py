@@ -179,8 +179,13 @@ def policy_maker(policy: str | PolicyMaker, /) -> tuple[str, PolicyMaker]:
     Raises
     ------
     DataError
-        If no policy has that name.
+        If no policy has that name, or what is given makes none.
     """
+    if not (isinstance(policy, str) or callable(policy)):
+        raise DataError(
+            f"policy must be one of {', '.join(POLICIES)} or a function of (job, eta, seed); "
+            f"it is {policy!r}"
+        )
     if not isinstance(policy, str):
         return getattr(policy, "__name__", type(policy).__name__), policy
     if policy not in POLICIES:

@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING
 from traceana.errors import DataError
 from traceana.schema.training_tables import check_eta
 from traceana.simulate.recurring.run import MOST_TRIES, Run, Runner
+from traceana.stats.arguments import is_number
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from traceana.simulate.recurring.job import JobTrace
     from traceana.simulate.recurring.policies import PolicyMaker
 
@@ -51,32 +54,34 @@ def recur(
     return history
 
 
-def check_knobs(*, eta: float, beta: float) -> None:
-    """Refuse what cannot be weighed or bound.
+def check_knobs(*, eta: float, beta: float, seeds: Sequence[int]) -> None:
+    """Refuse what cannot be weighed, bound or drawn.
 
     Raises
     ------
     DataError
-        If eta is not in [0, 1] or beta is not above 0.
+        If eta is not in [0, 1], beta is not above 0, or a seed is no whole number from 0 on.
     """
     check_eta(eta)
-    if not beta > 0:
+    if not (is_number(beta) and beta > 0):
         raise DataError(f"beta must be above 0 (infinite: no run is stopped early); it is {beta!r}")
+    for seed in seeds:
+        if not (is_number(seed, whole=True) and seed >= 0):
+            raise DataError(f"seed must be a whole number from 0 on; it is {seed!r}")
+
+
+def check_recurrences(recurrences: int | None, /) -> None:
+    """Refuse a number of recurrences that is neither None nor a whole one from 1 on."""
+    if recurrences is not None and not (is_number(recurrences, whole=True) and recurrences >= 1):
+        raise DataError(
+            f"recurrences must be at least 1, a whole number or None; it is {recurrences!r}"
+        )
 
 
 def count_recurrences(job: JobTrace, recurrences: int | None, /) -> int:
-    """Return the number asked for, or twice the points of the grid.
-
-    Raises
-    ------
-    DataError
-        If it is not at least 1.
-    """
-    if recurrences is None:
-        return 2 * len(job.batches) * len(job.power_limits_w)
-    if recurrences < 1:
-        raise DataError(f"recurrences must be at least 1; it is {recurrences!r}")
-    return recurrences
+    """Return the number asked for, or twice the points of the grid."""
+    check_recurrences(recurrences)
+    return 2 * len(job.batches) * len(job.power_limits_w) if recurrences is None else recurrences
 
 
 def _no_first(job: JobTrace, run: Run) -> str:

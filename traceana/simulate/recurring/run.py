@@ -37,6 +37,11 @@ class Runner:
         self, job: JobTrace, policies: Policies, *, eta: float, beta: float, seed: int
     ) -> None:
         self.job = job
+        if not (isinstance(policies, tuple) and len(policies) == 2):
+            raise DataError(
+                "a policy's function must return a pair (batch size policy, power limit policy); "
+                f"it returned {policies!r}"
+            )
         self.batch_size_policy, self._limits = policies
         self._eta = eta
         self._time_weight_w = (1 - eta) * job.max_power_w

@@ -16,7 +16,12 @@ from traceana.simulate.recurring.accounts import (
 )
 from traceana.simulate.recurring.policies import PolicyMaker, policy_maker
 from traceana.simulate.recurring.read import read_job, read_tables
-from traceana.simulate.recurring.recurrences import check_knobs, count_recurrences, recur
+from traceana.simulate.recurring.recurrences import (
+    check_knobs,
+    check_recurrences,
+    count_recurrences,
+    recur,
+)
 
 if TYPE_CHECKING:
     from traceana.simulate.recurring.job import JobTrace
@@ -153,7 +158,8 @@ def simulate_recurring(
     >>> result = simulate_recurring(runs, power, gpu="v100", dataset="cifar100")  # doctest: +SKIP
     >>> print(result)  # doctest: +SKIP
     """
-    check_knobs(eta=eta, beta=beta)
+    check_knobs(eta=eta, beta=beta, seeds=[seed])
+    check_recurrences(recurrences)
     name, maker = policy_maker(policy)
     tables = read_tables(training_runs, power_profiles)
     job = read_job(tables, gpu=gpu, dataset=dataset, target=target)

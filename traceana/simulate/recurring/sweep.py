@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
@@ -11,11 +12,16 @@ from traceana.schema.training_tables import check_one_of
 from traceana.simulate.recurring.accounts import reference_points, replication
 from traceana.simulate.recurring.policies import PolicyMaker, policy_maker
 from traceana.simulate.recurring.read import read_job, read_tables
-from traceana.simulate.recurring.recurrences import check_knobs, count_recurrences, recur
+from traceana.simulate.recurring.recurrences import (
+    check_knobs,
+    check_recurrences,
+    count_recurrences,
+    recur,
+)
 from traceana.stats.intervals import mean_interval
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from traceana.simulate.recurring.job import JobTrace
 
@@ -46,8 +52,8 @@ def sweep_recurring(
     power_profiles: pl.DataFrame | pl.LazyFrame,
     /,
     *,
-    gpus: Sequence[str] | None = None,
-    datasets: Sequence[str] | None = None,
+    gpus: str | Sequence[str] | None = None,
+    datasets: str | Sequence[str] | None = None,
     seeds: Iterable[int] = range(10),
     eta: float = 0.5,
     beta: float = 2.0,
@@ -62,7 +68,7 @@ def sweep_recurring(
     training_runs, power_profiles, eta, beta, recurrences, policy
         As in :func:`simulate_recurring`; every data set is trained to its default target.
     gpus, datasets
-        None for all that were profiled.
+        A name or several; None for all that were profiled.
     seeds
         One replication each.
     progress
@@ -83,13 +89,15 @@ def sweep_recurring(
         As :func:`simulate_recurring`, for what is wrong with the tables or settings as a whole,
         or if there is no seed.
     """
-    check_knobs(eta=eta, beta=beta)
-    _, maker = policy_maker(policy)
+    if not isinstance(seeds, Iterable):
+        raise DataError(f"seeds must be several whole numbers, such as range(10); it is {seeds!r}")
     seeds = list(seeds)
+    check_knobs(eta=eta, beta=beta, seeds=seeds)
+    check_recurrences(recurrences)
+    _, maker = policy_maker(policy)
+    gpus, datasets = ([it] if isinstance(it, str) else it for it in (gpus, datasets))
     if not seeds:
         raise DataError("seeds is empty; one at least is needed")
-    if recurrences is not None and recurrences < 1:
-        raise DataError(f"recurrences must be at least 1; it is {recurrences!r}")
     tables = read_tables(training_runs, power_profiles)
     power = tables.power_profiles
     for what, names in (("gpu", gpus), ("dataset", datasets)):

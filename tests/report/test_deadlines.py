@@ -1,0 +1,60 @@
+"""The section on deadlines against the functions it is made from."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+
+from tests.report.reader import Element, number, read_table, section
+from traceana import deadline_rules, deadline_tightness, iteration_rates
+from traceana.store import Store
+
+
+@pytest.fixture(scope="module")
+def part(page: Element) -> Element:
+    return section(page, "deadlines")
+
+
+@pytest.fixture(scope="module")
+def tables(store: Store) -> tuple[pl.DataFrame, pl.DataFrame]:
+    plans, jobs = (
+        store.scan("elasticflow-2023", table).collect() for table in ("training_plans", "jobs")
+    )
+    return plans, jobs
+
+
+def test_rules_stand_with_their_evidence(
+    part: Element, tables: tuple[pl.DataFrame, pl.DataFrame]
+) -> None:
+    rows = read_table(part, "The rules, tested")
+    expected = deadline_rules(*tables)
+    assert [row["Rule"] for row in rows] == expected["rule"].to_list()
+    for row, value in zip(rows, expected["value"], strict=True):
+        assert number(row["Value"]) == pytest.approx(value, rel=0.01)
+
+
+def test_deadlines_met_by_cluster_and_over_all(
+    part: Element, tables: tuple[pl.DataFrame, pl.DataFrame]
+) -> None:
+    rows = read_table(part, "Deadlines that a job without any wait would meet")
+    expected = deadline_tightness(*tables, by="cluster")
+    assert [row["Cluster"] for row in rows] == [*expected["cluster"], "All"]
+    met = [number(row["Met"]) for row in rows]
+    assert met[:-1] == expected["n_met"].to_list()
+    assert met[-1] == sum(met[:-1])
+
+
+def test_every_rate_is_listed_and_drawn(
+    part: Element, tables: tuple[pl.DataFrame, pl.DataFrame]
+) -> None:
+    rows = read_table(part, "The rates as a data set")
+    assert len(rows) == iteration_rates(*tables).height
+    compared = read_table(part, "Synthetic plans beside the published ones")
+    assert compared[0]["Compared"] == "tightness"
+    captions = [each.text for each in part.all("figcaption")]
+    assert [each.partition(". ")[2].split(".")[0] for each in captions] == [
+        "Tightness of deadlines by cluster",
+        "Throughput by GPUs",
+        "Scaling efficiency by GPUs",
+    ]
+    assert all("SYNTHETIC" in caption for caption in captions)

@@ -1,0 +1,87 @@
+"""Energy or time to the target against the batch size, at the best and the largest limit."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from traceana.errors import DataError
+from traceana.figures.style import start_axes, use_style
+
+if TYPE_CHECKING:
+    import polars as pl
+    from matplotlib.axes import Axes
+
+READING: Final = (
+    "Dot: mean over the runs of a batch size; line through it: from the run with the fewest "
+    "epochs to that with the most. Best limit: the one with the least energy of that batch size. "
+    "Batch sizes stand in order, each as far from the next."
+)
+_MEASURES: Final = {
+    "eta": ("Energy to the target (MJ)", "j", 1e6),
+    "tta": ("Time to the target (h)", "s", 3600.0),
+}
+_LIMITS: Final = {
+    "largest": ("largest power limit", "#E69F00", "s"),
+    "best": ("best power limit", "#0072B2", "o"),
+}
+
+_UPRIGHT: Final = 9
+"""Most batch sizes whose names stand side by side."""
+
+
+def plot_batch_sweep(sweep: pl.DataFrame, ax: Axes | None = None, *, measure: str = "eta") -> Axes:
+    """Draw what each batch size takes, one line a limit.
+
+    Parameters
+    ----------
+    sweep
+        What `batch_size_sweep` returns.
+    ax
+        Axes to draw on; by default those of a new figure.
+    measure
+        eta (energy) or tta (time).
+
+    Returns
+    -------
+    Axes
+        Two lines over the batch sizes with the range of the runs, from 0 on.
+
+    Raises
+    ------
+    DataError
+        If the measure is another or there is no batch size.
+    """
+    if measure not in _MEASURES:
+        raise DataError(f"measure must be one of {', '.join(_MEASURES)}; it is {measure!r}")
+    if sweep.is_empty():
+        raise DataError("plot_batch_sweep has nothing to draw: no batch size is feasible")
+    label, unit, scale = _MEASURES[measure]
+    with use_style():
+        ax = start_axes(ax)
+        sizes = sweep["batch_size"].unique().sort().to_list()
+        for limit, (name, colour, marker) in _LIMITS.items():
+            rows = sweep.filter(limit=limit).sort("batch_size")
+            mean, low, high = (
+                rows[f"{measure}{end}_{unit}"] / scale for end in ("", "_low", "_high")
+            )
+            at = [sizes.index(size) for size in rows["batch_size"]]
+            ax.plot(
+                at, mean, color=colour, marker=marker, markersize=3.2, linestyle="-", label=name
+            )
+            ax.vlines(at, low, high, color=colour, linewidth=2.2, linestyle="-", gid=limit)
+        ax.set_xticks(range(len(sizes)), [str(size) for size in sizes])
+        ax.tick_params(axis="x", rotation=90 if len(sizes) > _UPRIGHT else 0)
+        ax.set_ylim(bottom=0)
+        ax.set_xlabel("Batch size")
+        ax.set_ylabel(label)
+        ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, borderaxespad=0.2)
+        return ax
+
+
+def describe_batch_sweep(sweep: pl.DataFrame) -> str:
+    """Say in one sentence what the figure of this sweep shows."""
+    least = sweep.filter(limit="best").sort("eta_j").row(0, named=True)
+    return (
+        f"{sweep['batch_size'].n_unique()} batch sizes; the least energy is at "
+        f"{least['batch_size']} with {least['power_limit_w']:g} W."
+    )
