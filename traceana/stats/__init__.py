@@ -28,6 +28,8 @@ from traceana.stats.incidence import (
     log_log_interval,
 )
 from traceana.stats.intervals import (
+    clustered_mean_interval,
+    clustered_wilson_interval,
     mean_interval,
     wilson_interval,
 )
@@ -71,6 +73,8 @@ __all__ = [
     "censored_quantiles",
     "cluster_covariance",
     "cluster_quantile_intervals",
+    "clustered_mean_interval",
+    "clustered_wilson_interval",
     "correlation",
     "correlation_pvalue",
     "dependent_columns",
