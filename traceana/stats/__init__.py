@@ -25,6 +25,7 @@ from traceana.stats.dispersion import (
 from traceana.stats.incidence import (
     Incidence,
     incidence,
+    incidence_variances,
     log_log_interval,
 )
 from traceana.stats.intervals import (
@@ -82,6 +83,7 @@ __all__ = [
     "fisher_interval",
     "fit_logistic",
     "incidence",
+    "incidence_variances",
     "kmeans_1d",
     "kruskal_wallis",
     "log_log_interval",

@@ -65,8 +65,9 @@ def outcome_rates(
     Raises
     ------
     DataError
-        If a column is missing; a cluster is null; `success` or `failure` is empty, or they share a status; a status
-        asked for or found is not of the closed set; or `confidence` is not in (0, 1).
+        If a column is missing; a cluster is null; `success` or `failure` is empty, or they share a
+        status; a status asked for or found is not of the closed set; or `confidence` is not in
+        (0, 1).
     """
     succeeded, failed = as_names(success), as_names(failure)
     _check_statuses(succeeded, failed)
