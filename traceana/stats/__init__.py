@@ -54,6 +54,7 @@ from traceana.stats.ranks import (
     superiority,
 )
 from traceana.stats.strata import (
+    clustered_odds,
     odds_ratio,
     pooled_odds,
 )
@@ -75,6 +76,7 @@ __all__ = [
     "cluster_covariance",
     "cluster_quantile_intervals",
     "clustered_mean_interval",
+    "clustered_odds",
     "clustered_wilson_interval",
     "correlation",
     "correlation_pvalue",

@@ -104,7 +104,7 @@ def incidence_variances(
     at, of = np.asarray(time, dtype=np.int64), np.asarray(cell, dtype=np.int64)
     counts = np.vstack([by_kind.T, cut])
     times = int(at.max()) + 1
-    total = np.stack([np.bincount(at, row, times) for row in counts])
+    total = np.stack([np.bincount(at, row, times) for row in counts]).astype(float)
     whole = _shares(total)
     squares = np.zeros(whole.shape)
     order = np.argsort(of, kind="stable")

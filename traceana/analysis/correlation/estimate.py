@@ -76,8 +76,6 @@ def of_group_means(
     if np.isnan(r):
         return {"note": "all group means are equal"}
     if rows is not None and rows.draws is not None:
-        if weighted and method == "kendall":
-            return {"r": r, "note": "no bootstrap of Kendall's tau with weights"}
         error = partial(
             group_mean_error, rows.x, rows.y, rows.draws, method=method, weighted=weighted
         )
