@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from scipy.sparse import csr_array
 from scipy.special import stdtr, stdtrit
-from scipy.stats import kendalltau
+from scipy.stats import weightedtau
 
 from traceana.stats.correlation import SMALLEST_P, check_confidence, weighted_ranks
 from traceana.stats.rank_influence import kendall_influence, spearman_influence
@@ -147,7 +147,7 @@ def group_mean_error(
         signs = np.ascontiguousarray(draws.signs[start : start + at_once].T)
         noise = (table @ signs).T / size
         if method == "kendall":
-            found.append(np.array([kendalltau(values, row).statistic for row in noise]))
+            found.append(np.array([_weighted_tau(values, row, weights) for row in noise]))
         elif method == "spearman":
             noise = _ranks(noise, weights)
             found.append(_correlations(ranks, noise, weights))
@@ -216,6 +216,14 @@ def _correlations(x: Floats, y: Floats, weights: Floats) -> Floats:
     with np.errstate(invalid="ignore", divide="ignore"):
         r: Floats = away @ u / np.sqrt((u**2 / weights).sum() * (away**2 @ weights))
     return r
+
+
+def _weighted_tau(x: Floats, y: Floats, weights: Floats) -> float:
+    """Kendall's tau-b of points that count as often as their weights say."""
+    # each pair counts the product of its weights, which scipy takes as a function of the place
+    place = np.arange(len(x))
+    found = weightedtau(x, y, rank=place, weigher=weights.__getitem__, additive=False)
+    return float(found.statistic)
 
 
 def _ranks(values: Floats, weights: Floats) -> Floats:
