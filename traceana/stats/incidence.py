@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from scipy.special import stdtrit
 
-from traceana.errors import DataError
+from traceana.stats.arguments import check_confidence
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -146,8 +146,7 @@ def log_log_interval(
     (low, high)
         Not defined (NaN) where the share is 0 or 1, or its variance not known.
     """
-    if not 0 < confidence < 1:
-        raise DataError(f"confidence must lie between 0 and 1, such as 0.95; it is {confidence!r}")
+    check_confidence(confidence)
     p, v = np.asarray(share, dtype=float), np.asarray(variance, dtype=float)
     # a sum of shares may pass 1 by a rounding
     inside = (p > 0) & (p < 1 - 1e-12)

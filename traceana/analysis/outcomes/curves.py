@@ -10,6 +10,7 @@ from traceana.analysis.frames import Names, as_names, refuse_clash
 from traceana.analysis.outcomes.clusters import ONE_CLUSTER
 from traceana.analysis.outcomes.ends import CELLS, ENDS, EndCurves, check_events, estimate_ends
 from traceana.stats import log_log_interval
+from traceana.stats.arguments import check_confidence
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
@@ -77,6 +78,7 @@ def cumulative_incidence(
     --------
     >>> curves = cumulative_incidence(jobs, by="gpu_type", running_until_s=trace_end_s)
     """
+    check_confidence(confidence)
     keys, ways = as_names(by), check_events(events)
     refuse_clash(
         keys,
@@ -159,6 +161,7 @@ def kaplan_meier(
     DataError
         As :func:`cumulative_incidence`.
     """
+    check_confidence(confidence)
     keys, ways = as_names(by), check_events(events)
     refuse_clash(
         keys, ("n_clusters", "n_at_risk", "survival", "median_s", "ci_low", "ci_high", "note")
@@ -211,9 +214,11 @@ def _tell_clusters(groups: pl.DataFrame, counted: tuple[str, ...]) -> pl.DataFra
     """Put the number of clusters last, and say where there is one only."""
     if not counted:
         return groups
-    alone = pl.when(pl.col("n_clusters") == 1).then(pl.lit(ONE_CLUSTER))
+    alone = pl.col("n_clusters") == 1
     return groups.select(pl.exclude("n_clusters"), "n_clusters").with_columns(
-        note=pl.coalesce("note", alone)
+        # that of a median goes by where survival comes down to 0 too
+        pl.when(~alone).then(pl.col("ci_low", "ci_high")).name.keep(),
+        note=pl.coalesce("note", pl.when(alone).then(pl.lit(ONE_CLUSTER))),
     )
 
 

@@ -10,12 +10,13 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import polars as pl
 
-from traceana.analysis.frames import Names, as_names, collect, reduce_frame
+from traceana.analysis.frames import LARGEST, Names, as_names, collect, reduce_frame
 from traceana.analysis.outcomes.clusters import refuse_lost
 from traceana.analysis.outcomes.readings import open_outcomes
 from traceana.errors import DataError
 from traceana.schema import STATUSES
 from traceana.stats import Incidence, incidence, incidence_variances
+from traceana.stats.arguments import is_number
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
@@ -172,9 +173,11 @@ def _count(
     lazy = open_outcomes(frame, keys, measures)
     status, time = nw.col("status"), nw.col("runtime_s")
     if until_s is not None:
+        if not is_number(until_s) or abs(until_s) > LARGEST:
+            raise DataError(f"running_until_s must be a finite time in s; it is {until_s!r}")
         still = (status == "running") & time.is_null()
         latest = collect(lazy.filter(still).select(nw.col("start_s").max())).item()
-        if latest is not None and not latest <= until_s < float("inf"):
+        if latest is not None and latest > until_s:
             raise DataError(
                 f"running_until_s is {until_s:g}, and a row of status running starts at {latest:g}"
             )

@@ -10,10 +10,11 @@ import polars as pl
 
 from traceana.analysis.frames import Names, as_names, reduce_frame, refuse_clash
 from traceana.analysis.outcomes.clusters import ONE_CLUSTER, refuse_lost
-from traceana.analysis.outcomes.codes import check_confidence, cluster_codes, group_codes
+from traceana.analysis.outcomes.codes import cluster_codes, group_codes
 from traceana.analysis.outcomes.ends import CELLS
 from traceana.analysis.outcomes.readings import READINGS, Reading, open_outcomes, with_failure
 from traceana.stats import clustered_odds, odds_ratio, pooled_odds
+from traceana.stats.arguments import check_confidence
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame

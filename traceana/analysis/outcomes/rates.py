@@ -9,11 +9,11 @@ import polars as pl
 
 from traceana.analysis.frames import Names, as_names, open_frame, reduce_frame, refuse_clash
 from traceana.analysis.outcomes.clusters import CLUSTERED, rate_columns, refuse_lost
-from traceana.analysis.outcomes.codes import check_confidence
 from traceana.analysis.outcomes.readings import READINGS, Reading, failure_of, open_outcomes
 from traceana.errors import DataError
 from traceana.schema import STATUSES
 from traceana.stats import wilson_interval
+from traceana.stats.arguments import check_confidence
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame

@@ -9,8 +9,8 @@ import polars as pl
 
 from traceana.analysis.frames import Names, as_names, open_frame, reduce_frame, refuse_clash
 from traceana.analysis.outcomes.clusters import CLUSTERED, ONE_CLUSTER, cluster_errors, refuse_lost
-from traceana.analysis.outcomes.codes import check_confidence
 from traceana.stats import clustered_mean_interval, mean_interval
+from traceana.stats.arguments import check_confidence
 
 if TYPE_CHECKING:
     import numpy as np
