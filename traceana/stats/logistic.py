@@ -64,7 +64,8 @@ def fit_logistic(
     Raises
     ------
     DataError
-        If there are no more rows than columns, or the fit has no finite coefficients, as where columns separate failures from the rest.
+        If there are no more rows than columns, or the fit has no finite coefficients, as where
+        columns separate failures from the rest.
     """
     rows, columns = design.shape
     if rows <= columns:
