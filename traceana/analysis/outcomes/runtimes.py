@@ -51,9 +51,9 @@ def runtime_by(
         All are null where n is 0.
 
         With `cluster`, also [n_clusters, n_effective, note]. The interval is then mean -+
-        t(n_clusters - 1) sqrt(v), with v the variance that :func:`cluster_errors` says, and
-        n_effective = (deviation of runtimes)^2 / v is how many independent rows would tell the
-        mean as well, at most n. Both are null for a single cluster, and note says so.
+        t(n_clusters - 1) sqrt(v), with v of the jackknife over clusters (its formula is in
+        docs/explanation/outcomes.md), and n_effective = (deviation of runtimes)^2 / v is how many
+        independent rows would tell the mean as well, at most n. Both are null for a single cluster, and note says so.
 
     Raises
     ------
