@@ -53,7 +53,8 @@ def runtime_by(
         With `cluster`, also [n_clusters, n_effective, note]. The interval is then mean -+
         t(n_clusters - 1) sqrt(v), with v of the jackknife over clusters (its formula is in
         docs/explanation/outcomes.md), and n_effective = (deviation of runtimes)^2 / v is how many
-        independent rows would tell the mean as well, at most n. Both are null for a single cluster, and note says so.
+        independent rows would tell the mean as well, at most n.
+        Both are null for a single cluster, and note says so.
 
     Raises
     ------
