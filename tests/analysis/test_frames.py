@@ -33,6 +33,7 @@ from traceana.analysis import (
     queueing_delay,
     recurring_groups,
     runtime_by,
+    runtime_correlations,
     size_distribution,
     summarize_cov,
     summarize_cov_pooled,
@@ -154,6 +155,13 @@ QUESTIONS: dict[str, Callable[[Any], pl.DataFrame]] = {
             resamples=100,
         ).table
     ),
+    "runtime_by, clusters": lambda rows: runtime_by(rows, "size", cluster="worker_id"),
+    "outcome_rates, clusters": lambda rows: outcome_rates(rows, "size", cluster="worker_id"),
+    "failure_rates, clusters": lambda rows: failure_rates(rows, (), cluster="worker_id"),
+    "cumulative_incidence, clusters": lambda rows: cumulative_incidence(
+        rows, by="size", cluster="worker_id"
+    ).groups.filter(event="failed"),
+    "kaplan_meier, clusters": lambda rows: kaplan_meier(rows, cluster="worker_id").groups,
     "correlate, ranks": lambda rows: correlate(rows, "gpus", "runtime_s", method="spearman").table,
 }
 
@@ -187,6 +195,18 @@ def test_every_engine_is_compared_alike(engine: str, question: str) -> None:
     result = ask(ENGINES[engine](ROWS))
     assert_frame_equal(result, ask(ROWS), rel_tol=1e-9)
     assert not any(column.is_nan().any() for column in result.select(pl.selectors.float()))
+
+
+@pytest.mark.parametrize("engine", [name for name in ENGINES if name != "polars"])
+def test_every_engine_gives_the_same_published_family(engine: str) -> None:
+    ended = ROWS.drop_nulls("status").rename({"size": "n_instances"})  # a null status is refused
+    options: dict[str, Any] = {"by": "cluster", "cluster": "worker_id", "resamples": 100}
+    here, there = (
+        runtime_correlations(rows, level=("row", "group_mean"), **options).table
+        for rows in (ended, ENGINES[engine](ended))
+    )
+    assert here.height == 4 * 2 * 2 * 2 * 2
+    assert_frame_equal(there, here, rel_tol=1e-9)
 
 
 @pytest.mark.parametrize("engine", [name for name in ENGINES if name != "polars"])

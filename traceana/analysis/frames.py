@@ -96,7 +96,9 @@ def column_names(frame: IntoFrame, /) -> list[str]:
     DataError
         If the engine is not listed.
     """
-    return list(_admit(frame).collect_schema().names())
+    admitted = _admit(frame)
+    with _reading():
+        return list(admitted.collect_schema().names())
 
 
 def clean_columns(lazy: nw.LazyFrame[Any], measures: Sequence[str], /) -> nw.LazyFrame[Any]:

@@ -25,9 +25,12 @@ from traceana.stats.dispersion import (
 from traceana.stats.incidence import (
     Incidence,
     incidence,
+    incidence_variances,
     log_log_interval,
 )
 from traceana.stats.intervals import (
+    clustered_mean_interval,
+    clustered_wilson_interval,
     mean_interval,
     wilson_interval,
 )
@@ -51,6 +54,7 @@ from traceana.stats.ranks import (
     superiority,
 )
 from traceana.stats.strata import (
+    clustered_odds,
     odds_ratio,
     pooled_odds,
 )
@@ -71,6 +75,9 @@ __all__ = [
     "censored_quantiles",
     "cluster_covariance",
     "cluster_quantile_intervals",
+    "clustered_mean_interval",
+    "clustered_odds",
+    "clustered_wilson_interval",
     "correlation",
     "correlation_pvalue",
     "dependent_columns",
@@ -78,6 +85,7 @@ __all__ = [
     "fisher_interval",
     "fit_logistic",
     "incidence",
+    "incidence_variances",
     "kmeans_1d",
     "kruskal_wallis",
     "log_log_interval",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from scipy.special import chdtrc, chndtr, chndtrinc
 
-from traceana.errors import DataError
+from traceana.stats.arguments import check_confidence
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -75,8 +75,7 @@ def between_groups(
     DataError
         If `confidence` is not in (0, 1).
     """
-    if not 0 < confidence < 1:
-        raise DataError(f"confidence must lie between 0 and 1, such as 0.95; it is {confidence!r}")
+    check_confidence(confidence)
     count, sums = np.asarray(n, dtype=float), np.asarray(total, dtype=float)
     rows = count.sum()
     mean = sums.sum() / rows

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from scipy.special import stdtrit
 
-from traceana.stats.correlation import check_confidence
+from traceana.stats.arguments import check_confidence
 from traceana.stats.rank_influence import kendall_influence, spearman_influence
 
 if TYPE_CHECKING:
@@ -78,10 +78,12 @@ def pearson_error(x: Floats, y: Floats, draws: Draws, /) -> float:
     twice = np.where(i == j, 1, 2)
     drawn = counts @ np.hstack([sums, sums[:, i] * sums[:, j]])
     r, gradient, n = _linear_parts(drawn[:, :6])
+    varies = np.isfinite(gradient).all(axis=1) & (1 - r**2 > 1e-12)
+    r, gradient, n, drawn = r[varies], gradient[varies], n[varies], drawn[varies]
     squares = (twice * gradient[:, i] * gradient[:, j] * drawn[:, 6:]).sum(axis=1)
     whole, slope, rows = _linear_parts(sums.sum(axis=0)[None])
     error = float(np.sqrt(np.sum((sums @ slope[0]) ** 2)) / (rows[0] * (1 - whole[0] ** 2)))
-    fine = np.isfinite(r) & (1 - r**2 > 1e-12) & (squares > 0)
+    fine = squares > 0
     r, n, squares = r[fine], n[fine], squares[fine]
     away = np.arctanh(r) - np.arctanh(whole[0])
     return _calibrated(error, away, np.sqrt(squares) / (n * (1 - r**2)), cells)
@@ -111,7 +113,8 @@ def clustered_interval(
     r: float, error: float, clusters: int, /, *, confidence: float = 0.95
 ) -> tuple[float, float]:
     """Interval of a correlation: tanh(arctanh(r) -+ t(clusters - 1) error)."""
-    half = stdtrit(clusters - 1, (1 + check_confidence(confidence)) / 2) * error
+    check_confidence(confidence)
+    half = stdtrit(clusters - 1, (1 + confidence) / 2) * error
     return float(np.tanh(np.arctanh(r) - half)), float(np.tanh(np.arctanh(r) + half))
 
 

@@ -12,6 +12,7 @@ from scipy.special import ndtr, ndtri, stdtr
 from scipy.stats import kendalltau, rankdata
 
 from traceana.errors import DataError
+from traceana.stats.arguments import check_confidence
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -148,7 +149,8 @@ def fisher_interval(
     DataError
         If `confidence` is not in (0, 1).
     """
-    quantile = ndtri((1 + check_confidence(confidence)) / 2)
+    check_confidence(confidence)
+    quantile = ndtri((1 + confidence) / 2)
     if np.isnan(r) or n <= (4 if method == "kendall" else 3):
         return float("nan"), float("nan")
     if abs(r) == 1:
@@ -169,13 +171,6 @@ def n_of_variance(r: float, variance: float, method: str, /) -> float:
     if method == "kendall":
         return 0.437 / variance + 4
     return (1 + r**2 / 2 if method == "spearman" else 1) / variance + 3
-
-
-def check_confidence(confidence: float, /) -> float:
-    """Return a confidence that lies between 0 and 1, and refuse any other."""
-    if not 0 < confidence < 1:
-        raise DataError(f"confidence must lie between 0 and 1, such as 0.95; it is {confidence!r}")
-    return confidence
 
 
 def _centred(values: Floats, weights: Floats) -> Floats:

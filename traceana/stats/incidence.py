@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from scipy.special import ndtri
+from scipy.special import stdtrit
 
-from traceana.errors import DataError
+from traceana.stats.arguments import check_confidence
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -79,8 +80,63 @@ def incidence(ends: ArrayLike, censored: ArrayLike, /) -> Incidence:
     )
 
 
-def log_log_interval(share: ArrayLike, variance: ArrayLike, /, *, confidence: float) -> Bounds:
-    """Pointwise interval of a share p: p ** exp(-+ z se / (p log p)).
+def incidence_variances(
+    ends: ArrayLike, censored: ArrayLike, time: ArrayLike, cell: ArrayLike, /
+) -> tuple[Floats, Floats]:
+    """Variances of the estimates of :func:`incidence` where rows depend on each other in clusters.
+
+    The jackknife over clusters: with e_c the estimate without the c-th of G clusters (or cells of
+    clusters) and e that of all, (G - 1) / G sum of (e_c - e)^2.
+
+    Parameters
+    ----------
+    ends, censored
+        As in :func:`incidence`, but one row a time and cell, in any order.
+    time, cell
+        Of each row, codes from 0 on without a gap: which time and which cell.
+
+    Returns
+    -------
+    (surviving, ended)
+        Variance at each time, and at each time of each kind of end; NaN for a single cell.
+    """
+    by_kind, cut = np.asarray(ends, dtype=float), np.asarray(censored, dtype=float)
+    at, of = np.asarray(time, dtype=np.int64), np.asarray(cell, dtype=np.int64)
+    counts = np.vstack([by_kind.T, cut])
+    times = int(at.max()) + 1
+    total = np.stack([np.bincount(at, row, times) for row in counts]).astype(float)
+    whole = _shares(total)
+    squares = np.zeros(whole.shape)
+    order = np.argsort(of, kind="stable")
+    edges = np.searchsorted(of[order], np.arange(int(of.max()) + 2))
+    for begin, stop in pairwise(edges.tolist()):
+        own, rest = order[begin:stop], total.copy()
+        for row, values in zip(rest, counts, strict=True):
+            np.subtract.at(row, at[own], values[own])
+        squares += (_shares(rest) - whole) ** 2
+    cells = len(edges) - 1
+    variance = squares * (cells - 1) / cells if cells > 1 else np.full(whole.shape, np.nan)
+    return variance[-1], variance[:-1].T
+
+
+def _shares(counts: Floats) -> Floats:
+    """Return what :func:`incidence` estimates: a row each kind of end, then the survival."""
+    by_kind = counts[:-1]
+    # where none is left at risk, nothing ends
+    n = np.maximum(counts.sum(axis=0)[::-1].cumsum()[::-1], 0.5)
+    result = np.empty(counts.shape)
+    np.cumprod(1 - by_kind.sum(axis=0) / n, out=result[-1])
+    before = np.concatenate([[1.0], result[-1, :-1]]) / n
+    np.cumsum(before * by_kind, axis=1, out=result[:-1])
+    return result
+
+
+def log_log_interval(
+    share: ArrayLike, variance: ArrayLike, /, *, df: ArrayLike = np.inf, confidence: float
+) -> Bounds:
+    """Pointwise interval of a share p: p ** exp(-+ q se / (p log p)).
+
+    q is the normal quantile, or that of Student's t with `df` degrees of freedom.
 
     Symmetric for log(-log p), so that it stays within (0, 1) (Kalbfleisch and Prentice, The
     Statistical Analysis of Failure Time Data, 2002, section 1.4).
@@ -90,12 +146,11 @@ def log_log_interval(share: ArrayLike, variance: ArrayLike, /, *, confidence: fl
     (low, high)
         Not defined (NaN) where the share is 0 or 1, or its variance not known.
     """
-    if not 0 < confidence < 1:
-        raise DataError(f"confidence must lie between 0 and 1, such as 0.95; it is {confidence!r}")
+    check_confidence(confidence)
     p, v = np.asarray(share, dtype=float), np.asarray(variance, dtype=float)
     # a sum of shares may pass 1 by a rounding
     inside = (p > 0) & (p < 1 - 1e-12)
     q = np.where(inside, p, 0.5)
-    half = ndtri((1 + confidence) / 2) * np.sqrt(v) / np.abs(q * np.log(q))
+    half = stdtrit(df, (1 + confidence) / 2) * np.sqrt(v) / np.abs(q * np.log(q))
     low, high = q ** np.exp(half), q ** np.exp(-half)
     return np.where(inside, low, np.nan), np.where(inside, high, np.nan)

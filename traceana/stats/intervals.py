@@ -17,7 +17,8 @@ from traceana.stats.arguments import check_confidence
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    Bounds: TypeAlias = tuple[NDArray[np.float64], NDArray[np.float64]]
+    Floats: TypeAlias = NDArray[np.float64]
+    Bounds: TypeAlias = tuple[Floats, Floats]
 
 
 def mean_interval(
@@ -53,6 +54,54 @@ def mean_interval(
     return m - half, m + half
 
 
+def clustered_mean_interval(
+    mean: ArrayLike, variance: ArrayLike, clusters: ArrayLike, /, *, confidence: float = 0.95
+) -> Bounds:
+    """Interval of a mean over rows in clusters: mean -+ t(clusters - 1) sqrt(variance).
+
+    Parameters
+    ----------
+    mean, variance, clusters
+        Of each group: the mean over its rows, the variance of it, and the number of clusters.
+    confidence
+        Coverage, in (0, 1).
+
+    Returns
+    -------
+    (low, high)
+        Not defined (NaN) for fewer than two clusters.
+    """
+    m, v = (np.atleast_1d(np.asarray(part, dtype=float)) for part in (mean, variance))
+    half = _t_quantiles(clusters, confidence) * np.sqrt(v)
+    return m - half, m + half
+
+
+def clustered_wilson_interval(
+    rate: ArrayLike, effective_n: ArrayLike, clusters: ArrayLike, /, *, confidence: float = 0.95
+) -> Bounds:
+    """Interval of a rate over rows in clusters: Wilson's, of as many rows as they are worth.
+
+    :func:`wilson_interval` of rate * effective_n successes in effective_n trials, with the
+    quantile of t(clusters - 1) for the normal one (after Korn and Graubard, Survey Methodology
+    24, 1998, who do so with Clopper and Pearson's interval).
+
+    Parameters
+    ----------
+    rate, effective_n, clusters
+        Of each group: its rate, how many independent rows are worth its own, and the number of
+        clusters.
+    confidence
+        Coverage, in (0, 1).
+
+    Returns
+    -------
+    (low, high)
+        Not defined (NaN) for fewer than two clusters.
+    """
+    p, n = (np.atleast_1d(np.asarray(part, dtype=float)) for part in (rate, effective_n))
+    return _score_interval(p * n, n, _t_quantiles(clusters, confidence))
+
+
 def wilson_interval(successes: ArrayLike, n: ArrayLike, /, *, confidence: float = 0.95) -> Bounds:
     """Wilson's score interval of a rate (Wilson, JASA 22, 1927).
 
@@ -81,11 +130,23 @@ def wilson_interval(successes: ArrayLike, n: ArrayLike, /, *, confidence: float 
     k, trials = (np.atleast_1d(np.asarray(part, dtype=float)) for part in (successes, n))
     if not np.all((k >= 0) & (k <= trials)):
         raise DataError("successes must be from 0 to n, the number of trials")
-    trials = np.where(trials > 0, trials, np.nan)
-    half = z * np.sqrt(k * (trials - k) / trials + z**2 / 4)
-    low, high = ((k + z**2 / 2 + side) / (trials + z**2) for side in (-half, half))
+    return _score_interval(k, trials, z)
+
+
+def _score_interval(k: Floats, n: Floats, quantile: Floats | float) -> Bounds:
+    trials = np.where(n > 0, n, np.nan)
+    square = quantile**2
+    half = quantile * np.sqrt(k * (trials - k) / trials + square / 4)
+    low, high = ((k + square / 2 + side) / (trials + square) for side in (-half, half))
     # where k is 0 or n a bound is the rate itself, and rounding must not carry it past
     return np.clip(low, 0, k / trials), np.clip(high, k / trials, 1)
+
+
+def _t_quantiles(clusters: ArrayLike, confidence: float) -> Floats:
+    tail, count = _upper_tail(confidence), np.atleast_1d(np.asarray(clusters, dtype=float))
+    quantiles = np.full(count.shape, np.nan)
+    quantiles[count >= 2] = stdtrit(count[count >= 2] - 1, tail)
+    return quantiles
 
 
 def _upper_tail(confidence: float) -> float:

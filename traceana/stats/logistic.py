@@ -71,8 +71,12 @@ def fit_logistic(
     Raises
     ------
     DataError
-        If the fit has no finite coefficients, as where columns separate failures from the rest.
+        If there are no more rows than columns, or the fit has no finite coefficients, as where
+        columns separate failures from the rest.
     """
+    rows, columns = design.shape
+    if rows <= columns:
+        raise DataError(f"{rows} row(s) are too few for the {columns} coefficients of the model")
     beta, covariance = _fit(design, failed, cluster)
     error = np.sqrt(np.diag(covariance))
     df = len(failed) - design.shape[1] if cluster is None else int(cluster.max())
@@ -150,8 +154,8 @@ def _fit(design: Floats, failed: Floats, cluster: Integers | None) -> tuple[Floa
             found = Logit(failed, design).fit(disp=False, maxiter=50, cov_type="HC0")
         except np.linalg.LinAlgError:
             raise no_odds from None
-    beta = np.asarray(found.params, dtype=float)
-    error = np.sqrt(np.diag(np.asarray(found.normalized_cov_params)))
+        beta = np.asarray(found.params, dtype=float)
+        error = np.sqrt(np.diag(np.asarray(found.normalized_cov_params)))
     scale = np.where(design.std(axis=0) > 0, design.std(axis=0), 1.0)
     # where the likelihood grows without end, rounding stops the coefficients far out
     finite = (np.abs(beta) * scale < 15).all() and (error * scale < 30).all()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 from scipy.sparse import csr_array
 from scipy.special import ndtr, ndtri, stdtr, stdtrit
-from scipy.stats import kendalltau, rankdata
+from scipy.stats import kendalltau, rankdata, weightedtau
 
 from traceana.stats.correlation import SMALLEST_P, weighted_ranks
 
@@ -132,7 +132,14 @@ def _draw_independent(
 
 def _of_means(values: Floats, means: Floats, weights: Floats, method: str) -> Floats:
     if method == "kendall":
-        return np.array([kendalltau(values, row).statistic for row in means])
+        # scipy takes weights that multiply as a function of the place, in many times the time
+        place, weigh = np.arange(len(values)), weights.__getitem__
+        if (weights == 1).all():
+            return np.array([kendalltau(values, row).statistic for row in means])
+        taus = (
+            weightedtau(values, row, rank=place, weigher=weigh, additive=False) for row in means
+        )
+        return np.array([tau.statistic for tau in taus])
     if method == "spearman":
         return _correlations(weighted_ranks(values, weights), _ranks(means, weights), weights)
     return _correlations(values, means, weights)

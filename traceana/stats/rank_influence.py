@@ -20,12 +20,12 @@ def spearman_influence(x: Floats, y: Floats, /) -> Floats:
     y. A row moves a covariance by its own product, and by moving the ranks of all that are above
     or equal to it (the two further terms of :func:`_covariance_influence`).
     """
-    f, g = _mid_distribution(x), _mid_distribution(y)
-    (fg, both), (ff, of_x), (gg, of_y) = (
-        _covariance_influence(*pair) for pair in ((f, g), (f, f), (g, g))
+    (a, u), (b, v) = (_mid_distribution(part) for part in (x, y))
+    (uv, both), (uu, of_x), (vv, of_y) = (
+        _covariance_influence(*pair) for pair in ((a, u, b, v), (a, u, a, u), (b, v, b, v))
     )
-    rho = fg / np.sqrt(ff * gg)
-    result: Floats = both / np.sqrt(ff * gg) - rho / 2 * (of_x / ff + of_y / gg)
+    rho = uv / np.sqrt(uu * vv)
+    result: Floats = both / np.sqrt(uu * vv) - rho / 2 * (of_x / uu + of_y / vv)
     return result
 
 
@@ -76,22 +76,23 @@ def concordance(a: Whole, b: Whole, /) -> Whole:
     return result
 
 
-def _mid_distribution(values: Floats) -> Floats:
+def _mid_distribution(values: Floats) -> tuple[Whole, Floats]:
+    """Return the rank of each value from 0 on, and its mid-distribution function less a half."""
     _, at, often = np.unique(values, return_inverse=True, return_counts=True)
-    result: Floats = ((np.cumsum(often) - often / 2) / len(values))[at]
-    return result
+    return at, ((np.cumsum(often) - often / 2) / len(values) - 0.5)[at]
 
 
-def _covariance_influence(f: Floats, g: Floats) -> tuple[float, Floats]:
-    """Covariance of two mid-distribution functions, and each row's influence on it."""
-    u, v = f - 0.5, g - 0.5  # the mean of a mid-distribution function is a half
+def _covariance_influence(a: Whole, u: Floats, b: Whole, v: Floats) -> tuple[float, Floats]:
+    """Covariance of two mid-distribution functions, and each row's influence on it.
+
+    `a` and `b` are ranks, and `u` and `v` the functions less their mean, which is a half.
+    """
     covariance = float(np.mean(u * v))
-    return covariance, u * v + _moved(f, v) + _moved(g, u) - 3 * covariance
+    return covariance, u * v + _moved(a, v) + _moved(b, u) - 3 * covariance
 
 
-def _moved(f: Floats, v: Floats) -> Floats:
-    """Mean over rows j of v(j) where f(j) is above each row's, and half of it where equal."""
-    _, at = np.unique(f, return_inverse=True)
+def _moved(at: Whole, v: Floats) -> Floats:
+    """Mean over rows j of v(j) where the rank of j is above each row's, and half where equal."""
     total = np.bincount(at, v) / len(v)
     result: Floats = (total.sum() - np.cumsum(total) + total / 2)[at]
     return result

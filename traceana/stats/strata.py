@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from scipy.special import chdtrc, ndtri
+from scipy.special import chdtrc, ndtri, stdtr, stdtrit
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -69,6 +69,58 @@ def pooled_odds(tables: Floats, /, *, confidence: float) -> PooledOdds:
     ratio = float(found.oddsratio_pooled)
     equal = _homogeneity(told, ratio) if len(told) > 1 else np.nan
     return PooledOdds(ratio, float(low), float(high), pvalue, equal, len(told))
+
+
+class ClusteredOdds(NamedTuple):
+    """Intervals and a test that allow for clusters; NaN where they are not defined."""
+
+    crude_ci_low: float
+    crude_ci_high: float
+    ci_low: float
+    ci_high: float
+    pvalue: float
+    """Of a pooled odds ratio of 1."""
+
+
+def clustered_odds(tables: Floats, /, *, n_clusters: int, confidence: float) -> ClusteredOdds:
+    """Intervals of the crude and the pooled odds ratio where rows come in clusters.
+
+    The jackknife over clusters of the logarithms of both: with l_c the one without the c-th of G
+    cells and l that of all, variance = (G - 1) / G sum of (l_c - l)^2; intervals and the test are
+    of t(min(cells, clusters) - 1).
+
+    Parameters
+    ----------
+    tables
+        cell x stratum x group x (failures, successes): a cell is a cluster or some of them.
+    n_clusters
+        Of the rows in these tables.
+    confidence
+        Coverage, in (0, 1).
+    """
+    there = tables[tables.sum(axis=(1, 2, 3)) > 0]
+    cells = min(len(there), n_clusters)
+    total = there.sum(axis=0)
+    if cells < 2:
+        return ClusteredOdds(*[np.nan] * 5)
+    whole, left = _log_odds(total[None])[0], _log_odds(total - there)
+    error = np.sqrt((len(there) - 1) / len(there) * ((left - whole) ** 2).sum(axis=0))
+    half = stdtrit(cells - 1, (1 + confidence) / 2) * error
+    (crude_low, low), (crude_high, high) = np.exp(whole - half), np.exp(whole + half)
+    pvalue = 2 * stdtr(cells - 1, -abs(whole[1]) / error[1]) if error[1] > 0 else np.nan
+    return ClusteredOdds(*map(float, (crude_low, crude_high, low, high, pvalue)))
+
+
+def _log_odds(tables: Floats) -> Floats:
+    """Logarithm of the crude and of the pooled odds ratio of each set of strata; NaN without."""
+    n = np.maximum(tables.sum(axis=(2, 3)), 1)
+    crude = tables.sum(axis=1)
+    agree = tables[:, :, 0, 0] * tables[:, :, 1, 1] / n
+    disagree = tables[:, :, 0, 1] * tables[:, :, 1, 0] / n
+    above = np.stack([crude[:, 0, 0] * crude[:, 1, 1], agree.sum(axis=1)], axis=1)
+    below = np.stack([crude[:, 0, 1] * crude[:, 1, 0], disagree.sum(axis=1)], axis=1)
+    known = (above > 0) & (below > 0)
+    return np.where(known, np.log(np.where(known, above, 1) / np.where(known, below, 1)), np.nan)
 
 
 def _homogeneity(tables: Floats, ratio: float) -> float:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import TYPE_CHECKING
 
 import narwhals.stable.v2 as nw
-import numpy as np
 import polars as pl
 
 from traceana.analysis.correlation.family import COLUMNS, LEVELS, Family, estimate_family
@@ -19,12 +19,14 @@ from traceana.analysis.frames import (
     refuse_clash,
 )
 from traceana.errors import DataError
-from traceana.stats.correlation import METHODS, SMALLEST_P, check_confidence
+from traceana.stats.arguments import as_generator, check_confidence, is_number
+from traceana.stats.correlation import METHODS, SMALLEST_P
 from traceana.stats.multiplicity import adjust_pvalues
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import numpy as np
     from narwhals.stable.v2.typing import IntoFrame
 
 
@@ -118,17 +120,21 @@ def correlate(
     >>> correlate(jobs, "gpus", "runtime_s").table["r"].round(3).item()
     0.944
     """
+    check_confidence(confidence)
+    random = as_generator(rng)
     family = Family(
-        pairs=[(a, b) for a in as_names(x) for b in as_names(y)],
+        pairs=list(dict.fromkeys(product(as_names(x), as_names(y)))),
         methods=_known("method", as_names(method), METHODS),
         levels=_known("level", as_names(level), LEVELS),
         keys=as_names(by),
         clusters=as_names(cluster),
-        confidence=check_confidence(confidence),
+        confidence=confidence,
     )
     adjust_pvalues([], method=adjust)  # refused before anything is read
-    if resamples < 100:
-        raise DataError(f"resamples must be at least 100; it is {resamples!r}")
+    if not (is_number(resamples, whole=True) and resamples >= 100):
+        raise DataError(f"resamples must be a whole number from 100 on; it is {resamples!r}")
+    if not family.pairs:
+        raise DataError("x and y must each name a column at least")
     refuse_clash(family.keys, COLUMNS)
     for a, b in family.pairs:
         if a == b:
@@ -141,7 +147,7 @@ def correlate(
     if family.needs_rows:
         rows = collect(lazy)
         lazy = nw.from_native(rows.lazy())
-    found = estimate_family(family, lazy, rows, resamples=resamples, rng=np.random.default_rng(rng))
+    found = estimate_family(family, lazy, rows, resamples=resamples, rng=random)
     table = found.with_columns(
         pvalue_adjusted=pl.Series(
             adjust_pvalues(found["pvalue"].to_numpy().astype(float), method=adjust)

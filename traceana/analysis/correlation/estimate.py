@@ -85,8 +85,6 @@ def of_group_means(
     if np.isnan(r):
         return {"note": "all group means are equal"}
     if rows is not None and rows.draws is not None:
-        if weighted and method == "kendall":
-            return {"r": r, "note": "no bootstrap of Kendall's tau with weights"}
         error = null.error if null else np.nan
         return _clustered(r, method, rows, lambda: error, null, confidence=confidence)
     if weighted:

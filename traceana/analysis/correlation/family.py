@@ -58,7 +58,7 @@ class Family:
     @property
     def asked_of_chance(self) -> list[tuple[str, str]]:
         """Levels and methods whose test needs to know what chance alone does."""
-        without = {("row", "spearman"), ("row", "kendall"), ("group_mean_weighted", "kendall")}
+        without = {("row", "spearman"), ("row", "kendall")}
         return [key for key in product(self.levels, self.methods) if key not in without]
 
 

@@ -10,9 +10,10 @@ import polars as pl
 from scipy.special import chdtrc
 
 from traceana.analysis.frames import Names, as_names, reduce_frame, refuse_clash
-from traceana.analysis.outcomes.codes import check_confidence, cluster_codes, group_codes
+from traceana.analysis.outcomes.codes import cluster_codes, group_codes
 from traceana.analysis.outcomes.readings import READINGS, Reading, open_outcomes, with_failure
 from traceana.stats import between_groups, cluster_covariance
+from traceana.stats.arguments import as_generator, check_confidence
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
@@ -94,7 +95,7 @@ def outcome_association(
     keys = as_names(by)
     refuse_clash(keys, ("n", "failures"))
     check_confidence(confidence)
-    random = np.random.default_rng(rng)
+    random = as_generator(rng)
     columns = keys if cluster is None else (*keys, cluster)
     outcomes = open_outcomes(frame, columns)
     if cluster is not None:

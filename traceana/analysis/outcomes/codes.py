@@ -20,18 +20,6 @@ MOST_GROUPS: Final = 50
 """So many groups are 1225 pairs."""
 
 
-def check_confidence(confidence: float, /) -> None:
-    """Refuse a coverage that is none.
-
-    Raises
-    ------
-    DataError
-        If it is not in (0, 1).
-    """
-    if not 0 < confidence < 1:
-        raise DataError(f"confidence must lie between 0 and 1, such as 0.95; it is {confidence!r}")
-
-
 def group_codes(rows: pl.DataFrame, keys: Sequence[str], /) -> tuple[Integers, pl.DataFrame]:
     """Return each row's group as a number, and the groups' keys in order, nulls last.
 

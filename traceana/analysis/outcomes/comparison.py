@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from traceana.analysis.frames import Names, as_names, collect, open_frame, refuse_clash
-from traceana.analysis.outcomes.codes import check_confidence, cluster_codes, group_codes
+from traceana.analysis.outcomes.codes import cluster_codes, group_codes
 from traceana.stats import (
     adjust_pvalues,
     kruskal_wallis,
@@ -18,6 +18,7 @@ from traceana.stats import (
     placements,
     superiority,
 )
+from traceana.stats.arguments import check_confidence
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame

@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from traceana.analysis.frames import Names, as_names, refuse_clash
-from traceana.analysis.outcomes.ends import ENDS, EndCurves, check_events, estimate_ends
+from traceana.analysis.outcomes.clusters import ONE_CLUSTER
+from traceana.analysis.outcomes.ends import CELLS, ENDS, EndCurves, check_events, estimate_ends
 from traceana.stats import log_log_interval
+from traceana.stats.arguments import check_confidence
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
+    from numpy.typing import ArrayLike
 
 
 def cumulative_incidence(
@@ -20,6 +23,7 @@ def cumulative_incidence(
     *,
     by: Names = (),
     events: Names = ENDS,
+    cluster: str | None = None,
     running_until_s: float | None = None,
     confidence: float = 0.95,
 ) -> EndCurves:
@@ -33,12 +37,15 @@ def cumulative_incidence(
     Parameters
     ----------
     frame
-        One row a job or task: [*by, status, runtime_s], and start_s where `running_until_s` is
-        given; eager or lazy, of any listed engine.
+        One row a job or task: [*by, status, runtime_s], `cluster`, and start_s where
+        `running_until_s` is given; eager or lazy, of any listed engine.
     by
         Columns to group by; null in them is a group of its own.
     events
         Statuses that are an end.
+    cluster
+        Column that says which rows belong together, such as user. With it, clusters are taken as
+        independent; without, rows are.
     running_until_s
         Time, on the clock of start_s, until which the rows of status running without a runtime
         are known to have run, such as the end of the trace. Without it they are left out.
@@ -55,24 +62,36 @@ def cumulative_incidence(
         and note says so. Intervals are by the delta method, symmetric for log(-log incidence),
         rows taken as independent; null where incidence is 0 or 1.
 
+        With `cluster`, ``.groups`` also has n_clusters, and intervals are of t(n_clusters - 1)
+        and the jackknife over clusters (:func:`traceana.stats.incidence_variances`), of which
+        more than 100 are first put together into 100 cells. Null for a single cluster, and note
+        says so.
+
     Raises
     ------
     DataError
-        If a column is missing, a runtime is negative or infinite, an event or a status found is
-        not of the closed set, `running_until_s` is before a start, or `confidence` is not in
-        (0, 1).
+        If a column is missing, a cluster is null, a runtime is negative or infinite, an event or
+        a status found is not of the closed set, `running_until_s` is before a start, or
+        `confidence` is not in (0, 1).
 
     Examples
     --------
     >>> curves = cumulative_incidence(jobs, by="gpu_type", running_until_s=trace_end_s)
     """
+    check_confidence(confidence)
     keys, ways = as_names(by), check_events(events)
-    refuse_clash(keys, ("event", "n_at_risk", "n_events", "incidence", "ci_low", "ci_high", "note"))
-    times, totals = estimate_ends(frame, keys, ways, running_until_s=running_until_s)
+    refuse_clash(
+        keys,
+        ("event", "n_clusters", "n_at_risk", "n_events", "incidence", "ci_low", "ci_high", "note"),
+    )
+    times, totals = estimate_ends(
+        *(frame, keys, ways), cluster=cluster, running_until_s=running_until_s
+    )
+    df, counted = _degrees_of_freedom(times, cluster), () if cluster is None else ("n_clusters",)
     curves, groups = [], []
     for way in ways:
         low, high = log_log_interval(
-            times[f"{way} incidence"], times[f"{way} variance"], confidence=confidence
+            *(times[f"{way} incidence"], times[f"{way} variance"]), df=df, confidence=confidence
         )
         curve = times.select(
             *keys,
@@ -92,10 +111,12 @@ def cumulative_incidence(
             n_events=pl.col(way),
             n_censored="n_censored",
             n_left_out="n_left_out",
+            **{name: pl.col(name) for name in counted},
         )
         ends = _last(curve.drop("event", "time_s", "n_at_risk", "n_events"), keys)
         none = pl.when(pl.col("n_events") == 0).then(pl.lit(f"no row with a runtime is {way}"))
-        groups.append(_beside(at_last, ends, keys).with_columns(last_s=totals["last_s"], note=none))
+        table = _beside(at_last, ends, keys).with_columns(last_s=totals["last_s"], note=none)
+        groups.append(_tell_clusters(table, counted))
     order = [*keys, "event"]
     return EndCurves(
         curves=pl.concat(curves).sort([*order, "time_s"], nulls_last=True),
@@ -109,6 +130,7 @@ def kaplan_meier(
     *,
     by: Names = (),
     events: Names = ENDS,
+    cluster: str | None = None,
     running_until_s: float | None = None,
     confidence: float = 0.95,
 ) -> EndCurves:
@@ -120,7 +142,7 @@ def kaplan_meier(
 
     Parameters
     ----------
-    frame, by, events, running_until_s, confidence
+    frame, by, events, cluster, running_until_s, confidence
         As in :func:`cumulative_incidence`.
 
     Returns
@@ -139,11 +161,17 @@ def kaplan_meier(
     DataError
         As :func:`cumulative_incidence`.
     """
+    check_confidence(confidence)
     keys, ways = as_names(by), check_events(events)
-    refuse_clash(keys, ("n_at_risk", "survival", "median_s", "ci_low", "ci_high", "note"))
-    times, totals = estimate_ends(frame, keys, ways, running_until_s=running_until_s)
+    refuse_clash(
+        keys, ("n_clusters", "n_at_risk", "survival", "median_s", "ci_low", "ci_high", "note")
+    )
+    times, totals = estimate_ends(
+        *(frame, keys, ways), cluster=cluster, running_until_s=running_until_s
+    )
+    df, counted = _degrees_of_freedom(times, cluster), () if cluster is None else ("n_clusters",)
     low, high = log_log_interval(
-        times["survival"], times["survival_variance"], confidence=confidence
+        *(times["survival"], times["survival_variance"]), df=df, confidence=confidence
     )
     curves = times.select(
         *keys,
@@ -162,7 +190,8 @@ def kaplan_meier(
     }
     found = curves.group_by(keys).agg(**medians) if keys else curves.select(**medians)
     counts = totals.select(
-        *keys, "n", "n_censored", "n_left_out", "last_s", n_events=pl.sum_horizontal(ways)
+        *(*keys, "n", "n_censored", "n_left_out", "last_s", *counted),
+        n_events=pl.sum_horizontal(ways),
     )
     unknown = (
         pl.when(pl.col("n_events") == 0)
@@ -171,8 +200,26 @@ def kaplan_meier(
         .then(pl.lit("more than half last longer than what was seen"))
     )
     columns = ("n", "n_events", "n_censored", "n_left_out", "median_s", "ci_low", "ci_high")
-    groups = _beside(counts, found, keys).select(*keys, *columns, "last_s", note=unknown)
-    return EndCurves(curves=curves, groups=groups)
+    groups = _beside(counts, found, keys).select(*keys, *columns, "last_s", *counted, note=unknown)
+    return EndCurves(curves=curves, groups=_tell_clusters(groups, counted))
+
+
+def _degrees_of_freedom(times: pl.DataFrame, cluster: str | None) -> ArrayLike:
+    if cluster is None:
+        return float("inf")
+    return (times["n_clusters"].clip(upper_bound=CELLS) - 1).to_numpy()
+
+
+def _tell_clusters(groups: pl.DataFrame, counted: tuple[str, ...]) -> pl.DataFrame:
+    """Put the number of clusters last, and say where there is one only."""
+    if not counted:
+        return groups
+    alone = pl.col("n_clusters") == 1
+    return groups.select(pl.exclude("n_clusters"), "n_clusters").with_columns(
+        # that of a median goes by where survival comes down to 0 too
+        pl.when(~alone).then(pl.col("ci_low", "ci_high")).name.keep(),
+        note=pl.coalesce("note", pl.when(alone).then(pl.lit(ONE_CLUSTER))),
+    )
 
 
 def _last(curve: pl.DataFrame, keys: tuple[str, ...]) -> pl.DataFrame:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
+from traceana.analysis.frames import LARGEST
 from traceana.analysis.outcomes.codes import MOST_GROUPS
 from traceana.errors import DataError
 from traceana.stats import dependent_columns
@@ -54,10 +55,13 @@ def make_design(rows: pl.DataFrame, features: Sequence[str], /) -> Design:
     """
     numeric = {name for name in features if rows.schema[name].is_numeric()}
     texts = [name for name in features if name not in numeric]
+    for name in texts:
+        if rows.schema[name] == pl.Duration:
+            raise DataError(f"column {name} holds {rows.schema[name]}; give its seconds")
     rows = rows.with_columns(pl.col(texts).cast(pl.String))
     for name in numeric:
-        if rows[name].cast(pl.Float64).is_infinite().any():
-            raise DataError(f"column {name} holds an infinite value; values must be finite")
+        if (rows[name].cast(pl.Float64).abs() > LARGEST).any():
+            raise DataError(f"column {name} holds a value beyond {LARGEST:g} (infinite)")
     rows, decided = _leave_out_decided(rows, texts)
     n, failures = rows.height, int(rows["failure"].sum() or 0)
     if failures in (0, n):

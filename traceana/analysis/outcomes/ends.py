@@ -10,17 +10,22 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import polars as pl
 
-from traceana.analysis.frames import Names, as_names, collect, reduce_frame
+from traceana.analysis.frames import LARGEST, Names, as_names, collect, reduce_frame
+from traceana.analysis.outcomes.clusters import refuse_lost
 from traceana.analysis.outcomes.readings import open_outcomes
 from traceana.errors import DataError
 from traceana.schema import STATUSES
-from traceana.stats import incidence
+from traceana.stats import Incidence, incidence, incidence_variances
+from traceana.stats.arguments import is_number
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
 
 ENDS: Final = ("completed", "failed", "cancelled")
 """Statuses that are an end where no others are named."""
+
+CELLS: Final = 100
+"""More clusters than these are put into so many cells, each of which is then left out in turn."""
 
 
 @dataclass(frozen=True)
@@ -67,45 +72,98 @@ def estimate_ends(
     ways: tuple[str, ...],
     /,
     *,
+    cluster: str | None,
     running_until_s: float | None,
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Count ends by runtime, and estimate how much has ended.
+
+    With a cluster, variances are those of the jackknife over clusters, more than :data:`CELLS`
+    of them put together into so many cells.
 
     Returns
     -------
     (times, groups)
         times [*keys, time_s, <way>..., n_at_risk, survival, survival_variance, and of each way
         "<way> incidence" and "<way> variance"], a row a group and runtime in rising order;
-        groups [*keys, n, <way>..., n_censored, n_left_out, last_s], a row a group.
+        groups [*keys, n, <way>..., n_censored, n_left_out, last_s], a row a group. With a
+        cluster, both have n_clusters, of the rows with a runtime.
     """
-    counts = _count(frame, keys, ways, running_until_s)
-    known = pl.col("time_s").is_not_null()
+    columns = keys if cluster is None else (*keys, cluster)
+    parts = _count(frame, columns, ways, running_until_s)
+    counts, known = parts, pl.col("time_s").is_not_null()
+    of_clusters = {}
+    if cluster is not None:
+        of_clusters["n_clusters"] = pl.col(cluster).filter(known).n_unique().cast(pl.Int64)
+        refuse_lost(parts[cluster], parts["n"])
+        counts = (
+            parts.group_by(*keys, "time_s")
+            .agg(pl.col("n", *ways).sum())
+            .sort(*keys, "time_s", nulls_last=True)
+        )
     sums = {name: pl.col(name).filter(known).sum() for name in ("n", *ways)}
     totals = {
         **sums,
         "n_left_out": pl.col("n").filter(~known).sum(),
         "last_s": pl.col("time_s").max(),
+        **of_clusters,
     }
-    groups = counts.group_by(keys).agg(**totals) if keys else counts.select(**totals)
+    groups = parts.group_by(keys).agg(**totals) if keys else parts.select(**totals)
     groups = groups.with_columns(n_censored=pl.col("n") - pl.sum_horizontal(ways))
     times = counts.filter(known).with_columns(n_censored=pl.col("n") - pl.sum_horizontal(ways))
-    parts = [
+    slices = _slices(times, keys)
+    curves = [
         incidence(times[begin:stop].select(ways).to_numpy(), times["n_censored"][begin:stop])
-        for begin, stop in _slices(times, keys)
+        for begin, stop in slices
     ]
-    columns = {
-        "n_at_risk": [part.at_risk for part in parts],
-        "survival": [part.surviving for part in parts],
-        "survival_variance": [part.surviving_variance for part in parts],
+    if cluster is not None:
+        known_parts = parts.filter(known).sort(*keys, "time_s", nulls_last=True)
+        clusters, curves = _allow_for_clusters(
+            *(curves, slices, known_parts, keys, ways), cluster=cluster
+        )
+        per_time = np.repeat(clusters, [stop - begin for begin, stop in slices])
+        times = times.with_columns(n_clusters=pl.Series(per_time, dtype=pl.Int64))
+    estimated = {
+        "n_at_risk": [curve.at_risk for curve in curves],
+        "survival": [curve.surviving for curve in curves],
+        "survival_variance": [curve.surviving_variance for curve in curves],
     }
     for place, way in enumerate(ways):
-        columns[f"{way} incidence"] = [part.ended[:, place] for part in parts]
-        columns[f"{way} variance"] = [part.ended_variance[:, place] for part in parts]
+        estimated[f"{way} incidence"] = [curve.ended[:, place] for curve in curves]
+        estimated[f"{way} variance"] = [curve.ended_variance[:, place] for curve in curves]
     estimates = {
-        name: pl.Series(np.concatenate([np.empty(0), *pieces])) for name, pieces in columns.items()
+        name: pl.Series(np.concatenate([np.empty(0), *pieces]))
+        for name, pieces in estimated.items()
     }
     times = times.with_columns(**estimates).with_columns(pl.col("n_at_risk").cast(pl.Int64))
     return times, groups.sort(keys, nulls_last=True) if keys else groups
+
+
+def _allow_for_clusters(
+    curves: list[Incidence],
+    slices: list[tuple[int, int]],
+    parts: pl.DataFrame,
+    keys: tuple[str, ...],
+    ways: tuple[str, ...],
+    *,
+    cluster: str,
+) -> tuple[list[int], list[Incidence]]:
+    """Return the clusters of each group, and its curve with variances over these.
+
+    `parts` has a row a group, time and cluster, in the order of the times.
+    """
+    row = parts.select(pl.struct(*keys, "time_s").rle_id()).to_series().to_numpy()
+    allowed, clusters = [], []
+    for curve, (begin, stop) in zip(curves, slices, strict=True):
+        first, last = np.searchsorted(row, (begin, stop)).tolist()
+        part = parts[first:last]
+        code = (part[cluster].rank("dense") - 1).cast(pl.Int64).to_numpy()
+        ends = part.select(ways).to_numpy()
+        surviving, ended = incidence_variances(
+            ends, part["n"].to_numpy() - ends.sum(axis=1), row[first:last] - begin, code % CELLS
+        )
+        allowed.append(curve._replace(surviving_variance=surviving, ended_variance=ended))
+        clusters.append(int(code.max()) + 1)
+    return clusters, allowed
 
 
 def _count(
@@ -115,9 +173,11 @@ def _count(
     lazy = open_outcomes(frame, keys, measures)
     status, time = nw.col("status"), nw.col("runtime_s")
     if until_s is not None:
+        if not is_number(until_s) or abs(until_s) > LARGEST:
+            raise DataError(f"running_until_s must be a finite time in s; it is {until_s!r}")
         still = (status == "running") & time.is_null()
         latest = collect(lazy.filter(still).select(nw.col("start_s").max())).item()
-        if latest is not None and not latest <= until_s < float("inf"):
+        if latest is not None and latest > until_s:
             raise DataError(
                 f"running_until_s is {until_s:g}, and a row of status running starts at {latest:g}"
             )

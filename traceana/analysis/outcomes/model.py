@@ -9,11 +9,12 @@ import numpy as np
 import polars as pl
 
 from traceana.analysis.frames import Names, as_names, collect
-from traceana.analysis.outcomes.codes import check_confidence, cluster_codes
+from traceana.analysis.outcomes.codes import cluster_codes
 from traceana.analysis.outcomes.design import Design, make_design
 from traceana.analysis.outcomes.readings import Reading, open_outcomes, with_failure
 from traceana.errors import DataError
 from traceana.stats import calibrate, fit_logistic, predict_held_out, wilson_interval
+from traceana.stats.arguments import as_generator, check_confidence
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
@@ -171,7 +172,7 @@ def failure_model(
     rows = collect(with_failure(open_outcomes(frame, columns), reading))
     design = make_design(rows.drop_nulls(columns), names)
     of = None if cluster is None else cluster_codes(design.rows[cluster])
-    bins, scores = _predictions(design, of, confidence, np.random.default_rng(rng))
+    bins, scores = _predictions(design, of, confidence, as_generator(rng))
     summary = {
         "reading": reading,
         "n": design.rows.height,

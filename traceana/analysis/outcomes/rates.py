@@ -8,10 +8,12 @@ import narwhals.stable.v2 as nw
 import polars as pl
 
 from traceana.analysis.frames import Names, as_names, open_frame, reduce_frame, refuse_clash
+from traceana.analysis.outcomes.clusters import CLUSTERED, rate_columns, refuse_lost
 from traceana.analysis.outcomes.readings import READINGS, Reading, failure_of, open_outcomes
 from traceana.errors import DataError
 from traceana.schema import STATUSES
 from traceana.stats import wilson_interval
+from traceana.stats.arguments import check_confidence
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
@@ -24,6 +26,7 @@ def outcome_rates(
     *,
     success: Names = ("completed",),
     failure: Names = ("failed",),
+    cluster: str | None = None,
     confidence: float = 0.95,
 ) -> pl.DataFrame:
     """Rate of success with its interval, by group.
@@ -34,12 +37,15 @@ def outcome_rates(
     Parameters
     ----------
     frame
-        One row a job or task: [*by, status]; eager or lazy, of any listed engine.
+        One row a job or task: [*by, status], and `cluster`; eager or lazy, of any listed engine.
     by
         Columns to group by; null in them is a group of its own.
     success, failure
         Statuses that count as one or the other, of the closed set
         (:data:`traceana.schema.STATUSES`).
+    cluster
+        Column that says which rows belong together, such as user. With it, clusters are taken as
+        independent; without, rows are.
     confidence
         Coverage of the interval, in (0, 1).
 
@@ -50,42 +56,50 @@ def outcome_rates(
         counts the rows that are neither (null included) and not in n. [ci_low, ci_high] is
         Wilson's interval, rows taken as independent. All three are null where n is 0.
 
+        With `cluster`, also [n_clusters, n_effective, note]: the interval is Wilson's of
+        n_effective rows and with the quantile of t(n_clusters - 1). n_effective is
+        rate (1 - rate) / v, with v the rate's variance over clusters (docs/explanation/outcomes.md
+        has the formula), at most n; n_clusters where the rate is 0 or 1, and v tells nothing. The
+        interval is null for a single cluster, and note says so.
+
     Raises
     ------
     DataError
-        If a column is missing; `success` or `failure` is empty, or they share a status; a status
-        asked for or found is not of the closed set; or `confidence` is not in (0, 1).
+        If a column is missing; a cluster is null; `success` or `failure` is empty, or they share a
+        status; a status asked for or found is not of the closed set; or `confidence` is not in
+        (0, 1).
     """
     succeeded, failed = as_names(success), as_names(failure)
     _check_statuses(succeeded, failed)
     keys = as_names(by)
-    refuse_clash(keys, ("rate", "ci_low", "ci_high", "others"))
+    added = () if cluster is None else CLUSTERED
+    refuse_clash(keys, ("rate", "ci_low", "ci_high", "others", *added))
+    check_confidence(confidence)
+    columns = keys if cluster is None else (*keys, cluster)
     status = nw.col("status").cast(nw.String)
-    groups = reduce_frame(
-        open_frame(frame, keys=(*keys, "status")),
-        keys,
+    parts = reduce_frame(
+        open_frame(frame, keys=(*columns, "status")),
+        columns,
         n=nw.when(status.is_in((*succeeded, *failed))).then(status).count(),
         successes=nw.when(status.is_in(succeeded)).then(status).count(),
         rows=nw.len(),
         unknown=nw.when(~status.is_in(STATUSES)).then(status).min(),
     )
-    unknown = groups["unknown"].drop_nulls()
+    unknown = parts["unknown"].drop_nulls()
     if not unknown.is_empty():
         raise DataError(f"status {unknown.min()!r} is found; statuses are {', '.join(STATUSES)}")
-    low, high = wilson_interval(groups["successes"], groups["n"], confidence=confidence)
-    n = pl.col("n")
-    return groups.select(
-        *keys,
-        "n",
-        "successes",
-        rate=pl.when(n > 0).then(pl.col("successes") / n),
-        ci_low=pl.Series(low).fill_nan(None),
-        ci_high=pl.Series(high).fill_nan(None),
-        others=pl.col("rows") - n,
+    parts = parts.drop("unknown")
+    groups = parts if cluster is None else _add_up(parts, keys, cluster)
+    table = groups.with_columns(others=pl.col("rows") - pl.col("n"))
+    order = (*keys, "n", "successes", "rate", "ci_low", "ci_high", "others", *added)
+    return _with_rates(table, "successes", parts, keys, cluster, confidence=confidence).select(
+        order
     )
 
 
-def failure_rates(frame: IntoFrame, /, by: Names, *, confidence: float = 0.95) -> pl.DataFrame:
+def failure_rates(
+    frame: IntoFrame, /, by: Names, *, cluster: str | None = None, confidence: float = 0.95
+) -> pl.DataFrame:
     """Rate of failure by group, under both readings of what a failure is, side by side.
 
     "published" is the reading of the published analysis of PAI: whatever is not completed failed,
@@ -95,9 +109,12 @@ def failure_rates(frame: IntoFrame, /, by: Names, *, confidence: float = 0.95) -
     Parameters
     ----------
     frame
-        One row a job or task: [*by, status]; eager or lazy, of any listed engine.
+        One row a job or task: [*by, status], and `cluster`; eager or lazy, of any listed engine.
     by
         Columns to group by; null in them is a group of its own.
+    cluster
+        Column that says which rows belong together, such as user. With it, clusters are taken as
+        independent; without, rows are.
     confidence
         Coverage of the interval, in (0, 1).
 
@@ -109,43 +126,75 @@ def failure_rates(frame: IntoFrame, /, by: Names, *, confidence: float = 0.95) -
         failures / n, with Wilson's interval, rows taken as independent; null where n is 0. From
         completed on, how many rows have each status; n_missing have none and are in no rate.
 
+        With `cluster`, also [n_clusters, n_effective, note], as of :func:`outcome_rates`.
+
     Raises
     ------
     DataError
-        If a column is missing, a status is found that is not of the closed set, or `confidence`
-        is not in (0, 1).
+        If a column is missing, a cluster is null, a status is found that is not of the closed
+        set, or `confidence` is not in (0, 1).
     """
     keys = as_names(by)
-    refuse_clash(keys, ("reading", "failures", "rate", "ci_low", "ci_high"))
+    added = () if cluster is None else CLUSTERED
+    refuse_clash(keys, ("reading", "failures", "rate", "ci_low", "ci_high", *added))
+    check_confidence(confidence)
+    columns = keys if cluster is None else (*keys, cluster)
     status = nw.col("status")
-    counts = reduce_frame(
-        open_outcomes(frame, keys),
-        keys,
+    parts = reduce_frame(
+        open_outcomes(frame, columns),
+        columns,
         **{word: nw.when(status == word).then(status).count() for word in STATUSES},
-        n_missing=nw.len() - status.count(),
+        rows=nw.len(),
     )
-    parts = [_rates_of(counts, keys, reading, confidence) for reading in READINGS]
-    return pl.concat(parts).sort(keys, nulls_last=True, maintain_order=True)
+    groups = parts if cluster is None else _add_up(parts, keys, cluster)
+    missing = pl.col("rows") - pl.sum_horizontal(STATUSES)
+    order = (*keys, "reading", "n", "failures", "rate", "ci_low", "ci_high", *STATUSES)
+    tables = []
+    for reading in READINGS:
+        table, pieces = (_count_failures(counts, reading) for counts in (groups, parts))
+        tables.append(
+            _with_rates(table, "failures", pieces, keys, cluster, confidence=confidence)
+            .with_columns(n_missing=missing)
+            .select(*order, "n_missing", *added)
+        )
+    return pl.concat(tables).sort(keys, nulls_last=True, maintain_order=True)
 
 
-def _rates_of(
-    counts: pl.DataFrame, keys: tuple[str, ...], reading: Reading, confidence: float
-) -> pl.DataFrame:
+def _count_failures(counts: pl.DataFrame, reading: Reading) -> pl.DataFrame:
     failed = [word for word in STATUSES if failure_of(word, reading)]
     taken = [word for word in STATUSES if failure_of(word, reading) is not None]
-    table = counts.with_columns(
+    return counts.with_columns(
         failures=pl.sum_horizontal(failed), n=pl.sum_horizontal(taken), reading=pl.lit(reading)
     )
-    low, high = wilson_interval(table["failures"], table["n"], confidence=confidence)
-    return table.select(
-        *keys,
-        "reading",
-        "n",
-        "failures",
-        rate=pl.when(pl.col("n") > 0).then(pl.col("failures") / pl.col("n")),
-        ci_low=pl.Series(low).fill_nan(None),
-        ci_high=pl.Series(high).fill_nan(None),
-        **{word: pl.col(word) for word in (*STATUSES, "n_missing")},
+
+
+def _add_up(parts: pl.DataFrame, keys: tuple[str, ...], cluster: str) -> pl.DataFrame:
+    """Return the counts of groups, from those of their clusters."""
+    refuse_lost(parts[cluster], parts["rows"])
+    sums = pl.exclude(*keys, cluster).sum()
+    if not keys:
+        return parts.select(sums)
+    return parts.group_by(keys).agg(sums).sort(keys, nulls_last=True)
+
+
+def _with_rates(
+    table: pl.DataFrame,
+    counted: str,
+    parts: pl.DataFrame,
+    keys: tuple[str, ...],
+    cluster: str | None,
+    *,
+    confidence: float,
+) -> pl.DataFrame:
+    """Add the rate of what is counted and its interval, and with clusters what they are worth."""
+    n = pl.col("n")
+    table = table.with_columns(rate=pl.when(n > 0).then(pl.col(counted) / n))
+    if cluster is not None:
+        pieces = parts.with_columns(total=counted)
+        return table.with_columns(**rate_columns(table, pieces, keys, confidence=confidence))
+    low, high = wilson_interval(table[counted], table["n"], confidence=confidence)
+    return table.with_columns(
+        ci_low=pl.Series(low).fill_nan(None), ci_high=pl.Series(high).fill_nan(None)
     )
 
 

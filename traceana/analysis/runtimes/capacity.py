@@ -65,16 +65,17 @@ def check_capacity(records: Records, machines: IntoFrame, /) -> pl.DataFrame:
     if records.first_s is not None and records.last_s is not None:
         span_h = (records.last_s - records.first_s) / 3600
     capacity = pl.lit(machine_gpus * span_h)
+    share = pl.col("gpu_hours") / capacity
     note = "no capacity: the machines have no GPU, or the trace has no span"
     return pl.concat(_asked_for(records, policy) for policy in MISSING_END).select(
         pl.exclude("tasks_without_gpus"),
         machine_gpus=pl.lit(machine_gpus),
         span_h=pl.lit(span_h),
         capacity_gpu_hours=capacity,
-        share_of_capacity=pl.when(capacity > 0).then(pl.col("gpu_hours") / capacity),
+        share_of_capacity=pl.when(share.is_finite()).then(share),
         tasks_without_gpus="tasks_without_gpus",
         instances_of_no_task=pl.lit(records.instances_of_no_task, pl.Int64),
-        note=pl.when(capacity <= 0).then(pl.lit(note)),
+        note=pl.when(~share.is_finite()).then(pl.lit(note)),
     )
 
 

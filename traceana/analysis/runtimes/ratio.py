@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
 
 _RATIO: Final = "runtime_ratio"
+LEAST: Final = 1e-150
+"""A mean below it is not divided by: the ratio may be beyond the range of a double."""
 _QUANTILES: Final = {"p05": 0.05, "p25": 0.25, "median": 0.5, "p75": 0.75, "p95": 0.95, "p99": 0.99}
 
 
@@ -114,10 +116,12 @@ def summarize_runtime_ratio(
         .then(pl.lit("no known runtime"))
         .when(mean == 0)
         .then(pl.lit("every runtime is 0"))
+        .when(mean < LEAST)
+        .then(pl.lit("runtimes are too near 0 to be divided by"))
         .when(n == 1)
         .then(pl.lit("one runtime has no deviation"))
     )
     return groups.with_columns(
-        *(pl.when(mean > 0).then(pl.col(name) / mean).fill_nan(None) for name in spread),
+        *(pl.when(mean >= LEAST).then(pl.col(name) / mean).fill_nan(None) for name in spread),
         note=note,
     )

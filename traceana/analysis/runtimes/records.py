@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Any, Final
 import narwhals.stable.v2 as nw
 import polars as pl
 
-from traceana.analysis.frames import collect, open_frame
+from traceana.analysis.frames import (
+    LARGEST,
+    admit_columns,
+    check_range,
+    clean_columns,
+    collect,
+    open_frame,
+)
 from traceana.errors import DataError
 
 if TYPE_CHECKING:
@@ -55,13 +62,9 @@ def read_records(tasks: IntoFrame, instances: IntoFrame, /) -> Records:
         If a column is missing, not numeric or out of range, an instance ends before it starts, a
         task has two rows, or the tables' keys differ in type.
     """
-    rows = open_frame(instances, keys=KEYS, measures=_TIMES)
+    rows = clean_columns(admit_columns(instances, (*KEYS, *_TIMES)), _TIMES)
     listed = _read_tasks(tasks)
-    ends = collect(rows.select(*_extremes(), (nw.col("end_s") - nw.col("start_s")).min()))
-    *extremes, shortest = ends.row(0)
-    if shortest is not None and shortest < 0:
-        raise DataError("an instance ends before it starts: end_s is below start_s")
-    times = [time for time in (*extremes, *_ends_of(listed)) if time is not None]
+    times = [time for time in (*_extremes(rows), *_ends_of(listed)) if time is not None]
     listed, by_task = _match_types(listed, _reduce(rows))
     found = int(
         by_task["n_instances"].sum()
@@ -82,7 +85,7 @@ def _read_tasks(tasks: IntoFrame) -> pl.DataFrame:
         tasks, keys=(*KEYS, "status", "gpu_type"), measures=(*_TIMES, *_ASKED_FOR)
     ).with_columns(nw.col("status").cast(nw.String))
     listed = collect(lazy).rename({name: f"task_{name}" for name in _TIMES})
-    repeated = listed.filter(pl.struct(KEYS).is_duplicated())
+    repeated = listed.filter(listed.select(KEYS).is_duplicated())
     if not repeated.is_empty():
         job, task = repeated.select(KEYS).row(0)
         raise DataError(
@@ -138,14 +141,18 @@ def _reduce(rows: nw.LazyFrame[Any]) -> pl.DataFrame:
     return collect(grouped).with_columns(pl.col(_COUNTS).cast(pl.Int64))
 
 
-def _extremes() -> tuple[nw.Expr, ...]:
+def _extremes(rows: nw.LazyFrame[Any]) -> list[float | None]:
+    """Return the ends of each time, checked in the same pass: instances are very many."""
     start, end = nw.col("start_s"), nw.col("end_s")
-    return (
-        start.min().alias("a"),
-        start.max().alias("b"),
-        end.min().alias("c"),
-        end.max().alias("d"),
-    )
+    ends = (start.min(), start.max(), end.min(), end.max(), (end - start).min())
+    *extremes, shortest = collect(
+        rows.select(*(value.alias(str(at)) for at, value in enumerate(ends)))
+    ).row(0)
+    if any(not 0 <= time <= LARGEST for time in extremes if time is not None):
+        check_range(rows, _TIMES)
+    if shortest is not None and shortest < 0:
+        raise DataError("an instance ends before it starts: end_s is below start_s")
+    return extremes
 
 
 def _ends_of(listed: pl.DataFrame) -> list[float | None]:
