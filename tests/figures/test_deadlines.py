@@ -58,7 +58,7 @@ def test_quantiles_by_cluster_and_kind_of_plans() -> None:
         for c in ax.collections
         if isinstance(c, PathCollection)
     }
-    assert medians["published"] == pytest.approx(np.array([[1.0, 0.82], [0.9, -0.18]]))
+    assert medians["published-medians"] == pytest.approx(np.array([[1.0, 0.82], [0.9, -0.18]]))
     thin = next(c for c in ax.collections if isinstance(c, LineCollection))
     assert [segment[:, 0].tolist() for segment in thin.get_segments()] == [
         [0.55, 1.45],

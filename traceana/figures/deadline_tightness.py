@@ -62,7 +62,7 @@ def plot_deadline_tightness(tightness: pl.DataFrame, ax: Axes | None = None) -> 
                 ax.hlines(at, low, high, color=colour, linewidth=width, linestyle="-")
             ax.scatter(
                 rows["tightness_median"], at, s=11, facecolors="white", edgecolors=colour,
-                linewidths=0.9, zorder=4, label=kind, gid=kind,
+                linewidths=0.9, zorder=4, label=kind, gid=f"{kind}-medians",
             )  # fmt: skip
             for row, share in zip(at, rows["share_met"], strict=True):
                 ax.annotate(
