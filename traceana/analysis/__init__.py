@@ -7,6 +7,10 @@ from traceana.analysis.correlation.implied import (
     ImpliedN,
     implied_n,
 )
+from traceana.analysis.correlation.points import (
+    joint_counts,
+    mean_by_value,
+)
 from traceana.analysis.correlation.result import (
     CorrelationResult,
 )
@@ -30,6 +34,9 @@ from traceana.analysis.distributions.compare import (
 )
 from traceana.analysis.distributions.fit import (
     fit_distributions,
+)
+from traceana.analysis.distributions.quantiles import (
+    fitted_quantiles,
 )
 from traceana.analysis.distributions.result import (
     DistributionFits,
@@ -158,6 +165,7 @@ __all__ = [
     "failure_odds",
     "failure_rates",
     "fit_distributions",
+    "fitted_quantiles",
     "gpu_capacity_check",
     "gpu_demand",
     "gpu_demand_if_started_at_submission",
@@ -166,10 +174,12 @@ __all__ = [
     "iteration_cov",
     "iteration_rates",
     "job_quantiles",
+    "joint_counts",
     "kaplan_meier",
     "lorenz_curve",
     "map_groups_to_workloads",
     "match_cov_rows",
+    "mean_by_value",
     "outcome_association",
     "outcome_rates",
     "queueing_delay",

@@ -35,8 +35,6 @@ def name_lines(ax: Axes, lines: Sequence[tuple[str, Line2D]], /, *, heading: str
     A line that reaches the last tenth of the axes is named in the right margin, with a thin
     rule from its end to its name; one that ends before is named where it ends.
     """
-    left, right = ax.get_xlim()
-    bottom, top = ax.get_ylim()
     size = small_size()
     gap = _LINE_SPACING * size / 72 / _height_in(ax)
     if len(lines) * gap > 1:
@@ -48,13 +46,15 @@ def name_lines(ax: Axes, lines: Sequence[tuple[str, Line2D]], /, *, heading: str
         if not len(points):
             continue
         x, y = points[-1].tolist()
-        if x < left + 0.9 * (right - left):
+        # whatever the axes' scales
+        across, height = ax.transLimits.transform(ax.transScale.transform((x, y))).tolist()
+        if across < 0.9:
             ax.annotate(
                 name, (x, y), (2, 0), textcoords="offset points", va="center", fontsize=size,
                 bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 0.5},
             )  # fmt: skip
         else:
-            at_margin.append(((y - bottom) / (top - bottom), name, line, (x, y)))
+            at_margin.append((height, name, line, (x, y)))
     at_margin.sort(key=lambda entry: entry[0])
     heights = spread([entry[0] for entry in at_margin], gap=gap)
     for height, (_, name, line, end) in zip(heights, at_margin, strict=True):
