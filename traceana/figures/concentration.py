@@ -65,6 +65,7 @@ def plot_concentration(
             ax.annotate(
                 f"top {top:.0%}: {100 * (1 - below):.1f} %".replace("%:", " %:"),
                 (1 - top, below), (-5, 3), textcoords="offset points", ha="right", va="bottom",
+                bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 0.5},
             )  # fmt: skip
         if groups is not None:
             ax.legend(loc="upper left")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import polars as pl
-from matplotlib import colors
+from matplotlib import colors, rcParams
 from matplotlib.ticker import PercentFormatter
 
 from traceana.errors import DataError
@@ -45,7 +45,7 @@ def plot_cumulative_incidence(
     Returns
     -------
     Axes
-        With a line and a band for each group in which something ended that way, the first seven,
+        With a line and a band for each group in which something ended that way among the first seven,
         and the numbers at risk beneath. The axis of runtimes is logarithmic; what ended at 0 s is
         where a line begins.
 
@@ -58,23 +58,32 @@ def plot_cumulative_incidence(
     if len(events) != 1:
         raise DataError(f"plot_cumulative_incidence draws one event; these are {len(events)}")
     keys = groups.columns[: groups.columns.index("event")]
-    some = groups.filter(pl.col("n_events") > 0).head(_MOST_GROUPS)
+    # a group has the same colour whatever the event
+    numbered = groups.with_row_index("place")
+    some = numbered.filter(pl.col("n_events") > 0, pl.col("place") < _MOST_GROUPS)
     steps = curves.join(some.select(*keys, "event"), on=[*keys, "event"], nulls_equal=True)
     times = [time for time in steps["time_s"] if time > 0]
     if not times:
         raise DataError(f"plot_cumulative_incidence has nothing to draw: nothing {events[0]}")
     with use_style():
+        own_figure = ax is None
         ax = start_axes(ax, height_in=2.4 + 0.13 * some.height)
         use_log_axis(ax, "x", [*times, *some["last_s"]])
         left = min(times) / 1.5
-        ax.set_xlim(left=left, right=max(max(times), *some["last_s"]))
+        ax.set_xlim(left=left, right=max(*times, *some["last_s"]))
         lines = []
+        colour = rcParams["axes.prop_cycle"].by_key()["color"]
         for group in some.iter_rows(named=True):
             own = _of_group(steps, group, keys).sort("time_s")
             name = name_group(group[key] for key in keys) if keys else "all"
             line = _step(own, group["last_s"], left)
             (drawn,) = ax.plot(
-                line["time_s"], line["incidence"], drawstyle="steps-post", gid=f"line-{name}"
+                line["time_s"],
+                line["incidence"],
+                drawstyle="steps-post",
+                linestyle="-",
+                color=colour[group["place"]],
+                gid=f"line-{name}",
             )
             ax.fill_between(
                 line["time_s"], line["ci_low"].cast(pl.Float64), line["ci_high"].cast(pl.Float64),
@@ -86,9 +95,13 @@ def plot_cumulative_incidence(
         ax.locator_params(axis="y", nbins=5)
         ax.set_ylabel(f"Ended: {events[0]}")
         ax.set_xlabel("Runtime (s, logarithmic)")
-        if keys:
-            name_lines(ax, lines, heading=", ".join(keys))
         _write_at_risk(ax, some, curves, keys, [str(line.get_color()) for _, line in lines])
+        if keys:
+            if own_figure:  # the table takes height from the panel, and names need to know how much
+                figure = ax.get_figure(root=True)
+                assert figure is not None  # noqa: S101  (axes stand on a figure)
+                figure.draw_without_rendering()
+            name_lines(ax, lines, heading=", ".join(keys).replace("_", " "), margin_from=0)
         return ax
 
 
@@ -97,7 +110,7 @@ def describe_cumulative_incidence(groups: pl.DataFrame) -> str:
     n, events, censored, out = (
         groups[name].sum() for name in ("n", "n_events", "n_censored", "n_left_out")
     )
-    drawn = min((groups["n_events"] > 0).sum(), _MOST_GROUPS)
+    drawn = (groups["n_events"].head(_MOST_GROUPS) > 0).sum()
     few = f" {drawn} of {groups.height} groups are drawn." if drawn < groups.height else ""
     return (
         f"n = {n:,} rows, {events:,} of which {groups['event'][0]} and {censored:,} were last seen "
@@ -131,7 +144,7 @@ def _write_at_risk(
     left, right = ax.get_xlim()
     ticks = [tick for tick in ax.get_xticks() if left <= tick <= right]
     size = small_size()
-    first, gap = -40.0, -1.3 * size
+    first, gap = -37.0, -1.3 * size
     ax.annotate(
         "At risk", (0, 0), (-3, first), xycoords="axes fraction", textcoords="offset points",
         ha="right", va="center", fontsize=size, fontstyle="italic", annotation_clip=False,

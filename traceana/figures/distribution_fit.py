@@ -19,11 +19,12 @@ Panel = Literal["shares", "tail", "quantiles"]
 """Share at or below each value; share above it, where few are left; quantile against quantile."""
 
 READING: Final = (
-    "Black: the values; grey band: the 95 % interval of each of their quantiles, each for itself, "
-    "values taken as independent; coloured: fitted families, above the bound of the fit where "
-    "there is one. A family that leaves the band differs from the values by more than chance "
-    "would make it, at that place."
+    "Black: the values; band: the 95 % interval of each of their quantiles, each for itself, "
+    "values taken as independent (for many values too narrow to be seen); coloured: fitted "
+    "families, above the bound of the fit where there is one. A family that leaves the band "
+    "differs from the values, at that place, by more than chance would make it."
 )
+_FAR: Final = 1e6
 _OTHERS: Final = ("n", "share_below", "value", "ci_low", "ci_high")
 
 
@@ -56,9 +57,10 @@ def plot_distribution_fit(
         raise DataError(f"panel must be one of {', '.join(get_args(Panel))}; it is {panel!r}")
     if quantiles.is_empty() or not families:
         raise DataError("plot_distribution_fit draws values beside a family; one is missing")
-    # beyond an end that is not known the band is open: it is drawn to the value itself
+    # an end that is not known lies beyond all values, and so beyond the figure
     rows = quantiles.with_columns(
-        pl.col("ci_low").fill_null(pl.col("value")), pl.col("ci_high").fill_null(pl.col("value"))
+        pl.col("ci_low").fill_null(pl.col("value").min() / _FAR),
+        pl.col("ci_high").fill_null(pl.col("value").max() * _FAR),
     )
     with use_style():
         ax = start_axes(ax)
@@ -66,8 +68,7 @@ def plot_distribution_fit(
             _draw_quantiles(ax, rows, families, unit)
         else:
             _draw_shares(ax, rows, families, unit, tail=panel == "tail")
-        where = "upper left" if panel != "tail" else "lower left"
-        ax.legend(loc=where)
+        ax.legend(loc="lower left" if panel == "tail" else "upper left")
         return ax
 
 

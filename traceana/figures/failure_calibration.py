@@ -54,7 +54,7 @@ def plot_failure_calibration(calibration: pl.DataFrame, ax: Axes | None = None) 
         ax.set_xlim(low, high)
         ax.set_ylim(low, high)
         for axis in (ax.xaxis, ax.yaxis):
-            axis.set_major_formatter(PercentFormatter(xmax=1, symbol=" %"))
+            axis.set_major_formatter(PercentFormatter(xmax=1, decimals=0, symbol=" %"))
         ax.set_xlabel("Predicted chance of failure")
         ax.set_ylabel("Share that failed")
         return ax

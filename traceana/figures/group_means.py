@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -23,11 +24,12 @@ READING: Final = (
     "Grey: rows, the darker the more (logarithmic; rows of 0 s have no place on this axis). "
     "Each black point is the mean runtime at one distinct value of the feature, and the disc "
     "around it has an area in proportion to its rows. r is Pearson's, of the values and not of "
-    "their logarithms, with its 95 % interval: over the rows, over the points all alike, and over "
-    "the points each as often as it has rows."
+    "their logarithms, with its 95 % interval: over the rows; over the means, all alike; and over "
+    "the means, each as often as it has rows, which leaves so many of them in effect (Kish)."
 )
 _LARGEST_DISC: Final = 320.0
 """Area in square points of the largest group's disc."""
+_DISC: Final = (0, 0.447, 0.698, 0.28)
 _RASTER_DPI: Final = 300
 _LEVELS: Final = ("row", "group_mean", "group_mean_weighted")
 
@@ -84,12 +86,10 @@ def plot_group_means(
         ends = [*cells["y_low"], *cells["y_high"], *drawn["mean"]]
         use_log_axis(ax, "y", [end for end in ends if end > 0])
         ax.grid(visible=False)
-        _draw_rows(
-            ax, cells, least=min((value for value in drawn["value"] if value > 0), default=1)
-        )
+        _draw_rows(ax, cells, least=min(v for v in (*drawn["value"], math.inf) if v > 0))
         area = _LARGEST_DISC * drawn["n"] / max(drawn["n"])
         ax.scatter(
-            drawn["value"], drawn["mean"], s=area, facecolors=(0, 0.447, 0.698, 0.28),
+            drawn["value"], drawn["mean"], s=area, facecolors=_DISC,
             edgecolors="#0072B2", linewidths=0.7, zorder=3, clip_on=False, gid="discs",
         )  # fmt: skip
         ax.scatter(
@@ -117,7 +117,7 @@ def _draw_rows(ax: Axes, cells: pl.DataFrame, *, least: float) -> None:
         return
     # a bin of 0 is a strip around it
     corners = [
-        ((-least / 4, least / 4) if high == 0 else (low, high))
+        ((-least / 8, least / 8) if high == 0 else (low, high))
         for low, high in cells.select("x_low", "x_high").rows()
     ]
     boxes = np.array(
@@ -128,9 +128,9 @@ def _draw_rows(ax: Axes, cells: pl.DataFrame, *, least: float) -> None:
             )
         ]
     )
-    greys = LinearSegmentedColormap.from_list("", colormaps["Greys"](np.linspace(0.14, 0.62, 64)))
+    greys = LinearSegmentedColormap.from_list("", colormaps["Greys"](np.linspace(0.18, 0.65, 64)))
     rows = PolyCollection(
-        list(boxes), array=cells["n"].to_numpy(), cmap=greys, norm=LogNorm(1, max(max(cells["n"]), 2)),
+        list(boxes), array=cells["n"].to_numpy(), cmap=greys, norm=LogNorm(1, max(*cells["n"], 2)),
         linewidths=0, antialiaseds=False, rasterized=True, gid="rows", zorder=1,
     )  # fmt: skip
     ax.add_collection(rows, autolim=False)
@@ -139,15 +139,17 @@ def _draw_rows(ax: Axes, cells: pl.DataFrame, *, least: float) -> None:
 def _tell(ax: Axes, correlations: pl.DataFrame) -> None:
     """Write each level's r above the panel, beside what it is taken over."""
     found = {row["level"]: row for row in correlations.iter_rows(named=True)}
-    point = {"linestyle": "none", "marker": "o", "markeredgewidth": 0}
-    disc = {"markersize": 7, "markerfacecolor": (0, 0.447, 0.698, 0.28)}
+    point: dict[str, Any] = {"linestyle": "none", "marker": "o"}
     marks: dict[str, Any] = {
         "row": Patch(facecolor="#A8A8A8"),
-        "group_mean": Line2D([], [], **point, color="#000000", markersize=2.5),
-        "group_mean_weighted": Line2D(
-            [], [], **point | {"markeredgewidth": 0.7}, color="#0072B2", **disc
+        "group_mean": Line2D(
+            [], [], **point, color="#000000", markersize=2.5, markeredgewidth=0
         ),
-    }
+        "group_mean_weighted": Line2D(
+            [], [], **point, color="#0072B2", markersize=7, markerfacecolor=_DISC,
+            markeredgewidth=0.7,
+        ),
+    }  # fmt: skip
     told = [level for level in _LEVELS if level in found]
     ax.legend(
         [marks[level] for level in told], [_label(found[level]) for level in told],
@@ -157,13 +159,13 @@ def _tell(ax: Axes, correlations: pl.DataFrame) -> None:
 
 
 def _label(row: dict[str, Any]) -> str:
-    name = {"row": "rows", "group_mean": "means, all alike", "group_mean_weighted": "means by rows"}
+    name = {"row": "rows", "group_mean": "means", "group_mean_weighted": "means by rows"}
     if row["r"] is None:
         return f"{name[row['level']]}: no r"
     points = f"{row['n']:,} rows" if row["level"] == "row" else f"{row['n_groups']:,} points"
+    if row["level"] == "group_mean_weighted" and row["n_effective"] is not None:
+        points = f"{row['n_effective']:.1f} in effect"
     if row["ci_low"] is None:
-        if row["n_effective"] is not None:
-            points = f"{row['n_effective']:.1f} points in effect"
-        return f"{name[row['level']]}: r = {row['r']:.2f}, no interval ({points})"
+        return f"{name[row['level']]}: r = {row['r']:.2f}, no interval, {points}"
     interval = f"({row['ci_low']:.2f} to {row['ci_high']:.2f})"
     return f"{name[row['level']]}: r = {row['r']:.2f} {interval}, {points}"

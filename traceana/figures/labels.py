@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.lines import Line2D
 
 _LINE_SPACING: Final = 1.15
+_LAST_TENTH: Final = 0.9
 _MARGIN: Final = 1.05
 """Where the names stand, in widths of the axes."""
 
@@ -29,11 +30,19 @@ def name_group(values: Iterable[object], /) -> str:
     return ", ".join("not stated" if value is None else _plain(value) for value in values)
 
 
-def name_lines(ax: Axes, lines: Sequence[tuple[str, Line2D]], /, *, heading: str) -> None:
+def name_lines(
+    ax: Axes,
+    lines: Sequence[tuple[str, Line2D]],
+    /,
+    *,
+    heading: str,
+    margin_from: float = _LAST_TENTH,
+) -> None:
     """Write each line's name at its end, moved apart; none where they do not all fit.
 
-    A line that reaches the last tenth of the axes is named in the right margin, with a thin
-    rule from its end to its name; one that ends before is named where it ends.
+    A line that reaches the last tenth of the axes (or `margin_from`, a share of their width) is
+    named in the right margin, with a thin rule from its end to its name; one that ends before is
+    named where it ends.
     """
     size = small_size()
     gap = _LINE_SPACING * size / 72 / _height_in(ax)
@@ -48,7 +57,7 @@ def name_lines(ax: Axes, lines: Sequence[tuple[str, Line2D]], /, *, heading: str
         x, y = points[-1].tolist()
         # whatever the axes' scales
         across, height = ax.transLimits.transform(ax.transScale.transform((x, y))).tolist()
-        if across < 0.9:
+        if across < margin_from:
             ax.annotate(
                 name, (x, y), (2, 0), textcoords="offset points", va="center", fontsize=size,
                 bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 0.5},

@@ -69,6 +69,7 @@ def plot_runtime_against(
                     f"{beyond} of {means.height} points lie above", fontweight="normal",
                     fontsize="medium",
                 )  # fmt: skip
+        ax.locator_params(axis="y", nbins=6)
         ax.yaxis.set_major_formatter("{x:,.0f}")
         ax.set_xlabel(f"{x_label}, logarithmic" if log_x else x_label)
         ax.set_ylabel("Mean runtime (s)")

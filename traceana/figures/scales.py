@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator, SymmetricalLogLocator
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -37,15 +37,22 @@ def use_log_axis(ax: Axes, side: Literal["x", "y"], values: Iterable[float], /) 
     axis = ax.xaxis if side == "x" else ax.yaxis
     scale = ax.set_xscale if side == "x" else ax.set_yscale
     subs = (1.0, 2.0, 5.0) if high < _SHORT * low else (1.0,)
+    most = 5 if side == "x" else 8
     limits = (low / 1.5, high * 1.5)
     if len(positive) < len(known):
         # linear below the least value: a 0 is half a decade away from it
         scale("symlog", linthresh=low, linscale=_ZERO_WIDTH)
-        axis.set_major_locator(SymmetricalLogLocator(base=10, linthresh=low, subs=subs))
+        above = LogLocator(subs=subs, numticks=most).tick_values(low, high)
+        axis.set_major_locator(FixedLocator([0, *(tick for tick in above if tick >= low)]))
         limits = (-0.6 * low, high * 1.5)
     else:
         scale("log")
-        axis.set_major_locator(LogLocator(subs=subs, numticks=7))
+        axis.set_major_locator(LogLocator(subs=subs, numticks=most))
     (ax.set_xlim if side == "x" else ax.set_ylim)(*limits)
     axis.set_minor_locator(NullLocator())
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: _plain(value)))
+
+
+def _plain(value: float) -> str:
+    """Write a number without a power of ten."""
+    return f"{value:,.10f}".rstrip("0").rstrip(".")
