@@ -45,7 +45,7 @@ def plot_cumulative_incidence(
     Returns
     -------
     Axes
-        With a line and a band for each group in which something ended that way among the first seven,
+        With a line and a band for each of the first seven groups in which something ended so,
         and the numbers at risk beneath. The axis of runtimes is logarithmic; what ended at 0 s is
         where a line begins.
 

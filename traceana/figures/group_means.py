@@ -25,7 +25,7 @@ READING: Final = (
     "Each black point is the mean runtime at one distinct value of the feature, and the disc "
     "around it has an area in proportion to its rows. r is Pearson's, of the values and not of "
     "their logarithms, with its 95 % interval: over the rows; over the means, all alike; and over "
-    "the means, each as often as it has rows, which leaves so many of them in effect (Kish)."
+    "the means, each as often as it has rows, which leaves fewer of them in effect."
 )
 _LARGEST_DISC: Final = 320.0
 """Area in square points of the largest group's disc."""

@@ -6,7 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from traceana.report.sections import (
+    competing_ends,
+    correlations,
+    distributions,
     energy,
+    failure_model,
     outcomes,
     provenance,
     reading,
@@ -43,6 +47,10 @@ SECTIONS: Final = (
     Section("workload", "Workload", workload.build),
     Section("task-runtimes", "Task runtimes", task_runtimes.build),
     Section("outcomes", "Runtime and outcomes", outcomes.build),
+    Section("failure-model", "Failure against several features", failure_model.build),
+    Section("competing-ends", "How much has ended, and how", competing_ends.build),
+    Section("correlations", "Runtime against what was asked for", correlations.build),
+    Section("distributions", "Distributions of runtimes", distributions.build),
     Section("runtime-ratio", "Runtime ratios", runtime_ratio.build),
     Section("energy", "Energy to accuracy", energy.build),
     Section("recurring", "Recurring jobs", recurring.build),
