@@ -63,6 +63,7 @@ from traceana.analysis.outcomes.comparison import (
 from traceana.analysis.outcomes.curves import (
     cumulative_incidence,
     kaplan_meier,
+    rows_at_risk,
 )
 from traceana.analysis.outcomes.ends import (
     EndCurves,
@@ -185,6 +186,7 @@ __all__ = [
     "queueing_delay",
     "recurring_groups",
     "replay_published_draws",
+    "rows_at_risk",
     "runtime_by",
     "runtime_correlations",
     "runtime_ratio",

@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 READING: Final = (
     "Line: share that has ended this way by each runtime, where other ways to end compete "
     "(Aalen and Johansen); band: its pointwise 95 % interval, rows taken as independent. Below: "
-    "rows at risk, that is still running at the first end seen from that runtime on."
+    "rows at risk, that is known to run at least that long."
 )
-_MOST_STEPS: Final = 400
+_MOST_STEPS: Final = 200
 """Steps of a line that are drawn: more would fall together."""
 _MOST_GROUPS: Final = 7
 
 
 def plot_cumulative_incidence(
-    groups: pl.DataFrame, ax: Axes | None = None, *, curves: pl.DataFrame
+    groups: pl.DataFrame, ax: Axes | None = None, *, curves: pl.DataFrame, at_risk: pl.DataFrame
 ) -> Axes:
     """Draw the cumulative incidence of one way to end, a line a group.
 
@@ -40,7 +40,10 @@ def plot_cumulative_incidence(
     ax
         Axes to draw on; by default those of a new figure.
     curves
-        The frame of that name, of all its events: the numbers at risk are of every end.
+        The frame of that name.
+    at_risk
+        [*by, time_s, n_at_risk] as `rows_at_risk` returns it, of the runtimes that the axis shall
+        show.
 
     Returns
     -------
@@ -69,8 +72,10 @@ def plot_cumulative_incidence(
         own_figure = ax is None
         ax = start_axes(ax, height_in=2.4 + 0.13 * some.height)
         use_log_axis(ax, "x", [*times, *some["last_s"]])
-        left = min(times) / 1.5
-        ax.set_xlim(left=left, right=max(*times, *some["last_s"]))
+        shown = at_risk["time_s"].unique().sort()
+        left = min(*times, *shown) / 1.5
+        ax.set_xlim(left=left, right=max(*times, *shown, *some["last_s"]))
+        ax.set_xticks(shown)
         lines = []
         colour = rcParams["axes.prop_cycle"].by_key()["color"]
         for group in some.iter_rows(named=True):
@@ -95,7 +100,7 @@ def plot_cumulative_incidence(
         ax.locator_params(axis="y", nbins=5)
         ax.set_ylabel(f"Ended: {events[0]}")
         ax.set_xlabel("Runtime (s, logarithmic)")
-        _write_at_risk(ax, some, curves, keys, [str(line.get_color()) for _, line in lines])
+        _write_at_risk(ax, some, at_risk, keys, [str(line.get_color()) for _, line in lines])
         if keys:
             if own_figure:  # the table takes height from the panel, and names need to know how much
                 figure = ax.get_figure(root=True)
@@ -138,11 +143,9 @@ def _step(own: pl.DataFrame, last_s: float, left: float) -> pl.DataFrame:
 
 
 def _write_at_risk(
-    ax: Axes, some: pl.DataFrame, curves: pl.DataFrame, keys: list[str], names: list[str]
+    ax: Axes, some: pl.DataFrame, at_risk: pl.DataFrame, keys: list[str], names: list[str]
 ) -> None:
     """Write beneath the panel how many of each group are at risk at each tick."""
-    left, right = ax.get_xlim()
-    ticks = [tick for tick in ax.get_xticks() if left <= tick <= right]
     size = small_size()
     first, gap = -37.0, -1.3 * size
     ax.annotate(
@@ -152,7 +155,7 @@ def _write_at_risk(
     for row, (group, colour) in enumerate(
         zip(some.iter_rows(named=True), names, strict=True), start=1
     ):
-        own = _of_group(curves, group, keys).sort("time_s")
+        own = _of_group(at_risk, group, keys)
         height = first + row * gap
         name = name_group(group[key] for key in keys) if keys else "all"
         ax.annotate(
@@ -160,10 +163,9 @@ def _write_at_risk(
             ha="right", va="center", fontsize=size, color=colors.to_hex(colour),
             fontweight="bold", annotation_clip=False,
         )  # fmt: skip
-        for tick in ticks:
-            later = own.filter(pl.col("time_s") >= tick)["n_at_risk"]
+        for time, rows in own.select("time_s", "n_at_risk").rows():
             ax.annotate(
-                f"{later[0]:,}" if len(later) else "0", (tick, 0), (0, height),
+                f"{rows:,}", (time, 0), (0, height),
                 xycoords=("data", "axes fraction"), textcoords="offset points", ha="center",
                 va="center", fontsize=size, annotation_clip=False, gid=f"risk-{name}",
             )  # fmt: skip

@@ -19,7 +19,7 @@ Panel = Literal["shares", "tail", "quantiles"]
 """Share at or below each value; share above it, where few are left; quantile against quantile."""
 
 READING: Final = (
-    "Black: the values; band: the 95 % interval of each of their quantiles, each for itself, "
+    "Black: the values, or the line where values and family agree; band: the 95 % interval of each of their quantiles, each for itself, "
     "values taken as independent (for many values too narrow to be seen); coloured: fitted "
     "families, above the bound of the fit where there is one. A family that leaves the band "
     "differs from the values, at that place, by more than chance would make it."

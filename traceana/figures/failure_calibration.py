@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from matplotlib.ticker import PercentFormatter
+from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from traceana.errors import DataError
 from traceana.figures.style import start_axes, use_style
@@ -54,7 +54,8 @@ def plot_failure_calibration(calibration: pl.DataFrame, ax: Axes | None = None) 
         ax.set_xlim(low, high)
         ax.set_ylim(low, high)
         for axis in (ax.xaxis, ax.yaxis):
-            axis.set_major_formatter(PercentFormatter(xmax=1, decimals=0, symbol=" %"))
+            axis.set_major_locator(MaxNLocator(nbins=6, steps=[1, 2, 5, 10]))
+            axis.set_major_formatter(FuncFormatter(lambda share, _: f"{100 * share:.4g} %"))
         ax.set_xlabel("Predicted chance of failure")
         ax.set_ylabel("Share that failed")
         return ax

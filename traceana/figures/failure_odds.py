@@ -74,7 +74,7 @@ def plot_failure_odds(odds_ratios: pl.DataFrame, ax: Axes | None = None) -> Axes
             )  # fmt: skip
         ax.set_yticks(range(len(rows)), [name for name, _ in rows])
         for label, (_, term) in zip(ax.get_yticklabels(), rows, strict=True):
-            label.set_fontweight("bold" if term is None else "normal")
+            label.set_fontweight("bold" if term is None or term["level"] is None else "normal")
         ax.tick_params(axis="y", length=0)
         ax.set_ylim(len(rows) - 0.5, -0.5)
         ax.grid(visible=False, axis="y")

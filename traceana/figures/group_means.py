@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 READING: Final = (
-    "Grey: rows, the darker the more (logarithmic; rows of 0 s have no place on this axis). "
-    "Each black point is the mean runtime at one distinct value of the feature, and the disc "
-    "around it has an area in proportion to its rows. r is Pearson's, of the values and not of "
-    "their logarithms, with its 95 % interval: over the rows; over the means, all alike; and over "
-    "the means, each as often as it has rows, which leaves fewer of them in effect."
+    "Grey: rows, darker where there are more. Black points: the mean runtime at each distinct "
+    "value; the area of a disc is in proportion to its rows. r: Pearson's with its 95 % interval, "
+    "of the values and not of their logarithms, over rows, over means all alike, and over means "
+    "each as often as it has rows, with how many points that is worth. Rows of 0 s have no place "
+    "on the axis."
 )
 _LARGEST_DISC: Final = 320.0
 """Area in square points of the largest group's disc."""

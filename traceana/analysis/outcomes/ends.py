@@ -78,7 +78,7 @@ def estimate_ends(
         "<way> incidence" and "<way> variance"], a row a group and runtime in rising order;
         groups [*keys, n, <way>..., n_censored, n_left_out, last_s], a row a group.
     """
-    counts = _count(frame, keys, ways, running_until_s)
+    counts = count_ends(frame, keys, ways, running_until_s=running_until_s)
     known = pl.col("time_s").is_not_null()
     sums = {name: pl.col(name).filter(known).sum() for name in ("n", *ways)}
     totals = {
@@ -108,9 +108,16 @@ def estimate_ends(
     return times, groups.sort(keys, nulls_last=True) if keys else groups
 
 
-def _count(
-    frame: IntoFrame, keys: tuple[str, ...], ways: tuple[str, ...], until_s: float | None
+def count_ends(
+    frame: IntoFrame,
+    keys: tuple[str, ...],
+    ways: tuple[str, ...] = (),
+    /,
+    *,
+    running_until_s: float | None,
 ) -> pl.DataFrame:
+    """Return [*keys, time_s, n, <way>...]: rows by runtime, and how many of them ended each way."""
+    until_s = running_until_s
     measures = ("runtime_s",) if until_s is None else ("runtime_s", "start_s")
     lazy = open_outcomes(frame, keys, measures)
     status, time = nw.col("status"), nw.col("runtime_s")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from traceana.analysis import EndCurves, cumulative_incidence, kaplan_meier
+from traceana.analysis import EndCurves, cumulative_incidence, kaplan_meier, rows_at_risk
 from traceana.errors import DataError
 from traceana.report.blocks import (
     DASH,
@@ -20,6 +21,7 @@ from traceana.report.blocks import (
     Table,
     Text,
     make_table,
+    notes,
     words,
 )
 from traceana.report.sections.populations import PAI, Population, read_populations
@@ -66,8 +68,7 @@ def _tell(material: Material, population: Population) -> Content:
         "Of a task whose last status is running, instances without an end run to the trace's end "
         "(policy `running`), where it is censored."
         if population.trace == PAI
-        else "A pod whose last phase is running was deleted while it ran: it was taken down, which "
-        "is a third way to end."
+        else "Here it is a third way to end: such a pod was taken down."
     )
     try:
         ends = cumulative_incidence(population.rows, by=by, events=events)
@@ -79,7 +80,7 @@ def _tell(material: Material, population: Population) -> Content:
         _lost(population, by, heading),
         _incidence_table(ends, population, by, heading),
         _medians(medians.groups, population, by, heading),
-        Gallery(tuple(_pictures(material, ends, population, heading))),
+        Gallery(tuple(_pictures(material, ends, population, by, heading))),
     )
     return Content(tuple(_findings(ends, population, by, heading)), blocks)
 
@@ -177,7 +178,7 @@ def _medians(groups: pl.DataFrame, population: Population, by: str, heading: str
             Column("Censored", "n_censored", count),
             Column("Median (s)", "median_s", seconds),
             Column("95 % interval (s)", ("ci_low", "ci_high"), seconds_range),
-            words("Note", "note", null=""),
+            *notes(groups),
         ],
         caption=f"Median time to any end of {population.things} by {heading} (Kaplan and Meier). "
         f"{population.name}",
@@ -185,9 +186,10 @@ def _medians(groups: pl.DataFrame, population: Population, by: str, heading: str
 
 
 def _pictures(
-    material: Material, ends: EndCurves, population: Population, heading: str
+    material: Material, ends: EndCurves, population: Population, by: str, heading: str
 ) -> list[Picture]:
     pictures = []
+    at_risk = rows_at_risk(population.rows, _decades(ends.curves), by=by)
     for (event,), groups in ends.groups.group_by("event", maintain_order=True):
         curve = ends.curves.filter(event=event)
         if not (curve["time_s"] > 0).any():
@@ -200,9 +202,21 @@ def _pictures(
                 key=f"ends-{event}-{population.trace}",
                 about=f"Share of {population.things} that ended {event}, by {heading}",
                 curves=ends.curves,
+                at_risk=at_risk,
             )
         )
     return pictures
+
+
+def _decades(curves: pl.DataFrame) -> list[float]:
+    """Return powers of ten within the times of the curves, four at most."""
+    times = curves.filter(pl.col("time_s") > 0)["time_s"]
+    if times.is_empty():
+        return []
+    low, high = (math.log10(end) for end in (min(times), max(times)))
+    first, last = math.ceil(low), math.floor(high)
+    step = max(1, math.ceil((last - first + 1) / 4))
+    return [10.0**power for power in range(first, last + 1, step)]
 
 
 def _findings(ends: EndCurves, population: Population, by: str, heading: str) -> list[str]:

@@ -23,6 +23,7 @@ from traceana.report.blocks import (
     Table,
     Text,
     make_table,
+    notes,
     words,
 )
 from traceana.report.sections.populations import PAI, Population, read_populations
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from traceana.report.material import Material
 
 _RESAMPLES: Final = 200
+_BINS: Final = 60
 _LEVELS: Final = {
     "row": "rows",
     "group_mean": "group means",
@@ -133,7 +135,7 @@ def _group_means(
                 key=f"group-means-{outcome}-{feature}-{population.trace}",
                 about=f"Runtime of {population.things} against {name}, {outcome}: rows and group "
                 "means",
-                counts=joint_counts(own, feature, "runtime_s"),
+                counts=joint_counts(own, feature, "runtime_s", bins=_BINS),
                 correlations=table.filter(outcome=outcome, x=feature, method="pearson"),
                 x_label=label,
             )
@@ -228,7 +230,7 @@ def _full_table(table: pl.DataFrame, found: CorrelationResult, of: Population) -
             Column("High", "ci_high", correlation),
             Column("p", "pvalue", pvalue),
             Column("Adjusted p", "pvalue_adjusted", pvalue),
-            words("Note", "note", null=""),
+            *notes(table),
         ],
         caption=f"Every correlation of the family, {found.n_tested} of them tested. {of.name}",
         folded=True,

@@ -24,6 +24,7 @@ from traceana.report.blocks import (
     Table,
     Text,
     make_table,
+    notes,
     words,
 )
 from traceana.report.sections.populations import OPENB
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 
 ITP: Final = "microsoft-itp-2021"
 _REFITS: Final = 19
-_RESAMPLES: Final = 99
+_RESAMPLES: Final = 49
 _SEED: Final = 1
 _DRAWN: Final = 4
 _PANELS: Final = {
@@ -181,7 +182,7 @@ def _families(fits: DistributionFits, judged: float | None, trace: _Trace, name:
         table,
         [
             words("Family", "family"),
-            words("Parameters (s)", "parameters"),
+            words("Parameters (scale in s)", "parameters"),
             Column("BIC above the best", "delta", three_digits),
             Column("AIC", "aic", count),
             Column("Distance", "ks_statistic", ratio),
@@ -202,14 +203,15 @@ def _families(fits: DistributionFits, judged: float | None, trace: _Trace, name:
 def _tail(runtimes: pl.Series, name: str) -> Table:
     n = len(runtimes)
     wanted = sorted({k for k in (int(n**0.5), n // 50, n // 20, n // 10) if 1 <= k < n})
+    table = tail_index(runtimes, k=wanted or None)
     return make_table(
-        tail_index(runtimes, k=wanted or None),
+        table,
         [
             Column("Largest runtimes taken", "k", count),
             Column("Above (s)", "threshold", seconds),
             Column("Tail index", "tail_index", ratio),
             Column("95 % interval", ("ci_low", "ci_high"), ratio_range),
-            words("Note", "note", null=""),
+            *notes(table),
         ],
         caption="How heavy the tail is: the share above x falls as x to the power of minus the "
         "index (Hill). Below 2 there is no variance, below 1 no mean; where the index changes "
@@ -260,8 +262,9 @@ def _by_group(groups: pl.DataFrame, bound: float | None, trace: _Trace, name: st
         "group": pl.String, "n": pl.Int64, "best": pl.String, "distance": pl.Float64,
         "second": pl.String, "delta": pl.Float64, "pvalue": pl.Float64, "note": pl.String,
     }  # fmt: skip
+    table = pl.DataFrame(rows, schema=schema)
     return make_table(
-        pl.DataFrame(rows, schema=schema),
+        table,
         [
             words(trace.heading, "group"),
             Column("n", "n", count),
@@ -270,7 +273,7 @@ def _by_group(groups: pl.DataFrame, bound: float | None, trace: _Trace, name: st
             words("Next", "second", null="none"),
             Column("BIC above the best", "delta", three_digits),
             Column("adjusted p", "pvalue", pvalue),
-            words("Note", "note", null=""),
+            *notes(table),
         ],
         caption=f"The best family by {trace.heading.lower()}"
         + (", under the bound of all" if trace.bounded else "")
@@ -281,8 +284,9 @@ def _by_group(groups: pl.DataFrame, bound: float | None, trace: _Trace, name: st
 
 def _pairs(groups: pl.DataFrame, trace: _Trace, name: str) -> Table:
     other = f"{trace.by}_other"
+    table = compare_distributions(groups, "runtime_s", trace.by, resamples=_RESAMPLES, rng=_SEED)
     return make_table(
-        compare_distributions(groups, "runtime_s", trace.by, resamples=_RESAMPLES, rng=_SEED),
+        table,
         [
             words("First", trace.by),
             words("Second", other),
@@ -294,7 +298,7 @@ def _pairs(groups: pl.DataFrame, trace: _Trace, name: str) -> Table:
             Column("First is longer", "superiority", ratio),
             Column("95 % interval", ("superiority_low", "superiority_high"), ratio_range),
             Column("adjusted p", "superiority_pvalue_adjusted", pvalue),
-            words("Note", "note", null=""),
+            *notes(table),
         ],
         caption=f"Pairs of groups by {trace.heading.lower()}: the largest gap between their shares "
         f"(interval of {_RESAMPLES} resamples, seed {_SEED}), and the chance that a runtime of the "

@@ -19,6 +19,7 @@ from traceana.report.blocks import (
     Table,
     Text,
     make_table,
+    notes,
     words,
 )
 from traceana.report.sections.populations import OPENB, PAI, Population, read_populations
@@ -128,7 +129,7 @@ def _ratios(models: dict[str, FailureModel], population: Population) -> Table:
             Column("Odds ratio", "odds_ratio", three_digits),
             Column("95 % interval", ("ci_low", "ci_high"), three_digits_range),
             Column("p", "pvalue", pvalue),
-            words("Note", "note", null=""),
+            *notes(terms),
         ],
         caption=f"Odds ratios of failure of {population.things}, all other features alike; p are "
         f"not adjusted. {population.name}",
@@ -136,8 +137,9 @@ def _ratios(models: dict[str, FailureModel], population: Population) -> Table:
 
 
 def _summary(models: dict[str, FailureModel], population: Population) -> Table:
+    table = pl.concat(model.summary for model in models.values())
     return make_table(
-        pl.concat(model.summary for model in models.values()),
+        table,
         [
             words("Reading", "reading"),
             Column("n", "n", count),
@@ -150,7 +152,7 @@ def _summary(models: dict[str, FailureModel], population: Population) -> Table:
             Column("Calibration slope", "calibration_slope", ratio),
             Column("intercept", "calibration_intercept", ratio),
             words("Errors", "errors"),
-            words("Note", "note", null=""),
+            *notes(table),
         ],
         caption="What the models were fitted to, and how they predict rows held out (a slope of 1 "
         "and an intercept of 0 is what comes true); left out are rows that lack a feature or are "

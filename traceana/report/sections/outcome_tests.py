@@ -8,7 +8,7 @@ import polars as pl
 
 from traceana.analysis import compare_runtimes, failure_odds, outcome_association
 from traceana.errors import DataError
-from traceana.report.blocks import Block, Column, Content, Table, Text, make_table, words
+from traceana.report.blocks import Block, Column, Content, Table, Text, make_table, notes, words
 from traceana.report.wording import (
     count,
     pvalue,
@@ -67,8 +67,8 @@ def tell_runtimes(population: Population, by: str, heading: str, /) -> Content:
             interval = f" ({ratio_range(first['ci_low'], first['ci_high'])})"
         findings.append(
             f"{population.name}: {heading} accounts for {ratio(first['epsilon_squared'])}"
-            f"{interval} of the variance of the ranks of runtimes of {first['status']} {population.things} "
-            f"(n = {first['n']:,})."
+            f"{interval} of the variance of the ranks of runtimes of {first['status']} "
+            f"{population.things} (n = {first['n']:,})."
         )
     return Content(tuple(findings), tuple(blocks))
 
@@ -95,7 +95,7 @@ def tell_dependence(population: Population, by: str, heading: str, /) -> Content
             Column("df", "df", three_digits),
             Column("p", "pvalue", pvalue),
             words("Method", "method", null=""),
-            words("Note", "note", null=""),
+            *notes(found),
         ],
         caption=f"Whether failure of {population.things} depends on {heading}: Cramer's V is 0 "
         "where all groups fail at one rate and 1 where the group decides. Groups that are not "
@@ -139,7 +139,7 @@ def tell_strata(population: Population, by: str, heading: str, strata: str, /) -
                 Column("p", "pvalue", pvalue),
                 Column("p of strata alike", "pvalue_homogeneity", pvalue),
                 Column("Strata that tell", "n_strata", count),
-                words("Note", "note", null=""),
+                *notes(found),
             ],
             caption=f"Odds of failure of {population.things} by {heading}, taken together and "
             f"within {strata} (Mantel and Haenszel), rows taken as independent. Where strata are "
@@ -163,7 +163,7 @@ def _tests(table: pl.DataFrame, caption: str) -> Table:
             Column("H", "statistic", three_digits),
             Column("df", "df", three_digits),
             Column("p", "pvalue", pvalue),
-            words("Note", "note", null=""),
+            *notes(table),
         ],
         caption=caption,
     )
@@ -199,7 +199,7 @@ def _pairs(pairs: pl.DataFrame, by: str, population: Population) -> Table:
             Column("95 % interval", ("ci_low", "ci_high"), ratio_range),
             Column("Cliff's delta", "cliffs_delta", ratio),
             Column("Adjusted p", "pvalue_adjusted", pvalue),
-            words("Note", "note", null=""),
+            *notes(pairs),
         ],
         caption="Pairs of groups: the chance that a runtime of the first is the longer, and Mann "
         f"and Whitney's p, adjusted (Holm) over the pairs of a status. {population.name}",
