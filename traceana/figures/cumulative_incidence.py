@@ -149,7 +149,7 @@ def _write_at_risk(
     size = small_size()
     first, gap = -37.0, -1.3 * size
     ax.annotate(
-        "At risk", (0, 0), (-3, first), xycoords="axes fraction", textcoords="offset points",
+        "At risk", (0, 0), (-14, first), xycoords="axes fraction", textcoords="offset points",
         ha="right", va="center", fontsize=size, fontstyle="italic", annotation_clip=False,
     )  # fmt: skip
     for row, (group, colour) in enumerate(
@@ -159,7 +159,7 @@ def _write_at_risk(
         height = first + row * gap
         name = name_group(group[key] for key in keys) if keys else "all"
         ax.annotate(
-            name, (0, 0), (-3, height), xycoords="axes fraction", textcoords="offset points",
+            name, (0, 0), (-14, height), xycoords="axes fraction", textcoords="offset points",
             ha="right", va="center", fontsize=size, color=colors.to_hex(colour),
             fontweight="bold", annotation_clip=False,
         )  # fmt: skip

@@ -19,10 +19,11 @@ Panel = Literal["shares", "tail", "quantiles"]
 """Share at or below each value; share above it, where few are left; quantile against quantile."""
 
 READING: Final = (
-    "Black: the values, or the line where values and family agree; band: the 95 % interval of each of their quantiles, each for itself, "
-    "values taken as independent (for many values too narrow to be seen); coloured: fitted "
-    "families, above the bound of the fit where there is one. A family that leaves the band "
-    "differs from the values, at that place, by more than chance would make it."
+    "Black: the values, or the line where values and family agree; band: the 95 % interval of "
+    "each of their quantiles, each for itself, values taken as independent (for many values too "
+    "narrow to be seen); coloured: fitted families, above the bound of the fit where there is "
+    "one. A family that leaves the band differs from the values, at that place, by more than "
+    "chance would make it."
 )
 _FAR: Final = 1e6
 _OTHERS: Final = ("n", "share_below", "value", "ci_low", "ci_high")

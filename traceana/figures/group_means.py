@@ -14,7 +14,7 @@ from matplotlib.patches import Patch
 
 from traceana.errors import DataError
 from traceana.figures.scales import use_log_axis
-from traceana.figures.style import start_axes, use_style
+from traceana.figures.style import MOST_MARKS, start_axes, use_style
 
 if TYPE_CHECKING:
     import polars as pl
@@ -87,14 +87,16 @@ def plot_group_means(
         use_log_axis(ax, "y", [end for end in ends if end > 0])
         ax.grid(visible=False)
         _draw_rows(ax, cells, least=min(v for v in (*drawn["value"], math.inf) if v > 0))
+        many = drawn.height > MOST_MARKS
         area = _LARGEST_DISC * drawn["n"] / max(drawn["n"])
         ax.scatter(
             drawn["value"], drawn["mean"], s=area, facecolors=_DISC,
             edgecolors="#0072B2", linewidths=0.7, zorder=3, clip_on=False, gid="discs",
+            rasterized=many,
         )  # fmt: skip
         ax.scatter(
             drawn["value"], drawn["mean"], s=2.5, color="#000000", linewidths=0, zorder=4,
-            clip_on=False, gid="means",
+            clip_on=False, gid="means", rasterized=many,
         )  # fmt: skip
         ax.set_xlabel(f"{x_label}, logarithmic")
         ax.set_ylabel("Runtime (s, logarithmic)")

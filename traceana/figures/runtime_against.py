@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from traceana.errors import DataError
 from traceana.figures.scales import use_log_axis
-from traceana.figures.style import start_axes, use_style
+from traceana.figures.style import MOST_MARKS, start_axes, use_style
 
 if TYPE_CHECKING:
     import polars as pl
@@ -53,7 +53,7 @@ def plot_runtime_against(
         ax = start_axes(ax)
         ax.scatter(
             means["value"], means["mean"], s=9, color="#0072B2", linewidths=0, zorder=3,
-            gid="means",
+            gid="means", rasterized=means.height > MOST_MARKS,
         )  # fmt: skip
         if log_x:
             use_log_axis(ax, "x", means["value"])
