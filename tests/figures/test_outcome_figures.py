@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 import pytest
+from matplotlib.text import Annotation
 
 from tests.figures.drawn import collection, line, points, texts
 from traceana.analysis import cumulative_incidence, failure_model, rows_at_risk
