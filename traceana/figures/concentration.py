@@ -54,7 +54,7 @@ def plot_concentration(
             for group, own in groups.partition_by(keys, as_dict=True, maintain_order=True).items():
                 ax.plot(
                     own["share_of_jobs"], own["share_of_gpu_hours"], color="#9A9A9A",
-                    linewidth=0.5, linestyle="-", gid=f"group-{name_group(group)}",
+                    linewidth=0.5, linestyle="-", gid=f"group-{name_group(group)}".replace(" ", "-"),
                 )  # fmt: skip
             ax.lines[-1].set_label(f"one {', '.join(keys)}")
         ax.plot(jobs, hours, color="#0072B2", linewidth=1.6, linestyle="-", gid="all",

@@ -88,11 +88,11 @@ def plot_cumulative_incidence(
                 drawstyle="steps-post",
                 linestyle="-",
                 color=colour[group["place"]],
-                gid=f"line-{name}",
+                gid=_id("line", name),
             )
             ax.fill_between(
                 line["time_s"], line["ci_low"].cast(pl.Float64), line["ci_high"].cast(pl.Float64),
-                step="post", color=drawn.get_color(), alpha=0.18, linewidth=0, gid=f"band-{name}",
+                step="post", color=drawn.get_color(), alpha=0.18, linewidth=0, gid=_id("band", name),
             )  # fmt: skip
             lines.append((name, drawn))
         ax.set_ylim(0, None)
@@ -125,6 +125,10 @@ def describe_cumulative_incidence(groups: pl.DataFrame) -> str:
 
 def _of_group(frame: pl.DataFrame, group: dict[str, object], keys: list[str]) -> pl.DataFrame:
     return frame.filter(*(pl.col(key).eq_missing(pl.lit(group[key])) for key in keys))
+
+
+def _id(*parts: str) -> str:
+    return "-".join(parts).replace(" ", "-")
 
 
 def _step(own: pl.DataFrame, last_s: float, left: float) -> pl.DataFrame:
@@ -167,5 +171,5 @@ def _write_at_risk(
             ax.annotate(
                 f"{rows:,}", (time, 0), (0, height),
                 xycoords=("data", "axes fraction"), textcoords="offset points", ha="center",
-                va="center", fontsize=size, annotation_clip=False, gid=f"risk-{name}",
+                va="center", fontsize=size, annotation_clip=False, gid=_id("risk", name, f"{time:g}"),
             )  # fmt: skip

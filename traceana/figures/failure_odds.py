@@ -51,14 +51,14 @@ def plot_failure_odds(odds_ratios: pl.DataFrame, ax: Axes | None = None) -> Axes
         ax = start_axes(ax, height_in=0.7 + 0.19 * len(rows))
         low, high = _ends(known)
         use_log_axis(ax, "x", [low, 1.0, high])
-        ax.axvline(1, color="#8A8A8A", linewidth=0.8, zorder=1, gid="no difference")
+        ax.axvline(1, color="#8A8A8A", linewidth=0.8, zorder=1, gid="no-difference")
         for place, (name, term) in enumerate(rows):
             if term is None:
                 continue
             if term["odds_ratio"] is None:
                 ax.annotate(
                     "no finite odds ratio", (1, place), ha="center", va="center",
-                    fontsize=small_size(), fontstyle="italic", gid=f"none-{name}",
+                    fontsize=small_size(), fontstyle="italic", gid=f"none-{place}",
                 )  # fmt: skip
             else:
                 ax.hlines(

@@ -65,9 +65,9 @@ def build_shape(material: Material, trace: str, jobs: pl.DataFrame) -> Content:
     spread = tell_spread(jobs, since, name)
     clock = _CLOCKS.get(trace, Clock(0, None, _CLOCK_OF_ITS_OWN))
     pictures = [
-        *_concentration(material, trace, jobs),
         *_arrivals(material, trace, since, clock),
         *_demand(material, trace, jobs),
+        *_concentration(material, trace, jobs),
     ]
     blocks: list[Block] = [
         *([Text(told)] if survivors else []),
