@@ -53,14 +53,14 @@ def test_numbers_at_risk_stand_under_their_times() -> None:
     at_risk = rows_at_risk(TASKS, TIMES, by="gpu_type")
     groups = ends.groups.filter(event="completed")
     ax = plot_cumulative_incidence(groups, curves=ends.curves, at_risk=at_risk)
+    ids = {"T4": "risk-T4-", "V100": "risk-V100-", "not stated": "risk-not-stated-"}
     counted = {
         name: [
             (text.xy[0], text.get_text())
             for text in ax.texts
-            if isinstance(text, Annotation)
-            and str(text.get_gid()).startswith(f"risk-{name.replace(' ', '-')}-")
+            if isinstance(text, Annotation) and str(text.get_gid()).startswith(gid)
         ]
-        for name in ("T4", "V100", "not stated")
+        for name, gid in ids.items()
     }
     # by hand: T4 runs 10, 20, 200 and 300 s, one is not known
     assert counted["T4"] == [(10, "4"), (100, "2"), (1000, "0")]

@@ -52,9 +52,10 @@ def plot_concentration(
         if groups is not None:
             keys = groups.columns[: groups.columns.index("share_of_jobs")]
             for group, own in groups.partition_by(keys, as_dict=True, maintain_order=True).items():
+                gid = f"group-{name_group(group)}".replace(" ", "-")
                 ax.plot(
                     own["share_of_jobs"], own["share_of_gpu_hours"], color="#9A9A9A",
-                    linewidth=0.5, linestyle="-", gid=f"group-{name_group(group)}".replace(" ", "-"),
+                    linewidth=0.5, linestyle="-", gid=gid,
                 )  # fmt: skip
             ax.lines[-1].set_label(f"one {', '.join(keys)}")
         ax.plot(jobs, hours, color="#0072B2", linewidth=1.6, linestyle="-", gid="all",

@@ -92,7 +92,8 @@ def plot_cumulative_incidence(
             )
             ax.fill_between(
                 line["time_s"], line["ci_low"].cast(pl.Float64), line["ci_high"].cast(pl.Float64),
-                step="post", color=drawn.get_color(), alpha=0.18, linewidth=0, gid=_id("band", name),
+                step="post", color=drawn.get_color(), alpha=0.18, linewidth=0,
+                gid=_id("band", name),
             )  # fmt: skip
             lines.append((name, drawn))
         ax.set_ylim(0, None)
@@ -171,5 +172,6 @@ def _write_at_risk(
             ax.annotate(
                 f"{rows:,}", (time, 0), (0, height),
                 xycoords=("data", "axes fraction"), textcoords="offset points", ha="center",
-                va="center", fontsize=size, annotation_clip=False, gid=_id("risk", name, f"{time:g}"),
+                va="center", fontsize=size, annotation_clip=False,
+                gid=_id("risk", name, f"{time:g}"),
             )  # fmt: skip

@@ -52,7 +52,7 @@ def plot_failure_odds(odds_ratios: pl.DataFrame, ax: Axes | None = None) -> Axes
         low, high = _ends(known)
         use_log_axis(ax, "x", [low, 1.0, high])
         ax.axvline(1, color="#8A8A8A", linewidth=0.8, zorder=1, gid="no-difference")
-        for place, (name, term) in enumerate(rows):
+        for place, (_, term) in enumerate(rows):
             if term is None:
                 continue
             if term["odds_ratio"] is None:

@@ -155,8 +155,9 @@ def _summary(models: dict[str, FailureModel], population: Population) -> Table:
             *notes(table),
         ],
         caption="What the models were fitted to, and how they predict rows held out (a slope of 1 "
-        "and an intercept of 0 is what comes true); left out are rows that lack a feature or are "
-        f"neither a success nor a failure. {population.name}",
+        "and an intercept of 0 is what comes true); left out, of the successes and failures, are rows "
+        "that lack a feature or are of a class that failed always or never. "
+        f"{population.name}",
     )
 
 
