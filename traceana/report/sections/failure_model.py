@@ -155,8 +155,8 @@ def _summary(models: dict[str, FailureModel], population: Population) -> Table:
             *notes(table),
         ],
         caption="What the models were fitted to, and how they predict rows held out (a slope of 1 "
-        "and an intercept of 0 is what comes true); left out, of the successes and failures, are rows "
-        "that lack a feature or are of a class that failed always or never. "
+        "and an intercept of 0 is what comes true); left out, of the successes and "
+        "failures, are rows that lack a feature or are of a class that failed always or never. "
         f"{population.name}",
     )
 

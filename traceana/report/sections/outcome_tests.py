@@ -45,7 +45,7 @@ def tell_runtimes(population: Population, by: str, heading: str, /) -> Content:
     if not tests:
         return Content((), tuple(blocks))
     table = pl.concat(tests)
-    caption = f"of {population.things} between {heading} groups"
+    caption = f"of {population.things} between groups by {heading}"
     blocks += [
         Text(
             "Ranks of runtimes are compared, since their tails are heavy. "
@@ -116,11 +116,14 @@ def tell_dependence(population: Population, by: str, heading: str, /) -> Content
     return Content(tuple(findings), (table,))
 
 
-def tell_strata(population: Population, by: str, heading: str, strata: str, /) -> tuple[Block, ...]:
-    """Compare odds of failure between groups, crude and within strata."""
+def tell_strata(
+    population: Population, by: str, heading: str, strata: tuple[str, str], /
+) -> tuple[Block, ...]:
+    """Compare odds of failure between groups, crude and within strata (a column, its heading)."""
+    column, within = strata
     rows = population.rows.filter(pl.col(by).is_not_null())
     try:
-        found = failure_odds(rows, by, strata=strata)
+        found = failure_odds(rows, by, strata=column)
     except DataError as error:
         return (Text(f"Odds of failure by {heading} are not compared: {error}."),)
     return (
@@ -134,7 +137,7 @@ def tell_strata(population: Population, by: str, heading: str, strata: str, /) -
                 Column("Failures", "failures", count),
                 Column("Crude odds ratio", "crude_odds_ratio", three_digits),
                 Column("95 % interval", ("crude_ci_low", "crude_ci_high"), three_digits_range),
-                Column(f"Within {strata}", "odds_ratio", three_digits),
+                Column(f"Within {within}", "odds_ratio", three_digits),
                 Column("95 % interval", ("ci_low", "ci_high"), three_digits_range),
                 Column("p", "pvalue", pvalue),
                 Column("p of strata alike", "pvalue_homogeneity", pvalue),
@@ -142,7 +145,7 @@ def tell_strata(population: Population, by: str, heading: str, strata: str, /) -
                 *notes(found),
             ],
             caption=f"Odds of failure of {population.things} by {heading}, taken together and "
-            f"within {strata} (Mantel and Haenszel), rows taken as independent. Where strata are "
+            f"within {within} (Mantel and Haenszel), rows taken as independent. Where strata are "
             "not alike (a small last p) the pooled ratio is a summary of ratios that differ. p are "
             f"not adjusted. {population.name}",
         ),

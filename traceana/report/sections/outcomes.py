@@ -44,7 +44,7 @@ class _Question:
     by: str
     heading: str
     note: str
-    strata: str | None = None
+    strata: tuple[str, str] | None = None
 
 
 _QUESTIONS: Final = (
@@ -61,7 +61,7 @@ _QUESTIONS: Final = (
         "GPUs asked for",
         "Failure is confounded with QoS: best-effort pods are evicted, and classes ask for "
         "different GPUs. The last table compares within QoS classes only.",
-        strata="qos",
+        strata=("qos", "QoS class"),
     ),
 )
 
