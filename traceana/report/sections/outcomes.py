@@ -129,12 +129,10 @@ def _answer(material: Material, population: Population, question: _Question) -> 
         *strata,
         Gallery(tuple(_pictures(material, population, question, runtimes))),
     )
-    told = (
-        *_findings(question, population, runtimes, rates),
-        *differences.findings,
-        *dependence.findings,
-    )
-    return Content(told, blocks)
+    told = _findings(question, population, runtimes, rates)
+    if question.strata is None:  # else what is confounded would stand at the page's head
+        told += [*differences.findings, *dependence.findings]
+    return Content(tuple(told), blocks)
 
 
 def _rates_table(rates: pl.DataFrame, question: _Question, caption: str) -> Table:
