@@ -9,7 +9,6 @@ import polars as pl
 
 from traceana.analysis import (
     DistributionFits,
-    compare_distributions,
     fit_distributions,
     fitted_quantiles,
     tail_index,
@@ -27,6 +26,7 @@ from traceana.report.blocks import (
     notes,
     words,
 )
+from traceana.report.sections.distribution_groups import tell_groups, tell_pairs
 from traceana.report.sections.populations import OPENB
 from traceana.report.wording import (
     count,
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
 
 ITP: Final = "microsoft-itp-2021"
 _REFITS: Final = 19
-_RESAMPLES: Final = 49
 _SEED: Final = 1
 _DRAWN: Final = 4
 _PANELS: Final = {
@@ -139,7 +138,10 @@ def _tell(material: Material, trace: _Trace) -> Content:
     ]
     groups = rows.filter(pl.col(trace.by).is_not_null())
     if groups[trace.by].n_unique() > 1:
-        blocks += [_by_group(groups, bound, trace, name), _pairs(groups, trace, name)]
+        blocks += [
+            tell_groups(groups, bound, trace.by, trace.heading, name),
+            tell_pairs(groups, trace.by, trace.heading, name),
+        ]
     return Content(tuple(_findings(fits, judged, name)), tuple(blocks))
 
 
@@ -237,75 +239,6 @@ def _pictures(
         )
         for panel, about in _PANELS.items()
     ]
-
-
-def _by_group(groups: pl.DataFrame, bound: float | None, trace: _Trace, name: str) -> Table:
-    rows = []
-    for (group,), own in groups.sort(trace.by).group_by(trace.by, maintain_order=True):
-        fits = fit_distributions(own["runtime_s"], truncated_below=bound, criterion="bic")
-        first = fits.table.row(0, named=True)
-        second = fits.table.row(1, named=True)
-        against = fits.comparisons.filter(family=second["family"])
-        rows.append(
-            {
-                "group": group,
-                "n": own.height,
-                "best": fits.best,
-                "distance": first["ks_statistic"],
-                "second": second["family"] if second["bic"] is not None else None,
-                "delta": second["delta"],
-                "pvalue": against["pvalue_adjusted"].item() if against.height else None,
-                "note": first["note"] if fits.best is None else None,
-            }
-        )
-    schema = {
-        "group": pl.String, "n": pl.Int64, "best": pl.String, "distance": pl.Float64,
-        "second": pl.String, "delta": pl.Float64, "pvalue": pl.Float64, "note": pl.String,
-    }  # fmt: skip
-    table = pl.DataFrame(rows, schema=schema)
-    return make_table(
-        table,
-        [
-            words(trace.heading, "group"),
-            Column("n", "n", count),
-            words("Best by BIC", "best", null="none"),
-            Column("Distance", "distance", ratio),
-            words("Next", "second", null="none"),
-            Column("BIC above the best", "delta", three_digits),
-            Column("adjusted p", "pvalue", pvalue),
-            *notes(table),
-        ],
-        caption=f"The best family by {trace.heading.lower()}"
-        + (", under the bound of all" if trace.bounded else "")
-        + "; adjusted p is Vuong's, of the best against the next, over the families of the row. "
-        f"{name}",
-    )
-
-
-def _pairs(groups: pl.DataFrame, trace: _Trace, name: str) -> Table:
-    other = f"{trace.by}_other"
-    table = compare_distributions(groups, "runtime_s", trace.by, resamples=_RESAMPLES, rng=_SEED)
-    return make_table(
-        table,
-        [
-            words("First", trace.by),
-            words("Second", other),
-            Column("n of first", "n", count),
-            Column("n of second", "n_other", count),
-            Column("Distance", "ks_distance", ratio),
-            Column("95 % interval", ("ks_low", "ks_high"), ratio_range),
-            Column("adjusted p", "ks_pvalue_adjusted", pvalue),
-            Column("First is longer", "superiority", ratio),
-            Column("95 % interval", ("superiority_low", "superiority_high"), ratio_range),
-            Column("adjusted p", "superiority_pvalue_adjusted", pvalue),
-            *notes(table),
-        ],
-        caption=f"Pairs of groups by {trace.heading.lower()}: the largest gap between their shares "
-        f"(interval of {_RESAMPLES} resamples, seed {_SEED}), and the chance that a runtime of the "
-        "first is the longer (Brunner and Munzel); p adjusted (Benjamini and Hochberg) over both "
-        f"tests of all pairs. {name}",
-        folded=True,
-    )
 
 
 def _findings(fits: DistributionFits, judged: float | None, name: str) -> list[str]:
