@@ -26,12 +26,15 @@ from traceana.analysis import (
     interarrivals,
     iteration_cov,
     job_quantiles,
+    joint_counts,
     kaplan_meier,
     lorenz_curve,
+    mean_by_value,
     outcome_association,
     outcome_rates,
     queueing_delay,
     recurring_groups,
+    rows_at_risk,
     runtime_by,
     runtime_correlations,
     size_distribution,
@@ -162,6 +165,14 @@ QUESTIONS: dict[str, Callable[[Any], pl.DataFrame]] = {
         rows, by="size", cluster="worker_id"
     ).groups.filter(event="failed"),
     "kaplan_meier, clusters": lambda rows: kaplan_meier(rows, cluster="worker_id").groups,
+    "mean_by_value": lambda rows: mean_by_value(rows, "gpus", "runtime_s", by="cluster"),
+    "mean_by_value, all": lambda rows: mean_by_value(rows, "gpus", "runtime_s"),
+    "joint_counts": lambda rows: joint_counts(rows, "gpus", "runtime_s", by="cluster"),
+    "joint_counts, all": lambda rows: joint_counts(rows, "gpus", "runtime_s", bins=9),
+    "rows_at_risk": lambda rows: rows_at_risk(
+        rows, (0, 1e3, 1e6), by="cluster", running_until_s=3e6
+    ),
+    "rows_at_risk, all": lambda rows: rows_at_risk(rows, (500,)),
     "correlate, ranks": lambda rows: correlate(rows, "gpus", "runtime_s", method="spearman").table,
 }
 

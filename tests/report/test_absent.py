@@ -33,6 +33,10 @@ OTHERS = (
         ("stragglers", ("alibaba-minibatch-2020",)),
         ("workload", OTHERS[1:]),
         ("outcomes", ("alibaba-openb-2023", "alibaba-pai-2020")),
+        ("failure-model", ("alibaba-openb-2023", "alibaba-pai-2020")),
+        ("competing-ends", ("alibaba-openb-2023", "alibaba-pai-2020")),
+        ("correlations", ("alibaba-openb-2023", "alibaba-pai-2020")),
+        ("distributions", ("alibaba-openb-2023", "microsoft-itp-2021")),
         ("task-runtimes", ("alibaba-pai-2020",)),
         ("runtime-ratio", ("alibaba-openb-2023", "alibaba-pai-2020", "microsoft-itp-2021")),
     ],
@@ -47,7 +51,8 @@ def test_the_remedy_is_named(zeus_page: Element, name: str, traces: tuple[str, .
 def test_no_table_or_figure_stands_in_for_missing_data(zeus_page: Element) -> None:
     for name in (
         *("variation", "stragglers", "workload", "outcomes"),
-        *("task-runtimes", "runtime-ratio"),
+        *("task-runtimes", "runtime-ratio", "failure-model", "competing-ends"),
+        *("correlations", "distributions"),
     ):
         assert not section(zeus_page, name).all("table", "figure")
     assert all(table.all("td") for table in zeus_page.all("table"))

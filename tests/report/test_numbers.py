@@ -11,6 +11,7 @@ import pytest
 from scipy import stats
 
 from tests.report.reader import Element, number, read_page, read_table, section
+from traceana.analysis import task_runtimes
 from traceana.report import build_report
 from traceana.store import ingest, open_store
 
@@ -130,10 +131,11 @@ def test_workload_is_summed_within_each_trace_alone(store: Store, page: Element)
 
 def test_runtime_and_rates_by_gpu_type_are_scipys(store: Store, page: Element) -> None:
     part = section(page, "outcomes")
-    tasks = frame(store, "alibaba-pai-2020", "tasks").astype({"gpu_type": object, "status": object})
+    scans = (store.scan("alibaba-pai-2020", table) for table in ("tasks", "instances"))
+    tasks = pd.DataFrame(task_runtimes(*scans).to_dict(as_series=False))
     tasks["gpu_type"] = tasks["gpu_type"].fillna("not stated")
-    runtimes = (tasks["end_s"] - tasks["start_s"]).dropna()
-    rows = read_table(part, "Runtime of tasks by status and GPU type")
+    runtimes = tasks["runtime_s"].dropna()
+    rows = read_table(part, "Runtime of tasks by GPU type and status")
     assert sum(number(row["Runtimes"]) for row in rows) == len(runtimes)
     assert sum(number(row["Without runtime"]) for row in rows) == len(tasks) - len(runtimes)
     for row in rows:
@@ -147,22 +149,28 @@ def test_runtime_and_rates_by_gpu_type_are_scipys(store: Store, page: Element) -
             assert shown == pytest.approx([low, high], abs=0.501)
         else:
             assert row["95 % interval (s)"] == "\N{EN DASH}"
-    for row in read_table(part, "Success rate of tasks by GPU type"):
+    rates = read_table(part, "Failure rate of tasks by GPU type, under both readings")
+    assert len(rates) == 2 * tasks["gpu_type"].nunique()
+    for row in rates:
         own = tasks[tasks["gpu_type"] == row["GPU type"]]["status"]
-        successes, failures = (own == "completed").sum(), (own == "failed").sum()
-        assert number(row["Successes"]) == successes
-        assert number(row["Other statuses"]) == len(own) - successes - failures
-        interval = stats.binomtest(successes, successes + failures).proportion_ci(method="wilson")
+        completed, failed = (own == "completed").sum(), (own == "failed").sum()
+        published = row["Reading"] == "published"
+        n = len(own) if published else completed + failed
+        failures = n - completed
+        assert (number(row["Counted"]), number(row["Failures"])) == (n, failures)
+        assert number(row["Running"]) == (own == "running").sum()
+        interval = stats.binomtest(failures, n).proportion_ci(method="wilson")
         shown = [number(end) for end in row["95 % interval"].removesuffix("%").split(" to ")]
         assert shown == pytest.approx([100 * interval.low, 100 * interval.high], abs=0.0501)
 
 
 def test_pods_by_gpus_asked_for_are_all_counted(store: Store, page: Element) -> None:
     jobs = frame(store, "alibaba-openb-2023", "jobs")
-    rows = read_table(section(page, "outcomes"), "Success rate of pods by GPUs asked for")
+    rows = read_table(section(page, "outcomes"), "Failure rate of pods by GPUs asked for")
     counted = {
-        row["GPUs asked for"]: number(row["Successes and failures"]) + number(row["Other statuses"])
+        row["GPUs asked for"]: number(row["Counted"])
         for row in rows
+        if row["Reading"] == "published"
     }
     assert sum(counted.values()) == len(jobs)
     assert counted["share of one"] == ((jobs["gpus"] > 0) & (jobs["gpus"] < 1)).sum()

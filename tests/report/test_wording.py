@@ -27,6 +27,13 @@ from traceana.report.blocks import DASH, Column
         (wording.size(2_599_482), "2.6 MB"),
         (wording.size(7.5e9), "7.5 GB"),
         (wording.plural(1, "job"), "1 job"),
+        (wording.pvalue(0.0123), "0.012"),
+        (wording.pvalue(1e-300), "< 0.0001"),
+        (wording.correlation(0.444, 0.1, 0.654), "0.44 (0.10 to 0.65)"),
+        (wording.correlation(-0.1, None, None), "-0.10"),
+        (wording.three_digits(12345.6), "12,346"),
+        (wording.three_digits(0.012345), "0.0123"),
+        (wording.three_digits_range(0.5, 2), "0.5 to 2"),
         (wording.plural(1234, "job"), "1,234 jobs"),
     ],
 )

@@ -7,6 +7,10 @@ from traceana.analysis.correlation.implied import (
     ImpliedN,
     implied_n,
 )
+from traceana.analysis.correlation.points import (
+    joint_counts,
+    mean_by_value,
+)
 from traceana.analysis.correlation.result import (
     CorrelationResult,
 )
@@ -33,6 +37,9 @@ from traceana.analysis.distributions.compare import (
 )
 from traceana.analysis.distributions.fit import (
     fit_distributions,
+)
+from traceana.analysis.distributions.quantiles import (
+    fitted_quantiles,
 )
 from traceana.analysis.distributions.result import (
     DistributionFits,
@@ -62,6 +69,7 @@ from traceana.analysis.outcomes.comparison import (
 from traceana.analysis.outcomes.curves import (
     cumulative_incidence,
     kaplan_meier,
+    rows_at_risk,
 )
 from traceana.analysis.outcomes.ends import (
     EndCurves,
@@ -166,6 +174,7 @@ __all__ = [
     "failure_odds",
     "failure_rates",
     "fit_distributions",
+    "fitted_quantiles",
     "gpu_capacity_check",
     "gpu_demand",
     "gpu_demand_if_started_at_submission",
@@ -174,15 +183,18 @@ __all__ = [
     "iteration_cov",
     "iteration_rates",
     "job_quantiles",
+    "joint_counts",
     "kaplan_meier",
     "lorenz_curve",
     "map_groups_to_workloads",
     "match_cov_rows",
+    "mean_by_value",
     "outcome_association",
     "outcome_rates",
     "queueing_delay",
     "recurring_groups",
     "replay_published_draws",
+    "rows_at_risk",
     "runtime_by",
     "runtime_correlations",
     "runtime_ratio",

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 WIDTH_IN: Final = 3.6
 """Width of a figure in inches: one column of print, or a phone's screen."""
+MOST_MARKS: Final = 500
+"""Marks of a scatter from which on they are an image, and the figure stays small."""
 
 
 def use_style() -> AbstractContextManager[None]:

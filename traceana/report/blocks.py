@@ -122,6 +122,11 @@ def words(heading: str, name: str, *, null: str = "not stated") -> Column:
     return Column(heading, name, str, numeric=False, null=null)
 
 
+def notes(frame: pl.DataFrame, /) -> list[Column]:
+    """Return a column of notes where any row has one."""
+    return [words("Note", "note", null="")] if frame["note"].count() else []
+
+
 def make_table(
     frame: pl.DataFrame,
     columns: list[Column],

@@ -65,3 +65,23 @@ def size(value: float) -> str:
 def plural(number: int, noun: str) -> str:
     """Write a count with its noun: 1 job, 1,234 jobs."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def pvalue(value: float) -> str:
+    """Write a p-value to two digits, and one below 0.0001 as that."""
+    return "< 0.0001" if value < 1e-4 else f"{value:.2g}"
+
+
+def correlation(r: float, low: float | None = None, high: float | None = None) -> str:
+    """Write a coefficient to two decimals, with its interval where it has one."""
+    return f"{r:.2f}" if low is None or high is None else f"{r:.2f} ({low:.2f} to {high:.2f})"
+
+
+def three_digits(value: float) -> str:
+    """Write a number to three significant digits, without a power of ten."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
+def three_digits_range(low: float, high: float) -> str:
+    """Write an interval to three significant digits."""
+    return f"{three_digits(low)} to {three_digits(high)}"

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import polars as pl
 
 from traceana.analysis.frames import Names, as_names, refuse_clash
 from traceana.analysis.outcomes.clusters import ONE_CLUSTER
-from traceana.analysis.outcomes.ends import CELLS, ENDS, EndCurves, check_events, estimate_ends
+from traceana.analysis.outcomes.ends import (
+    CELLS,
+    ENDS,
+    EndCurves,
+    check_events,
+    count_ends,
+    estimate_ends,
+)
+from traceana.errors import DataError
 from traceana.stats import log_log_interval
-from traceana.stats.arguments import check_confidence
+from traceana.stats.arguments import check_confidence, is_number
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from narwhals.stable.v2.typing import IntoFrame
     from numpy.typing import ArrayLike
 
@@ -219,6 +230,57 @@ def _tell_clusters(groups: pl.DataFrame, counted: tuple[str, ...]) -> pl.DataFra
         # that of a median goes by where survival comes down to 0 too
         pl.when(~alone).then(pl.col("ci_low", "ci_high")).name.keep(),
         note=pl.coalesce("note", pl.when(alone).then(pl.lit(ONE_CLUSTER))),
+    )
+
+
+def rows_at_risk(
+    frame: IntoFrame,
+    /,
+    times_s: Sequence[float],
+    *,
+    by: Names = (),
+    running_until_s: float | None = None,
+) -> pl.DataFrame:
+    """Count the rows that are known to run as long as each time: those at risk of ending then.
+
+    Parameters
+    ----------
+    frame, by, running_until_s
+        As in :func:`cumulative_incidence`.
+    times_s
+        Runtimes in s.
+
+    Returns
+    -------
+    DataFrame
+        [*by, time_s, n_at_risk], sorted, nulls last: the rows whose runtime is time_s or longer,
+        whether they end then or are last seen running.
+
+    Raises
+    ------
+    DataError
+        As :func:`cumulative_incidence`, or if a time is negative or not finite.
+    """
+    keys = as_names(by)
+    refuse_clash(keys, ("time_s", "n_at_risk", "n"))
+    if not all(is_number(time) and 0 <= time < math.inf for time in times_s):
+        raise DataError(f"times_s must be numbers of seconds from 0 on; found {list(times_s)!r}")
+    counts = count_ends(frame, keys, running_until_s=running_until_s)
+    groups = counts.select(keys).unique() if keys else pl.DataFrame({"all": [True]})
+    times = pl.DataFrame({"asked_s": sorted(set(times_s))}, schema={"asked_s": pl.Float64})
+    parts = []
+    for time in times["asked_s"]:
+        later = counts.filter(pl.col("time_s") >= time)
+        total = pl.col("n").sum().alias("n_at_risk")
+        found = later.group_by(keys).agg(total) if keys else later.select(total)
+        parts.append(_beside(groups, found, keys).with_columns(time_s=pl.lit(time, pl.Float64)))
+    schema = {key: counts.schema[key] for key in keys}
+    schema |= {"time_s": pl.Float64(), "n_at_risk": pl.Int64()}
+    table = pl.concat(parts) if parts else pl.DataFrame(schema=schema)
+    return (
+        table.select(*schema)
+        .with_columns(pl.col("n_at_risk").fill_null(0))
+        .sort([*keys, "time_s"], nulls_last=True)
     )
 
 

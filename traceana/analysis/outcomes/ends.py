@@ -89,7 +89,7 @@ def estimate_ends(
         cluster, both have n_clusters, of the rows with a runtime.
     """
     columns = keys if cluster is None else (*keys, cluster)
-    parts = _count(frame, columns, ways, running_until_s)
+    parts = count_ends(frame, columns, ways, running_until_s=running_until_s)
     counts, known = parts, pl.col("time_s").is_not_null()
     of_clusters = {}
     if cluster is not None:
@@ -166,9 +166,16 @@ def _allow_for_clusters(
     return clusters, allowed
 
 
-def _count(
-    frame: IntoFrame, keys: tuple[str, ...], ways: tuple[str, ...], until_s: float | None
+def count_ends(
+    frame: IntoFrame,
+    keys: tuple[str, ...],
+    ways: tuple[str, ...] = (),
+    /,
+    *,
+    running_until_s: float | None,
 ) -> pl.DataFrame:
+    """Return [*keys, time_s, n, <way>...]: rows by runtime, and how many of them ended each way."""
+    until_s = running_until_s
     measures = ("runtime_s",) if until_s is None else ("runtime_s", "start_s")
     lazy = open_outcomes(frame, keys, measures)
     status, time = nw.col("status"), nw.col("runtime_s")

@@ -3,122 +3,117 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from traceana.analysis import outcome_rates, runtime_by
-from traceana.report.blocks import Block, Column, Content, Gallery, Heading, Text, make_table, words
+from traceana.analysis import failure_rates, outcome_rates, runtime_by
+from traceana.report.blocks import (
+    Absent,
+    Block,
+    Column,
+    Content,
+    Gallery,
+    Heading,
+    Picture,
+    Table,
+    Text,
+    make_table,
+    words,
+)
+from traceana.report.sections.outcome_tests import tell_dependence, tell_runtimes, tell_strata
+from traceana.report.sections.populations import OPENB, PAI, Population, read_populations
 from traceana.report.wording import count, seconds, seconds_range, share, share_range
+from traceana.schema import STATUSES
 
 if TYPE_CHECKING:
     from traceana.report.material import Material
 
-_STATUSES_DRAWN = ("completed", "failed")
+_STATUSES_DRAWN: Final = ("completed", "failed")
+_READINGS: Final = {
+    "strict": ("failed",),
+    "published": tuple(status for status in STATUSES if status != "completed"),
+}
 
 
 @dataclass(frozen=True)
 class _Question:
-    """Runtime and outcomes of one table's rows by one column."""
+    """Runtime and outcomes of one trace's rows by one column, within strata if it names any."""
 
     trace: str
-    table: str
     by: str
     heading: str
-    things: str
     note: str
+    strata: tuple[str, str] | None = None
 
 
-_QUESTIONS = (
+_QUESTIONS: Final = (
+    _Question(PAI, "gpu_type", "GPU type", ""),
     _Question(
-        "alibaba-pai-2020",
-        "tasks",
-        "gpu_type",
-        "GPU type",
-        "tasks",
-        "A task's runtime is `end_s - start_s` of its own row. Where the publisher "
-        "lost an end there is none; the table counts these rows. Where many lack one, the rows "
-        "with a runtime are a selection.",
-    ),
-    _Question(
-        "alibaba-openb-2023",
-        "jobs",
+        OPENB,
         "qos",
         "QoS class",
-        "pods",
-        "The jobs have no GPU type, so they stand by QoS class and by GPUs asked for. Failure is "
-        "confounded with QoS: best-effort pods are evicted. A pod still running at its last "
-        "record is neither a success nor a failure.",
+        "The jobs have no GPU type, so they stand by QoS class and by GPUs asked for.",
     ),
-    _Question("alibaba-openb-2023", "jobs", "gpus_asked", "GPUs asked for", "pods", ""),
+    _Question(
+        OPENB,
+        "gpus_asked",
+        "GPUs asked for",
+        "Failure is confounded with QoS: best-effort pods are evicted, and classes ask for "
+        "different GPUs. The last table compares within QoS classes only.",
+        strata=("qos", "QoS class"),
+    ),
 )
 
 
 def build(material: Material) -> Content:
-    """Runtime by group and status, and success rates by group."""
+    """Runtime by group and status, and outcomes by group under both readings."""
     findings: list[str] = []
     blocks: list[Block] = [
         Text(
-            "Means come with Student's 95 % interval, success rates with Wilson's; both take rows "
-            "as independent, which tasks of one job or user are not, so that the intervals are "
-            "too narrow rather than too wide. An interval of a mean that reaches below 0 says that "
-            "the runtimes are too few or too unequal for it. A rate is successes (completed) over "
-            "successes and failures (failed); any other status is counted beside. ITP and "
-            "ElasticFlow have neither status nor GPU type: outcomes cannot be studied there."
+            "Means come with Student's 95 % interval, rates with Wilson's; both take rows as "
+            "independent, which tasks of one job or user are not, so that these intervals are too "
+            "narrow rather than too wide. An interval of a mean that reaches below 0 says that "
+            "the runtimes are too few or too unequal for it. What a failure is, is a choice. The "
+            "strict reading sets `failed` against `completed` and leaves out any other status; "
+            "the published one counts every status but `completed` as a failure, those that still "
+            "ran or waited among them. Effects stand before p. ITP and ElasticFlow have neither "
+            "status nor GPU type: outcomes cannot be studied there."
         )
     ]
-    for question in _QUESTIONS:
-        if not material.has(question.trace, question.table):
-            what = f"Runtime and outcomes by {question.heading}"
-            blocks += [
-                _heading(material, question),
-                material.absent(question.trace, question.table, what=what),
-            ]
+    parts = dict(
+        zip((PAI, OPENB), read_populations(material, what="Runtime and outcomes"), strict=True)
+    )
+    for trace, part in parts.items():
+        if isinstance(part, Absent):
+            blocks += [Heading(material.name(trace)), part]
             continue
-        content = _answer(material, question)
-        findings += content.findings
-        blocks += content.blocks
+        for question in _QUESTIONS:
+            if question.trace == trace:
+                content = _answer(material, part, question)
+                findings += content.findings
+                blocks += content.blocks
     return Content(tuple(findings), tuple(blocks))
 
 
-def _answer(material: Material, question: _Question) -> Content:
-    rows = material.scan(question.trace, question.table)
-    if question.table == "tasks":
-        rows = rows.with_columns(runtime_s=pl.col("end_s") - pl.col("start_s"))
-    if question.by == "gpus_asked":
-        rows = _with_gpus_asked(rows)
-    name, key = material.name(question.trace), f"{question.trace}-{question.by}"
-    runtimes = runtime_by(rows, ("status", question.by))
-    rates = outcome_rates(rows, question.by)
-    group = words(question.heading, question.by)
-    pictures = [
-        material.picture(
-            "runtime-by",
-            runtimes.filter(status=status).filter(pl.col("n") > 0).drop("status"),
-            trace=question.trace,
-            key=f"runtime-{status}-{key}",
-            about=f"Runtime of {status} {question.things} by {question.heading}",
-        )
-        for status in _STATUSES_DRAWN
-        if runtimes.filter(status=status)["n"].sum()
-    ]
-    pictures.append(
-        material.picture(
-            "outcome-rates",
-            rates,
-            trace=question.trace,
-            key=f"rates-{key}",
-            about=f"Success rate of {question.things} by {question.heading}",
-        )
-    )
+def _answer(material: Material, population: Population, question: _Question) -> Content:
+    rows, name, by = population.rows, population.name, question.by
+    runtimes = runtime_by(rows, ("status", by))
+    rates = failure_rates(rows, by)
+    what = f"{population.things} by {question.heading}"
+    differences = tell_runtimes(population, by, question.heading)
+    dependence = tell_dependence(population, by, question.heading)
+    strata: tuple[Block, ...] = ()
+    if question.strata is not None:
+        strata = tell_strata(population, by, question.heading, question.strata)
     blocks: tuple[Block, ...] = (
-        _heading(material, question),
-        *([Text(question.note)] if question.note else []),
+        Heading(f"{name}: {what}"),
+        Text(f"{population.about} {question.note}".strip()),
         make_table(
             runtimes,
             [
                 words("Status", "status"),
-                group,
+                words(question.heading, by),
                 Column("Runtimes", "n", count),
                 Column("Mean (s)", "mean_s", seconds),
                 Column("95 % interval (s)", ("ci_low", "ci_high"), seconds_range),
@@ -126,49 +121,88 @@ def _answer(material: Material, question: _Question) -> Content:
                 Column("90 % (s)", "p90_s", seconds),
                 Column("Without runtime", "n_missing", count),
             ],
-            caption=f"Runtime of {question.things} by status and {question.heading}. {name}",
+            caption=f"Runtime of {what} and status. {name}",
         ),
-        make_table(
-            rates,
-            [
-                group,
-                Column("Successes and failures", "n", count),
-                Column("Successes", "successes", count),
-                Column("Rate", "rate", share),
-                Column("95 % interval", ("ci_low", "ci_high"), share_range),
-                Column("Other statuses", "others", count),
-            ],
-            caption=f"Success rate of {question.things} by {question.heading}. {name}",
-        ),
-        Gallery(tuple(pictures)),
+        *differences.blocks,
+        _rates_table(rates, question, f"Failure rate of {what}, under both readings. {name}"),
+        *dependence.blocks,
+        *strata,
+        Gallery(tuple(_pictures(material, population, question, runtimes))),
     )
-    return Content(tuple(_findings(question, name, runtimes, rates)), blocks)
+    told = _findings(question, population, runtimes, rates)
+    if question.strata is None:  # else what is confounded would stand at the page's head
+        told += [*differences.findings, *dependence.findings]
+    return Content(tuple(told), blocks)
 
 
-def _heading(material: Material, question: _Question) -> Heading:
-    name = material.name(question.trace)
-    return Heading(f"{name}: {question.things} by {question.heading}")
+def _rates_table(rates: pl.DataFrame, question: _Question, caption: str) -> Table:
+    other = ("cancelled", "running", "pending", "unknown")
+    return make_table(
+        rates.with_columns(others=pl.sum_horizontal(*other) - pl.col("running")),
+        [
+            words(question.heading, question.by),
+            words("Reading", "reading"),
+            Column("Counted", "n", count),
+            Column("Failures", "failures", count),
+            Column("Failure rate", "rate", share),
+            Column("95 % interval", ("ci_low", "ci_high"), share_range),
+            Column("Completed", "completed", count),
+            Column("Failed", "failed", count),
+            Column("Running", "running", count),
+            Column("Other statuses", "others", count),
+        ],
+        caption=caption,
+    )
+
+
+def _pictures(
+    material: Material, population: Population, question: _Question, runtimes: pl.DataFrame
+) -> list[Picture]:
+    key = f"{population.trace}-{question.by}"
+    what = f"{population.things} by {question.heading}"
+    pictures = [
+        material.picture(
+            "runtime-by",
+            runtimes.filter(status=status).filter(pl.col("n") > 0).drop("status"),
+            trace=population.trace,
+            key=f"runtime-{status}-{key}",
+            about=f"Runtime of {status} {what}",
+        )
+        for status in _STATUSES_DRAWN
+        if runtimes.filter(status=status)["n"].sum()
+    ]
+    return pictures + [
+        material.picture(
+            "outcome-rates",
+            outcome_rates(population.rows, question.by, failure=failure),
+            trace=population.trace,
+            key=f"rates-{reading}-{key}",
+            about=f"Success rate of {what}, {reading} reading",
+        )
+        for reading, failure in _READINGS.items()
+    ]
 
 
 def _findings(
-    question: _Question, name: str, runtimes: pl.DataFrame, rates: pl.DataFrame
+    question: _Question, population: Population, runtimes: pl.DataFrame, rates: pl.DataFrame
 ) -> list[str]:
-    told = []
-    known = runtimes.filter(pl.col("ci_low").is_not_null() & pl.col(question.by).is_not_null())
+    told, name = [], population.name
+    stated = pl.col(question.by).is_not_null()
+    known = runtimes.filter(pl.col("ci_low").is_not_null(), stated)
     completed = known.filter(status="completed").sort("mean_s").rows(named=True)
     if question.by == "gpu_type" and len(completed) > 1:
         least, most = completed[0], completed[-1]
         told.append(
-            f"{name}: completed {question.things} ran longest on {_mean(most, question.by)} and "
+            f"{name}: completed {population.things} ran longest on {_mean(most, question.by)} and "
             f"shortest on {_mean(least, question.by)}."
         )
-    judged = rates.filter((pl.col("n") > 0) & pl.col(question.by).is_not_null()).sort("rate")
-    if judged.height > 1 and question.by != "gpus_asked":
+    judged = rates.filter(pl.col("n") > 0, stated, reading="strict").sort("rate")
+    if judged.height > 1 and question.strata is None:
         low, high = judged.row(0, named=True), judged.row(-1, named=True)
-        stated = " (where stated)" if rates[question.by].null_count() else ""
+        where = " (where stated)" if rates[question.by].null_count() else ""
         told.append(
-            f"{name}: the success rate by {question.heading}{stated} is lowest for "
-            f"{_rate(low, question.by)} and highest for {_rate(high, question.by)}."
+            f"{name}: the failure rate by {question.heading}{where}, `failed` against `completed`, "
+            f"is lowest for {_rate(low, question.by)} and highest for {_rate(high, question.by)}."
         )
     return told
 
@@ -181,16 +215,3 @@ def _mean(row: dict[str, float], by: str) -> str:
 def _rate(row: dict[str, float], by: str) -> str:
     interval = share_range(row["ci_low"], row["ci_high"])
     return f"{row[by]} ({share(row['rate'])}, {interval}, n = {row['n']:,})"
-
-
-def _with_gpus_asked(jobs: pl.LazyFrame) -> pl.LazyFrame:
-    """Add `gpus_asked`: the GPUs asked for, all shares of one GPU taken together."""
-    gpus = pl.col("gpus")
-    name = (
-        pl.when((gpus > 0) & (gpus < 1))
-        .then(pl.lit("share of one"))
-        .otherwise(gpus.cast(pl.String).str.strip_suffix(".0"))
-    )
-    known = jobs.filter(gpus.is_not_null()).select(gpus, name=name).collect()
-    order = known.sort("gpus")["name"].unique(maintain_order=True)
-    return jobs.with_columns(gpus_asked=name.cast(pl.Enum(order)))

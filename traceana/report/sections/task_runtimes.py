@@ -44,8 +44,8 @@ def build(material: Material) -> Content:
             "no part under any policy. GPU-hours are the GPUs that each instance asks for times "
             "the time that it took part; capacity is all machines' GPUs over the trace's span. A "
             "policy that asks for more than that cannot be true of the trace as a whole; one that "
-            "asks for less may still lack what was lost. Runtime ratios, below, are of `drop`; "
-            "runtimes by outcome are of the tasks' own rows."
+            "asks for less may still lack what was lost. Runtime ratios and runtimes by "
+            "outcome, below, are of `drop`; competing ends are of `running`."
         ),
         Points(
             "The policies",

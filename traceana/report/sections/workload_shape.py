@@ -11,6 +11,7 @@ from traceana.analysis import (
     arrival_rhythm,
     gpu_demand,
     gpu_demand_if_started_at_submission,
+    lorenz_curve,
     queueing_delay,
 )
 from traceana.report.blocks import Block, Column, Content, Gallery, Picture, Text, make_table, words
@@ -63,7 +64,11 @@ def build_shape(material: Material, trace: str, jobs: pl.DataFrame) -> Content:
     )
     spread = tell_spread(jobs, since, name)
     clock = _CLOCKS.get(trace, Clock(0, None, _CLOCK_OF_ITS_OWN))
-    pictures = [*_arrivals(material, trace, since, clock), *_demand(material, trace, jobs)]
+    pictures = [
+        *_arrivals(material, trace, since, clock),
+        *_demand(material, trace, jobs),
+        *_concentration(material, trace, jobs),
+    ]
     blocks: list[Block] = [
         *([Text(told)] if survivors else []),
         *spread.blocks,
@@ -72,6 +77,24 @@ def build_shape(material: Material, trace: str, jobs: pl.DataFrame) -> Content:
         *_queueing(jobs, name),
     ]
     return Content(spread.findings, tuple(blocks))
+
+
+def _concentration(material: Material, trace: str, jobs: pl.DataFrame) -> list[Picture]:
+    curve = lorenz_curve(jobs)
+    if curve.is_empty():
+        return []
+    known = jobs.select((pl.col("gpus") * pl.col("runtime_s")).count()).item()
+    several = jobs["cluster"].n_unique() > 1
+    return [
+        material.picture(
+            "concentration",
+            curve,
+            trace=trace,
+            key=f"concentration-{trace}",
+            about=f"GPU-hours over jobs, n = {known:,} of {jobs.height:,} jobs with GPU-hours",
+            groups=lorenz_curve(jobs, by="cluster") if several else None,
+        )
+    ]
 
 
 def _arrivals(material: Material, trace: str, jobs: pl.DataFrame, clock: Clock) -> list[Picture]:

@@ -1,0 +1,84 @@
+"""What plot_distribution_fit and plot_concentration draw."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+
+from tests.figures.drawn import collection, legend, line, points, texts
+from traceana.analysis import fit_distributions, fitted_quantiles, lorenz_curve
+from traceana.errors import DataError
+from traceana.figures import draw_distribution_fit, plot_concentration, plot_distribution_fit
+from traceana.figures.concentration import describe_concentration
+from traceana.figures.distribution_fit import describe_distribution_fit
+
+
+@pytest.fixture(scope="module")
+def quantiles() -> pl.DataFrame:
+    values = np.random.default_rng(5).weibull(0.7, 500) * 1000
+    fits = fit_distributions(values, families=("weibull", "lognormal"))
+    return fitted_quantiles(values, fits)
+
+
+@pytest.mark.parametrize("panel", ["shares", "tail"])
+def test_shares_are_drawn_against_values_and_families(quantiles: pl.DataFrame, panel: str) -> None:
+    ax = plot_distribution_fit(quantiles, panel=panel)  # type: ignore[arg-type]
+    share = quantiles["share_below"] if panel == "shares" else 1 - quantiles["share_below"]
+    for gid, column in (("values", "value"), ("family-weibull", "weibull")):
+        expected = np.column_stack([quantiles[column], share])
+        np.testing.assert_allclose(line(ax, gid), expected)
+    band = collection(ax, "band").get_paths()[0].vertices
+    known = quantiles.drop_nulls()
+    assert set(known["ci_low"]) | set(known["ci_high"]) <= set(band[:, 0])
+    # an end that is not known lies beyond the figure
+    assert band[:, 0].max() > ax.get_xlim()[1]
+    assert legend(ax) == ["values", *quantiles.columns[5:]]
+    assert (ax.get_xscale(), ax.get_yscale()) == ("log", "log" if panel == "tail" else "linear")
+
+
+def test_quantiles_are_drawn_against_each_familys(quantiles: pl.DataFrame) -> None:
+    ax = plot_distribution_fit(quantiles, panel="quantiles")
+    expected = quantiles.select("lognormal", "value").to_numpy()
+    np.testing.assert_allclose(line(ax, "family-lognormal"), expected)
+    assert {part.get_gid() for part in ax.collections} == {"band-weibull", "band-lognormal"}
+    assert ax.get_xlabel() == "Quantile of the family (s, logarithmic)"
+
+
+def test_all_panels_stand_beside_each_other(quantiles: pl.DataFrame) -> None:
+    figure = draw_distribution_fit(quantiles, unit="min")
+    assert [ax.get_xlabel() for ax in figure.axes] == [
+        "Value (min, logarithmic)",
+        "Value (min, logarithmic)",
+        "Quantile of the family (min, logarithmic)",
+    ]
+    assert describe_distribution_fit(quantiles) == "n = 500 values; weibull, lognormal."
+
+
+def test_a_panel_or_family_that_is_not_there_is_refused(quantiles: pl.DataFrame) -> None:
+    with pytest.raises(DataError, match="panel must be one of shares, tail, quantiles; it is 'q'"):
+        plot_distribution_fit(quantiles, panel="q")  # type: ignore[arg-type]
+    for wrong in (quantiles.clear(), quantiles.drop("weibull", "lognormal")):
+        with pytest.raises(DataError, match="values beside a family; one is missing"):
+            plot_distribution_fit(wrong)
+
+
+def test_the_largest_jobs_are_marked_with_what_they_hold() -> None:
+    # 90 jobs of 1 GPU-hour, 9 of 10 and one of 820: 1000 in all
+    hours = [1.0] * 90 + [10.0] * 9 + [820.0]
+    jobs = pl.DataFrame(
+        {"gpus": hours, "runtime_s": [3600] * 100, "cluster": ["a"] * 50 + ["b"] * 50}
+    )
+    curve = lorenz_curve(jobs)
+    ax = plot_concentration(curve, groups=lorenz_curve(jobs, by="cluster"))
+    np.testing.assert_allclose(line(ax, "all"), curve.to_numpy())
+    assert texts(ax) == ["top 10 %: 91.0 %", "top 1 %: 82.0 %"]
+    np.testing.assert_allclose(points(ax, "top-0.1"), [[0.9, 0.09]])
+    np.testing.assert_allclose(points(ax, "top-0.01"), [[0.99, 0.18]])
+    np.testing.assert_allclose(line(ax, "group-a")[:, 1], np.linspace(0, 1, 101))
+    assert legend(ax) == ["one cluster", "all jobs"]
+    assert describe_concentration(curve) == (
+        "The smaller half of the jobs holds 5.00 % of the GPU-hours."
+    )
+    with pytest.raises(DataError, match="each share once"):
+        plot_concentration(lorenz_curve(jobs, by="cluster"))

@@ -1,0 +1,169 @@
+"""What plot_cumulative_incidence, plot_failure_odds and plot_failure_calibration draw."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+from matplotlib.text import Annotation
+
+from tests.figures.drawn import collection, line, points, texts
+from traceana.analysis import cumulative_incidence, failure_model, rows_at_risk
+from traceana.errors import DataError
+from traceana.figures import (
+    draw_figure,
+    plot_cumulative_incidence,
+    plot_failure_calibration,
+    plot_failure_odds,
+    render_svg,
+)
+from traceana.figures.cumulative_incidence import describe_cumulative_incidence
+from traceana.figures.failure_calibration import describe_failure_calibration
+from traceana.figures.failure_odds import describe_failure_odds
+
+TASKS = pl.DataFrame(
+    {
+        "gpu_type": ["T4"] * 5 + ["V100"] * 4 + [None] * 2,
+        "status": ["completed", "failed", "completed", "running", "failed"]
+        + ["completed"] * 3
+        + ["running", "completed", "failed"],
+        "runtime_s": [10.0, 20, 200, 300, None, 50, 500, 5000, 9000, 70, 80],
+    }
+)
+TIMES = (10, 100, 1000)
+
+
+def test_lines_are_the_curves_and_reach_the_last_time() -> None:
+    ends = cumulative_incidence(TASKS, by="gpu_type")
+    at_risk = rows_at_risk(TASKS, TIMES, by="gpu_type")
+    groups = ends.groups.filter(event="completed")
+    ax = plot_cumulative_incidence(groups, curves=ends.curves, at_risk=at_risk)
+    own = ends.curves.filter(event="completed", gpu_type="V100")
+    drawn = line(ax, "line-V100")
+    np.testing.assert_allclose(drawn[1:-1], own.select("time_s", "incidence").to_numpy())
+    assert drawn[0, 1] == 0
+    assert drawn[-1].tolist() == [9000, own["incidence"][-1]]
+    assert ax.get_ylabel() == "Ended: completed"
+    assert ax.get_xlabel() == "Runtime (s, logarithmic)"
+    assert {"V100", "T4", "not stated"} <= set(texts(ax))
+
+
+def test_numbers_at_risk_stand_under_their_times() -> None:
+    ends = cumulative_incidence(TASKS, by="gpu_type")
+    at_risk = rows_at_risk(TASKS, TIMES, by="gpu_type")
+    groups = ends.groups.filter(event="completed")
+    ax = plot_cumulative_incidence(groups, curves=ends.curves, at_risk=at_risk)
+    ids = {"T4": "risk-T4-", "V100": "risk-V100-", "not stated": "risk-not-stated-"}
+    counted = {
+        name: [
+            (text.xy[0], text.get_text())
+            for text in ax.texts
+            if isinstance(text, Annotation) and str(text.get_gid()).startswith(gid)
+        ]
+        for name, gid in ids.items()
+    }
+    # by hand: T4 runs 10, 20, 200 and 300 s, one is not known
+    assert counted["T4"] == [(10, "4"), (100, "2"), (1000, "0")]
+    assert counted["V100"] == [(10, "4"), (100, "3"), (1000, "2")]
+    assert counted["not stated"] == [(10, "2"), (100, "0"), (1000, "0")]
+    assert ax.get_xticks().tolist() == [10, 100, 1000]
+
+
+def test_a_group_keeps_its_colour_whatever_the_event() -> None:
+    ends = cumulative_incidence(TASKS, by="gpu_type")
+    at_risk = rows_at_risk(TASKS, TIMES, by="gpu_type")
+    colours = {}
+    for event in ("completed", "failed"):
+        groups = ends.groups.filter(event=event)
+        ax = plot_cumulative_incidence(groups, curves=ends.curves, at_risk=at_risk)
+        colours[event] = {str(part.get_gid()): part.get_color() for part in ax.lines}
+    # no V100 failed
+    assert set(colours["failed"]) == {"line-T4", "line-not-stated"}
+    assert colours["failed"].items() <= colours["completed"].items()
+    assert describe_cumulative_incidence(ends.groups.filter(event="failed")) == (
+        "n = 10 rows, 2 of which failed and 2 were last seen running (censored); 1 more have no "
+        "known time and are left out. 2 of 3 groups are drawn."
+    )
+
+
+def test_many_steps_stay_small_and_end_where_they_end() -> None:
+    rng = np.random.default_rng(1)
+    n = 200_000
+    many = pl.DataFrame(
+        {"status": rng.choice(["completed", "failed"], n), "runtime_s": rng.lognormal(7, 2, n)}
+    )
+    ends = cumulative_incidence(many)
+    figure = draw_figure(
+        "cumulative-incidence", ends.groups.filter(event="failed"), curves=ends.curves,
+        at_risk=rows_at_risk(many, [100, 10_000]),
+    )  # fmt: skip
+    assert len(render_svg(figure, prefix="a")) < 500_000
+    own = ends.curves.filter(event="failed")
+    drawn = line(figure.axes[0], "line-all")
+    assert drawn[-1, 1] == own["incidence"][-1]
+    # every point drawn is a step of the curve
+    steps = set(own.select("time_s", "incidence").rows())
+    assert all(tuple(point) in steps for point in drawn[1:-1].tolist())
+
+
+def test_curves_that_cannot_be_drawn_are_refused() -> None:
+    ends = cumulative_incidence(TASKS, by="gpu_type")
+    at_risk = rows_at_risk(TASKS, TIMES, by="gpu_type")
+    with pytest.raises(DataError, match="draws one event; these are 3"):
+        plot_cumulative_incidence(ends.groups, curves=ends.curves, at_risk=at_risk)
+    with pytest.raises(DataError, match="nothing cancelled"):
+        plot_cumulative_incidence(
+            ends.groups.filter(event="cancelled"), curves=ends.curves, at_risk=at_risk
+        )
+
+
+ODDS = pl.DataFrame(
+    {
+        "feature": ["GPU type", "GPU type", "GPU type", "CPUs doubled"],
+        "level": ["T4", "V100", "P100", None],
+        "reference": ["MISC", "MISC", None, None],
+        "n": [300, 40, 7, 900],
+        "odds_ratio": [2.0, 0.5, None, 1.1],
+        "ci_low": [1.5, 1e-9, None, 1.0],
+        "ci_high": [2.7, 1.2, None, 1.2],
+    }
+)
+
+
+def test_odds_ratios_stand_in_rows_under_their_feature() -> None:
+    ax = plot_failure_odds(ODDS)
+    assert [label.get_text() for label in ax.get_yticklabels()] == [
+        "GPU type, against MISC", "T4", "V100", "P100", "CPUs doubled",
+    ]  # fmt: skip
+    assert points(ax, "dot-1").tolist() == [[2.0, 1]]
+    ends = np.asarray(collection(ax, "interval-4").get_segments())[0, :, 0]
+    assert ends.tolist() == [1.0, 1.2]
+    assert texts(ax) == ["n = 300", "n = 40", "no finite odds ratio", "n = 7", "n = 900"]
+    assert ax.get_xscale() == "log"
+    assert line(ax, "no-difference")[:, 0].tolist() == [1, 1]
+    # an interval without end does not squeeze the others
+    assert ax.get_xlim()[0] > 0.01
+    assert describe_failure_odds(ODDS) == "3 odds ratios; 1 of the intervals leave the figure."
+
+
+def test_odds_that_are_not_known_are_refused() -> None:
+    with pytest.raises(DataError, match="no odds ratio is known"):
+        plot_failure_odds(ODDS.filter(level="P100"))
+
+
+def test_calibration_is_the_models() -> None:
+    rng = np.random.default_rng(2)
+    cpus = rng.integers(1, 9, 600)
+    failed = rng.random(600) < cpus / 10
+    frame = pl.DataFrame({"cpus": cpus, "status": np.where(failed, "failed", "completed")})
+    model = failure_model(frame, features="cpus")
+    ax = plot_failure_calibration(model.calibration)
+    expected = model.calibration.select("predicted", "observed").to_numpy()
+    np.testing.assert_allclose(points(ax, "bins"), expected)
+    ends = np.asarray(collection(ax, "intervals").get_segments())[:, :, 1]
+    np.testing.assert_allclose(ends, model.calibration.select("ci_low", "ci_high").to_numpy())
+    assert ax.get_xlim() == ax.get_ylim()
+    assert describe_failure_calibration(model.calibration) == "n = 600 rows in 10 bins."
+    with pytest.raises(DataError, match="nothing was predicted"):
+        plot_failure_calibration(model.calibration.clear())
+    plot_failure_odds(model.odds_ratios)

@@ -1,0 +1,121 @@
+"""Odds ratios of a model of failure, one row a term."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from traceana.errors import DataError
+from traceana.figures.labels import small_size
+from traceana.figures.scales import use_log_axis
+from traceana.figures.style import start_axes, use_style
+
+if TYPE_CHECKING:
+    import polars as pl
+    from matplotlib.axes import Axes
+
+READING: Final = (
+    "Dot: odds ratio of failure, all other features alike, with its 95 % interval as a bar, on a "
+    "logarithmic axis; right of 1 failure is likelier. The number of rows stands at the right."
+)
+_BEYOND: Final = 20.0
+"""So many times beyond the outermost dot the axis ends, however far an interval reaches."""
+
+
+def plot_failure_odds(odds_ratios: pl.DataFrame, ax: Axes | None = None) -> Axes:
+    """Draw the odds ratios of a model of failure with their intervals.
+
+    Parameters
+    ----------
+    odds_ratios
+        [feature, level, reference, n, odds_ratio, ci_low, ci_high], as in the frame of that name
+        that `failure_model` returns.
+    ax
+        Axes to draw on; by default those of a new figure.
+
+    Returns
+    -------
+    Axes
+        One row a numeric feature and one a level, under a heading that names the reference. A
+        level without a finite odds ratio keeps its row, and says so.
+
+    Raises
+    ------
+    DataError
+        If no odds ratio is known.
+    """
+    known = odds_ratios.drop_nulls(["odds_ratio", "ci_low", "ci_high"])
+    if known.is_empty():
+        raise DataError("plot_failure_odds has nothing to draw: no odds ratio is known")
+    rows = _lay_out(odds_ratios)
+    with use_style():
+        ax = start_axes(ax, height_in=0.7 + 0.19 * len(rows))
+        low, high = _ends(known)
+        use_log_axis(ax, "x", [low, 1.0, high])
+        ax.axvline(1, color="#8A8A8A", linewidth=0.8, zorder=1, gid="no-difference")
+        for place, (_, term) in enumerate(rows):
+            if term is None:
+                continue
+            if term["odds_ratio"] is None:
+                ax.annotate(
+                    "no finite odds ratio", (1, place), ha="center", va="center",
+                    fontsize=small_size(), fontstyle="italic", gid=f"none-{place}",
+                )  # fmt: skip
+            else:
+                ax.hlines(
+                    place, term["ci_low"], term["ci_high"], color="#0072B2", linewidth=1.4,
+                    gid=f"interval-{place}",
+                )  # fmt: skip
+                ax.scatter(
+                    term["odds_ratio"], place, s=16, color="#0072B2", zorder=4, gid=f"dot-{place}"
+                )
+            ax.annotate(
+                f"n = {term['n']:,}", (1.02, place), xycoords=("axes fraction", "data"),
+                va="center", fontsize=small_size(), annotation_clip=False,
+            )  # fmt: skip
+        ax.set_yticks(range(len(rows)), [name for name, _ in rows])
+        for label, (_, term) in zip(ax.get_yticklabels(), rows, strict=True):
+            label.set_fontweight("bold" if term is None or term["level"] is None else "normal")
+        ax.tick_params(axis="y", length=0)
+        ax.set_ylim(len(rows) - 0.5, -0.5)
+        ax.grid(visible=False, axis="y")
+        ax.set_xlabel("Odds ratio of failure (logarithmic)")
+        return ax
+
+
+def describe_failure_odds(odds_ratios: pl.DataFrame) -> str:
+    """Say in one sentence what the figure of these odds ratios shows."""
+    known = odds_ratios.drop_nulls(["odds_ratio", "ci_low", "ci_high"])
+    low, high = _ends(known)
+    cut = ((known["ci_low"] < low) | (known["ci_high"] > high)).sum()
+    told = f"{known.height} odds ratios"
+    if cut:
+        told += f"; {cut} of the intervals leave the figure"
+    return f"{told}."
+
+
+def _ends(known: pl.DataFrame) -> tuple[float, float]:
+    """Return where the axis begins and ends."""
+    nearest = min(*known["odds_ratio"], 1.0) / _BEYOND
+    farthest = max(*known["odds_ratio"], 1.0) * _BEYOND
+    return max(min(known["ci_low"]), nearest), min(max(known["ci_high"]), farthest)
+
+
+def _lay_out(odds_ratios: pl.DataFrame) -> list[tuple[str, dict[str, Any] | None]]:
+    """Return a name a row, with its term, or none for a heading."""
+    rows: list[tuple[str, dict[str, Any] | None]] = []
+    headed: set[str] = set()
+    reference = {
+        term["feature"]: term["reference"]
+        for term in odds_ratios.drop_nulls("reference").iter_rows(named=True)
+    }
+    for term in odds_ratios.iter_rows(named=True):
+        feature = term["feature"]
+        if term["level"] is None:
+            rows.append((feature, term))
+            continue
+        if feature not in headed:
+            headed.add(feature)
+            against = f", against {reference[feature]}" if feature in reference else ""
+            rows.append((f"{feature}{against}", None))
+        rows.append((str(term["level"]), term))
+    return rows

@@ -1,0 +1,173 @@
+"""Group means, as large as their groups, over the rows that they are means of."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from matplotlib import colormaps
+from matplotlib.collections import PolyCollection
+from matplotlib.colors import LinearSegmentedColormap, LogNorm
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+
+from traceana.errors import DataError
+from traceana.figures.scales import use_log_axis
+from traceana.figures.style import MOST_MARKS, start_axes, use_style
+
+if TYPE_CHECKING:
+    import polars as pl
+    from matplotlib.axes import Axes
+
+READING: Final = (
+    "Grey: rows, darker where there are more. Black points: the mean runtime at each distinct "
+    "value; the area of a disc is in proportion to its rows. r: Pearson's with its 95 % interval, "
+    "of the values and not of their logarithms, over rows, over means all alike, and over means "
+    "each as often as it has rows, with how many points that is worth. Rows of 0 s have no place "
+    "on the axis."
+)
+_LARGEST_DISC: Final = 320.0
+"""Area in square points of the largest group's disc."""
+_DISC: Final = (0, 0.447, 0.698, 0.28)
+_RASTER_DPI: Final = 300
+_LEVELS: Final = ("row", "group_mean", "group_mean_weighted")
+
+
+def plot_group_means(
+    means: pl.DataFrame,
+    ax: Axes | None = None,
+    *,
+    counts: pl.DataFrame,
+    correlations: pl.DataFrame,
+    x_label: str,
+) -> Axes:
+    """Draw group means over the density of rows, with the correlation of each level.
+
+    Parameters
+    ----------
+    means
+        [value, n, mean] of one group, as `mean_by_value` returns it of runtimes in s.
+    ax
+        Axes to draw on; by default those of a new figure.
+    counts
+        [x_low, x_high, y_low, y_high, n] of the same rows, as `joint_counts` returns it.
+    correlations
+        [level, n, n_groups, r, ci_low, ci_high, n_effective] of the same rows, as `correlate`
+        returns it: one row for each level that is to be told.
+    x_label
+        What the feature is called, with its unit.
+
+    Returns
+    -------
+    Axes
+        Both axes are logarithmic; a feature of 0 stands at the left end. The density is an image
+        within the figure.
+
+    Raises
+    ------
+    DataError
+        If there is no mean above 0, a value is there twice, or a level is.
+    """
+    drawn = means.filter(means["mean"] > 0)
+    if drawn.is_empty() or not drawn["value"].is_unique().all():
+        raise DataError("plot_group_means draws the means of one group, each value once")
+    if not correlations["level"].is_unique().all():
+        raise DataError("plot_group_means tells one correlation a level")
+    cells = counts.filter(counts["y_high"] > 0)
+    with use_style():
+        own_figure = ax is None
+        ax = start_axes(ax, height_in=3.1)
+        if own_figure:
+            figure = ax.get_figure(root=True)
+            assert figure is not None  # noqa: S101  (axes stand on a figure)
+            figure.set_dpi(_RASTER_DPI)
+        use_log_axis(ax, "x", drawn["value"])
+        ends = [*cells["y_low"], *cells["y_high"], *drawn["mean"]]
+        use_log_axis(ax, "y", [end for end in ends if end > 0])
+        ax.grid(visible=False)
+        _draw_rows(ax, cells, least=min(v for v in (*drawn["value"], math.inf) if v > 0))
+        many = drawn.height > MOST_MARKS
+        area = _LARGEST_DISC * drawn["n"] / max(drawn["n"])
+        ax.scatter(
+            drawn["value"], drawn["mean"], s=area, facecolors=_DISC,
+            edgecolors="#0072B2", linewidths=0.7, zorder=3, clip_on=False, gid="discs",
+            rasterized=many,
+        )  # fmt: skip
+        ax.scatter(
+            drawn["value"], drawn["mean"], s=2.5, color="#000000", linewidths=0, zorder=4,
+            clip_on=False, gid="means", rasterized=many,
+        )  # fmt: skip
+        ax.set_xlabel(f"{x_label}, logarithmic")
+        ax.set_ylabel("Runtime (s, logarithmic)")
+        _tell(ax, correlations)
+        return ax
+
+
+def describe_group_means(means: pl.DataFrame) -> str:
+    """Say in one sentence what the figure of these means shows."""
+    n = means["n"].sum()
+    most = means.sort("n", descending=True).row(0, named=True)
+    return (
+        f"n = {n:,} rows at {means.height:,} distinct values; {100 * most['n'] / n:.1f} % of the "
+        f"rows are at {most['value']:,.6g} alone."
+    )
+
+
+def _draw_rows(ax: Axes, cells: pl.DataFrame, *, least: float) -> None:
+    if cells.is_empty():
+        return
+    # a bin of 0 is a strip around it
+    corners = [
+        ((-least / 8, least / 8) if high == 0 else (low, high))
+        for low, high in cells.select("x_low", "x_high").rows()
+    ]
+    boxes = np.array(
+        [
+            [(left, low), (right, low), (right, high), (left, high)]
+            for (left, right), (low, high) in zip(
+                corners, cells.select("y_low", "y_high").rows(), strict=True
+            )
+        ]
+    )
+    greys = LinearSegmentedColormap.from_list("", colormaps["Greys"](np.linspace(0.18, 0.65, 64)))
+    rows = PolyCollection(
+        list(boxes), array=cells["n"].to_numpy(), cmap=greys, norm=LogNorm(1, max(*cells["n"], 2)),
+        linewidths=0, antialiaseds=False, rasterized=True, gid="rows", zorder=1,
+    )  # fmt: skip
+    ax.add_collection(rows, autolim=False)
+
+
+def _tell(ax: Axes, correlations: pl.DataFrame) -> None:
+    """Write each level's r above the panel, beside what it is taken over."""
+    found = {row["level"]: row for row in correlations.iter_rows(named=True)}
+    point: dict[str, Any] = {"linestyle": "none", "marker": "o"}
+    marks: dict[str, Any] = {
+        "row": Patch(facecolor="#A8A8A8"),
+        "group_mean": Line2D(
+            [], [], **point, color="#000000", markersize=2.5, markeredgewidth=0
+        ),
+        "group_mean_weighted": Line2D(
+            [], [], **point, color="#0072B2", markersize=7, markerfacecolor=_DISC,
+            markeredgewidth=0.7,
+        ),
+    }  # fmt: skip
+    told = [level for level in _LEVELS if level in found]
+    ax.legend(
+        [marks[level] for level in told], [_label(found[level]) for level in told],
+        loc="lower left", bbox_to_anchor=(-0.08, 1), borderaxespad=0.2, handlelength=1.1,
+        handletextpad=0.5, labelspacing=0.25,
+    )  # fmt: skip
+
+
+def _label(row: dict[str, Any]) -> str:
+    name = {"row": "rows", "group_mean": "means", "group_mean_weighted": "means by rows"}
+    if row["r"] is None:
+        return f"{name[row['level']]}: no r"
+    points = f"{row['n']:,} rows" if row["level"] == "row" else f"{row['n_groups']:,} points"
+    if row["level"] == "group_mean_weighted" and row["n_effective"] is not None:
+        points = f"{row['n_effective']:.1f} in effect"
+    if row["ci_low"] is None:
+        return f"{name[row['level']]}: r = {row['r']:.2f}, no interval, {points}"
+    interval = f"({row['ci_low']:.2f} to {row['ci_high']:.2f})"
+    return f"{name[row['level']]}: r = {row['r']:.2f} {interval}, {points}"

@@ -1,0 +1,85 @@
+"""Mean runtime against a feature, one point a distinct value, as was published of PAI."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from traceana.errors import DataError
+from traceana.figures.scales import use_log_axis
+from traceana.figures.style import MOST_MARKS, start_axes, use_style
+
+if TYPE_CHECKING:
+    import polars as pl
+    from matplotlib.axes import Axes
+
+READING: Final = (
+    "Point: one distinct value of the feature, at the mean runtime of the rows that have it, "
+    "however many these are."
+)
+
+
+def plot_runtime_against(
+    means: pl.DataFrame,
+    ax: Axes | None = None,
+    *,
+    x_label: str,
+    log_x: bool = False,
+    below_s: float | None = None,
+) -> Axes:
+    """Draw mean runtime against a feature.
+
+    Parameters
+    ----------
+    means
+        [value, n, mean] of one group, as `mean_by_value` returns it of runtimes in s.
+    ax
+        Axes to draw on; by default those of a new figure.
+    x_label
+        What the feature is called, with its unit.
+    log_x
+        Whether its axis is logarithmic; a feature of 0 then stands at the left end.
+    below_s
+        Where the axis of runtimes ends; by default above the largest mean. Points beyond are
+        counted in the figure.
+
+    Raises
+    ------
+    DataError
+        If there is no point, or a value is there twice.
+    """
+    if means.is_empty() or not means["value"].is_unique().all():
+        raise DataError("plot_runtime_against draws the means of one group, each value once")
+    with use_style():
+        ax = start_axes(ax)
+        ax.scatter(
+            means["value"], means["mean"], s=9, color="#0072B2", linewidths=0, zorder=3,
+            gid="means", rasterized=means.height > MOST_MARKS,
+        )  # fmt: skip
+        if log_x:
+            use_log_axis(ax, "x", means["value"])
+        else:
+            ax.xaxis.set_major_formatter("{x:,.6g}")
+            ax.locator_params(axis="x", nbins=6)
+        ax.set_ylim(bottom=0)
+        if below_s is not None:
+            ax.set_ylim(0, below_s)
+            beyond = (means["mean"] > below_s).sum()
+            if beyond:
+                ax.set_title(
+                    f"{beyond} of {means.height} points lie above", fontweight="normal",
+                    fontsize="medium",
+                )  # fmt: skip
+        ax.locator_params(axis="y", nbins=6)
+        ax.yaxis.set_major_formatter("{x:,.0f}")
+        ax.set_xlabel(f"{x_label}, logarithmic" if log_x else x_label)
+        ax.set_ylabel("Mean runtime (s)")
+        return ax
+
+
+def describe_runtime_against(means: pl.DataFrame) -> str:
+    """Say in one sentence what the figure of these means shows."""
+    alone = (means["n"] == 1).sum()
+    return (
+        f"{means.height:,} distinct values of n = {means['n'].sum():,} rows; {alone:,} of the "
+        f"points are of one row alone, one is of {max(means['n']):,}."
+    )

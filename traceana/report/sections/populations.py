@@ -1,0 +1,135 @@
+"""The rows that questions of runtime and outcome are asked of, and what they are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from traceana.analysis import task_runtimes
+
+if TYPE_CHECKING:
+    from traceana.report.blocks import Absent
+    from traceana.report.material import Material
+
+PAI: Final = "alibaba-pai-2020"
+OPENB: Final = "alibaba-openb-2023"
+
+
+@dataclass(frozen=True)
+class Population:
+    """Rows with status and runtime_s, and what a reader must know of them.
+
+    Attributes
+    ----------
+    trace
+        The trace.
+    name
+        Its title, as the page writes it.
+    things
+        What a row is, in the plural.
+    rows
+        [status, runtime_s, gpus, cpus, memory_gib, ...].
+    cluster
+        Column that says which rows belong together; None where the trace names nobody.
+    about
+        What the rows are and where their runtime comes from.
+    """
+
+    trace: str
+    name: str
+    things: str
+    rows: pl.DataFrame
+    cluster: str | None
+    about: str
+
+    @property
+    def independence(self) -> str:
+        """What is taken as independent, in words."""
+        if self.cluster is None:
+            return (
+                "The trace names no user: rows are taken as independent, which hardly holds, and "
+                "intervals are too narrow rather than too wide."
+            )
+        return (
+            f"{self.rows['user'].n_unique():,} users (a task whose user is not known counts as one "
+            "of its own) are taken as independent, their tasks are not."
+        )
+
+
+def read_populations(
+    material: Material, /, *, what: str, missing_end: str = "drop"
+) -> list[Population | Absent]:
+    """Return PAI's tasks and openb's pods, or what would bring them.
+
+    Parameters
+    ----------
+    material
+        The store.
+    what
+        What is asked, for where a table is absent.
+    missing_end
+        What stands for a missing end of an instance of PAI's tasks.
+    """
+    parts: list[Population | Absent] = []
+    lacking = [table for table in ("tasks", "instances") if not material.has(PAI, table)]
+    if lacking:
+        parts.append(material.absent(PAI, lacking[0], what=what))
+    else:
+        parts.append(_tasks(material, missing_end))
+    if material.has(OPENB, "jobs"):
+        parts.append(_pods(material))
+    else:
+        parts.append(material.absent(OPENB, "jobs", what=what))
+    return parts
+
+
+def _tasks(material: Material, missing_end: str) -> Population:
+    tasks = task_runtimes(
+        material.scan(PAI, "tasks"), material.scan(PAI, "instances"), missing_end=missing_end
+    )
+    users = pl.DataFrame(schema={"job_id": tasks.schema["job_id"], "user": pl.String})
+    if material.has(PAI, "jobs"):
+        jobs = material.scan(PAI, "jobs").select("job_id", pl.col("user").cast(pl.String))
+        users = jobs.unique("job_id", keep="first", maintain_order=True).collect()
+    rows = tasks.join(users, on="job_id", how="left", maintain_order="left").with_columns(
+        user=pl.coalesce("user", pl.format("job {}", "job_id"))
+    )
+    known = rows["runtime_s"].count()
+    return Population(
+        PAI,
+        material.name(PAI),
+        "tasks",
+        rows,
+        "user",
+        f"A task's runtime is the last end of its instances minus their first start, missing ends "
+        f"treated by `{missing_end}` (see task runtimes): {known:,} of {rows.height:,} tasks have "
+        "one.",
+    )
+
+
+def _pods(material: Material) -> Population:
+    rows = material.scan(OPENB, "jobs").collect()
+    return Population(
+        OPENB,
+        material.name(OPENB),
+        "pods",
+        rows.with_columns(gpus_asked=_gpus_asked(rows["gpus"])),
+        None,
+        "A pod's runtime is its deletion minus its scheduling. A pod whose last phase is running "
+        "was deleted while it ran: under the published reading that is a failure.",
+    )
+
+
+def _gpus_asked(gpus: pl.Series) -> pl.Series:
+    """GPUs asked for as words, all shares of one GPU taken together."""
+    frame = gpus.to_frame("gpus")
+    name = (
+        pl.when((pl.col("gpus") > 0) & (pl.col("gpus") < 1))
+        .then(pl.lit("share of one"))
+        .otherwise(pl.col("gpus").cast(pl.String).str.strip_suffix(".0"))
+    )
+    named = frame.with_columns(name=name)
+    order = named.drop_nulls("gpus").sort("gpus")["name"].unique(maintain_order=True)
+    return named["name"].cast(pl.Enum(order))
