@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from traceana.errors import TraceanaError
 from traceana.report import build, build_report
 from traceana.report.blocks import Content, Text
 from traceana.report.build import open_material
@@ -135,17 +134,6 @@ def test_a_cache_that_cannot_be_written_is_done_without(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "taken"))
     page = build_report(zeus_store.path, out=tmp_path / "out", only="traces")
     assert page.is_file()
-
-
-def test_a_mistake_in_another_process_is_the_users_one_line(
-    zeus_store: Store, cache: Path, tmp_path: Path
-) -> None:
-    store = tmp_path / "store"
-    shutil.copytree(zeus_store.path, store)
-    (store / "zeus-2023" / "power_profiles.parquet").write_bytes(b"PAR1")
-    with pytest.raises(TraceanaError, match=r"power_profiles\.parquet is not the one"):
-        build_report(store, out=tmp_path / "out", only=SOME, workers=2)
-    assert not cache.exists()
 
 
 def test_there_are_no_more_workers_than_cores() -> None:

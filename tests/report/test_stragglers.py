@@ -139,6 +139,6 @@ def test_a_job_without_stragglers_and_one_of_a_single_worker(tmp_path: Path) -> 
     assert "No episode was found." in part.text
     assert "No worker is slow all along." in part.text
     assert len(part.all("figure")) == 1, "one worker alone has no peers"
-    assert "1: 0 of 2 jobs had stragglers." in section(page, "findings").text
+    assert "2020: 0 of 2 jobs had stragglers." in section(page, "findings").text
     findings = section(page, "stragglers").text
     assert "0 of 2 jobs had straggler episodes, and in none was a worker slow all along" in findings
