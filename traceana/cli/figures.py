@@ -50,7 +50,7 @@ def _list_figures() -> None:
     from traceana.cli.output import print_table
     from traceana.figures import FIGURES
 
-    shown = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    shown = Table(box=None, padding=(0, 2, 1, 0), pad_edge=False)
     shown.add_column("figure", no_wrap=True)
     shown.add_column("what it shows")
     shown.add_column("drawn from")

@@ -104,8 +104,9 @@ class Material:
         if self.synthetic(trace):
             mark_synthetic(drawn)
             caption += " SYNTHETIC data: no real system is shown."
+        svg = render_svg(drawn, prefix=key)  # the first: each rendering moves the layout a little
         files = tuple((suffix, render_file(drawn, suffix)) for suffix in self.formats)
-        return Picture(render_svg(drawn, prefix=key), caption, key, figure, files)
+        return Picture(svg, caption, key, figure, files)
 
     def absent(self, trace: str, table: str, /, *, what: str) -> Absent:
         """Say what is missing for lack of a table, and what brings it."""
