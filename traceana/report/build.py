@@ -83,17 +83,17 @@ def build_report(
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise _cannot_write(folder, error) from error
-    material = open_material(find_origin(store), date)
-    steps, done = len(sections) + 1, 0
+    origin = find_origin(store)
+    steps = len(sections) + 1
     tell = on_step or (lambda _done, _steps, _what: None)
-    tell(done, steps, "ledgers")
-
-    def came(section: Section) -> None:
-        nonlocal done
-        done += 1
-        tell(done, steps, section.title)
-
-    contents = build_sections(sections, material, workers=workers, on_done=came)
+    tell(0, steps, "synthetic sample" if origin.is_sample else "ledgers")
+    material = open_material(origin, date)
+    contents = build_sections(
+        sections,
+        material,
+        workers=workers,
+        on_done=lambda done, section: tell(done, steps, section.title),
+    )
     built = [Built(*pair) for pair in zip(sections, contents, strict=True)]
     try:
         if "md" in forms:

@@ -85,7 +85,7 @@ def write_figures(
         sections,
         material,
         workers=workers,
-        on_done=lambda section: tell(sections.index(section), len(sections), section.title),
+        on_done=lambda done, section: tell(done, len(sections), section.title),
     )
     built = [Built(*pair) for pair in zip(sections, contents, strict=True)]
     paths: list[Path] = []

@@ -35,7 +35,7 @@ def build_sections(
     /,
     *,
     workers: int,
-    on_done: Callable[[Section], None],
+    on_done: Callable[[int, Section], None],
 ) -> list[Content]:
     """Return the content of each section, in their order.
 
@@ -51,14 +51,14 @@ def build_sections(
     workers
         Number of processes, this one among them.
     on_done
-        Told of each section when it is there.
+        Told of each section when it is there, with how many are.
     """
     cache = Cache(material)
     contents: dict[str, Content] = {}
 
     def take(section: Section, content: Content) -> None:
         contents[section.id] = content
-        on_done(section)
+        on_done(len(contents), section)
 
     missing = []
     for section in sections:
@@ -84,6 +84,7 @@ def _share(
     take: Callable[[Section, Content], None],
 ) -> None:
     # spawned, not forked: Polars' and BLAS's threads do not outlive a fork
+    taken: set[str] = set()
     pool = ProcessPoolExecutor(others, mp_context=get_context("spawn"))
     try:
         elsewhere: list[tuple[Section, Future[Content]]] = [
@@ -93,9 +94,8 @@ def _share(
         for section, future in reversed(elsewhere):
             if future.cancel():
                 take(section, _build(section, material, cache))
-        for section, future in elsewhere:
-            if not future.cancelled():
-                take(section, future.result())
+            _collect(elsewhere, taken, take, wait=False)
+        _collect(elsewhere, taken, take, wait=True)
     except BrokenProcessPool as error:
         raise TraceanaError(
             "a process that was building the report was ended from outside (out of memory?); "
@@ -103,6 +103,20 @@ def _share(
         ) from error
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+def _collect(
+    elsewhere: list[tuple[Section, Future[Content]]],
+    taken: set[str],
+    take: Callable[[Section, Content], None],
+    *,
+    wait: bool,
+) -> None:
+    """Take what other processes have finished; with `wait`, what they still build too."""
+    for section, future in elsewhere:
+        if section.id not in taken and not future.cancelled() and (wait or future.done()):
+            taken.add(section.id)
+            take(section, future.result())
 
 
 def _build_by_id(name: str, material: Material) -> Content:
