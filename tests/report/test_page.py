@@ -127,7 +127,7 @@ def test_no_figure_is_large_and_neither_is_the_page(html: str, page: Element) ->
 
 def test_findings_lead_to_their_sections(page: Element) -> None:
     findings = section(page, "findings").all("li")
-    assert len(findings) == len(SECTIONS) - 1, "all but the definitions"
+    assert len(findings) >= 9, "one a section that found anything"
     for finding in findings:
         assert finding.all("a")[0].attributes["href"][1:] in {part.id for part in SECTIONS}
 

@@ -103,7 +103,7 @@
 
   // figures
   const close = make("button", { type: "button", autofocus: true }, "Close");
-  const card = make("div", { className: "card" });
+  const card = make("div", { className: "card", tabIndex: 0 });  // scrolled by keyboard too
   const caption = make("p", { id: "enlarged" });
   const dialog = make("dialog", {}, close, card, caption);
   dialog.setAttribute("aria-labelledby", "enlarged");
