@@ -76,6 +76,7 @@ if TYPE_CHECKING:
     )
     from traceana.report import (
         build_report,
+        write_figures,
     )
     from traceana.simulate import (
         implied_throughput_ratio,
@@ -165,6 +166,7 @@ _ROOM_OF = {
     "tail_index": "analysis",
     "task_runtimes": "analysis",
     "workload_summary": "analysis",
+    "write_figures": "report",
     "write_sample": "simulate",
 }
 
@@ -237,6 +239,7 @@ __all__ = [
     "tail_index",
     "task_runtimes",
     "workload_summary",
+    "write_figures",
     "write_sample",
 ]
 

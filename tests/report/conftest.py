@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.report.reader import Element, read_page
@@ -19,10 +21,21 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
 
 
 @pytest.fixture(scope="session")
-def html(store: Store, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The page made from it, as text."""
-    page = build_report(store.path, out=tmp_path_factory.mktemp("page"))
-    return page.read_text(encoding="utf-8")
+def report(store: Store, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page made from it, beside its Markdown."""
+    return build_report(store.path, out=tmp_path_factory.mktemp("page"))
+
+
+@pytest.fixture(scope="session")
+def html(report: Path) -> str:
+    """The page, as text."""
+    return report.read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="session")
+def markdown(report: Path) -> str:
+    """The Markdown, as text."""
+    return report.with_suffix(".md").read_text(encoding="utf-8")
 
 
 @pytest.fixture(scope="session")

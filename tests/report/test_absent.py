@@ -59,8 +59,11 @@ def test_no_table_or_figure_stands_in_for_missing_data(zeus_page: Element) -> No
 
 
 def test_findings_tell_of_what_is_there_only(zeus_page: Element) -> None:
-    read, energy, recurring = (item.text for item in section(zeus_page, "findings").all("li"))
+    read, held, energy, recurring = (
+        item.text for item in section(zeus_page, "findings").all("p")[:-1]
+    )
     assert read.startswith("3 tables of 1 trace were read. No row was rejected.")
+    assert held.startswith("1 of the 6 traces that traceana knows are in the store")
     assert energy.startswith("Zeus traces, 2023 (SYNTHETIC): choosing batch size and power limit")
     assert recurring.startswith("Zeus traces, 2023 (SYNTHETIC): recurring jobs on v100 that learn")
 

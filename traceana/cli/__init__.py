@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from traceana import __version__
-from traceana.cli import claims, fetch, ingest, report, sample, simulate, tables, traces
+from traceana.cli import claims, fetch, figures, ingest, report, sample, simulate, tables, traces
 from traceana.errors import TraceanaError
 
 app = typer.Typer(
@@ -52,6 +52,7 @@ app.command()(tables.tables)
 app.command()(sample.sample)
 app.command()(claims.claims)
 app.command()(report.report)
+app.command()(figures.figures)
 app.add_typer(simulate.app, name="simulate")
 
 

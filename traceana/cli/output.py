@@ -1,11 +1,12 @@
-"""Print a table so that no number is cropped, and write a frame to a file."""
+"""Print a table so that no number is cropped; write a frame to a file; show progress."""
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     import polars as pl
@@ -51,3 +52,19 @@ def frame_writer(out: Path | None) -> Callable[[pl.DataFrame], object]:
     if not out.parent.is_dir():
         raise DataError(f"--out {out}: there is no folder {out.parent}; make it first")
     return writers[out.suffix]
+
+
+@contextmanager
+def show_steps(what: str) -> Iterator[Callable[[int, int, str], None]]:
+    """Show a bar on a terminal, and nothing elsewhere; give what tells it of each step."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
+        bar = progress.add_task(what, total=None)
+
+        def tell(done: int, steps: int, step: str) -> None:
+            progress.update(bar, completed=done, total=steps, description=step)
+
+        yield tell

@@ -15,24 +15,34 @@ def report(
     *,
     store: StoreOption = None,
     out: Annotated[
-        Path, typer.Option(metavar="DIR", help="Folder for the page; replaced where it exists.")
+        Path, typer.Option(metavar="DIR", help="Folder for the report; replaced where it exists.")
     ] = Path("reports/latest"),
+    only: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="SECTION", help="Section to build, may be repeated.  [default: every section]"
+        ),
+    ] = None,
+    title: Annotated[str, typer.Option(help="Title of the report.")] = "traceana report",
+    formats: Annotated[
+        str, typer.Option("--format", metavar="html,md", help="What to write.")
+    ] = "html,md",
 ) -> None:
     """Build a report: one self-contained page; from a synthetic sample where there is no store."""
-    from rich.console import Console
-    from rich.progress import Progress
-
-    from traceana.report import build_report, find_origin
+    from traceana.cli.output import show_steps
+    from traceana.report import build_report, count_workers, find_origin
 
     origin = find_origin(store)
     if origin.is_sample:
         sys.stderr.write(f"traceana: note: {origin.notice}\n")
-    console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
-        bar = progress.add_task("report", total=None)
-
-        def show(done: int, steps: int, what: str) -> None:
-            progress.update(bar, completed=done, total=steps, description=what)
-
-        page = build_report(store, out=out, on_step=show)
+    with show_steps("report") as on_step:
+        page = build_report(
+            store,
+            out=out,
+            only=only or (),
+            title=title,
+            formats=formats,
+            workers=count_workers(),
+            on_step=on_step,
+        )
     sys.stdout.write(f"{page}\n")

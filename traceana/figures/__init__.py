@@ -28,7 +28,7 @@ from traceana.figures.runtime_by import plot_runtime_by
 from traceana.figures.runtime_ratio import plot_runtime_ratio
 from traceana.figures.straggler_map import plot_straggler_map
 from traceana.figures.style import use_style
-from traceana.figures.svg import WATERMARK, mark_synthetic, render_svg
+from traceana.figures.svg import WATERMARK, mark_synthetic, render_file, render_svg
 from traceana.figures.throughput import plot_throughput
 from traceana.figures.worker_times import draw_worker_times, plot_worker_times
 
@@ -68,6 +68,7 @@ __all__ = [
     "plot_straggler_map",
     "plot_throughput",
     "plot_worker_times",
+    "render_file",
     "render_svg",
     "use_style",
 ]

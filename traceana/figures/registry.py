@@ -67,6 +67,11 @@ class FigureEntry:
     result: str
     reading: str
 
+    @property
+    def shows(self) -> str:
+        """What the figure shows: the first line that `plot` says of itself."""
+        return (self.plot.__doc__ or "").partition("\n")[0].removeprefix("Draw ").strip()
+
 
 FIGURES: Final[dict[str, FigureEntry]] = {
     "worker-times": FigureEntry(

@@ -1,4 +1,4 @@
-"""A figure as SVG that can stand inside a page, and the mark of synthetic data."""
+"""A figure as SVG that can stand inside a page, as PDF and PNG, and the mark of synthetic data."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 WATERMARK: Final = "SYNTHETIC"
+PNG_DPI: Final = 300
+"""Dots an inch of a figure as PNG, and of an image within a PDF: what print asks for."""
 _STYLE: Final = re.compile(r"<defs>\s*<style[^>]*>\*\{([^}]*)\}</style>\s*</defs>\s*")
 _REFERENCE: Final = re.compile(r'(\bid="|href="#|url\(#)')
 _PATH: Final = re.compile(r'\bd="[^"]*"')
@@ -29,6 +31,23 @@ def mark_synthetic(figure: Figure, /) -> None:
             fontsize=22, fontweight="bold", color="#B00020", alpha=0.16, zorder=10,
             gid="synthetic", in_layout=False,
         )  # fmt: skip
+
+
+def render_file(figure: Figure, form: str, /) -> bytes:
+    """Return a figure as a file's bytes, without a date, so that the same figure gives the same.
+
+    Parameters
+    ----------
+    figure
+        The figure.
+    form
+        ``pdf`` or ``png``.
+    """
+    nothing = {"pdf": ("Creator", "Producer", "CreationDate"), "png": ("Software",)}[form]
+    sheet = io.BytesIO()
+    with use_style():
+        figure.savefig(sheet, format=form, dpi=PNG_DPI, metadata=dict.fromkeys(nothing))
+    return sheet.getvalue()
 
 
 def render_svg(figure: Figure, /, *, prefix: str) -> str:

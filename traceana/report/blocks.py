@@ -68,10 +68,17 @@ class Table:
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure as an `<svg>` element, and its caption."""
+    """A figure as an `<svg>` element, and its caption.
+
+    `key` names it on the page and as a file, `figure` is its id in the registry, and `files`
+    holds it in the formats that were asked for beside.
+    """
 
     svg: str
     caption: str
+    key: str = ""
+    figure: str = ""
+    files: tuple[tuple[str, bytes], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -94,10 +101,22 @@ Block: TypeAlias = Text | Heading | Points | Facts | Quote | Table | Gallery | A
 
 @dataclass(frozen=True)
 class Content:
-    """What a section's builder returns: findings for the page's head, and blocks."""
+    """What a section's builder returns.
+
+    Attributes
+    ----------
+    findings
+        What was found, with n and intervals; they open the section.
+    blocks
+        What follows them.
+    headline
+        The same in one or two plain sentences, for the page's head; where there is none, the
+        findings stand there.
+    """
 
     findings: tuple[str, ...] = ()
     blocks: tuple[Block, ...] = ()
+    headline: str = ""
 
 
 @dataclass(frozen=True)

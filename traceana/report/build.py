@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from traceana.errors import TraceanaError
+from traceana.errors import DataError, TraceanaError
+from traceana.report.markdown import render_markdown
 from traceana.report.material import Material
 from traceana.report.origin import find_origin, open_origin, read_date
 from traceana.report.page import Built, render_page
+from traceana.report.run import build_sections
 from traceana.report.sections import SECTIONS
 from traceana.store.writer import write_whole
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from os import PathLike
+
+    from traceana.report.origin import Origin
+    from traceana.report.sections import Section
+
+FORMATS: Final = ("html", "md")
+FIGURES_FOLDER: Final = "figures"
+"""Beside the Markdown, for its figures."""
 
 
 def build_report(
@@ -22,61 +31,119 @@ def build_report(
     /,
     *,
     out: str | PathLike[str] = "reports/latest",
+    only: str | Sequence[str] = (),
+    title: str = "traceana report",
+    formats: str | Sequence[str] = FORMATS,
+    workers: int = 1,
     on_step: Callable[[int, int, str], None] | None = None,
 ) -> Path:
-    """Make a page from what a store holds: one self-contained HTML file.
+    """Make a report from what a store holds: one self-contained HTML page, and Markdown.
 
-    The same data and versions give the same bytes; the page has no date unless
-    SOURCE_DATE_EPOCH gives one.
+    The same data and versions give the same bytes, however many processes build them; the
+    report has no date unless SOURCE_DATE_EPOCH gives one. Finished sections are kept in the
+    user's cache folder until the data, the code or a library's version change.
 
     Parameters
     ----------
     store
         Folder of the store; None stands for TRACEANA_STORE, else ``./data``. Where it holds no
-        ledger the page is made from the synthetic sample, and says so wherever it shows.
+        ledger the report is made from the synthetic sample, and says so wherever it shows.
     out
-        Folder for the page; made where it does not exist.
+        Folder for the report; made where it does not exist.
+    only
+        Ids of the sections to build; none stands for all. They keep the report's order.
+    title
+        The report's title.
+    formats
+        ``html`` for ``index.html``, ``md`` for ``index.md`` with its figures in ``figures/``.
+    workers
+        Processes that build sections. With more than one, a script that calls this needs
+        ``if __name__ == "__main__":``, as any that starts processes with multiprocessing.
     on_step
-        Called before each step with the steps done, their number, and what comes next.
+        Called with the steps done, their number, and the last that came.
 
     Returns
     -------
     Path
-        Of ``index.html``, written beside and renamed, so that it is whole or not there.
+        Of ``index.html`` (of ``index.md`` where no HTML is asked for), written beside and
+        renamed, so that it is whole or not there.
 
     Raises
     ------
+    DataError
+        If there is no such section or format.
     TraceanaError
         If the store cannot be read or the folder cannot be written.
     """
-    tell = on_step or (lambda _done, _steps, _what: None)
-    steps = len(SECTIONS) + 2
-    page = Path(out) / "index.html"
+    sections = _choose_sections(only)
+    forms = _choose(formats, FORMATS, what="format")
+    folder = Path(out)
     date = read_date()  # before anything is drawn: matplotlib reads it too
     try:
-        page.parent.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise _cannot_write(page, error) from error
+        raise _cannot_write(folder, error) from error
     origin = find_origin(store)
+    steps = len(sections) + 1
+    tell = on_step or (lambda _done, _steps, _what: None)
     tell(0, steps, "synthetic sample" if origin.is_sample else "ledgers")
+    material = open_material(origin, date)
+    contents = build_sections(
+        sections,
+        material,
+        workers=workers,
+        on_done=lambda done, section: tell(done, steps, section.title),
+    )
+    built = [Built(*pair) for pair in zip(sections, contents, strict=True)]
+    try:
+        if "md" in forms:
+            _write_figures(folder / FIGURES_FOLDER, built)
+            text = render_markdown(built, material, title=title, figures=FIGURES_FOLDER)
+            write_whole(folder / "index.md", text)
+        if "html" in forms:
+            write_whole(folder / "index.html", render_page(built, material, title=title))
+    except OSError as error:
+        raise _cannot_write(folder, error) from error
+    tell(steps, steps, "page")
+    return folder / ("index.html" if "html" in forms else "index.md")
+
+
+def open_material(origin: Origin, date: str | None = None, /) -> Material:
+    """Open the store that a report is made from, with its accounts."""
     opened = open_origin(origin)
     ledgers = {trace: opened.ledger(trace) for trace in opened.traces()}
-    material = Material(origin, opened, ledgers, date)
-    built = []
-    for done, section in enumerate(SECTIONS, start=1):
-        tell(done, steps, section.title)
-        built.append(Built(section, section.build(material)))
-    tell(steps - 1, steps, "page")
-    text = render_page(built, material)
-    try:
-        write_whole(page, text)
-    except OSError as error:
-        raise _cannot_write(page, error) from error
-    return page
+    return Material(origin, opened, ledgers, date)
 
 
-def _cannot_write(page: Path, error: OSError) -> TraceanaError:
+def _choose_sections(only: str | Sequence[str]) -> list[Section]:
+    chosen = _choose(only, [section.id for section in SECTIONS], what="section")
+    return [section for section in SECTIONS if section.id in chosen]
+
+
+def _choose(wanted: str | Sequence[str], there: Sequence[str], *, what: str) -> Sequence[str]:
+    """Return the names wanted, of which several may stand in one with commas; none wants all."""
+    given = [wanted] if isinstance(wanted, str) else wanted
+    names = [name.strip() for text in given for name in text.split(",")]
+    for name in names:
+        if name not in there:
+            raise DataError(f"no {what} is called {name!r}; the {what}s are {', '.join(there)}")
+    return names or there
+
+
+def _write_figures(folder: Path, built: list[Built]) -> None:
+    """Write each figure as a file, and remove those of an earlier report."""
+    pictures = [picture for part in built for picture in part.pictures]
+    folder.mkdir(exist_ok=True)
+    for picture in pictures:
+        write_whole(folder / f"{picture.key}.svg", picture.svg + "\n")
+    names = {f"{picture.key}.svg" for picture in pictures}
+    for path in folder.glob("*.svg"):
+        if path.name not in names:
+            path.unlink()
+
+
+def _cannot_write(folder: Path, error: OSError) -> TraceanaError:
     return TraceanaError(
-        f"{page.parent}: the report cannot be written here ({error.strerror or error}); "
+        f"{folder}: the report cannot be written here ({error.strerror or error}); "
         "name another folder with --out DIR"
     )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from traceana.catalog import get_trace, load_catalog
-from traceana.figures import FIGURES, draw_figure, mark_synthetic, render_svg
+from traceana.figures import FIGURES, draw_figure, mark_synthetic, render_file, render_svg
 from traceana.report.blocks import Absent, Picture
 
 if TYPE_CHECKING:
@@ -30,12 +30,18 @@ class Material:
         The accounts by trace.
     date
         The date to show, if any.
+    figures
+        Ids of the figures to draw; None stands for all.
+    formats
+        Formats besides SVG in which they are drawn: pdf, png.
     """
 
     origin: Origin
     store: Store
     ledgers: dict[str, Ledger]
     date: str | None
+    figures: frozenset[str] | None = None
+    formats: tuple[str, ...] = ()
 
     def has(self, trace: str, table: str, /) -> bool:
         """Say whether there is such a table with any row in it."""
@@ -95,13 +101,17 @@ class Material:
         **options
             Passed on to the figure.
         """
+        if self.figures is not None and figure not in self.figures:
+            return Picture("", "", key, figure)
         entry = FIGURES[figure]
         drawn = draw_figure(figure, result, **options)
         caption = f"{about}. {self.name(trace)}. {entry.describe(result)} {entry.reading}"
         if self.synthetic(trace):
             mark_synthetic(drawn)
             caption += " SYNTHETIC data: no real system is shown."
-        return Picture(render_svg(drawn, prefix=key), caption)
+        svg = render_svg(drawn, prefix=key)  # the first: each rendering moves the layout a little
+        files = tuple((suffix, render_file(drawn, suffix)) for suffix in self.formats)
+        return Picture(svg, caption, key, figure, files)
 
     def absent(self, trace: str, table: str, /, *, what: str) -> Absent:
         """Say what is missing for lack of a table, and what brings it."""

@@ -24,6 +24,8 @@ SEED: Final = 1
 _MADE_BY: Final = ("catalog", "ingesters", "schema", "simulate", "store")
 """Rooms whose code decides what a store made from the sample holds."""
 
+_OF_CODE: Final = (".py", ".toml", ".csv", ".jinja", ".css", ".js", ".mplstyle")
+
 
 @dataclass(frozen=True)
 class Origin:
@@ -95,7 +97,8 @@ def open_origin(origin: Origin, /) -> Store:
     from platformdirs import user_cache_path  # noqa: PLC0415  only where it is needed
 
     cache = user_cache_path("traceana") / "sample"
-    place = cache / f"{__version__}-seed{SEED}-{_digest_of_code()}"
+    digest = digest_of(*(files(f"traceana.{room}") for room in _MADE_BY))
+    place = cache / f"{__version__}-seed{SEED}-{digest}"
     if not place.is_dir():
         try:
             _make_sample_store(cache, place)
@@ -122,11 +125,12 @@ def _make_sample_store(cache: Path, place: Path) -> None:
                 raise
 
 
-def _digest_of_code() -> str:
+def digest_of(*folders: Traversable) -> str:
+    """Return a digest of the code, and all that it reads beside it, in these folders."""
     digest = hashlib.sha256()
-    for room in _MADE_BY:
-        for source in _sources(files(f"traceana.{room}")):
-            digest.update(source.read_bytes())
+    for folder in folders:
+        for source in _sources(folder):
+            digest.update(source.name.encode() + b"\0" + source.read_bytes())
     return digest.hexdigest()[:12]
 
 
@@ -134,7 +138,7 @@ def _sources(folder: Traversable) -> list[Traversable]:
     found: list[Traversable] = []
     for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
         if entry.is_dir():
-            found += _sources(entry)
-        elif entry.name.endswith((".py", ".toml")):
+            found += _sources(entry) if entry.name != "__pycache__" else []
+        elif entry.name.endswith(_OF_CODE):
             found.append(entry)
     return found

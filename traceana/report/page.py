@@ -10,9 +10,10 @@ import jinja2
 from markupsafe import Markup, escape
 
 from traceana.catalog import get_trace
+from traceana.report.blocks import Gallery
 
 if TYPE_CHECKING:
-    from traceana.report.blocks import Content
+    from traceana.report.blocks import Content, Picture
     from traceana.report.material import Material
     from traceana.report.sections import Section
 
@@ -28,8 +29,24 @@ class Built:
     section: Section
     content: Content
 
+    @property
+    def lead(self) -> tuple[str, ...]:
+        """What stands in the report's opening: the headline, or the findings for lack of one."""
+        return (self.content.headline,) if self.content.headline else self.content.findings
 
-def render_page(built: list[Built], material: Material, /) -> str:
+    @property
+    def opening(self) -> tuple[str, ...]:
+        """What the section begins with: its findings, where the report's opening has not them."""
+        return self.content.findings if self.content.headline else ()
+
+    @property
+    def pictures(self) -> list[Picture]:
+        """Its figures, in order."""
+        galleries = (block for block in self.content.blocks if isinstance(block, Gallery))
+        return [picture for gallery in galleries for picture in gallery.pictures]
+
+
+def render_page(built: list[Built], material: Material, /, *, title: str) -> str:
     """Write the page: one HTML document that asks for no other file."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("traceana.report", "templates"),
@@ -40,14 +57,31 @@ def render_page(built: list[Built], material: Material, /) -> str:
     )
     environment.filters["prose"] = write_prose
     environment.tests["kind"] = lambda block, name: type(block).__name__ == name
-    synthetic = material.synthetic_traces
     return environment.get_template("page.html.jinja").render(
         built=built,
-        traces=[get_trace(trace).title for trace in material.ledgers],
-        synthetic=synthetic,
-        wholly_synthetic=len(synthetic) == len(material.ledgers),
+        title=name_page(title, material),
+        heading=title,
+        traces=trace_titles(material),
+        synthetic=material.synthetic_traces,
+        wholly_synthetic=_is_wholly_synthetic(material),
         origin=material.origin,
     )
+
+
+def name_page(title: str, material: Material, /) -> str:
+    """Return the title with a word before it where data are synthetic."""
+    if _is_wholly_synthetic(material):
+        return f"SYNTHETIC sample: {title}"
+    return f"Partly SYNTHETIC: {title}" if material.synthetic_traces else title
+
+
+def trace_titles(material: Material, /) -> list[str]:
+    """Return the titles of the traces that a report is made from."""
+    return [get_trace(trace).title for trace in material.ledgers]
+
+
+def _is_wholly_synthetic(material: Material) -> bool:
+    return len(material.synthetic_traces) == len(material.ledgers)
 
 
 def write_prose(text: str, /) -> Markup:

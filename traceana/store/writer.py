@@ -138,9 +138,14 @@ def stored_metadata(path: Path) -> tuple[str | None, int]:
 
 def write_whole(path: Path, text: str) -> None:
     """Write a text file so that it appears whole or not at all."""
+    write_bytes_whole(path, text.encode())
+
+
+def write_bytes_whole(path: Path, content: bytes) -> None:
+    """Write a file so that it appears whole or not at all."""
     beside = path.with_name(f".{path.name}.tmp")
-    with beside.open("w", encoding="utf-8") as stream:
-        stream.write(text)
+    with beside.open("wb") as stream:
+        stream.write(content)
         stream.flush()
         os.fsync(stream.fileno())
     beside.replace(path)

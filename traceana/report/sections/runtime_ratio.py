@@ -19,7 +19,7 @@ from traceana.report.blocks import (
     make_table,
     words,
 )
-from traceana.report.wording import count, plural, seconds
+from traceana.report.wording import count, plural, seconds, share
 
 if TYPE_CHECKING:
     from traceana.report.material import Material
@@ -87,6 +87,7 @@ _QUESTIONS = (
 def build(material: Material) -> Content:
     """Show how far runtimes lie from the mean of their group."""
     findings: list[str] = []
+    headlines: list[str] = []
     blocks: list[Block] = [
         Text(
             "A runtime ratio is a runtime over the mean runtime of its group: it averages 1 in "
@@ -106,8 +107,9 @@ def build(material: Material) -> Content:
             continue
         content = _answer(material, question, name)
         findings += content.findings
+        headlines += [content.headline] if content.headline else []
         blocks += content.blocks
-    return Content(tuple(findings), tuple(blocks))
+    return Content(tuple(findings), tuple(blocks), " ".join(headlines))
 
 
 def _answer(material: Material, question: _Question, name: str) -> Content:
@@ -141,7 +143,8 @@ def _answer(material: Material, question: _Question, name: str) -> Content:
             about=f"Runtime of {question.things} over the mean by {heading}",
         )
         blocks.append(Gallery((picture,)))
-    return Content(tuple(_findings(within, question, name)), tuple(blocks))
+    findings, headline = _findings(within, question, name)
+    return Content(findings, tuple(blocks), headline)
 
 
 def _rows(material: Material, question: _Question) -> pl.DataFrame:
@@ -196,11 +199,11 @@ def _within_table(within: pl.DataFrame, caption: str) -> Table:
     )
 
 
-def _findings(within: pl.DataFrame, question: _Question, name: str) -> list[str]:
+def _findings(within: pl.DataFrame, question: _Question, name: str) -> tuple[tuple[str, ...], str]:
     overall, *grouped = within.rows(named=True)
     spread = [row for row in grouped if row["cov"] is not None]
     if overall["cov"] is None or not spread:
-        return []
+        return (), ""
     finest = min(spread, key=lambda row: row["cov"])
     told = (
         f"{name}: runtimes of {question.things} have a CoV of {_three_digits(overall['cov'])} over "
@@ -208,4 +211,8 @@ def _findings(within: pl.DataFrame, question: _Question, name: str) -> list[str]
         f"({plural(finest['groups'], 'group')}, n = {finest['n']:,}); half of them ran less than "
         f"{_three_digits(finest['median'])} times that mean."
     )
-    return [told]
+    headline = (
+        f"{name}: half of the {question.things} ran for less than {share(finest['median'])} of the "
+        f"mean of their {finest['grouping']}."
+    )
+    return (told,), headline

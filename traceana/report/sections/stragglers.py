@@ -19,7 +19,7 @@ from traceana.report.blocks import (
     words,
 )
 from traceana.report.sections.straggler_maps import IN_ORDER, TRACE, draw_jobs
-from traceana.report.wording import count, plain, plural, ratio, share
+from traceana.report.wording import count, plain, plural, ratio, share, share_range
 
 if TYPE_CHECKING:
     from traceana.analysis import StragglerResult
@@ -86,7 +86,7 @@ def build(material: Material) -> Content:
         _episodes(result, name),
         *_levels(result, name),
     ]
-    return Content((f"{name}: {_finding(jobs)}",), tuple(blocks))
+    return Content((f"{name}: {_finding(jobs)}",), tuple(blocks), f"{name}: {_headline(jobs)}")
 
 
 def _definitions() -> str:
@@ -129,6 +129,19 @@ def _levels(result: StragglerResult, name: str) -> list[Block]:
         caption = f"Levels of the other workers. {reading} {name}"
         tables.append(make_table(others, _LEVELS, caption=caption, folded=True))
     return [*([Text("No worker is slow all along.")] if slow.is_empty() else []), *tables]
+
+
+def _headline(jobs: pl.DataFrame) -> str:
+    hit = jobs.filter((pl.col("n_episodes") > 0) | (pl.col("n_slow_workers") > 0)).height
+    told = f"{hit} of {plural(jobs.height, 'job')} had stragglers"
+    cost = jobs.filter(pl.col("slowdown").is_not_null()).sort("slowdown")["slowdown"].to_list()
+    if not cost:
+        return f"{told}."
+    span = share_range(cost[0] - 1, cost[-1] - 1) if len(cost) > 1 else share(cost[0] - 1)
+    return (
+        f"{told}. Waiting for the slowest worker at each tick makes a job {span} longer than its "
+        "mean worker needs."
+    )
 
 
 def _finding(jobs: pl.DataFrame) -> str:

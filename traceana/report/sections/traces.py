@@ -20,7 +20,7 @@ from traceana.report.blocks import (
     make_table,
     words,
 )
-from traceana.report.wording import count, size
+from traceana.report.wording import count, plural, size
 
 if TYPE_CHECKING:
     from traceana.catalog import Trace
@@ -46,7 +46,21 @@ def build(material: Material) -> Content:
                     ),
                 )
             )
-    return Content((), tuple(blocks))
+    return Content((), tuple(blocks), _headline(material, held))
+
+
+def _headline(material: Material, held: pl.DataFrame) -> str:
+    """Say of how many traces the store holds anything, and of which of them a part only."""
+    catalog = load_catalog()
+    there = {trace: held.filter(trace=trace).height for trace in catalog}
+    known = sum(rows > 0 for rows in there.values())
+    parts = [
+        f"{material.name(trace)} ({tables} of {plural(len(catalog[trace].tables), 'table')})"
+        for trace, tables in there.items()
+        if 0 < tables < len(catalog[trace].tables)
+    ]
+    told = f"{known} of the {plural(len(catalog), 'trace')} that traceana knows are in the store"
+    return f"{told}; in part: {', '.join(parts)}." if parts else f"{told}."
 
 
 def _about(trace: Trace) -> list[Block]:

@@ -20,7 +20,7 @@ from traceana.report.blocks import (
 )
 from traceana.report.sections.cov_rows import match_jobs
 from traceana.report.sections.cov_table import INTERVAL, SUMMARY, WORTH, published_table
-from traceana.report.wording import plural, ratio
+from traceana.report.wording import plural, ratio, share
 
 if TYPE_CHECKING:
     from traceana.report.material import Material
@@ -36,6 +36,7 @@ def build(material: Material) -> Content:
     return Content(
         tuple(f"{name}: {finding}" for part in parts for finding in part.findings),
         tuple(block for part in parts for block in part.blocks),
+        " ".join(f"{name}: {part.headline}" for part in parts if part.headline),
     )
 
 
@@ -72,7 +73,8 @@ def _computed(material: Material) -> Content:
         ),
         Gallery(_pictures(material, samples, covs[0])),
     )
-    return Content((_finding(summary.filter(ddof=0)),), blocks)
+    of_jobs = summary.filter(ddof=0)
+    return Content((_finding(of_jobs),), blocks, _headline(of_jobs))
 
 
 def _pictures(material: Material, samples: pl.DataFrame, cov: pl.DataFrame) -> tuple[Picture, ...]:
@@ -105,6 +107,17 @@ def _pictures(material: Material, samples: pl.DataFrame, cov: pl.DataFrame) -> t
         ddof=0,
     )
     return (*pictures, whole)
+
+
+def _headline(summary: pl.DataFrame) -> str:
+    by_median = summary.sort("median").rows(named=True)
+    least, most = by_median[0], by_median[-1]
+    return (
+        "at a typical tick, the mini-batch times of a job's workers spread by "
+        f"{share(least['median'])} of their mean in {least['job_id']} and by "
+        f"{share(most['median'])} in {most['job_id']}, the least and the most of "
+        f"{plural(len(by_median), 'job')}."
+    )
 
 
 def _finding(summary: pl.DataFrame) -> str:

@@ -46,6 +46,7 @@ _SUMMARY = [
 def build(material: Material) -> Content:
     """Summarise the jobs of each trace, by cluster where there are several."""
     findings: list[str] = []
+    held: list[str] = []
     blocks: list[Block] = [
         Text(
             "GPU-hours are summed over jobs whose GPUs and runtime are both known; the others are "
@@ -78,8 +79,10 @@ def build(material: Material) -> Content:
             shape = build_shape(material, trace, jobs.select(_OF_SHAPE).collect())
             findings.append(_finding(material.name(trace), total.row(0, named=True)))
             findings += shape.findings
+            held += [shape.headline] if shape.headline else []
             blocks += shape.blocks
-    return Content(tuple(findings), tuple(blocks))
+    headline = f"Of all GPU-hours, the largest 1 % of jobs hold {' and '.join(held)}."
+    return Content(tuple(findings), tuple(blocks), headline if held else "")
 
 
 def _finding(name: str, total: dict[str, float | None]) -> str:

@@ -76,7 +76,7 @@ def build_shape(material: Material, trace: str, jobs: pl.DataFrame) -> Content:
         Gallery(tuple(pictures)),
         *_queueing(jobs, name),
     ]
-    return Content(spread.findings, tuple(blocks))
+    return Content(spread.findings, tuple(blocks), spread.headline)
 
 
 def _concentration(material: Material, trace: str, jobs: pl.DataFrame) -> list[Picture]:

@@ -45,17 +45,18 @@ def tell_spread(jobs: pl.DataFrame, since: pl.DataFrame, name: str) -> Content:
         folded=several,
     )
     row = total.row(0, named=True)
-    findings = []
+    findings, headline = [], ""
     if row["gini"] is not None:
         without = [
             f"; without survivors of an earlier time {share(other)}"
             for other in others["share_of_top_1_percent"].drop_nulls()
         ]
+        headline = f"{share(row['share_of_top_1_percent'])} in {name}"
         findings.append(
             f"{name}: the largest 1 % of jobs hold {share(row['share_of_top_1_percent'])} of the "
             f"GPU-hours{''.join(without)}."
         )
-    return Content(tuple(findings), (Text(_in_words(row)), table))
+    return Content(tuple(findings), (Text(_in_words(row)), table), headline)
 
 
 def _spread(jobs: pl.DataFrame, by: tuple[str, ...] = ()) -> pl.DataFrame:

@@ -1,0 +1,250 @@
+"""The page in a browser: Debian's chromium, at a phone's and a desk's width, light and dark."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from importlib import resources, util
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from traceana.report import build_report
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from playwright.sync_api import Browser, Page
+
+    from traceana.store import Store
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+pytestmark = [
+    pytest.mark.skipif(CHROMIUM is None, reason="no chromium (Debian: apt-get install chromium)"),
+    pytest.mark.skipif(
+        util.find_spec("playwright") is None or util.find_spec("axe_playwright_python") is None,
+        reason="playwright or axe-playwright-python is not installed (pip install '.[test]')",
+    ),
+]
+PHONE, DESK = (390, 844), (1280, 900)
+
+
+@pytest.fixture(scope="module")
+def report(store: Store, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A page with a few sections, which have every kind of block between them."""
+    only = "reading,traces,stragglers,outcomes,energy,provenance"
+    return build_report(store.path, out=tmp_path_factory.mktemp("page"), only=only)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    from playwright.sync_api import sync_playwright  # noqa: PLC0415  an optional library
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM)
+        yield browser
+        browser.close()
+
+
+class Visit:
+    """The page as it was opened, with all that it asked for and complained of."""
+
+    def __init__(
+        self, browser: Browser, report: Path, size: tuple[int, int], **context: Any
+    ) -> None:
+        self.context = browser.new_context(
+            viewport={"width": size[0], "height": size[1]}, accept_downloads=True, **context
+        )
+        self.page: Page = self.context.new_page()
+        self.asked: list[str] = []
+        self.told: list[str] = []
+        self.page.on("request", lambda request: self.asked.append(request.url))
+        self.page.on("console", lambda message: self.told.append(message.text))
+        self.page.on("pageerror", lambda error: self.told.append(str(error)))
+        self.page.goto(report.as_uri())
+
+
+@pytest.fixture(
+    scope="module",
+    params=[(PHONE, "light"), (PHONE, "dark"), (DESK, "light"), (DESK, "dark")],
+    ids=lambda param: f"{param[0][0]}-{param[1]}",
+)
+def visit(browser: Browser, report: Path, request: pytest.FixtureRequest) -> Iterator[Visit]:
+    size, scheme = request.param
+    visit = Visit(browser, report, size, color_scheme=scheme)
+    yield visit
+    visit.context.close()
+
+
+@pytest.fixture(scope="module")
+def desk(browser: Browser, report: Path) -> Iterator[Page]:
+    visit = Visit(browser, report, DESK, color_scheme="light")
+    yield visit.page
+    visit.context.close()
+
+
+def test_nothing_is_asked_for_and_nothing_complains(visit: Visit, report: Path) -> None:
+    visit.page.mouse.wheel(0, 5000)
+    assert visit.asked == [report.as_uri()]
+    assert visit.told == []
+
+
+def test_the_page_itself_never_scrolls_sideways(visit: Visit) -> None:
+    wide = visit.page.evaluate(
+        "() => [document.documentElement.scrollWidth, document.documentElement.clientWidth]"
+    )
+    assert wide[0] <= wide[1]
+
+
+@pytest.mark.parametrize(("size", "scheme"), [(PHONE, "light"), (DESK, "dark")])
+def test_axe_finds_no_barrier(
+    browser: Browser, zeus_store: Store, tmp_path: Path, size: tuple[int, int], scheme: str
+) -> None:
+    # a short page, as axe looks at each cell
+    only = "stragglers,energy,provenance"
+    page = build_report(zeus_store.path, out=tmp_path, only=only, formats="html")
+    visit = Visit(browser, page, size, color_scheme=scheme)
+    axe = resources.files("axe_playwright_python") / "axe.min.js"
+    visit.page.evaluate(axe.read_text(encoding="utf-8"))
+    # what is inside a figure is told by its caption
+    found = visit.page.evaluate(
+        "() => axe.run({exclude: [['svg']]}, {resultTypes: ['violations'], elementRef: false})"
+    )
+    assert [
+        (rule["id"], rule["nodes"][0]["html"][:200], rule["nodes"][0]["failureSummary"])
+        for rule in found["violations"]
+    ] == []
+    assert {"color-contrast", "heading-order"} <= {rule["id"] for rule in found["passes"]}
+    visit.context.close()
+
+
+def test_the_contents_follow_the_reader(visit: Visit) -> None:
+    page = visit.page
+    page.evaluate("() => document.getElementById('stragglers').scrollIntoView()")
+    page.wait_for_selector("nav a[aria-current]", state="attached")
+    page.wait_for_function(
+        "() => document.querySelector('nav a[aria-current]').hash === '#stragglers'"
+    )
+    assert page.evaluate("() => document.querySelector('nav').getBoundingClientRect().top") >= 0
+    if page.viewport_size == {"width": PHONE[0], "height": PHONE[1]}:
+        assert not page.is_visible("nav a >> nth=1")
+        page.click("nav summary")
+    assert page.is_visible("nav a >> nth=1")
+
+
+def column(page: Page, table: str, number: int) -> list[str]:
+    cells = page.locator(f"{table} tbody tr:visible > :nth-child({number})")
+    return [text.strip() for text in cells.all_inner_texts()]
+
+
+def test_a_table_sorts_by_numbers_and_by_words(desk: Page) -> None:
+    table = "#reading .scroll:has(caption:has-text('Rows by table')) table"
+    before = column(desk, table, 3)
+    for expected, state in ((False, "ascending"), (True, "descending")):
+        desk.click(f"{table} thead th:nth-child(3) button")
+        assert desk.get_attribute(f"{table} thead th:nth-child(3)", "aria-sort") == state
+        numbers = [int(text.replace(",", "")) for text in column(desk, table, 3)]
+        assert numbers == sorted(numbers, reverse=expected)
+        assert len(set(numbers)) > 2
+    desk.click(f"{table} thead th:nth-child(3) button")
+    assert column(desk, table, 3) == before, "as it was"
+    desk.click(f"{table} thead th:nth-child(2) button")
+    assert column(desk, table, 2) == sorted(column(desk, table, 2))
+    assert desk.get_attribute(f"{table} thead th:nth-child(3)", "aria-sort") == "none"
+
+
+def test_unknown_values_come_last_either_way(desk: Page) -> None:
+    table = "#outcomes .scroll:has(caption:has-text('Runtime of tasks by status')) table"
+    heading = f"{table} thead th:has-text('Mean (s)') button"
+    for _ in range(2):
+        desk.click(heading)
+        means = column(desk, table, 4)
+        dashes = [place for place, text in enumerate(means) if text == "\N{EN DASH}"]
+        assert dashes == list(range(len(means) - len(dashes), len(means)))
+    assert dashes, "the sample has groups without a runtime"
+
+
+def test_a_table_filters_by_words(desk: Page) -> None:
+    table = "#reading .scroll:has(caption:has-text('Rows by table')) table"
+    desk.locator("#reading .tools input").first.fill("JOBS pai")
+    assert column(desk, table, 2) == ["jobs"]
+    assert desk.locator("#reading .tools output").first.inner_text().startswith("1 of ")
+    desk.locator("#reading .tools input").first.fill("")
+    assert len(column(desk, table, 2)) == desk.locator(f"{table} tbody tr").count()
+
+
+def test_a_figure_enlarges_and_closes_by_keyboard(desk: Page) -> None:
+    figure = desk.locator("#energy figure").first
+    button = figure.get_by_role("button", name="Enlarge Figure")
+    small = figure.locator("svg").bounding_box()
+    button.focus()
+    desk.keyboard.press("Enter")
+    large = desk.locator("dialog[open] svg").bounding_box()
+    assert small is not None
+    assert large is not None
+    assert large["width"] > 1.3 * small["width"]
+    assert desk.locator("dialog[open] p").inner_text().startswith("Figure ")
+    desk.keyboard.press("Escape")
+    figure.locator("svg").wait_for()  # back in its place
+    assert desk.locator("dialog[open]").count() == 0
+    assert button.evaluate("element => element === document.activeElement")
+
+
+def test_a_figure_is_saved_as_a_file_of_its_own(desk: Page, tmp_path: Path) -> None:
+    figure = desk.locator("#energy figure").first
+    with desk.expect_download() as download:
+        figure.get_by_role("button", name="as SVG").click()
+    assert download.value.suggested_filename == "savings-a40.svg"
+    download.value.save_as(tmp_path / "figure.svg")
+    text = (tmp_path / "figure.svg").read_text(encoding="utf-8")
+    assert text.startswith("<svg")
+    assert 'xmlns="http://www.w3.org/2000/svg"' in text
+    assert "SYNTHETIC" in text
+
+
+def test_the_keyboard_reaches_all_that_can_be_used(desk: Page) -> None:
+    desk.reload()
+    desk.keyboard.press("Tab")
+    skip = desk.locator("a.skip")
+    assert skip.evaluate("element => element === document.activeElement")
+    box = skip.bounding_box()
+    assert box is not None
+    assert box["x"] >= 0, "it shows when it has the focus"
+    outline = skip.evaluate("element => getComputedStyle(element).outlineStyle")
+    assert outline == "solid"
+    desk.keyboard.press("Enter")
+    desk.keyboard.press("Tab")
+    assert desk.evaluate("() => document.activeElement.closest('main') !== null")
+    out_of_reach = desk.evaluate(
+        """() => [...document.querySelectorAll('a, button, input, summary, .scroll')]
+            .filter((element) => element.tabIndex < 0).map((element) => element.outerHTML)"""
+    )
+    assert out_of_reach == []
+    heading = desk.locator("#energy thead button").first
+    heading.focus()
+    desk.keyboard.press("Space")
+    assert desk.locator("#energy thead th").first.get_attribute("aria-sort") == "ascending"
+
+
+def test_without_javascript_everything_is_there_to_read(browser: Browser, report: Path) -> None:
+    visit = Visit(browser, report, PHONE, java_script_enabled=False)
+    page = visit.page
+    hidden = page.evaluate(
+        """() => [...document.querySelectorAll('main p, main td, main th, figcaption, svg, nav a')]
+            .filter((element) => !element.closest('details:not([open])'))
+            .filter((element) => !element.checkVisibility()).map((element) => element.outerHTML)"""
+    )
+    assert hidden == []
+    assert page.locator("main button").count() == 0, "no button that does nothing"
+    folded = page.locator("#reading details").first
+    folded.locator("summary").click()
+    assert folded.locator("td").first.is_visible()
+    visit.context.close()
+
+
+def test_on_paper_nothing_is_folded_and_the_contents_are_gone(desk: Page) -> None:
+    desk.emulate_media(media="print")
+    assert not desk.is_visible("nav")
+    assert desk.locator(".tools:visible").count() == 0
+    assert desk.locator("#reading details td").first.is_visible()
+    desk.emulate_media(media="screen")

@@ -1,0 +1,140 @@
+"""Some of the sections, another title, one of the formats; and the Markdown."""
+
+from __future__ import annotations
+
+import re
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING
+from xml.etree import ElementTree
+
+import pytest
+
+from tests.report.reader import Element, read_page, section
+from traceana.cli import main
+from traceana.errors import DataError
+from traceana.report import build_report
+from traceana.report.build import open_material
+from traceana.report.origin import find_origin
+from traceana.report.page import Built
+from traceana.report.sections import SECTIONS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from traceana.store import Store
+
+IDS = [part.id for part in SECTIONS]
+
+
+def shown(page: Element) -> list[str]:
+    return [part.attributes["id"] for part in page.all("section")]
+
+
+@pytest.mark.parametrize("only", ["energy,reading", ["energy", "reading"], (" reading, energy",)])
+def test_some_sections_in_the_reports_order(
+    zeus_store: Store, tmp_path: Path, only: str | list[str]
+) -> None:
+    page = build_report(zeus_store.path, out=tmp_path, only=only, formats="html")
+    assert shown(read_page(page.read_text(encoding="utf-8"))) == ["findings", "reading", "energy"]
+    assert [path.name for path in tmp_path.iterdir()] == ["index.html"]
+
+
+def test_without_findings_there_is_no_opening(zeus_store: Store, tmp_path: Path) -> None:
+    page = build_report(zeus_store.path, out=tmp_path, only="provenance", title="Ours & <theirs>")
+    read = read_page(page.read_text(encoding="utf-8"))
+    assert shown(read) == ["provenance"]
+    assert read.all("h1")[0].text == "Ours & <theirs> on the synthetic sample"
+    assert read.all("title")[0].text == "SYNTHETIC sample: Ours & <theirs>"
+    text = (tmp_path / "index.md").read_text(encoding="utf-8")
+    assert text.startswith("# SYNTHETIC sample: Ours & \\<theirs>\n")
+    assert "## Findings" not in text
+
+
+def test_markdown_alone_with_its_figures(zeus_store: Store, tmp_path: Path) -> None:
+    (tmp_path / "figures").mkdir()
+    (tmp_path / "figures" / "of-an-earlier-report.svg").write_text("<svg/>")
+    path = build_report(zeus_store.path, out=tmp_path, only="energy", formats="md")
+    assert path == tmp_path / "index.md"
+    assert not (tmp_path / "index.html").exists()
+    drawn = re.findall(r"!\[[^\]]+\]\((figures/[^)]+)\)", path.read_text(encoding="utf-8"))
+    assert len(drawn) == 5
+    assert {path.name for path in (tmp_path / "figures").iterdir()} == {
+        name.removeprefix("figures/") for name in drawn
+    }
+    for name in drawn:
+        root = ElementTree.parse(tmp_path / name).getroot()  # noqa: S314  our own output
+        assert root.tag == "{http://www.w3.org/2000/svg}svg"
+
+
+def test_the_markdown_says_what_the_page_says(page: Element, markdown: str) -> None:
+    titles = [part.title for part in SECTIONS]
+    assert re.findall("^## (.*)$", markdown, flags=re.MULTILINE) == ["Findings", *titles]
+    assert markdown.count("\n**Figure ") == len(page.all("figure"))
+    rows = [line for line in markdown.splitlines() if line.startswith("| ")]
+    tables = page.all("table")
+    assert len(rows) == sum(len(table.all("tr")) + 1 for table in tables), "and a rule each"
+    of_a_table = re.findall(r"^\*.*\*\n\n((?:\|.*\n)+)", markdown, flags=re.MULTILINE)
+    assert len(of_a_table) == len(tables)
+    for text in of_a_table:
+        widths = {len(re.split(r"(?<!\\)\|", line)) for line in text.splitlines()}
+        assert len(widths) == 1
+    assert markdown.count("SYNTHETIC data") > len(page.all("figure"))
+    for anchor in re.findall(r"\]\(#([^)]+)\)", markdown):
+        assert anchor.replace("-", " ") in {title.lower().replace(",", "") for title in titles}
+
+
+def test_findings_in_full_begin_their_section(page: Element) -> None:
+    part = section(page, "stragglers")
+    assert part.all("p")[0].text.startswith("Alibaba PAI mini-batch time of workers, 2020 (SYN")
+    opening = section(page, "findings").text
+    assert part.all("p")[0].text not in opening
+    assert "jobs had stragglers. Waiting for the slowest worker at each tick makes" in opening
+
+
+def test_every_figure_is_declared_by_the_section_that_draws_it(store: Store) -> None:
+    nothing = replace(open_material(find_origin(store.path)), figures=frozenset())
+    for part in SECTIONS:
+        drawn = {picture.figure for picture in Built(part, part.build(nothing)).pictures}
+        assert drawn == set(part.figures), part.id
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"only": "energie"}, f"no section is called 'energie'; the sections are {', '.join(IDS)}"),
+        ({"only": ""}, "no section is called ''"),
+        ({"formats": "html,pdf"}, "no format is called 'pdf'; the formats are html, md"),
+    ],
+)
+def test_an_unknown_name_is_refused_with_the_list(
+    tmp_path: Path, options: dict[str, str], message: str
+) -> None:
+    with pytest.raises(DataError) as error:
+        build_report(tmp_path, out=tmp_path / "out", **options)  # type: ignore[arg-type]
+    assert str(error.value).startswith(message)
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_command_takes_them(
+    zeus_store: Store,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def run(*arguments: str) -> int:
+        options = ["report", "--store", str(zeus_store.path), "--out", str(tmp_path / "out")]
+        monkeypatch.setattr(sys, "argv", ["traceana", *options, *arguments])
+        with pytest.raises(SystemExit) as done:
+            main()
+        return int(done.value.code or 0)
+
+    only = ("--only", "reading,traces", "--only", "provenance")
+    assert run(*only, "--title", "Ours", "--format", "md") == 0
+    assert capsys.readouterr().out == f"{tmp_path / 'out' / 'index.md'}\n"
+    assert run("--only", "energie") == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err == (
+        f"traceana: no section is called 'energie'; the sections are {', '.join(IDS)}\n"
+    )

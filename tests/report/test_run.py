@@ -1,0 +1,140 @@
+"""Who builds a section, this process, another or an earlier run, makes no difference to it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from traceana.report import build, build_report
+from traceana.report.blocks import Content, Text
+from traceana.report.build import open_material
+from traceana.report.cache import Cache
+from traceana.report.origin import find_origin
+from traceana.report.run import count_workers
+from traceana.report.sections import SECTIONS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from traceana.report.material import Material
+    from traceana.store import Store
+
+SOME = ("reading", "traces", "energy")
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache folder."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "traceana" / "report"
+
+
+@pytest.fixture
+def material(zeus_store: Store) -> Material:
+    return open_material(find_origin(zeus_store.path))
+
+
+def written(folder: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+def test_processes_and_the_cache_give_the_same_bytes(
+    zeus_store: Store, cache: Path, tmp_path: Path
+) -> None:
+    reports = []
+    for name, workers, empty in (("alone", 1, True), ("shared", 2, True), ("kept", 2, False)):
+        if empty:
+            shutil.rmtree(cache, ignore_errors=True)
+        build_report(zeus_store.path, out=tmp_path / name, only=SOME, workers=workers)
+        reports.append(written(tmp_path / name))
+        (folder,) = cache.iterdir()
+        assert {path.name for path in folder.iterdir()} == {f"{part}.pickle" for part in SOME}
+    assert reports[0] == reports[1] == reports[2]
+    assert {"index.html", "index.md", "figures/savings-v100.svg"} <= set(reports[0])
+
+
+def test_an_unchanged_section_is_not_built_again(
+    zeus_store: Store, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built: list[str] = []
+
+    def count(_: Material) -> Content:
+        built.append("once")
+        return Content((), (Text("here"),))
+
+    section = replace(SECTIONS[0], build=count)
+    monkeypatch.setattr(build, "SECTIONS", (section,))
+    for _ in range(2):
+        build_report(zeus_store.path, out=tmp_path / "out")
+    assert built == ["once"]
+    assert cache.is_dir()
+    # other data, other sections
+    store = tmp_path / "store"
+    shutil.copytree(zeus_store.path, store)
+    (path,) = store.glob("*/ledger.json")
+    ledger = json.loads(path.read_text(encoding="utf-8"))
+    ledger["missing"].append("another.csv")
+    path.write_text(json.dumps(ledger), encoding="utf-8")
+    build_report(store, out=tmp_path / "out")
+    assert built == ["once"] * 2
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda m, _: replace(m, date="1970-01-02 00:00 UTC"),
+        lambda m, _: replace(m, figures=frozenset({"cov"})),
+        lambda m, _: replace(m, formats=("pdf",)),
+        lambda m, _: replace(m, origin=replace(m.origin, is_sample=True)),
+        lambda m, patch: patch.setattr("traceana.report.cache.version", lambda _: "99") or m,
+        lambda m, patch: patch.setattr("traceana.report.cache.digest_of", lambda _: "new") or m,
+    ],
+    ids=["date", "figures", "formats", "origin", "library", "code"],
+)
+def test_a_kept_section_is_for_the_same_options_and_code_only(
+    cache: Path, material: Material, monkeypatch: pytest.MonkeyPatch, change: object
+) -> None:
+    Cache(material).keep("reading", Content(("told",)))
+    assert Cache(material).load("reading") == Content(("told",))
+    assert Cache(material).load("traces") is None
+    assert callable(change)
+    assert Cache(change(material, monkeypatch)).load("reading") is None
+    assert cache.is_dir()
+
+
+@pytest.mark.parametrize("damage", [b"", b"x" * 40, None])
+def test_a_damaged_file_counts_as_none(
+    cache: Path, material: Material, damage: bytes | None
+) -> None:
+    kept = Cache(material)
+    kept.keep("reading", Content(("told",)))
+    (path,) = cache.rglob("*.pickle")
+    path.write_bytes(path.read_bytes()[:-1] if damage is None else damage)
+    assert kept.load("reading") is None
+
+
+def test_the_oldest_reports_go(cache: Path, material: Material) -> None:
+    for day in range(12):
+        kept = Cache(replace(material, date=str(day)))
+        kept.keep("reading", Content())
+        kept.tidy()
+    assert len(list(cache.iterdir())) == 8
+    assert Cache(replace(material, date="11")).load("reading") == Content()
+    assert Cache(replace(material, date="0")).load("reading") is None
+
+
+def test_a_cache_that_cannot_be_written_is_done_without(
+    zeus_store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "taken").write_text("in the way")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "taken"))
+    page = build_report(zeus_store.path, out=tmp_path / "out", only="traces")
+    assert page.is_file()
+
+
+def test_there_are_no_more_workers_than_cores() -> None:
+    assert 1 <= count_workers() <= 4

@@ -1,0 +1,111 @@
+"""Sections in, one Markdown text out; its figures are files beside it."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from traceana.report.blocks import Absent, Facts, Gallery, Heading, Points, Quote, Table, Text
+from traceana.report.page import name_page, trace_titles
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from traceana.report.blocks import Block
+    from traceana.report.material import Material
+    from traceana.report.page import Built
+
+_CODE: Final = re.compile(r"(`[^`]+`)")
+_MARKS: Final = re.compile(r"[\\*<\[\]]")
+_NOT_IN_ANCHORS: Final = re.compile(r"[^\w\- ]")
+
+
+def render_markdown(built: list[Built], material: Material, /, *, title: str, figures: str) -> str:
+    """Write the report as Markdown (GitHub's, for the tables).
+
+    Parameters
+    ----------
+    built
+        The sections.
+    material
+        What they were built from.
+    title
+        The report's title.
+    figures
+        Folder of the figures, from where the Markdown stands.
+    """
+    parts = [f"# {_prose(name_page(title, material))}", " · ".join(trace_titles(material))]
+    synthetic = material.synthetic_traces
+    if synthetic:
+        parts.append(
+            f"> **SYNTHETIC data** ({', '.join(synthetic)}): no number and no figure that comes "
+            "from them describes a real system."
+        )
+    told = [f"- {_prose(text)} ([more](#{_anchor(part)}))" for part in built for text in part.lead]
+    if told:
+        parts += ["## Findings", "\n".join(told)]
+    number = 0
+    for part in built:
+        parts.append(f"## {_prose(part.section.title)}")
+        parts += [_prose(text) for text in part.opening]
+        for block in part.content.blocks:
+            if isinstance(block, Gallery):
+                for picture in block.pictures:
+                    number += 1
+                    about = picture.caption.partition(". ")[0]
+                    parts.append(f"![{_prose(about)}]({figures}/{picture.key}.svg)")
+                    parts.append(f"**Figure {number}.** {_prose(picture.caption)}")
+            else:
+                parts += _write(block)
+    return "\n\n".join(parts) + "\n"
+
+
+def _write(block: Block) -> Iterator[str]:
+    match block:
+        case Text(text):
+            yield _prose(text)
+        case Heading(text):
+            yield f"### {_prose(text)}"
+        case Points(summary, points):
+            yield f"{_prose(summary)}:"
+            yield "\n".join(f"- {_prose(point)}" for point in points)
+        case Facts(facts):
+            yield "\n".join(f"- **{_prose(term)}**: {_prose(fact)}" for term, fact in facts)
+        case Quote(summary, text):
+            yield f"{_prose(summary)}:"
+            yield f"```text\n{text.strip()}\n```"
+        case Absent(what, commands):
+            yield f"{_prose(what)} To add what is missing:"
+            yield "```sh\n" + "\n".join(commands) + "\n```"
+        case Table():
+            yield f"*{_prose(block.caption)}*"
+            yield "\n".join(_rows(block))
+
+
+def _rows(table: Table) -> Iterator[str]:
+    yield _row(table.headings)
+    yield _row(["---:" if numeric else "---" for numeric in table.numeric])
+    for row in table.rows:
+        yield _row([_cell(text) for text in row])
+    if table.total:
+        yield _row([f"**{_cell(text)}**" if text else "" for text in table.total])
+
+
+def _row(cells: list[str] | tuple[str, ...]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _cell(text: str) -> str:
+    return _prose(text).replace("|", "\\|")
+
+
+def _prose(text: str) -> str:
+    """Escape what Markdown would read as a mark, outside of `code`."""
+    return "".join(
+        part if part.startswith("`") else _MARKS.sub(r"\\\g<0>", part) for part in _CODE.split(text)
+    )
+
+
+def _anchor(part: Built) -> str:
+    """Return the name that a heading gets from those who show Markdown."""
+    return _NOT_IN_ANCHORS.sub("", part.section.title.lower()).replace(" ", "-")

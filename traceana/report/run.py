@@ -1,0 +1,130 @@
+"""Build sections: those kept from an earlier run are taken, the others shared among processes."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import get_context
+from typing import TYPE_CHECKING, Final
+
+from traceana.errors import TraceanaError
+from traceana.report.cache import Cache
+from traceana.report.sections import SECTIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from traceana.report.blocks import Content
+    from traceana.report.material import Material
+    from traceana.report.sections import Section
+
+_MOST_WORKERS: Final = 4
+"""More would wait for the longest section, and each takes some 300 MB."""
+
+
+def count_workers() -> int:
+    """Return how many processes build sections: one a core that this one may use, at most four."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return min(cores or 1, _MOST_WORKERS)
+
+
+def build_sections(
+    sections: Sequence[Section],
+    material: Material,
+    /,
+    *,
+    workers: int,
+    on_done: Callable[[int, Section], None],
+) -> list[Content]:
+    """Return the content of each section, in their order.
+
+    This process builds from the front while the others, which have to start first, build from
+    the back. Which one built a section makes no difference to it.
+
+    Parameters
+    ----------
+    sections
+        The sections.
+    material
+        What they are built from.
+    workers
+        Number of processes, this one among them.
+    on_done
+        Told of each section when it is there, with how many are.
+    """
+    cache = Cache(material)
+    contents: dict[str, Content] = {}
+
+    def take(section: Section, content: Content) -> None:
+        contents[section.id] = content
+        on_done(len(contents), section)
+
+    missing = []
+    for section in sections:
+        kept = cache.load(section.id)
+        if kept is None:
+            missing.append(section)
+        else:
+            take(section, kept)
+    if workers > 1 and len(missing) > 1:
+        _share(missing, material, workers - 1, cache, take)
+    else:
+        for section in missing:
+            take(section, _build(section, material, cache))
+    cache.tidy()
+    return [contents[section.id] for section in sections]
+
+
+def _share(
+    missing: list[Section],
+    material: Material,
+    others: int,
+    cache: Cache,
+    take: Callable[[Section, Content], None],
+) -> None:
+    # spawned, not forked: Polars' and BLAS's threads do not outlive a fork
+    taken: set[str] = set()
+    pool = ProcessPoolExecutor(others, mp_context=get_context("spawn"))
+    try:
+        elsewhere: list[tuple[Section, Future[Content]]] = [
+            (section, pool.submit(_build_by_id, section.id, material))
+            for section in reversed(missing)
+        ]
+        for section, future in reversed(elsewhere):
+            if future.cancel():
+                take(section, _build(section, material, cache))
+            _collect(elsewhere, taken, take, wait=False)
+        _collect(elsewhere, taken, take, wait=True)
+    except BrokenProcessPool as error:
+        raise TraceanaError(
+            "a process that was building the report was ended from outside (out of memory?); "
+            "build fewer sections at once with --only"
+        ) from error
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _collect(
+    elsewhere: list[tuple[Section, Future[Content]]],
+    taken: set[str],
+    take: Callable[[Section, Content], None],
+    *,
+    wait: bool,
+) -> None:
+    """Take what other processes have finished; with `wait`, what they still build too."""
+    for section, future in elsewhere:
+        if section.id not in taken and not future.cancelled() and (wait or future.done()):
+            taken.add(section.id)
+            take(section, future.result())
+
+
+def _build_by_id(name: str, material: Material) -> Content:
+    (section,) = (section for section in SECTIONS if section.id == name)
+    return _build(section, material, Cache(material))
+
+
+def _build(section: Section, material: Material, cache: Cache) -> Content:
+    content = section.build(material)
+    cache.keep(section.id, content)
+    return content

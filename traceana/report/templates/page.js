@@ -1,0 +1,145 @@
+// Tables sort and filter, figures enlarge and can be saved, the contents follow the reader.
+// All that is to be read is there without this script.
+"use strict";
+(() => {
+  const make = (tag, properties, ...children) => {
+    const element = Object.assign(document.createElement(tag), properties);
+    element.append(...children);
+    return element;
+  };
+  document.documentElement.classList.add("js");
+
+  // contents: always open beside the text where there is room, else folded under its bar
+  const contents = document.querySelector("nav details");
+  const wide = matchMedia("(min-width: 64rem)");
+  const fold = () => { contents.open = wide.matches; };
+  fold();
+  wide.addEventListener("change", fold);
+  contents.addEventListener("click", (event) => {
+    if (!wide.matches && event.target.closest("a")) contents.open = false;
+  });
+  const links = [...contents.querySelectorAll("a")];
+  const parts = links.map((link) => document.getElementById(link.hash.slice(1)));
+  let waiting = false;
+  const follow = () => {
+    waiting = false;
+    const line = innerHeight / 4;
+    let now = parts.findLastIndex((part) => part.getBoundingClientRect().top <= line);
+    if (innerHeight + scrollY >= document.documentElement.scrollHeight - 2) now = parts.length - 1;
+    links.forEach((link, place) => {
+      if (place === now) link.setAttribute("aria-current", "true");
+      else link.removeAttribute("aria-current");
+    });
+    if (wide.matches && now >= 0) {
+      const nav = contents.parentElement, top = links[now].offsetTop - nav.offsetTop;
+      if (top < nav.scrollTop || top > nav.scrollTop + nav.clientHeight - 60) {
+        nav.scrollTop = top - nav.clientHeight / 2;
+      }
+    }
+  };
+  addEventListener("scroll", () => {
+    if (!waiting) requestAnimationFrame(follow);
+    waiting = true;
+  }, { passive: true });
+  follow();
+
+  // tables
+  const units = { kB: 1e3, MB: 1e6, GB: 1e9 };
+  const read = (text) => {
+    const found = text.replaceAll(",", "").match(/^(-?\d+(?:\.\d+)?(?:e[+-]?\d+)?)\s?(kB|MB|GB)?/);
+    return found ? Number(found[1]) * (units[found[2]] ?? 1) : null;
+  };
+  const words = new Intl.Collator("en", { numeric: true });
+  const compare = (numeric) => (one, other) => {
+    if (!numeric) return words.compare(one, other);
+    return read(one) - read(other);
+  };
+  const unknown = (text, numeric) => (numeric ? read(text) === null : text === "" || text === "–");
+
+  const sort = (table, column, direction) => {
+    const body = table.tBodies[0];
+    const numeric = table.tHead.rows[0].cells[column].classList.contains("number");
+    const cell = (row) => row.cells[column].textContent.trim();
+    const rows = [...body.rows].sort((one, other) => one.dataset.place - other.dataset.place);
+    if (direction !== "none") {
+      const known = rows.filter((row) => !unknown(cell(row), numeric));
+      const rest = rows.filter((row) => unknown(cell(row), numeric));
+      const order = compare(numeric), sign = direction === "ascending" ? 1 : -1;
+      known.sort((one, other) => sign * order(cell(one), cell(other)));
+      rows.splice(0, rows.length, ...known, ...rest);
+    }
+    body.append(...rows);
+    for (const [place, heading] of [...table.tHead.rows[0].cells].entries()) {
+      heading.ariaSort = place === column ? direction : "none";
+    }
+  };
+  const next = { none: "ascending", ascending: "descending", descending: "none" };
+
+  for (const table of document.querySelectorAll("main table")) {
+    const rows = [...table.tBodies[0].rows];
+    rows.forEach((row, place) => { row.dataset.place = place; });
+    if (rows.length < 2) continue;
+    for (const [column, heading] of [...table.tHead.rows[0].cells].entries()) {
+      const button = make("button", { type: "button", className: "sort" }, ...heading.childNodes);
+      heading.append(button);
+      heading.ariaSort = "none";
+      button.addEventListener("click", () => sort(table, column, next[heading.ariaSort]));
+    }
+    if (rows.length < 8) continue;
+    const shown = make("output", {});
+    const box = make("input", { type: "search", placeholder: "words or numbers" });
+    box.addEventListener("input", () => {
+      const wanted = box.value.toLowerCase().split(/\s+/).filter(Boolean);
+      for (const row of rows) {
+        const text = [...row.cells].map((cell) => cell.textContent).join(" ").toLowerCase();
+        row.hidden = !wanted.every((word) => text.includes(word));
+      }
+      const left = rows.filter((row) => !row.hidden).length;
+      shown.textContent = wanted.length ? `${left} of ${rows.length} rows` : "";
+    });
+    const tools = make("div", { className: "tools" }, make("label", {}, "Filter rows ", box), shown);
+    table.parentElement.before(tools);
+  }
+
+  // figures
+  const close = make("button", { type: "button", autofocus: true }, "Close");
+  const card = make("div", { className: "card", tabIndex: 0 });  // scrolled by keyboard too
+  const caption = make("p", { id: "enlarged" });
+  const dialog = make("dialog", {}, close, card, caption);
+  dialog.setAttribute("aria-labelledby", "enlarged");
+  document.body.append(dialog);
+  let home = null;
+  const enlarge = (figure) => {
+    home = figure.querySelector(".card");
+    card.append(...home.children);  // moved, not copied: ids stay the only ones
+    caption.textContent = figure.querySelector("figcaption").textContent;
+    dialog.showModal();
+  };
+  dialog.addEventListener("close", () => home.append(...card.children));
+  dialog.addEventListener("click", (event) => { if (event.target === dialog) dialog.close(); });
+  close.addEventListener("click", () => dialog.close());
+
+  for (const figure of document.querySelectorAll("main figure")) {
+    const name = figure.querySelector("figcaption b").textContent.replace(/\.$/, "");
+    const larger = make("button", { type: "button", ariaLabel: `Enlarge ${name}` }, "Enlarge");
+    const save = make("button", { type: "button", ariaLabel: `Save ${name} as SVG` }, "Save SVG");
+    larger.addEventListener("click", () => enlarge(figure));
+    figure.querySelector(".card").addEventListener("click", () => enlarge(figure));
+    save.addEventListener("click", () => {
+      const text = new XMLSerializer().serializeToString(figure.querySelector("svg"));
+      const href = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(text)}`;
+      make("a", { href, download: `${figure.dataset.name}.svg` }).click();
+    });
+    figure.querySelector(".card").after(make("div", { className: "tools" }, larger, save));
+  }
+
+  // on paper nothing is folded
+  const folded = [];
+  addEventListener("beforeprint", () => {
+    folded.push(...document.querySelectorAll("main details:not([open])"));
+    for (const details of folded) details.open = true;
+  });
+  addEventListener("afterprint", () => {
+    for (const details of folded.splice(0)) details.open = false;
+  });
+})();
