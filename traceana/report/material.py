@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from traceana.catalog import get_trace, load_catalog
-from traceana.figures import FIGURES, draw_figure, mark_synthetic, render_file, render_svg
 from traceana.report.blocks import Absent, Picture
 
 if TYPE_CHECKING:
@@ -103,6 +102,15 @@ class Material:
         """
         if self.figures is not None and figure not in self.figures:
             return Picture("", "", key, figure)
+        # matplotlib is slow to load, and a report that was kept draws nothing
+        from traceana.figures import (  # noqa: PLC0415
+            FIGURES,
+            draw_figure,
+            mark_synthetic,
+            render_file,
+            render_svg,
+        )
+
         entry = FIGURES[figure]
         drawn = draw_figure(figure, result, **options)
         caption = f"{about}. {self.name(trace)}. {entry.describe(result)} {entry.reading}"
