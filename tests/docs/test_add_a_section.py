@@ -41,9 +41,7 @@ def test_the_pages_add_a_figure_and_a_section(
     for key, value in eval(f"{{{entry.strip()}}}", names).items():  # noqa: S307
         monkeypatch.setitem(FIGURES, key, value)
     code, line, result = code_of("add-a-section.md")
-    monkeypatch.setitem(
-        sys.modules, "traceana.report.sections.runtimes", load("runtimes", code)
-    )
+    monkeypatch.setitem(sys.modules, "traceana.report.sections.runtimes", load("runtimes", code))
     sections = eval(f"({line.strip()})", {"Section": Section, "later": later})  # noqa: S307
     for module in (build, figure_files):
         monkeypatch.setattr(module, "SECTIONS", sections)

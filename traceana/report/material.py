@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from traceana.catalog import get_trace, load_catalog
@@ -11,6 +12,7 @@ from traceana.report.blocks import Absent, Picture
 if TYPE_CHECKING:
     import polars as pl
 
+    from traceana.claims.data import Data
     from traceana.report.origin import Origin
     from traceana.store import Ledger, Store
 
@@ -41,6 +43,13 @@ class Material:
     date: str | None
     figures: frozenset[str] | None = None
     formats: tuple[str, ...] = ()
+
+    @cached_property
+    def data(self) -> Data:
+        """What sections and judges share: computed once in a process."""
+        from traceana.claims.data import Data  # noqa: PLC0415  the judges load all analyses
+
+        return Data(self.store)
 
     def has(self, trace: str, table: str, /) -> bool:
         """Say whether there is such a table with any row in it."""
