@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import types
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from tests.report.reader import read_page, read_table, section
 from traceana.figures import FIGURES, FigureEntry
 from traceana.report import build, build_report, figure_files, write_figures
 from traceana.report.material import Material
-from traceana.report.sections import Section
+from traceana.report.sections import Section, later
 from traceana.simulate import write_sample
 from traceana.store import ingest
 
@@ -40,8 +41,8 @@ def test_the_pages_add_a_figure_and_a_section(
     for key, value in eval(f"{{{entry.strip()}}}", names).items():  # noqa: S307
         monkeypatch.setitem(FIGURES, key, value)
     code, line, result = code_of("add-a-section.md")
-    runtimes = load("runtimes", code)
-    sections = eval(f"({line.strip()})", {"Section": Section, "runtimes": runtimes})  # noqa: S307
+    monkeypatch.setitem(sys.modules, "traceana.report.sections.runtimes", load("runtimes", code))
+    sections = eval(f"({line.strip()})", {"Section": Section, "later": later})  # noqa: S307
     for module in (build, figure_files):
         monkeypatch.setattr(module, "SECTIONS", sections)
     ingest(write_sample(tmp_path / "files", traces=[TRACE], scale=0.001), store=tmp_path / "store")

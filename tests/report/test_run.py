@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -55,6 +57,24 @@ def test_processes_and_the_cache_give_the_same_bytes(
         assert {path.name for path in folder.iterdir()} == {f"{part}.pickle" for part in SOME}
     assert reports[0] == reports[1] == reports[2]
     assert {"index.html", "index.md", "figures/savings-v100.svg"} <= set(reports[0])
+
+
+def test_two_reports_at_the_same_moment_do_not_disturb_each_other(
+    zeus_store: Store, cache: Path, tmp_path: Path
+) -> None:
+    code = (
+        "import sys; from traceana.report import build_report; "
+        f"build_report(sys.argv[1], out=sys.argv[2], only={SOME})"
+    )
+    folders = [tmp_path / "first", tmp_path / "second"]
+    running = [
+        subprocess.Popen([sys.executable, "-c", code, str(zeus_store.path), str(folder)])
+        for folder in folders
+    ]
+    assert [process.wait() for process in running] == [0, 0]
+    assert written(folders[0]) == written(folders[1])
+    (kept,) = cache.iterdir()
+    assert {path.name for path in kept.iterdir()} == {f"{part}.pickle" for part in SOME}
 
 
 def test_an_unchanged_section_is_not_built_again(

@@ -5,8 +5,6 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Final
 
-import pooch
-
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -30,6 +28,8 @@ def find_fault(file: PublishedFile, copy: Path, /) -> str | None:
                 "or name another mirror"
             )
     if file.sha256 is not None:
+        import pooch  # noqa: PLC0415  it loads requests, which nothing but a download needs
+
         kind, expected, found = "sha256", file.sha256, pooch.file_hash(str(copy))
     else:
         kind, expected, found = "git blob", str(file.git_blob), _hash_git_blob(copy)

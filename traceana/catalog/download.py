@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
-import pooch
-
 from traceana.catalog.checksum import find_fault
 from traceana.catalog.model import get_trace
 from traceana.errors import CatalogError
@@ -52,6 +50,8 @@ def fetch(trace: str, *, to: Path | str | None = None, mirror: Path | str | None
         If the trace or the mirror is not known, or if files are missing, unreachable or not
         what was published, or cannot be written: one line for each file.
     """
+    import pooch  # noqa: PLC0415  it loads requests, which nothing but a download needs
+
     published = get_trace(trace)
     folder = Path(pooch.os_cache("traceana")) / trace if to is None else Path(to)
     source = None if mirror is None else _read_mirror(mirror)
@@ -162,6 +162,8 @@ def _copy(place: Path, part: Path) -> bool:
 
 def _download(url: str, part: Path, file: PublishedFile, silent: set[str]) -> bool:
     """Download a file; False where its server has none. A host that is silent is noted."""
+    import pooch  # noqa: PLC0415
+
     host = urlsplit(url).netloc
     if host in silent:
         raise CatalogError(f"{file.name} was not tried: {host} does not answer")

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from traceana.analysis import detect_stragglers, match_cov_rows, summarize_cov
+from traceana.analysis import summarize_cov
 from traceana.claims.claim import Claim, Judgement, decide, not_testable, untested
+from traceana.claims.computed import cov_matches, stragglers
 from traceana.claims.printed import same_number, span
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from traceana.analysis import StragglerResult
     from traceana.claims.data import Data
 
 _PAPER: Final = "antman-minibatch"
@@ -25,14 +25,6 @@ _SAMPLES: Final = (_TRACE, "worker_samples")
 _WORKERS: Final = 10
 _IS_ROW: Final = 0.99
 """A job is a row of the table where rounding explains this share of the differences, or more."""
-
-
-def _stragglers(data: Data) -> StragglerResult:
-    return detect_stragglers(data.scan(*_SAMPLES))
-
-
-def _matches(data: Data) -> pl.DataFrame:
-    return match_cov_rows(data.scan(*_SAMPLES), data.scan(*_COV))
 
 
 def _files(data: Data) -> pl.DataFrame:
@@ -88,7 +80,7 @@ def _judge_workers(data: Data) -> Judgement:
 
 
 def _judge_definition(data: Data) -> Judgement:
-    matches = data.once(_matches)
+    matches = data.once(cov_matches)
     rows = matches.filter(pl.col("share_within_rounding") > _IS_ROW)
     above = data.scan(*_COV).filter(pl.col("cov") > sqrt(_WORKERS - 1)).collect().height
     bound = f"{above:,} CoVs above {sqrt(_WORKERS - 1):g}, the largest that {_WORKERS} values have"
@@ -137,7 +129,7 @@ def _of_job(
         file = data.once(_files).filter(job_id=job)
         if file.is_empty():
             return untested(f"{job} is not among the jobs of {'/'.join(_SAMPLES)}")
-        found = judge(data, data.once(_stragglers).episodes.filter(job_id=job))
+        found = judge(data, data.once(stragglers).episodes.filter(job_id=job))
         asked = file["gpus"].item().to_list()
         share = ", ".join(f"{100 * each:g} %" for each in asked) or "unknown"
         return Judgement(
@@ -168,7 +160,7 @@ def _judge_job1(data: Data, episodes: pl.DataFrame) -> Judgement:
 
 
 def _judge_job2(data: Data, episodes: pl.DataFrame) -> Judgement:
-    medians = data.once(_stragglers).levels.filter(job_id="job_2")["median"]
+    medians = data.once(stragglers).levels.filter(job_id="job_2")["median"]
     least, most = span(medians)
     between = most / least
     own = span(data.once(_own_range).filter(job_id="job_2")["own_range"])[1]
@@ -200,7 +192,7 @@ def _judge_job4(data: Data, episodes: pl.DataFrame) -> Judgement:
 
 
 def _several(job: str, data: Data, episodes: pl.DataFrame, holds: str) -> Judgement:
-    slow = data.once(_stragglers).levels.filter(job_id=job).filter("is_slow")["worker_id"]
+    slow = data.once(stragglers).levels.filter(job_id=job).filter("is_slow")["worker_id"]
     in_episodes = episodes["worker_id"].unique()
     return decide(
         holds=len(set(slow) | set(in_episodes)) >= 2,

@@ -32,6 +32,7 @@ def check_claims(
     /,
     *,
     paper: str | None = None,
+    data: Data | None = None,
     progress: Callable[[float], None] | None = None,
 ) -> ClaimResults:
     """Judge published statements by what a store holds.
@@ -47,6 +48,8 @@ def check_claims(
         As :func:`open_store` returns it.
     paper
         One of :data:`traceana.claims.PAPERS`; None for all.
+    data
+        What is known of the store from elsewhere, such as a report's sections.
     progress
         Called after each claim with the share of claims that are done.
 
@@ -67,7 +70,7 @@ def check_claims(
         raise DataError(f"paper {paper!r} is unknown; there is {', '.join(PAPERS)}")
     names = PAPERS if paper is None else (paper,)
     claims = [claim for name in names for claim in PAPERS[name].claims]
-    data = Data(store)
+    data = data or Data(store)
     entries = {
         (trace, entry.table): entry
         for trace in store.traces()

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from traceana.analysis import (
-    deadline_rules,
-    iteration_rates,
     workload_summary,
 )
 from traceana.claims.claim import Claim, Judgement, decide
+from traceana.claims.computed import rates, rules
 from traceana.claims.printed import agrees, same_number, span
 
 if TYPE_CHECKING:
@@ -29,14 +28,6 @@ _EXAMPLE: Final = {
     "batch_size": 64, "gpus": 4.0, "runtime_s": 3890.0,
 }  # fmt: skip
 _ALPHA: Final = 0.05
-
-
-def _rules(data: Data) -> pl.DataFrame:
-    return deadline_rules(data.scan(*_PLANS), data.scan(*_JOBS))
-
-
-def _rates(data: Data) -> pl.DataFrame:
-    return iteration_rates(data.scan(*_PLANS), data.scan(*_JOBS))
 
 
 def _workload(data: Data) -> pl.DataFrame:
@@ -57,8 +48,8 @@ def _judge_span(data: Data) -> Judgement:
 
 
 def _judge_rule(data: Data) -> Judgement:
-    rules = data.once(_rules)
-    of_deadlines = rules.filter(pl.col("rule").str.starts_with("tightness"))
+    found = data.once(rules)
+    of_deadlines = found.filter(pl.col("rule").str.starts_with("tightness"))
     rejected = of_deadlines.filter(pl.col("pvalue_adjusted") < _ALPHA)
     fit = of_deadlines.row(0, named=True)
     left, runtime = pl.col("deadline_s") - pl.col("submit_s"), pl.col("runtime_s")
@@ -74,15 +65,15 @@ def _judge_rule(data: Data) -> Judgement:
         if rejected.is_empty() and not outside
         else "The rule that was looked for does not hold"
         + (f": {'; '.join(rejected['rule'])} is rejected." if len(rejected) else " for all plans."),
-        evidence=rules,
+        evidence=found,
     )
 
 
 def _judge_random(data: Data) -> Judgement:
-    rules = data.once(_rules)
-    determined = rules.filter(rule="iterations are floor(rate * runtime)").row(0, named=True)
+    found = data.once(rules)
+    determined = found.filter(rule="iterations are floor(rate * runtime)").row(0, named=True)
     n, share = determined["n"], determined["value"]
-    cells = data.once(_rates)
+    cells = data.once(rates)
     note = (
         "Iterations follow from model, batch size, GPUs and runtime; what was drawn is model and "
         "batch size."
@@ -93,7 +84,7 @@ def _judge_random(data: Data) -> Judgement:
         measured=f"{round(share * n):,} of {n:,} are floor(rate * runtime), with "
         f"{cells['is_one_rate'].sum()} rates for {cells.height} (model, batch size, GPUs)",
         note=note if share >= 0.5 else "Few follow from model, batch size, GPUs and runtime.",
-        evidence=rules,
+        evidence=found,
     )
 
 
@@ -105,9 +96,9 @@ def _judge_testbed(data: Data) -> Judgement:
     ).join(jobs, left_on=("cluster_there", "job_id"), right_on=("cluster", "job_id"))
     names = ("model", "batch_size", "iterations", "deadline_s")
     same = {name: (beside[name] == beside[f"{name}_there"]).sum() for name in names}
-    rates = data.once(_rates).select("model", "batch_size", "gpus", "iterations_per_s")
+    cells = data.once(rates).select("model", "batch_size", "gpus", "iterations_per_s")
     implied = (pl.col("iterations_per_s") * pl.col("runtime_s")).floor()
-    kept = beside.join(rates, on=("model", "batch_size", "gpus")).filter(
+    kept = beside.join(cells, on=("model", "batch_size", "gpus")).filter(
         implied == pl.col("iterations")
     )
     clusters = ", ".join(beside["cluster_there"].unique().sort())

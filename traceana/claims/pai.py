@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from traceana.analysis import implied_n, runtime_by, runtime_correlations, task_runtimes
+from traceana.analysis import implied_n, runtime_by, runtime_correlations
 from traceana.claims.claim import Claim, Judgement, decide, untested
+from traceana.claims.computed import pai_runtimes
 from traceana.claims.printed import agrees, as_printed, same_number
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ _RUNTIMES: Final = {
 
 
 def _runtimes(data: Data) -> pl.DataFrame:
-    frame = task_runtimes(data.scan(*_TASKS), data.scan(*_INSTANCES), missing_end="drop")
+    frame = data.once(pai_runtimes)
     completed = pl.col("status") == "completed"
     return frame.with_columns(
         outcome=pl.when(completed).then(pl.lit("success")).otherwise(pl.lit("failure"))

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from traceana.errors import DataError, TraceanaError
-from traceana.figures import FIGURES
 from traceana.report.blocks import Absent
 from traceana.report.build import open_material
 from traceana.report.origin import find_origin
@@ -72,6 +71,8 @@ def write_figures(
     TraceanaError
         If the store cannot be read or the folder cannot be written.
     """
+    from traceana.figures import FIGURES  # noqa: PLC0415  a report that was kept draws nothing
+
     ids = [figures] if isinstance(figures, str) else list(figures or FIGURES)
     for name in ids:
         if name not in FIGURES:
@@ -97,7 +98,7 @@ def write_figures(
             if drawn:
                 paths += _write(Path(out), name, drawn)
             else:
-                absent.append(_tell_absent(name, built))
+                absent.append(f"{name}: {_tell_absent(name, FIGURES[name].result, built)}")
     except OSError as error:
         raise TraceanaError(
             f"{out}: figures cannot be written here ({error.strerror or error}); "
@@ -121,7 +122,7 @@ def _write(folder: Path, name: str, drawn: list[Picture]) -> list[Path]:
     return paths
 
 
-def _tell_absent(name: str, built: list[Built]) -> str:
+def _tell_absent(name: str, result: str, built: list[Built]) -> str:
     """Say what brings the data of a figure that its sections could not draw."""
     commands = [
         " && ".join(block.commands)
@@ -131,4 +132,4 @@ def _tell_absent(name: str, built: list[Built]) -> str:
         if isinstance(block, Absent)
     ]
     remedy = f"; to get it: {' or '.join(dict.fromkeys(commands))}" if commands else ""
-    return f"{name}: the store has nothing to draw it from ({FIGURES[name].result}){remedy}"
+    return f"the store has nothing to draw it from ({result}){remedy}"

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from traceana.catalog import get_trace, load_catalog
-from traceana.figures import FIGURES, draw_figure, mark_synthetic, render_file, render_svg
 from traceana.report.blocks import Absent, Picture
 
 if TYPE_CHECKING:
     import polars as pl
 
+    from traceana.claims.data import Data
     from traceana.report.origin import Origin
     from traceana.store import Ledger, Store
 
@@ -42,6 +43,13 @@ class Material:
     date: str | None
     figures: frozenset[str] | None = None
     formats: tuple[str, ...] = ()
+
+    @cached_property
+    def data(self) -> Data:
+        """What sections and judges share: computed once in a process."""
+        from traceana.claims.data import Data  # noqa: PLC0415  the judges load all analyses
+
+        return Data(self.store)
 
     def has(self, trace: str, table: str, /) -> bool:
         """Say whether there is such a table with any row in it."""
@@ -103,6 +111,15 @@ class Material:
         """
         if self.figures is not None and figure not in self.figures:
             return Picture("", "", key, figure)
+        # matplotlib is slow to load, and a report that was kept draws nothing
+        from traceana.figures import (  # noqa: PLC0415
+            FIGURES,
+            draw_figure,
+            mark_synthetic,
+            render_file,
+            render_svg,
+        )
+
         entry = FIGURES[figure]
         drawn = draw_figure(figure, result, **options)
         caption = f"{about}. {self.name(trace)}. {entry.describe(result)} {entry.reading}"

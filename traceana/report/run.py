@@ -85,11 +85,12 @@ def _share(
 ) -> None:
     # spawned, not forked: Polars' and BLAS's threads do not outlive a fork
     taken: set[str] = set()
-    pool = ProcessPoolExecutor(others, mp_context=get_context("spawn"))
+    pool = ProcessPoolExecutor(
+        others, mp_context=get_context("spawn"), initializer=_open, initargs=(material,)
+    )
     try:
         elsewhere: list[tuple[Section, Future[Content]]] = [
-            (section, pool.submit(_build_by_id, section.id, material))
-            for section in reversed(missing)
+            (section, pool.submit(_build_by_id, section.id)) for section in reversed(missing)
         ]
         for section, future in reversed(elsewhere):
             if future.cancel():
@@ -119,9 +120,17 @@ def _collect(
             take(section, future.result())
 
 
-def _build_by_id(name: str, material: Material) -> Content:
+_opened: list[tuple[Material, Cache]] = []
+"""In a process that was started to build sections: what they share."""
+
+
+def _open(material: Material) -> None:
+    _opened.append((material, Cache(material)))
+
+
+def _build_by_id(name: str) -> Content:
     (section,) = (section for section in SECTIONS if section.id == name)
-    return _build(section, material, Cache(material))
+    return _build(section, *_opened[0])
 
 
 def _build(section: Section, material: Material, cache: Cache) -> Content:

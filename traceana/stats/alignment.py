@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.signal import correlate
+from scipy import fft
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -56,12 +56,8 @@ def best_alignment(
     centre = np.mean(np.concatenate([a[known_a], b[known_b]])) if known_a.any() else 0.0
     x = np.where(known_a, a - centre, 0.0)
     y = np.where(known_b, b - centre, 0.0)
-    overlap = np.rint(_over_shifts(known_b.astype(float), known_a.astype(float))).astype(int)
-    squares = (
-        _over_shifts(known_b.astype(float), x**2)
-        + _over_shifts(y**2, known_a.astype(float))
-        - 2 * _over_shifts(y, x)
-    )
+    overlap = np.rint(_over_shifts((known_b, known_a))).astype(int)
+    squares = _over_shifts((known_b, x**2), (y**2, known_a), (-2 * y, x))
     enough = overlap >= max(1, min_overlap)
     if not enough.any():
         return None
@@ -71,7 +67,16 @@ def best_alignment(
     return Alignment(best - (len(a) - 1), int(overlap[best]), float(mean_square[best]))
 
 
-def _over_shifts(long: NDArray[np.float64], short: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Sum long[i + k] * short[i] for k from 1 - len(short) to len(long) - 1."""
-    result: NDArray[np.float64] = correlate(long, short, mode="full", method="fft")
+def _over_shifts(*pairs: tuple[NDArray[Any], NDArray[Any]]) -> NDArray[np.float64]:
+    """Sum long[i + k] * short[i], over the pairs too, for k from 1 - len(short) to len(long) - 1.
+
+    By the convolution theorem; the pairs' transforms are added before they are taken back.
+    """
+    n = len(pairs[0][0]) + len(pairs[0][1]) - 1
+    size = fft.next_fast_len(n, real=True)
+    spectrum = sum(
+        fft.rfft(long.astype(float), size) * fft.rfft(short[::-1].astype(float), size)
+        for long, short in pairs
+    )
+    result: NDArray[np.float64] = fft.irfft(spectrum, size)[:n]
     return result

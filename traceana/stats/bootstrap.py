@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 RESAMPLES: Final = 1000
 """Resamples behind an interval."""
 
-_AT_ONCE: Final = 2_000_000  # counts held at a time
+_AT_ONCE: Final = 100_000  # counts held at a time: they stay in the processor's cache
 
 
 def block_quantile_intervals(
@@ -169,12 +169,17 @@ def _intervals(
 
 def _quantiles_of_counts(ordered: Floats, counts: Counts, quantiles: Sequence[float]) -> Floats:
     """Type 7 quantiles of rows that have each ordered value as often as its count says."""
-    upto = counts.cumsum(axis=1)
-    result = np.empty((len(counts), len(quantiles)))
-    for row, cumulated in enumerate(upto):
-        place = (cumulated[-1] - 1) * np.asarray(quantiles)
-        below = np.floor(place)
-        low = ordered[np.searchsorted(cumulated, below, side="right")]
-        high = ordered[np.searchsorted(cumulated, np.ceil(place), side="right")]
-        result[row] = low + (place - below) * (high - low)
+    # one running sum through all the rows, so that one search finds the places of all of them
+    upto = counts.cumsum()
+    ends = upto[counts.shape[1] - 1 :: counts.shape[1]][:, None]
+    sizes = np.diff(ends, axis=0, prepend=0)
+    before = ends - sizes
+    row = np.arange(len(counts))[:, None] * counts.shape[1]
+    place = (sizes - 1) * np.asarray(quantiles)
+    below = np.floor(place)
+    low, high = (
+        ordered[np.searchsorted(upto, before + at.astype(np.int64), side="right") - row]
+        for at in (below, np.ceil(place))
+    )
+    result: Floats = low + (place - below) * (high - low)
     return result

@@ -3,28 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib import import_module
 from typing import TYPE_CHECKING, Final
-
-from traceana.report.sections import (
-    batching,
-    claims,
-    competing_ends,
-    correlations,
-    deadlines,
-    distributions,
-    energy,
-    failure_model,
-    outcomes,
-    provenance,
-    reading,
-    recurring,
-    runtime_ratio,
-    stragglers,
-    task_runtimes,
-    traces,
-    variation,
-    workload,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,60 +23,73 @@ class Section:
     figures: tuple[str, ...] = ()
 
 
+def later(module: str, /) -> Callable[[Material], Content]:
+    """Return the `build` of a file of this folder, which is imported when a section is built.
+
+    A report whose sections are all kept from an earlier run needs none of what they import.
+    """
+
+    def build(material: Material) -> Content:
+        content: Content = import_module(f"{__name__}.{module}").build(material)
+        return content
+
+    return build
+
+
 SECTIONS: Final = (
-    Section("reading", "What was read, and what was rejected", reading.build),
-    Section("traces", "The traces", traces.build),
+    Section("reading", "What was read, and what was rejected", later("reading")),
+    Section("traces", "The traces", later("traces")),
     Section(
         "variation",
         "Variation between workers",
-        variation.build,
+        later("variation"),
         ("worker-times", "cov", "cov-ecdf"),
     ),
-    Section("stragglers", "Stragglers", stragglers.build, ("straggler-map",)),
-    Section("workload", "Workload", workload.build, ("arrivals", "gpu-demand", "concentration")),
-    Section("task-runtimes", "Task runtimes", task_runtimes.build),
-    Section("outcomes", "Runtime and outcomes", outcomes.build, ("runtime-by", "outcome-rates")),
+    Section("stragglers", "Stragglers", later("stragglers"), ("straggler-map",)),
+    Section("workload", "Workload", later("workload"), ("arrivals", "gpu-demand", "concentration")),
+    Section("task-runtimes", "Task runtimes", later("task_runtimes")),
+    Section("outcomes", "Runtime and outcomes", later("outcomes"), ("runtime-by", "outcome-rates")),
     Section(
         "failure-model",
         "Failure against several features",
-        failure_model.build,
+        later("failure_model"),
         ("failure-odds", "failure-calibration"),
     ),
     Section(
         "competing-ends",
         "How much has ended, and how",
-        competing_ends.build,
+        later("competing_ends"),
         ("cumulative-incidence",),
     ),
     Section(
         "correlations",
         "Runtime against what was asked for",
-        correlations.build,
+        later("correlations"),
         ("runtime-against", "group-means"),
     ),
     Section(
-        "distributions", "Distributions of runtimes", distributions.build, ("distribution-fit",)
+        "distributions", "Distributions of runtimes", later("distributions"), ("distribution-fit",)
     ),
-    Section("runtime-ratio", "Runtime ratios", runtime_ratio.build, ("runtime-ratio",)),
+    Section("runtime-ratio", "Runtime ratios", later("runtime_ratio"), ("runtime-ratio",)),
     Section(
         "energy",
         "Energy to accuracy",
-        energy.build,
+        later("energy"),
         ("energy-savings", "energy-front", "batch-sweep"),
     ),
     Section(
         "recurring",
         "Recurring jobs",
-        recurring.build,
+        later("recurring"),
         ("regret", "recurring-choices", "recurring-savings"),
     ),
     Section(
         "batching",
         "Dynamic batching",
-        batching.build,
+        later("batching"),
         ("batching-replay", "batching-iterations", "batching-trajectory", "batching-speedup"),
     ),
-    Section("deadlines", "Deadlines", deadlines.build, ("deadline-tightness", "throughput")),
-    Section("claims", "Published statements, judged", claims.build),
-    Section("provenance", "Definitions and provenance", provenance.build),
+    Section("deadlines", "Deadlines", later("deadlines"), ("deadline-tightness", "throughput")),
+    Section("claims", "Published statements, judged", later("claims")),
+    Section("provenance", "Definitions and provenance", later("provenance")),
 )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from traceana.analysis import detect_stragglers
+from traceana.claims.computed import stragglers
 from traceana.errors import DataError
 from traceana.report.blocks import (
     Block,
@@ -109,7 +109,7 @@ def _recorded(material: Material) -> tuple[tuple[str, ...], list[Block]]:
     samples = material.scan(TRACE, "worker_samples").collect().sort(*IN_ORDER)
     name = material.name(TRACE)
     try:
-        result = replay_batching(samples, episodes=detect_stragglers(samples).episodes)
+        result = replay_batching(samples, episodes=material.data.once(stragglers).episodes)
     except DataError as error:
         return (), [Text(f"{name}: no job was replayed. {error}.")]
     jobs = result.jobs.sort(*IN_ORDER, maintain_order=True)

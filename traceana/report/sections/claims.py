@@ -34,7 +34,7 @@ _MEANINGS: Final = {
 
 def build(material: Material) -> Content:
     """Judge every published statement by the store."""
-    results = check_claims(material.store)
+    results = check_claims(material.store, data=material.data)
     papers = results.table.partition_by("paper", maintain_order=True)
     blocks: list[Block] = [
         Text(

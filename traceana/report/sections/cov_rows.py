@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from traceana.analysis import match_cov_rows
+from traceana.claims.computed import cov_matches
 from traceana.report.blocks import Column, Content, Heading, Text, make_table, words
 from traceana.report.wording import count, plain, plural
 
@@ -22,9 +22,7 @@ def match_jobs(material: Material) -> Content:
     """Table of best matches under both ddof; nothing where one of the two tables is absent."""
     if not all(material.has(_TRACE, table) for table in ("worker_samples", "cov_samples")):
         return Content((), ())
-    matches = match_cov_rows(
-        material.scan(_TRACE, "worker_samples"), material.scan(_TRACE, "cov_samples")
-    )
+    matches = material.data.once(cov_matches)
     told = matches.filter(pl.col("overlap").is_not_null())
     blocks = (
         Heading("Are these jobs rows of that table?"),

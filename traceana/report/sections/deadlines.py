@@ -8,11 +8,10 @@ import polars as pl
 
 from traceana.analysis import (
     compare_plans,
-    deadline_rules,
     deadline_tightness,
-    iteration_rates,
     replay_published_draws,
 )
+from traceana.claims.computed import rates, rules
 from traceana.report.blocks import (
     Block,
     Column,
@@ -56,7 +55,7 @@ def build(material: Material) -> Content:
             return Content((), (material.absent(_TRACE, table, what="Deadlines"),))
     plans, jobs = (material.scan(_TRACE, table).collect() for table in _TABLES)
     name = material.name(_TRACE)
-    rules = deadline_rules(plans, jobs)
+    found = material.data.once(rules)
     drawn = synthesize_deadlines(jobs, rng=_SEED)
     tightness = pl.concat(
         deadline_tightness(each, jobs, by="cluster").select(pl.lit(kind).alias("plans"), pl.all())
@@ -65,7 +64,7 @@ def build(material: Material) -> Content:
     everything = deadline_tightness(plans, jobs).select(pl.lit("All").alias("cluster"), pl.all())
     blocks: list[Block] = [
         Text(_INTRODUCTION),
-        _tests(rules, "rule", f"The rules, tested. {name}"),
+        _tests(found, "rule", f"The rules, tested. {name}"),
         _sequence(plans, name),
         Heading("How tight deadlines are"),
         Text(_UPPER_BOUND),
@@ -82,7 +81,7 @@ def build(material: Material) -> Content:
         ),
         _met(tightness.filter(plans="published"), everything, name),
         Heading("The throughput behind the plans"),
-        *_throughput(material, iteration_rates(plans, jobs), name),
+        *_throughput(material, material.data.once(rates), name),
         Heading("Plans drawn by the same rules"),
         Text(
             f"For the same jobs plans are drawn anew by these rules (seed {_SEED}), and held "
@@ -94,7 +93,7 @@ def build(material: Material) -> Content:
             f"Synthetic plans beside the published ones. {name}",
         ),
     ]
-    return Content((_finding(rules, everything, name),), tuple(blocks))
+    return Content((_finding(found, everything, name),), tuple(blocks))
 
 
 def _tests(tests: pl.DataFrame, what: str, caption: str) -> Table:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from traceana.analysis import task_runtimes
+from traceana.claims.computed import pai_runtimes
 
 if TYPE_CHECKING:
     from traceana.report.blocks import Absent
@@ -86,9 +87,11 @@ def read_populations(
 
 
 def _tasks(material: Material, missing_end: str) -> Population:
-    tasks = task_runtimes(
-        material.scan(PAI, "tasks"), material.scan(PAI, "instances"), missing_end=missing_end
-    )
+    if missing_end == "drop":
+        tasks = material.data.once(pai_runtimes)
+    else:
+        records = (material.scan(PAI, table) for table in ("tasks", "instances"))
+        tasks = task_runtimes(*records, missing_end=missing_end)
     users = pl.DataFrame(schema={"job_id": tasks.schema["job_id"], "user": pl.String})
     if material.has(PAI, "jobs"):
         jobs = material.scan(PAI, "jobs").select("job_id", pl.col("user").cast(pl.String))

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from traceana.analysis import runtime_ratio, summarize_runtime_ratio, task_runtimes
+from traceana.analysis import runtime_ratio, summarize_runtime_ratio
+from traceana.claims.computed import pai_runtimes
 from traceana.report.blocks import (
     Block,
     Column,
@@ -153,14 +154,12 @@ def _rows(material: Material, question: _Question) -> pl.DataFrame:
     if "tasks" not in question.tables:
         jobs = material.scan(question.trace, "jobs")
         return jobs.select("runtime_s", *sorted(columns)).collect()
-    tasks, instances, jobs, tags = (
-        material.scan(question.trace, table) for table in question.tables
-    )
+    jobs, tags = (material.scan(question.trace, table) for table in question.tables[2:])
     # rows of tags are not unique: of several groups of a job the first by name
     of_job = jobs.select("job_id", "inst_id", "user").join(
         tags.group_by("inst_id").agg(pl.col("group").min()), on="inst_id", how="left"
     )
-    runtimes = task_runtimes(tasks, instances).lazy()
+    runtimes = material.data.once(pai_runtimes).lazy()
     joined = runtimes.join(of_job, on="job_id", how="left", maintain_order="left")
     return joined.select("runtime_s", *sorted(columns)).collect()
 

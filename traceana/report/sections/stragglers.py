@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from traceana.analysis import detect_stragglers
+from traceana.claims.computed import stragglers
 from traceana.report.blocks import (
     Block,
     Column,
@@ -68,7 +69,7 @@ def build(material: Material) -> Content:
         what = "Stragglers and what they cost"
         return Content((), (material.absent(TRACE, "worker_samples", what=what),))
     samples = material.scan(TRACE, "worker_samples").collect()
-    result = detect_stragglers(samples)
+    result = material.data.once(stragglers)
     jobs = result.jobs.sort(IN_ORDER)
     name = material.name(TRACE)
     blocks: list[Block] = [
