@@ -189,7 +189,11 @@ def test_a_row_that_breaks_a_rule_does_not_hide_a_good_one_with_its_key(
         (JOB, b"", "empty"),
         (JOB, b"\n\n", "empty"),
         (f"{JOB}.gz", gzip.compress(worker_times(), mtime=0)[:-20], "cut short or damaged"),
-        (f"{JOB}.gz", gzip.compress(worker_times(), mtime=0)[:-8] + b"\0" * 8, "cut short or damaged"),
+        (
+            f"{JOB}.gz",
+            gzip.compress(worker_times(), mtime=0)[:-8] + b"\0" * 8,
+            "cut short or damaged",
+        ),
         (f"{JOB}.gz", worker_times(), "expected compressed data"),
         (f"{JOB}.xz", lzma.compress(worker_times())[:-20], "cut short or damaged"),
         (JOB, b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n", "pointer"),
@@ -198,7 +202,11 @@ def test_a_row_that_breaks_a_rule_does_not_hide_a_good_one_with_its_key(
         (JOB, worker_times().replace(b"worker", b"who", 1), "columns are not the published ones"),
         (JOB, worker_times().decode().encode("utf-16"), "columns are not the published ones"),
         ("pai_machine_spec.tar.gz", b"\x1f\x8b", "cut short or damaged"),
-        ("pai_machine_spec.tar.gz", gzip.compress(b"m1,T4,96,512,2\n", mtime=0), "cut short or damaged"),
+        (
+            "pai_machine_spec.tar.gz",
+            gzip.compress(b"m1,T4,96,512,2\n", mtime=0),
+            "cut short or damaged",
+        ),
         (f"{JOB}.partab", worker_times(), "part .partaa is missing"),
     ],
 )
