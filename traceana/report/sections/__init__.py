@@ -50,7 +50,7 @@ SECTIONS: Final = (
         "variation",
         "Variation between workers",
         variation.build,
-        ("worker-times", "cov", "cov-ecdf"),
+        ("worker-times", "cov", "batch-time-ecdf", "cov-ecdf"),
     ),
     Section("stragglers", "Stragglers", stragglers.build, ("straggler-map",)),
     Section("workload", "Workload", workload.build, ("arrivals", "gpu-demand", "concentration")),
