@@ -54,7 +54,8 @@ def _list_figures() -> None:
     shown.add_column("figure", no_wrap=True)
     shown.add_column("what it shows")
     shown.add_column("drawn from")
+    shown.add_column("source")
     for name, entry in FIGURES.items():
-        shown.add_row(name, entry.shows, entry.result)
+        shown.add_row(name, entry.shows, entry.result, entry.source)
     print_table(shown)
     sys.stdout.write("traceana figures ID... [--out DIR] writes them\n")

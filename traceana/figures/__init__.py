@@ -2,6 +2,7 @@
 
 from traceana.figures.arrivals import plot_arrivals
 from traceana.figures.batch_sweep import plot_batch_sweep
+from traceana.figures.batch_time_ecdf import plot_batch_time_ecdf
 from traceana.figures.batching_iterations import plot_batching_iterations
 from traceana.figures.batching_replay import plot_batching_replay
 from traceana.figures.batching_speedup import plot_batching_speedup
@@ -42,6 +43,7 @@ __all__ = [
     "mark_synthetic",
     "plot_arrivals",
     "plot_batch_sweep",
+    "plot_batch_time_ecdf",
     "plot_batching_iterations",
     "plot_batching_replay",
     "plot_batching_speedup",

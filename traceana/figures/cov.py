@@ -37,6 +37,7 @@ def plot_cov(cov: pl.DataFrame, ax: Axes | None = None, *, ddof: int | None) -> 
                 own["time_s"].to_numpy(),
                 own["cov"].cast(pl.Float64).fill_null(float("nan")).to_numpy(),
                 drawstyle="steps-post",
+                zorder=2 + 1 / (1 + own.height),  # a short job lies over a long one, not under it
                 gid=f"cov-{job}",
             )
             lines.append((job, line))

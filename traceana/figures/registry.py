@@ -11,6 +11,7 @@ from traceana.errors import DataError
 from traceana.figures import (
     arrivals,
     batch_sweep,
+    batch_time_ecdf,
     batching_iterations,
     batching_replay,
     batching_speedup,
@@ -60,12 +61,15 @@ class FigureEntry:
         What the figure takes: a table's rows, or the analysis whose result it is.
     reading
         How the figure is read.
+    source
+        The published figure that it draws again; "traceana" where it is ours.
     """
 
     plot: Callable[..., Axes]
     describe: Callable[[pl.DataFrame], str]
     result: str
     reading: str
+    source: str = "traceana"
 
     @property
     def shows(self) -> str:
@@ -79,10 +83,28 @@ FIGURES: Final[dict[str, FigureEntry]] = {
         worker_times.describe_worker_times,
         "worker_samples of one job",
         worker_times.READING,
+        "AntMan (OSDI'20): mini-batch time of the ten workers of four jobs",
     ),
-    "cov": FigureEntry(cov.plot_cov, cov.describe_cov, "iteration_cov", cov.READING),
+    "cov": FigureEntry(
+        cov.plot_cov,
+        cov.describe_cov,
+        "iteration_cov",
+        cov.READING,
+        "AntMan (OSDI'20): CoV of five sampled jobs",
+    ),
+    "batch-time-ecdf": FigureEntry(
+        batch_time_ecdf.plot_batch_time_ecdf,
+        batch_time_ecdf.describe_batch_time_ecdf,
+        "worker_samples",
+        batch_time_ecdf.READING,
+        "AntMan (OSDI'20, Fig. 5b): the distribution of mini-batch time",
+    ),
     "cov-ecdf": FigureEntry(
-        cov_ecdf.plot_cov_ecdf, cov_ecdf.describe_cov_ecdf, "iteration_cov", cov_ecdf.READING
+        cov_ecdf.plot_cov_ecdf,
+        cov_ecdf.describe_cov_ecdf,
+        "iteration_cov",
+        cov_ecdf.READING,
+        "AntMan (OSDI'20): the distribution of CoV",
     ),
     "straggler-map": FigureEntry(
         straggler_map.plot_straggler_map,
@@ -91,13 +113,18 @@ FIGURES: Final[dict[str, FigureEntry]] = {
         straggler_map.READING,
     ),
     "runtime-by": FigureEntry(
-        runtime_by.plot_runtime_by, runtime_by.describe_runtime_by, "runtime_by", runtime_by.READING
+        runtime_by.plot_runtime_by,
+        runtime_by.describe_runtime_by,
+        "runtime_by",
+        runtime_by.READING,
+        "Analyzing ML Training Tasks (Alibaba PAI): mean runtime by GPU type",
     ),
     "runtime-ratio": FigureEntry(
         runtime_ratio.plot_runtime_ratio,
         runtime_ratio.describe_runtime_ratio,
         "summarize_runtime_ratio",
         runtime_ratio.READING,
+        "Zeus (NSDI'23): runtime ratios by data set",
     ),
     "arrivals": FigureEntry(
         arrivals.plot_arrivals, arrivals.describe_arrivals, "arrival_rhythm", arrivals.READING
@@ -113,18 +140,21 @@ FIGURES: Final[dict[str, FigureEntry]] = {
         energy_savings.describe_energy_savings,
         "energy_savings of one GPU and objective",
         energy_savings.READING,
+        "Zeus (NSDI'23): batch size, power limit and both, over six data sets",
     ),
     "energy-front": FigureEntry(
         energy_front.plot_energy_front,
         energy_front.describe_energy_front,
         "energy_to_accuracy",
         energy_front.READING,
+        "Zeus (NSDI'23): energy against time, with the Pareto front",
     ),
     "batch-sweep": FigureEntry(
         batch_sweep.plot_batch_sweep,
         batch_sweep.describe_batch_sweep,
         "batch_size_sweep",
         batch_sweep.READING,
+        "Zeus (NSDI'23): batch-size sweeps",
     ),
     "outcome-rates": FigureEntry(
         outcome_rates.plot_outcome_rates,
@@ -137,24 +167,28 @@ FIGURES: Final[dict[str, FigureEntry]] = {
         regret.describe_regret,
         "recurrences of simulate_recurring, with their policy",
         regret.READING,
+        "Zeus (NSDI'23): regret of a recurring job",
     ),
     "recurring-choices": FigureEntry(
         recurring_choices.plot_recurring_choices,
         recurring_choices.describe_recurring_choices,
         "history of simulate_recurring",
         recurring_choices.READING,
+        "Zeus (NSDI'23): choices of a recurring job",
     ),
     "batching-trajectory": FigureEntry(
         batching_trajectory.plot_batching_trajectory,
         batching_trajectory.describe_batching_trajectory,
         "batches of simulate_batching",
         batching_trajectory.READING,
+        "Dynamic batching (ACSOS'20): the controller's batches",
     ),
     "batching-speedup": FigureEntry(
         batching_speedup.plot_batching_speedup,
         batching_speedup.describe_batching_speedup,
         "summarize_batching of one overhead and noise",
         batching_speedup.READING,
+        "Dynamic batching (ACSOS'20): speed-up by heterogeneity",
     ),
     "batching-replay": FigureEntry(
         batching_replay.plot_batching_replay,
@@ -167,6 +201,7 @@ FIGURES: Final[dict[str, FigureEntry]] = {
         batching_iterations.describe_batching_iterations,
         "workers of one job of replay_batching",
         batching_iterations.READING,
+        "Dynamic batching (ACSOS'20): iteration times before and after",
     ),
     "recurring-savings": FigureEntry(
         recurring_savings.plot_recurring_savings,
@@ -227,6 +262,8 @@ FIGURES: Final[dict[str, FigureEntry]] = {
         runtime_against.describe_runtime_against,
         "mean_by_value of runtimes",
         runtime_against.READING,
+        "Analyzing ML Training Tasks (Alibaba PAI): mean runtime against GPU %, CPU %, memory "
+        "and size",
     ),
 }
 """A new figure is one file and one line here."""

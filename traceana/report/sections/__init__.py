@@ -44,6 +44,8 @@ SECTIONS: Final = (
         "Variation between workers",
         later("variation"),
         ("worker-times", "cov", "cov-ecdf"),
+        variation.build,
+        ("worker-times", "cov", "batch-time-ecdf", "cov-ecdf"),
     ),
     Section("stragglers", "Stragglers", later("stragglers"), ("straggler-map",)),
     Section("workload", "Workload", later("workload"), ("arrivals", "gpu-demand", "concentration")),

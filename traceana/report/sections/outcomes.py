@@ -171,6 +171,18 @@ def _pictures(
         for status in _STATUSES_DRAWN
         if runtimes.filter(status=status)["n"].sum()
     ]
+    others = population.rows.filter(pl.col("status").is_in(_READINGS["published"]))
+    ended = runtime_by(others, question.by).filter(pl.col("n") > 0)
+    if population.trace == PAI and not ended.is_empty():
+        pictures.append(
+            material.picture(
+                "runtime-by",
+                ended,
+                trace=population.trace,
+                key=f"runtime-published-failure-{key}",
+                about=f"Runtime of {what}, every status but completed (the published failure)",
+            )
+        )
     return pictures + [
         material.picture(
             "outcome-rates",

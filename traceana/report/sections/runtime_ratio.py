@@ -64,6 +64,14 @@ _QUESTIONS = (
         "and group are its job's.",
     ),
     _Question(
+        "zeus-2023",
+        ("recurring_jobs",),
+        "recurring jobs",
+        (("data set", ("dataset",)), ("group", ("group",))),
+        "Jobs of recurring groups, each with the data set whose workload stands for its group. "
+        "The publisher's ratio is over the mean of all jobs with the data set.",
+    ),
+    _Question(
         "alibaba-openb-2023",
         ("jobs",),
         "pods",
@@ -151,6 +159,10 @@ def _answer(material: Material, question: _Question, name: str) -> Content:
 def _rows(material: Material, question: _Question) -> pl.DataFrame:
     """Return the runtimes with all that they are grouped by."""
     columns = {name for _, by in question.groupings for name in by}
+    if "recurring_jobs" in question.tables:
+        runtime = pl.col("end_s") - pl.col("start_s")
+        rows = material.scan(question.trace, "recurring_jobs")
+        return rows.select(*sorted(columns), runtime_s=runtime).collect()
     if "tasks" not in question.tables:
         jobs = material.scan(question.trace, "jobs")
         return jobs.select("runtime_s", *sorted(columns)).collect()

@@ -106,7 +106,14 @@ def _pictures(material: Material, samples: pl.DataFrame, cov: pl.DataFrame) -> t
         about="Distribution of CoV by job",
         ddof=0,
     )
-    return (*pictures, whole)
+    times = material.picture(
+        "batch-time-ecdf",
+        samples,
+        trace=_TRACE,
+        key="batch-time-ecdf",
+        about="Distribution of mini-batch time by job",
+    )
+    return (*pictures, times, whole)
 
 
 def _headline(summary: pl.DataFrame) -> str:

@@ -1,0 +1,62 @@
+"""The registry: every figure says where it comes from, and the page is the registry's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from traceana.errors import DataError
+from traceana.figures import FIGURES, plot_batch_time_ecdf
+from traceana.figures.batch_time_ecdf import describe_batch_time_ecdf
+from traceana.figures.document import figures_page
+
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "figures.md"
+
+
+def test_the_page_is_written_from_the_registry() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    assert page == figures_page(), "python -m traceana.figures.document > docs/reference/figures.md"
+    rows = [line for line in page.splitlines() if line.startswith("| `")]
+    assert [line.split("`")[1] for line in rows] == list(FIGURES)
+    assert all(line.count("|") == 5 for line in rows)  # four cells
+
+
+@pytest.mark.parametrize(
+    ("paper", "figures"),
+    [
+        ("AntMan", {"worker-times", "cov", "cov-ecdf", "batch-time-ecdf"}),
+        ("Analyzing ML Training Tasks", {"runtime-by", "runtime-against"}),
+        (
+            "Zeus",
+            {
+                "runtime-ratio",
+                "energy-savings",
+                "energy-front",
+                "batch-sweep",
+                "regret",
+                "recurring-choices",
+            },
+        ),
+        ("Dynamic batching", {"batching-trajectory", "batching-iterations", "batching-speedup"}),
+    ],
+)
+def test_every_published_figure_is_drawn_again(paper: str, figures: set[str]) -> None:
+    assert {name for name, entry in FIGURES.items() if entry.source.startswith(paper)} == figures
+
+
+def test_the_distribution_of_mini_batch_time_is_of_each_job_on_its_own() -> None:
+    samples = pl.DataFrame(
+        {"job_id": ["job_10", "job_2", "job_2", "job_2"], "batch_time": [400.0, 900.0, None, 100.0]}
+    )
+    first, second = plot_batch_time_ecdf(samples).lines
+    assert (first.get_label(), second.get_label()) == ("job_2", "job_10")
+    # two known values: half of the samples are at most the smaller
+    assert {100.0, 900.0} <= set(first.get_xdata())
+    assert sorted(set(first.get_ydata())) == [0, 0.5, 1]
+    assert describe_batch_time_ecdf(samples) == (
+        "3 samples of 2 jobs, whose medians range from 400 to 500."
+    )
+    with pytest.raises(DataError, match="no mini-batch time to draw"):
+        plot_batch_time_ecdf(samples.clear())
