@@ -15,11 +15,13 @@ if TYPE_CHECKING:
 def traces(
     store: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Store to look in.  [default: TRACEANA_STORE, else data]"),
+        typer.Option(
+            metavar="DIR", help="Folder of the store.  [default: TRACEANA_STORE, else ./data]"
+        ),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON alone.")] = False,
 ) -> None:
-    """List the public traces: what they are, their tables, rows, size and licence."""
+    """List the public traces: tables, rows, size, licence."""
     from traceana.catalog import list_traces
 
     listed = list_traces()
@@ -32,13 +34,15 @@ def traces(
 
 
 def _find_stored(listed: pl.DataFrame, path: Path | None) -> dict[str, list[str]]:
-    """Return the tables of each trace that the store holds; none where there is no store."""
+    """Return the tables of each trace that the store holds; none where no store was made yet."""
     from traceana.errors import StoreError
     from traceana.store import open_store
 
     try:
         store = open_store(path)
     except StoreError:
+        if path is not None:  # who names a store means one
+            raise
         return {trace: [] for trace in listed["trace"]}
     return {
         trace: [table for table in tables if store.has(trace, table)]
