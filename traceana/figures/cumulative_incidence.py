@@ -119,8 +119,8 @@ def describe_cumulative_incidence(groups: pl.DataFrame) -> str:
     drawn = (groups["n_events"].head(_MOST_GROUPS) > 0).sum()
     few = f" {drawn} of {groups.height} groups are drawn." if drawn < groups.height else ""
     return (
-        f"n = {n:,} rows, {events:,} of which ended {groups['event'][0]} and {censored:,} were "
-        f"last seen running (censored); {out:,} more have no known time and are left out.{few}"
+        f"n = {n:,} rows, {events:,} of which {groups['event'][0]} and {censored:,} were last seen "
+        f"running (censored); {out:,} more have no known time and are left out.{few}"
     )
 
 
