@@ -34,15 +34,13 @@ def traces(
 
 
 def _find_stored(listed: pl.DataFrame, path: Path | None) -> dict[str, list[str]]:
-    """Return the tables of each trace that the store holds; none where no store was made yet."""
+    """Return the tables of each trace that the store holds; none where there is no store."""
     from traceana.errors import StoreError
     from traceana.store import open_store
 
     try:
         store = open_store(path)
     except StoreError:
-        if path is not None:  # who names a store means one
-            raise
         return {trace: [] for trace in listed["trace"]}
     return {
         trace: [table for table in tables if store.has(trace, table)]
