@@ -61,12 +61,15 @@ def fetch(trace: str, *, to: Path | str | None = None, mirror: Path | str | None
     ):
         raise CatalogError(f"{folder} is the mirror itself; name another folder to fetch to")
     problems: list[str] = []
+    untried: list[str] = []
     silent: set[str] = set()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for file in published.files:
             try:
                 _fetch_file(file, published, folder, source, silent)
+            except _SilentHostError:
+                untried.append(file.name)
             except CatalogError as error:
                 problems.append(f"{trace}: {error}")
     except OSError as error:
@@ -75,9 +78,15 @@ def fetch(trace: str, *, to: Path | str | None = None, mirror: Path | str | None
             f"{trace}: cannot write to {folder}: {error.strerror or error}; "
             "mend that, or name another folder to fetch to"
         )
+    if untried:
+        problems.append(f"{trace}: not tried for the same reason: {', '.join(untried)}")
     if problems:
         raise CatalogError("\n".join(problems))
     return folder
+
+
+class _SilentHostError(CatalogError):
+    """A file was not asked for, as its host gave no answer before."""
 
 
 def _read_mirror(mirror: Path | str) -> Path | str:
@@ -166,7 +175,7 @@ def _download(url: str, part: Path, file: PublishedFile, silent: set[str]) -> bo
 
     host = urlsplit(url).netloc
     if host in silent:
-        raise CatalogError(f"{file.name} was not tried: {host} does not answer")
+        raise _SilentHostError(host)
     _log.info("asking for %s", url)
     answers: list[Any] = []  # requests' responses: the last one, and redirects before it
     download = pooch.HTTPDownloader(

@@ -25,11 +25,17 @@ _COLOURS: Final = {
 def claims(
     *,
     store: StoreOption = None,
-    paper: Annotated[str | None, typer.Option(help="Name of one paper [all].")] = None,
+    paper: Annotated[
+        str | None,
+        typer.Option(metavar="P", help="One paper alone; a wrong name lists them.  [default: all]"),
+    ] = None,
     json: JsonOption = False,
     strict: Annotated[bool, typer.Option("--strict", help="Exit 1 if a claim differs.")] = False,
 ) -> None:
-    """Judge published statements: reproduced, differs, untested or not testable."""
+    """Judge published statements by what the store holds.
+
+    A statement is reproduced, differs, is untested or not testable.
+    """
     from traceana.store import open_store
 
     results = _check(open_store(store), paper)

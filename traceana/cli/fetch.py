@@ -11,7 +11,9 @@ import typer
 
 
 def fetch(
-    trace: Annotated[str, typer.Argument(help="Id of the trace, as `traceana traces` lists it.")],
+    trace: Annotated[
+        str, typer.Argument(metavar="TRACE", help="Id of the trace, as `traceana traces` lists it.")
+    ],
     to: Annotated[
         Path | None,
         typer.Option(

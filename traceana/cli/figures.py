@@ -14,18 +14,22 @@ from traceana.cli.options import StoreOption
 def figures(
     ids: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[ID]...", help="Figures to write; none, and no --out, lists them."),
+        typer.Argument(metavar="ID...", help="Figures to write; none, and no --out, lists them."),
     ] = None,
     *,
     store: StoreOption = None,
     out: Annotated[
         Path | None,
         typer.Option(
-            metavar="DIR", help="Folder for the files; without an ID, every figure.  [figures]"
+            metavar="DIR",
+            help="Folder for the files; without an ID, every figure.  [default: figures]",
         ),
     ] = None,
 ) -> None:
-    """Write every picture that the report has of a figure, as SVG, PDF and PNG."""
+    """List the figures, or write them as SVG, PDF and PNG.
+
+    Every picture that the report has of a figure is written.
+    """
     if not ids and out is None:
         _list_figures()
         return
@@ -50,12 +54,12 @@ def _list_figures() -> None:
     from traceana.cli.output import print_table
     from traceana.figures import FIGURES
 
-    shown = Table(box=None, padding=(0, 2, 1, 0), pad_edge=False)
+    shown = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
     shown.add_column("figure", no_wrap=True)
-    shown.add_column("what it shows")
-    shown.add_column("drawn from")
-    shown.add_column("source")
+    shown.add_column("what it shows, what it is drawn from, and which published one it is")
     for name, entry in FIGURES.items():
-        shown.add_row(name, entry.shows, entry.result, entry.source)
+        shown.add_row(name, f"{entry.shows}
+from: {entry.result}
+source: {entry.source}")
     print_table(shown)
     sys.stdout.write("traceana figures ID... [--out DIR] writes them\n")

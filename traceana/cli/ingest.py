@@ -22,11 +22,16 @@ _MOST_NAMED = 8
 
 
 def ingest(
-    paths: Annotated[list[Path], typer.Argument(help="Folders or files as published.")],
+    paths: Annotated[
+        list[Path], typer.Argument(metavar="PATH...", help="Folders or files as published.")
+    ],
     *,
     store: StoreOption = None,
     trace: Annotated[
-        str | None, typer.Option(help="Trace that they belong to [found from the files].")
+        str | None,
+        typer.Option(
+            metavar="ID", help="Trace that they belong to.  [default: found from the files]"
+        ),
     ] = None,
     json: JsonOption = False,
 ) -> None:

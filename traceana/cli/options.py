@@ -9,6 +9,10 @@ import typer
 
 StoreOption = Annotated[
     Path | None,
-    typer.Option("--store", help="Folder of the store [TRACEANA_STORE, else ./data]."),
+    typer.Option(
+        "--store",
+        metavar="DIR",
+        help="Folder of the store.  [default: TRACEANA_STORE, else ./data]",
+    ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON alone.")]

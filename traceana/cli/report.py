@@ -20,15 +20,22 @@ def report(
     only: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="SECTION", help="Section to build, may be repeated.  [default: every section]"
+            metavar="SECTION",
+            help="Section to build, may be repeated; a wrong name lists them.  [default: every "
+            "section]",
         ),
     ] = None,
-    title: Annotated[str, typer.Option(help="Title of the report.")] = "traceana report",
+    title: Annotated[
+        str, typer.Option(metavar="TEXT", help="Title of the report.")
+    ] = "traceana report",
     formats: Annotated[
         str, typer.Option("--format", metavar="html,md", help="What to write.")
     ] = "html,md",
 ) -> None:
-    """Build a report: one self-contained page; from a synthetic sample where there is no store."""
+    """Build a report: one self-contained page, and Markdown.
+
+    It is made from a synthetic sample where there is no store.
+    """
     from traceana.cli.output import show_steps
     from traceana.report import build_report, count_workers, find_origin
 

@@ -26,24 +26,30 @@ def sample(
         typer.Option(metavar="ID", help="Trace to write, may be repeated.  [default: all]"),
     ] = None,
 ) -> None:
-    """Write synthetic traces in the publishers' own formats; no row of real data is in them."""
+    """Write synthetic traces in the publishers' own formats.
+
+    No row of real data is in them.
+    """
     import json
     import shlex
 
     from rich.console import Console
     from rich.table import Table
 
+    from traceana.cli.output import print_table
     from traceana.simulate import write_sample
 
     written = write_sample(folder, scale=scale, seed=seed, traces=trace)
-    table = Table("trace", "scale", title="SYNTHETIC", title_justify="left")
-    for name in ("rows", "MB"):
+    table = Table(box=None, pad_edge=False)
+    table.add_column("trace", no_wrap=True)
+    for name in ("scale", "rows", "MB"):
         table.add_column(name, justify="right")
     for marker in sorted(written.glob("*/SYNTHETIC.json")):
         about = json.loads(marker.read_text())
         size = sum(path.stat().st_size for path in marker.parent.iterdir())
         rows = sum(about["rows"].values())
         table.add_row(about["trace"], f"{about['scale']:g}", f"{rows:,}", f"{size / 1e6:.1f}")
-    console = Console()
-    console.print(table)
+    console = Console(highlight=False, markup=False)
+    console.print("SYNTHETIC, no observed row in it")
+    print_table(table)
     console.print(f"next: traceana ingest {shlex.quote(str(folder))}", soft_wrap=True)

@@ -10,7 +10,7 @@ from traceana.cli.options import JsonOption, StoreOption
 
 
 def tables(*, store: StoreOption = None, json: JsonOption = False) -> None:
-    """List the tables of every trace, and the rows that the store holds of each."""
+    """List the tables of every trace, and their rows in the store."""
     from rich.console import Console
     from rich.table import Table
 

@@ -15,11 +15,13 @@ if TYPE_CHECKING:
 def traces(
     store: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Store to look in.  [default: TRACEANA_STORE, else data]"),
+        typer.Option(
+            metavar="DIR", help="Folder of the store.  [default: TRACEANA_STORE, else ./data]"
+        ),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON alone.")] = False,
 ) -> None:
-    """List the public traces: what they are, their tables, rows, size and licence."""
+    """List the public traces: tables, rows, size, licence."""
     from traceana.catalog import list_traces
 
     listed = list_traces()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 
 def count(value: float) -> str:
     """Write a whole number: 82,739."""
@@ -67,6 +69,11 @@ def plural(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
+def in_sentence(heading: str) -> str:
+    """Write a heading within a sentence: cluster, but QoS class."""
+    return heading if any(letter.isupper() for letter in heading[1:]) else heading.lower()
+
+
 def pvalue(value: float) -> str:
     """Write a p-value to two digits, and one below 0.0001 as that."""
     return "< 0.0001" if value < 1e-4 else f"{value:.2g}"
@@ -79,7 +86,7 @@ def correlation(r: float, low: float | None = None, high: float | None = None) -
 
 def three_digits(value: float) -> str:
     """Write a number to three significant digits, without a power of ten."""
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{Decimal(f'{value:.3g}'):f}"
 
 
 def three_digits_range(low: float, high: float) -> str:

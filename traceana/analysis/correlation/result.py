@@ -41,9 +41,12 @@ class CorrelationResult:
     def __str__(self) -> str:
         """Return a line a correlation: the coefficient and its interval before n and p."""
         unit = f"clusters of {', '.join(self.cluster)}" if self.cluster else "rows or groups"
+        several = "" if self.table.height == 1 else "s"
+        tests = "test" if self.n_tested == 1 else "tests"
         head = (
-            f"{self.table.height} correlations, {self.confidence:.0%} intervals, {unit} taken as "
-            f"independent; p adjusted ({self.adjust}) over {self.n_tested} tests"
+            f"{self.table.height:,} correlation{several}, {self.confidence:.0%} intervals, "
+            f"{unit} taken as independent; p adjusted ({self.adjust}) over "
+            f"{self.n_tested:,} {tests}"
         )
         lines = [head]
         for row in self.table.iter_rows(named=True):

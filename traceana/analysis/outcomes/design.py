@@ -121,7 +121,7 @@ def _leave_out_decided(
                         "level": level,
                         "n": n,
                         "failures": failures,
-                        "note": f"{which} of the {n} failed: no finite odds ratio, and they are "
+                        "note": f"{which} of the {n:,} failed: no finite odds ratio, and they are "
                         "left out",
                     }
                 )

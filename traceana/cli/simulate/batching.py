@@ -26,56 +26,77 @@ _STATIC = "static"
 def batching(
     *,
     throughputs: Annotated[
-        str | None, typer.Option(help="Samples/s of each worker: 100,200,300.")
+        str | None, typer.Option(metavar="X,X,...", help="Samples/s of each worker: 100,200,300.")
     ] = None,
     cores: Annotated[
-        str | None, typer.Option(help="CPU cores of each worker; what static goes by.")
+        str | None,
+        typer.Option(metavar="N,N,...", help="CPU cores of each worker; what static goes by."),
     ] = None,
     devices: Annotated[
         str | None,
-        typer.Option(help="Device of each worker: t4,t4,p4,p4; static goes by its FLOPS."),
+        typer.Option(
+            metavar="NAME,...",
+            help="Device of each worker: t4,t4,p4,p4; static goes by its FLOPS.",
+        ),
     ] = None,
     rate: Annotated[
         float, typer.Option(help="Samples/s of a core or a TFLOPS, without --throughputs.")
     ] = 1.0,
     overheads: Annotated[
         str | None,
-        typer.Option(help="Overhead of an iteration in s, one or one a worker; of a sweep all."),
+        typer.Option(
+            metavar="S,...",
+            help="Overheads of an iteration in s: one, or one a worker; of a sweep: those to try.",
+        ),
     ] = None,
     controllers: Annotated[
-        str | None, typer.Option(help="Names, such as uniform,proportional,oracle [all].")
+        str | None,
+        typer.Option(
+            metavar="NAME,...",
+            help="Controllers, such as uniform,proportional,oracle.  [default: all that apply]",
+        ),
     ] = None,
     global_batch: Annotated[
-        int | None, typer.Option(help="Samples of a step [64 a worker; of a sweep 192].")
+        int | None, typer.Option(help="Samples of a step.  [default: 64 a worker; of a sweep 192]")
     ] = None,
-    steps: Annotated[int | None, typer.Option(help="Steps [100; of a sweep 200].")] = None,
+    steps: Annotated[
+        int | None, typer.Option(help="Steps.  [default: 100; of a sweep 200]")
+    ] = None,
     least: Annotated[int, typer.Option(help="Smallest batch of a worker.")] = 1,
-    most: Annotated[int | None, typer.Option(help="Largest batch of a worker [no bound].")] = None,
+    most: Annotated[
+        int | None, typer.Option(help="Largest batch of a worker.  [default: no bound]")
+    ] = None,
     sweep: Annotated[
         bool, typer.Option("--sweep", help="Sweep over splits of 48 cores, ever less even.")
     ] = False,
     noise: Annotated[
-        str | None, typer.Option(help="Of a sweep: CVs of a step's noise [0,0.1].")
+        str | None,
+        typer.Option(metavar="CV,...", help="Of a sweep: CVs of a step's noise.  [default: 0,0.1]"),
     ] = None,
-    seeds: Annotated[int | None, typer.Option(help="Of a sweep: seeds of the noise [10].")] = None,
+    seeds: Annotated[
+        int | None, typer.Option(help="Of a sweep: number of seeds of the noise.  [default: 10]")
+    ] = None,
     replay: Annotated[
         bool, typer.Option("--replay", help="Replay the recorded workers of a store.")
     ] = False,
     within: Annotated[
         float | None,
-        typer.Option(help="Of a replay: recovered is so near to the oracle's step [0.1]."),
+        typer.Option(
+            help="Of a replay: recovered is so near to the oracle's step.  [default: 0.1]"
+        ),
     ] = None,
     store: StoreOption = None,
     json: JsonOption = False,
     out: Annotated[
         Path | None,
         typer.Option(
+            metavar="FILE",
             help="Write the batches (of a sweep its runs, of a replay its steps): .csv, .json or "
-            ".parquet."
+            ".parquet.",
         ),
     ] = None,
 ) -> None:
-    """Split a global batch over unlike workers, under each controller."""
+    """Split a global batch over unlike workers, by each controller."""
     from traceana.cli.output import frame_writer
     from traceana.errors import DataError
 
@@ -222,7 +243,7 @@ def _print_job(results: Sequence[BatchingResult], *, json: bool) -> None:
     for each in results:
         last = each.workers["batch_last"].to_list()
         shown = ", ".join(f"{batch:,}" for batch in last[:8]) + (", ..." if len(last) > 8 else "")
-        cells = (f"{each.time_s:,.4g}", f"{each.speedup:.3f}", f"{each.idle_share:.1%}")
+        cells = (f"{each.time_s:,.4g}", f"{each.speedup:.3f}", f"{100 * each.idle_share:.1f} %")
         rows.append((each.controller, *cells, f"{each.adjustments:,}", shown))
     _print_table(headings, rows, words=1)
     _print_notes((each.controller, each.note) for each in results)
@@ -305,9 +326,9 @@ def _print_replay(result: BatchingReplay) -> None:
         sys.stdout.write("no straggler's episode was found\n")
         return
     sys.stdout.write(
-        "\nwhat each straggler's episode costs: its steps take so much longer than without it "
-        f"(and how many steps there are\nbefore three in a row within {result.within:.0%} of the "
-        "oracle's; -: none within the episode)\n"
+        "\nwhat each straggler's episode costs: its steps take so much longer than without it\n"
+        f"(and the steps before three in a row are within {100 * result.within:g} % of the "
+        "oracle's;\n-: none within the episode)\n"
     )
     names = result.episodes["controller"].unique(maintain_order=True).to_list()
     rows = []
@@ -323,7 +344,7 @@ def _print_replay(result: BatchingReplay) -> None:
 
 def _cost(episode: dict[str, Any]) -> str:
     cost, steps = episode["cost_share"], episode["recovery_steps"]
-    share = "unknown" if cost is None else f"{cost:.1%}"
+    share = "unknown" if cost is None else f"{100 * cost:.1f} %"
     return f"{share} ({'-' if steps is None else f'{steps:,}'})"
 
 

@@ -25,11 +25,12 @@ def deadlines(
     file: Annotated[
         Path | None,
         typer.Argument(
-            metavar="[FILE]", help="Jobs in a .csv or .parquet file [the store's jobs table]."
+            metavar="FILE",
+            help="Jobs in a .csv or .parquet file.  [default: the store's jobs table]",
         ),
     ] = None,
     trace: Annotated[
-        str, typer.Option(help="Trace of the store whose jobs get plans.")
+        str, typer.Option(metavar="ID", help="Trace of the store whose jobs get plans.")
     ] = _PUBLISHED,
     seed: Annotated[int, typer.Option(help="Seed of the draws.")] = 0,
     rules: Annotated[
@@ -38,10 +39,13 @@ def deadlines(
     store: StoreOption = None,
     json: JsonOption = False,
     out: Annotated[
-        Path | None, typer.Option(help="Write the plans: .parquet, .csv or .json.")
+        Path | None, typer.Option(metavar="FILE", help="Write the plans: .csv, .json or .parquet.")
     ] = None,
 ) -> None:
-    """Draw models, iterations and deadlines for jobs, and say how many could be met."""
+    """Draw models, iterations and deadlines for jobs.
+
+    Says how many of the deadlines could be met.
+    """
     from traceana.cli.output import frame_writer
     from traceana.errors import DataError
 

@@ -24,8 +24,10 @@ _SWEEP_SEEDS = 10
 
 def recurring(
     *,
-    gpu: Annotated[str | None, typer.Option(help="GPU as in the trace [all].")] = None,
-    dataset: Annotated[str | None, typer.Option(help="Data set as in the trace [all].")] = None,
+    gpu: Annotated[str | None, typer.Option(help="GPU as in the trace.  [default: all]")] = None,
+    dataset: Annotated[
+        str | None, typer.Option(help="Data set as in the trace.  [default: all]")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed; of a sweep the first.")] = 1,
     eta: Annotated[float, typer.Option(help="Weight of energy against time, 0 to 1.")] = 0.5,
     beta: Annotated[
@@ -33,23 +35,29 @@ def recurring(
     ] = 2.0,
     policy: Annotated[str, typer.Option(help="zeus, default, grid or oracle.")] = "zeus",
     target: Annotated[
-        float | None, typer.Option(help="Target metric, of one job [the data set's].")
+        float | None, typer.Option(help="Target metric, of one job.  [default: the data set's]")
     ] = None,
     recurrences: Annotated[
-        int | None, typer.Option(help="[2 x batch sizes x power limits]")
+        int | None,
+        typer.Option(help="Recurrences of a job.  [default: 2 x batch sizes x power limits]"),
     ] = None,
     seeds: Annotated[
         int | None,
-        typer.Option(help="Sweep over so many seeds [10 where GPU or data set is left out]."),
+        typer.Option(
+            help="Sweep over so many seeds.  [default: 10 where GPU or data set is left out]"
+        ),
     ] = None,
     store: StoreOption = None,
     json: JsonOption = False,
     out: Annotated[
         Path | None,
-        typer.Option(help="Write the runs (of a sweep its replications): .csv, .json or .parquet."),
+        typer.Option(
+            metavar="FILE",
+            help="Write the runs (of a sweep its replications): .csv, .json or .parquet.",
+        ),
     ] = None,
 ) -> None:
-    """Let a job recur on the Zeus trace, or sweep over all jobs and several seeds."""
+    """Let a job of the Zeus trace recur, or sweep over jobs and seeds."""
     from traceana.cli.output import frame_writer
     from traceana.errors import DataError
     from traceana.simulate import simulate_recurring

@@ -43,8 +43,6 @@ SECTIONS: Final = (
         "variation",
         "Variation between workers",
         later("variation"),
-        ("worker-times", "cov", "cov-ecdf"),
-        variation.build,
         ("worker-times", "cov", "batch-time-ecdf", "cov-ecdf"),
     ),
     Section("stragglers", "Stragglers", later("stragglers"), ("straggler-map",)),

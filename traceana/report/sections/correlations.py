@@ -248,7 +248,7 @@ def _findings(table: pl.DataFrame, of: Population) -> list[str]:
     means = correlation(row["r_means"], row["ci_low_means"], row["ci_high_means"])
     rows = correlation(row["r"], row["ci_low"], row["ci_high"])
     told = (
-        f"{of.name}: group means and rows differ most for {row['feature']} and {row['outcome']}: "
+        f"{of.name}: group means and rows differ most for {row['feature']} ({row['outcome']}): "
         f"Pearson's r with runtime is {means} over {row['n_groups_means']:,} group means, and "
         f"{rows} over the n = {row['n']:,} rows that they are means of."
     )

@@ -8,7 +8,7 @@ import polars as pl
 
 from traceana.analysis import compare_distributions, fit_distributions
 from traceana.report.blocks import Column, make_table, notes, words
-from traceana.report.wording import count, pvalue, ratio, ratio_range, three_digits
+from traceana.report.wording import count, in_sentence, pvalue, ratio, ratio_range, three_digits
 
 if TYPE_CHECKING:
     from traceana.report.blocks import Table
@@ -56,7 +56,7 @@ def tell_groups(
             Column("adjusted p", "pvalue", pvalue),
             *notes(table),
         ],
-        caption=f"The best family by {heading.lower()}"
+        caption=f"The best family by {in_sentence(heading)}"
         + (", under the bound of all" if bound is not None else "")
         + "; adjusted p is Vuong's, of the best against the next, over the families of the row. "
         f"{name}",
@@ -82,7 +82,7 @@ def tell_pairs(groups: pl.DataFrame, by: str, heading: str, name: str, /) -> Tab
             Column("adjusted p", "superiority_pvalue_adjusted", pvalue),
             *notes(table),
         ],
-        caption=f"Pairs of groups by {heading.lower()}: the largest gap between their shares "
+        caption=f"Pairs of groups by {in_sentence(heading)}: the largest gap between their shares "
         f"(interval of {_RESAMPLES} resamples, seed {_SEED}), and the chance that a runtime of the "
         "first is the longer (Brunner and Munzel); p adjusted (Benjamini and Hochberg) over both "
         f"tests of all pairs. {name}",

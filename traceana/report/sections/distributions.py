@@ -249,7 +249,8 @@ def _findings(fits: DistributionFits, judged: float | None, name: str) -> list[s
     under = "" if bound is None else f", with no runtime below {seconds(bound)} s seen"
     told = (
         f"{name}: of {fits.table.height} families {fits.best} fits the n = {first['n']:,} runtimes "
-        f"best{under}, and is off by up to {share(first['ks_statistic'])} of them"
+        f"best{under}, and misses the share of them up to some length by "
+        f"{share(first['ks_statistic'])} at worst"
     )
     if judged is None:
         return [f"{told}."]

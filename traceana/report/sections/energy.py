@@ -47,7 +47,7 @@ def build(material: Material) -> Content:
             "set's own batch size, cut to the largest one profiled on the GPU, at the GPU's "
             "largest power limit. A batch size counts only if every run of it reached the target. "
             "Each epoch was measured once, and the best of many noisy configurations looks better "
-            "than it is: savings are optimistic. The interval is that of both together, over 1000 "
+            "than it is: savings are optimistic. The interval is that of both together, over 1,000 "
             "resamples of the runs of each batch size, with the best configuration chosen anew in "
             "each. It has no width where epochs cancel, the default's batch size being the only "
             "one, or where all runs take as many whole epochs."
@@ -95,8 +95,9 @@ def _savings(savings: pl.DataFrame, objective: str, name: str, *, folded: bool) 
         words("Note", "note_both", null=""),
     ]
     what = {
-        "energy": "Energy saved against the default (reduction)",
-        "cost": "Cost saved against the default: half energy, half time at the GPU's largest power",
+        "energy": "Energy saved, as a share of what the default takes",
+        "cost": "Cost saved, as a share of the default's (half energy, half time at the GPU's "
+        "largest power)",
     }
     return make_table(table, columns, caption=f"{what[objective]}. {name}", folded=folded)
 

@@ -199,12 +199,15 @@ def _findings(models: dict[str, FailureModel], population: Population) -> list[s
         # the interval that stays farthest from 1
         nearest = pl.when(pl.col("ci_low") > 1).then("ci_low").otherwise(1 / pl.col("ci_high"))
         most = clear.sort(nearest).row(-1, named=True)
-        what = most["feature"] if most["level"] is None else f"{most['feature']} {most['level']}"
-        against = "" if most["reference"] is None else f" against {most['reference']}"
+        what = (
+            f"each doubling of {most['feature']}"
+            if most["level"] is None
+            else f"{most['feature']}: {most['level']} against {most['reference']}"
+        )
         told.append(
             f"{population.name}, {reading} reading: all other features alike, the odds of failure "
             f"are {three_digits(most['odds_ratio'])} times as high "
-            f"({three_digits_range(most['ci_low'], most['ci_high'])}) for {what}{against}; a model "
+            f"({three_digits_range(most['ci_low'], most['ci_high'])}) for {what}; a model "
             f"of all features has an AUC of {ratio(row['auc'])} on {population.things} held out "
             f"(n = {row['n']:,})."
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import shutil
 from pathlib import Path
@@ -109,7 +110,11 @@ def _check_traces(traces: str | Sequence[str] | None) -> list[str]:
     wanted = [traces] if isinstance(traces, str) else list(traces or _WRITERS)
     for trace in wanted:
         if trace not in _WRITERS:
-            raise DataError(f"no trace is called {trace!r}; the traces are {', '.join(_WRITERS)}")
+            close = difflib.get_close_matches(trace.lower(), _WRITERS, n=1)
+            hint = f" (did you mean {close[0]}?)" if close else ""
+            raise DataError(
+                f"no trace is called {trace!r}{hint}; the traces are {', '.join(sorted(_WRITERS))}"
+            )
     return wanted
 
 
