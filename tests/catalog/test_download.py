@@ -272,7 +272,7 @@ def test_servers_refusal_is_one_line(tmp_path: Path, server: Server) -> None:
 def test_host_that_does_not_answer_is_tried_once(tmp_path: Path) -> None:
     lines = told(to=tmp_path / "to", mirror="http://127.0.0.1:1")
     assert "127.0.0.1:1 does not answer; is there a network?" in lines[0]
-    assert lines[1:] == ["planted: not tried for the same reason: b.csv, groups.csv.xz"]
+    assert lines[1:] == ["planted: not tried for the same reason: b.csv, c.csv.xz"]
     assert held(tmp_path / "to") == {}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -53,8 +54,8 @@ def test_the_distribution_of_mini_batch_time_is_of_each_job_on_its_own() -> None
     first, second = plot_batch_time_ecdf(samples).lines
     assert (first.get_label(), second.get_label()) == ("job_2", "job_10")
     # two known values: half of the samples are at most the smaller
-    assert {100.0, 900.0} <= set(first.get_xdata())
-    assert sorted(set(first.get_ydata())) == [0, 0.5, 1]
+    assert {100.0, 900.0} <= set(np.asarray(first.get_xdata()).tolist())
+    assert sorted(set(np.asarray(first.get_ydata()).tolist())) == [0, 0.5, 1]
     assert describe_batch_time_ecdf(samples) == (
         "3 samples of 2 jobs, whose medians range from 400 to 500."
     )

@@ -58,8 +58,7 @@ def _list_figures() -> None:
     shown.add_column("figure", no_wrap=True)
     shown.add_column("what it shows, what it is drawn from, and which published one it is")
     for name, entry in FIGURES.items():
-        shown.add_row(name, f"{entry.shows}
-from: {entry.result}
-source: {entry.source}")
+        told = (entry.shows, f"from: {entry.result}", f"source: {entry.source}")
+        shown.add_row(name, "\n".join(told))
     print_table(shown)
     sys.stdout.write("traceana figures ID... [--out DIR] writes them\n")
