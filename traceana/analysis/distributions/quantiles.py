@@ -56,7 +56,7 @@ def fitted_quantiles(
     Returns
     -------
     DataFrame
-        [n, share_below, value, ci_low, ci_high, *families], sorted: value is the least of the n
+        [n, share_below, value, ci_low, ci_high, <family>...], sorted: value is the least of the n
         values with at least share_below of them at or below it. [ci_low, ci_high] is the interval
         of that quantile between two order statistics, which holds for independent values whatever
         their distribution; an end that would lie beyond the least or the largest value is null.
