@@ -88,7 +88,7 @@ def test_the_model_takes_every_row_that_has_its_features(page: Element, store: S
         assert number(row["Failures"]) <= counted["failures"]
         # so few users may leave none to predict
         assert row["AUC"] == DASH or 0 <= number(row["AUC"]) <= 1
-        assert row["Errors"] == "sandwich, clusters of user"
+        assert row["Errors"] == "jackknife, clusters of user"
     openb = tables(part, "What the models were fitted to", "Alibaba openb")
     assert {row["Errors"] for row in openb} == {"HC1, rows independent"}
     for row in tables(part, "Odds ratios of failure", "Alibaba PAI"):

@@ -58,7 +58,7 @@ def test_markdown_alone_with_its_figures(zeus_store: Store, tmp_path: Path) -> N
     assert path == tmp_path / "index.md"
     assert not (tmp_path / "index.html").exists()
     drawn = re.findall(r"!\[[^\]]+\]\((figures/[^)]+)\)", path.read_text(encoding="utf-8"))
-    assert len(drawn) == 5
+    assert len(drawn) == 12
     assert {path.name for path in (tmp_path / "figures").iterdir()} == {
         name.removeprefix("figures/") for name in drawn
     }

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.stats
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from traceana.errors import DataError
@@ -117,6 +117,7 @@ def test_clusters_of_equal_rows_are_worth_one_row_each() -> None:
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=20))
+@settings(max_examples=30)
 def test_adjusted_p_is_what_statsmodels_and_scipy_say(pvalues: list[float]) -> None:
     from statsmodels.stats.multitest import multipletests  # noqa: PLC0415 - takes 2 s
 
