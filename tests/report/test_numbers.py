@@ -180,8 +180,8 @@ def test_pods_by_gpus_asked_for_are_all_counted(store: Store, page: Element) -> 
 def test_the_published_traces(real_data: Path, tmp_path: Path) -> None:
     ingest(real_data, store=tmp_path / "store")
     told = ("reading", "workload", "outcomes")
-    page = build_report(tmp_path / "store", out=tmp_path, only=told, formats="html")
-    text = page.read_text(encoding="utf-8")
+    path = build_report(tmp_path / "store", out=tmp_path, only=told, formats="html")
+    text = path.read_text(encoding="utf-8")
     page = read_page(text)
     assert page.all("title")[0].text == "traceana report"
     assert "SYNTHETIC" not in text
