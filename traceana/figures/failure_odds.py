@@ -57,8 +57,9 @@ def plot_failure_odds(odds_ratios: pl.DataFrame, ax: Axes | None = None) -> Axes
                 continue
             if term["odds_ratio"] is None:
                 ax.annotate(
-                    "no finite odds ratio", (1, place), ha="center", va="center",
-                    fontsize=small_size(), fontstyle="italic", gid=f"none-{place}",
+                    "no finite odds ratio", (0.98, place), xycoords=("axes fraction", "data"),
+                    ha="right", va="center", fontsize=small_size(), fontstyle="italic",
+                    gid=f"none-{place}",
                 )  # fmt: skip
             else:
                 ax.hlines(
