@@ -36,20 +36,19 @@ def row_moments(values: Floats, /, *, ddof: int) -> tuple[NDArray[np.int64], Flo
     rows, width = values.shape
     n = np.full(rows, width, dtype=np.int64)
     mean, std = np.empty(rows), np.empty(rows)
-    ones = np.ones(width)
     for start in range(0, rows, _ROWS_AT_ONCE):
         part = slice(start, start + _ROWS_AT_ONCE)
         x = values[part]
         count: NDArray[np.int64] | int = width
         origin = x[:, 0]
         away = x - origin[:, None]
-        shift = away @ ones
+        shift = np.einsum("ij->i", away)
         if np.isnan(shift.sum()):
             present = ~np.isnan(x)
             count = n[part] = np.count_nonzero(present, axis=1)
             origin = np.take_along_axis(x, present.argmax(axis=1)[:, None], axis=1)[:, 0]
             away = np.where(present, x - origin[:, None], 0)
-            shift = away @ ones
+            shift = np.einsum("ij->i", away)
         with np.errstate(invalid="ignore", divide="ignore"):  # rows without values enough
             shift /= count
             np.add(origin, shift, out=mean[part])

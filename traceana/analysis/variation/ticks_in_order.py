@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -49,13 +48,12 @@ def moments_in_order(
     n_rows = rows.select(pl.len()).collect(engine="streaming").item()
     if width is None or n_rows % width:
         return None
-    with ThreadPoolExecutor(1) as beside:  # the names are read while the numbers are worked on
-        found = beside.submit(_find_jobs, rows, by, over, width, n_rows)
-        ticks = _read_ticks(
-            rows.select(at, pl.col(value).cast(pl.Float64)), width, n_rows // width, ddof
-        )
-        jobs = found.result()
-    return None if ticks is None or jobs is None else _join(jobs, ticks, width, at)
+    jobs = _find_jobs(rows, by, over, width, n_rows)
+    if jobs is None:
+        return None
+    numbers = rows.select(at, pl.col(value).cast(pl.Float64))
+    ticks = _read_ticks(numbers, width, n_rows // width, ddof)
+    return None if ticks is None else _join(jobs, ticks, width, at)
 
 
 def _first_tick(head: pl.DataFrame, keys: Sequence[str], over: str) -> int | None:
@@ -96,22 +94,24 @@ def _find_jobs(
 
 def _read_ticks(rows: pl.LazyFrame, width: int, n_ticks: int, ddof: int) -> pl.DataFrame | None:
     """Return [at, n_workers, mean, std]; None if a tick is not whole or a value not in range."""
+    at = rows.collect_schema().names()[0]
     mean, std = np.empty(n_ticks), np.empty(n_ticks)
     starts = []
     done = 0
     for whole in _whole_ticks(rows.collect_batches(lazy=True, engine="streaming"), width):
         times, x = (column.to_numpy() for column in whole.get_columns())
-        changes = np.flatnonzero(times[1:] != times[:-1]) + 1
-        # NaN, which also stands for null, differs from itself and is not in range
-        if len(changes) != len(x) // width - 1 or (changes % width).any():
+        n = len(x) // width
+        same = times[1:] == times[:-1]
+        # a tick's rows have one time and the next tick another; NaN, for null too, is no time
+        if np.count_nonzero(same) != len(x) - n or same[width - 1 :: width].any():
             return None
         if not (x.min() >= 0 and x.max() <= LARGEST):
             return None
-        starts.append(whole.to_series(0).gather_every(width))
-        part = slice(done, done + len(changes) + 1)
+        starts.append(times[::width].copy())
+        part = slice(done, done + n)
         _, mean[part], std[part] = row_moments(x.reshape(-1, width), ddof=ddof)
-        done = part.stop
-    return pl.DataFrame([pl.concat(starts)]).with_columns(
+        done += n
+    return pl.DataFrame({at: np.concatenate(starts)}).with_columns(
         n_workers=pl.lit(width, pl.Int64), mean=mean, std=std
     )
 
@@ -149,5 +149,5 @@ def _join(jobs: pl.DataFrame, ticks: pl.DataFrame, width: int, at: str) -> pl.Da
     if (order[1:] < order[:-1]).any():
         jobs, starts, lengths = jobs[order], starts[order], lengths[order]
         ticks = pl.concat(ticks.slice(*piece) for piece in zip(starts, lengths, strict=True))
-    names = jobs.select(pl.all().repeat_by(pl.Series(lengths)).explode(empty_as_null=False))
+    names = jobs[np.repeat(np.arange(jobs.height, dtype=np.uint32), lengths)]
     return pl.concat([names, ticks], how="horizontal")
