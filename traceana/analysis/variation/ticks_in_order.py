@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import polars as pl
@@ -98,8 +98,7 @@ def _read_ticks(rows: pl.LazyFrame, width: int, n_ticks: int, ddof: int) -> pl.D
     mean, std = np.empty(n_ticks), np.empty(n_ticks)
     starts = []
     done = 0
-    for whole in _whole_ticks(rows.collect_batches(lazy=True, engine="streaming"), width):
-        times, x = (column.to_numpy() for column in whole.get_columns())
+    for times, x in _whole_ticks(rows.collect_batches(lazy=True, engine="streaming"), width):
         n = len(x) // width
         same = times[1:] == times[:-1]
         # a tick's rows have one time and the next tick another; NaN, for null too, is no time
@@ -116,21 +115,24 @@ def _read_ticks(rows: pl.LazyFrame, width: int, n_ticks: int, ddof: int) -> pl.D
     )
 
 
-def _whole_ticks(batches: Iterable[pl.DataFrame], width: int) -> Iterator[pl.DataFrame]:
-    """Cut batches between ticks; only a tick that lies in two of them is copied."""
-    rest: pl.DataFrame | None = None
+def _whole_ticks(batches: Iterable[pl.DataFrame], width: int) -> Iterator[list[NDArray[Any]]]:
+    """Give the columns of batches cut between ticks; only a tick that lies in two is copied."""
+    rest: list[NDArray[Any]] = []
     for batch in batches:
+        columns = [column.to_numpy() for column in batch.get_columns()]
         used = 0
-        if rest is not None:
-            used = width - rest.height
-            rest = pl.concat([rest, batch.head(used)], rechunk=True)
-            if rest.height < width:
+        if rest:
+            used = width - len(rest[0])
+            rest = [
+                np.concatenate((old, new[:used])) for old, new in zip(rest, columns, strict=True)
+            ]
+            if len(rest[0]) < width:
                 continue
             yield rest
-        end = used + (batch.height - used) // width * width
+        end = batch.height - (batch.height - used) % width
         if end > used:
-            yield batch.slice(used, end - used)
-        rest = batch.slice(end) if end < batch.height else None
+            yield [column[used:end] for column in columns]
+        rest = [column[end:] for column in columns] if end < batch.height else []
 
 
 def _join(jobs: pl.DataFrame, ticks: pl.DataFrame, width: int, at: str) -> pl.DataFrame | None:
