@@ -25,6 +25,9 @@ ROWS_AT_ONCE: Final = 2_000_000
 SPARSEST: Final = 10
 """Cells (worker, tick) to a row, above which a job that is too large for a part is refused."""
 
+CELLS_AT_ONCE: Final = 200_000
+"""Cells (worker, tick) of a block, or those of its only job: what is worked on stays in cache."""
+
 _GROWTH = 1.1  # jobs whose numbers of ticks differ by less share an array
 
 
@@ -159,7 +162,7 @@ def _blocks(
     shapes, shape_of = np.unique(np.stack([n_workers[there], room]), axis=1, return_inverse=True)
     for shape in range(shapes.shape[1]):
         alike = np.flatnonzero(shape_of.ravel() == shape)
-        at_once = max(1, ROWS_AT_ONCE // int(cells[alike].max()))
+        at_once = max(1, CELLS_AT_ONCE // int(cells[alike].max()))
         for begin in range(0, len(alike), at_once):
             members = alike[begin : begin + at_once]
             length = n_ticks[members].max()

@@ -65,7 +65,7 @@ def measure_cost(value: Floats, levels: Levels, stretches: Sequence[Stretch], /)
                 mine = value[job, stretch.worker, ticks]
                 even[job, stretch.worker, ticks] = np.fmin(mine, peers[stretch.worker, ticks])
     changed = even != value  # NaN is never equal, and stays as it is
-    without_episodes = _ratio(*_over_workers(even))
+    without_episodes = _ratio(*_over_workers(even)) if stretches else slowdown
     slower = np.fmax(levels.ratio_to_peers, 1)[..., None]
     even = np.where(changed, even, even / slower)
     return Cost(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from itertools import repeat
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -36,7 +38,8 @@ _JOBS = {
 
 def assemble(part: Part, over: str, rules: Rules, slow_level: float, /) -> Frames:
     """Return episodes, levels and jobs of a part, each in order."""
-    found = [_of_block(block, rules) for block in part.blocks]
+    with ThreadPoolExecutor() as pool:  # numpy lets go of the interpreter
+        found = list(pool.map(_of_block, part.blocks, repeat(rules)))
     episodes, levels, jobs = (
         pl.concat([pl.DataFrame(schema=schema), *(frames[place] for frames in found)])
         for place, schema in enumerate((_EPISODES, _LEVELS, _JOBS))
