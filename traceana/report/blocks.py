@@ -70,14 +70,15 @@ class Table:
 class Picture:
     """A figure as an `<svg>` element, and its caption.
 
-    `key` names it on the page and as a file, `figure` is its id in the registry, and `files`
-    holds it in the formats that were asked for beside.
+    `key` names it on the page and as a file, `figure` is its id in the registry, `reading` says
+    how such figures are read, and `files` holds it in the formats that were asked for beside.
     """
 
     svg: str
     caption: str
     key: str = ""
     figure: str = ""
+    reading: str = ""
     files: tuple[tuple[str, bytes], ...] = ()
 
 
@@ -86,6 +87,22 @@ class Gallery:
     """Figures side by side where there is room."""
 
     pictures: tuple[Picture, ...]
+
+    def captions(self, first: int, /) -> list[str]:
+        """Return what stands under each; how figures of one kind are read is said once.
+
+        Parameters
+        ----------
+        first
+            Number of the first figure, to which the others of its kind refer.
+        """
+        captions = []
+        told: dict[str, int] = {}
+        for number, picture in enumerate(self.pictures, start=first):
+            before = told.setdefault(picture.figure, number)
+            how = picture.reading if before == number else f"Read as figure {before}."
+            captions.append(f"{picture.caption} {how}".strip())
+        return captions
 
 
 @dataclass(frozen=True)

@@ -110,7 +110,7 @@ def write_figures(
 
 
 def _write(folder: Path, name: str, drawn: list[Picture]) -> list[Path]:
-    captions = [f"# {name}"]
+    captions = [f"# {name}", drawn[0].reading]
     paths = []
     for picture in drawn:
         for suffix, content in (("svg", f"{picture.svg}\n".encode()), *picture.files):

@@ -146,7 +146,7 @@ def _group_means(
 def _published_views(
     material: Material, population: Population, rows: pl.DataFrame, table: pl.DataFrame
 ) -> list[Picture]:
-    """Group means alone, linear as was published; of PAI its closer views too."""
+    """Group means alone as was published of PAI, its closer views too; others' over decades."""
     cases = _cases(table)
     views: list[tuple[str, str, bool, int | None]] = [(*case, False, None) for case in cases]
     if population.trace == PAI:
@@ -155,15 +155,17 @@ def _published_views(
     for outcome, feature, log_x, below_s in views:
         name, label = _FEATURES[feature]
         closer = f", below {below_s:,} s" if below_s else ""
+        view = f"{outcome}-{feature}{'-log' * log_x}{f'-{below_s}s' if below_s else ''}"
         pictures.append(
             material.picture(
                 "runtime-against",
                 mean_by_value(rows.filter(outcome=outcome), feature, "runtime_s"),
                 trace=population.trace,
-                key=f"against-{outcome}-{feature}-{log_x}-{below_s}-{population.trace}",
+                key=f"against-{view}-{population.trace}",
                 about=f"Mean runtime of {population.things} against {name}, {outcome}{closer}",
                 x_label=label,
                 log_x=log_x,
+                log_y=population.trace != PAI,
                 below_s=below_s,
             )
         )

@@ -236,6 +236,7 @@ def _pictures(
             key=f"fit-{panel}-{trace.id}",
             about=f"Runtimes of {trace.things} beside the {len(drawn)} best families: {about}",
             panel=panel,
+            what="Runtime",
         )
         for panel, about in _PANELS.items()
     ]
