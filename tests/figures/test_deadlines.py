@@ -101,7 +101,12 @@ def test_a_sweep_has_two_limits_and_the_range_of_runs() -> None:
     assert describe_batch_sweep(SWEEP) == (
         "2 batch sizes; the least energy is at 16 with 100 W, the least time at 8 with 200 W."
     )
-    far = pl.concat([SWEEP, SWEEP.tail(1).with_columns(pl.col("^eta.*_j$") * 100, batch_size=32)])
+    far = pl.concat(
+        [
+            SWEEP,
+            SWEEP.tail(1).with_columns(pl.col("^eta.*_j$") * 100, batch_size=pl.lit(32, pl.Int64)),
+        ]
+    )
     wide = plot_batch_sweep(far)
     assert (wide.get_yscale(), wide.get_ylabel()) == (
         "log",

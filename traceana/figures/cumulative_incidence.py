@@ -117,7 +117,7 @@ def describe_cumulative_incidence(groups: pl.DataFrame) -> str:
         groups[name].sum() for name in ("n", "n_events", "n_censored", "n_left_out")
     )
     drawn = (groups["n_events"].head(_MOST_GROUPS) > 0).sum()
-    none = (groups["n_events"] == 0).sum()
+    none = groups.filter(n_events=0).height
     why = ": nothing ended so in the rest" if drawn + none == groups.height else ""
     few = f" {drawn} of {groups.height} groups are drawn{why}." if drawn < groups.height else ""
     return (

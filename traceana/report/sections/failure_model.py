@@ -166,14 +166,14 @@ def _pictures(
 ) -> list[Picture]:
     pictures = []
     for reading, model in models.items():
-        for figure, result, about in (
-            ("failure-odds", model.odds_ratios, "Odds ratios of failure"),
-            ("failure-calibration", model.calibration, "Predicted and true failures"),
+        of = f"of {population.things}, {reading} reading"
+        n = model.summary["n"].item()
+        odds, calibration = model.odds_ratios, model.calibration
+        known = odds.drop_nulls(["odds_ratio", "ci_low", "ci_high"])
+        for figure, result, drawable, about in (
+            ("failure-odds", odds, known, f"Odds ratios of failure {of}, n = {n:,}"),
+            ("failure-calibration", calibration, calibration, f"Predicted and true failures {of}"),
         ):
-            if figure == "failure-odds":
-                drawable = result.drop_nulls(["odds_ratio", "ci_low", "ci_high"])
-            else:
-                drawable = result
             if drawable.is_empty():
                 continue
             pictures.append(
@@ -182,8 +182,7 @@ def _pictures(
                     result,
                     trace=population.trace,
                     key=f"{figure}-{reading}-{population.trace}",
-                    about=f"{about} of {population.things}, {reading} reading, n = "
-                    f"{model.summary['n'].item():,}",
+                    about=about,
                 )
             )
     return pictures
