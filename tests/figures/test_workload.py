@@ -86,7 +86,10 @@ def test_demand_that_is_not_known_is_refused() -> None:
 
 def test_descriptions_count_what_is_drawn() -> None:
     assert describe_arrivals(arrival_rhythm(JOBS, per="hour")) == (
-        "5 jobs over 2.0 days; by hour from 0 to 1.5 jobs an hour."
+        "5 jobs over 2.0 days; quietest hour 2 (0 jobs an hour), busiest 0 (1.5 jobs an hour)."
+    )
+    assert describe_arrivals(arrival_rhythm(JOBS, per="weekday")).startswith(
+        "5 jobs over 2.0 days; by weekday from "
     )
     one = arrival_rhythm(JOBS.head(1), per="weekday")
     assert describe_arrivals(one) == "1 jobs over 0.0 days."

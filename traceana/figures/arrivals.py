@@ -74,7 +74,11 @@ def describe_arrivals(rhythm: pl.DataFrame) -> str:
     """Say in one sentence what the figure of these arrivals shows."""
     per = "hour" if "hour" in rhythm.columns else "weekday"
     told = f"{sum(rhythm['jobs']):,} jobs over {sum(rhythm['observed_h']) / 24:,.1f} days"
-    rates = rhythm["jobs_per_h"].drop_nulls().to_list()
+    rates = rhythm.drop_nulls("jobs_per_h").sort("jobs_per_h", per).rows(named=True)
     if not rates:
         return f"{told}."
-    return f"{told}; by {per} from {min(rates):,.3g} to {max(rates):,.3g} jobs an hour."
+    least, most = (f"{row['jobs_per_h']:,.3g} jobs an hour" for row in (rates[0], rates[-1]))
+    if per == "weekday":  # which day it is depends on the clock
+        return f"{told}; by weekday from {least} to {most}."
+    hours = (rates[0][per], rates[-1][per])
+    return f"{told}; quietest hour {hours[0]} ({least}), busiest {hours[1]} ({most})."
