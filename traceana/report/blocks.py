@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     import polars as pl
 
@@ -134,6 +134,20 @@ class Content:
     findings: tuple[str, ...] = ()
     blocks: tuple[Block, ...] = ()
     headline: str = ""
+
+
+def join_parts(opening: str, parts: Iterable[Absent | tuple[str, Content]], /) -> Content:
+    """Return a section of an opening and its parts, each under its heading or absent."""
+    findings: list[str] = []
+    blocks: list[Block] = [Text(opening)]
+    for part in parts:
+        if isinstance(part, Absent):
+            blocks.append(part)
+            continue
+        heading, content = part
+        findings += content.findings
+        blocks += [Heading(heading), *content.blocks]
+    return Content(tuple(findings), tuple(blocks))
 
 
 @dataclass(frozen=True)

@@ -13,12 +13,10 @@ from traceana.analysis import (
     runtime_correlations,
 )
 from traceana.report.blocks import (
-    Absent,
     Block,
     Column,
     Content,
     Gallery,
-    Heading,
     Picture,
     Table,
     Text,
@@ -26,7 +24,7 @@ from traceana.report.blocks import (
     notes,
     words,
 )
-from traceana.report.sections.populations import PAI, Population, read_populations
+from traceana.report.sections.populations import PAI, Population, tell_populations
 from traceana.report.wording import correlation, count, pvalue, seconds
 
 if TYPE_CHECKING:
@@ -54,31 +52,21 @@ _ZOOMS: Final = (
 )
 """Views of PAI that were published beside the whole: outcome, feature, logarithmic, highest."""
 
+_OPENING: Final = (
+    "Pearson's r of runtime with what was asked for, at three levels: over rows; over "
+    "group means as was published of PAI (one point a distinct value, its mean runtime, "
+    "all alike); and over the same points, each as often as it has rows. Group means hide "
+    "how many rows a point stands for and how much they vary: a correlation of theirs "
+    "(an ecological one) says nothing of a single task. Spearman's is that of ranks, which "
+    "a few very long runtimes do not rule. Success is `completed`, failure every other "
+    "status (the published reading). Rows without a runtime or without the feature are "
+    "left out, and counted."
+)
+
 
 def build(material: Material) -> Content:
     """Tell each trace's family of correlations, and draw what it is taken over."""
-    findings: list[str] = []
-    blocks: list[Block] = [
-        Text(
-            "Pearson's r of runtime with what was asked for, at three levels: over rows; over "
-            "group means as was published of PAI (one point a distinct value, its mean runtime, "
-            "all alike); and over the same points, each as often as it has rows. Group means hide "
-            "how many rows a point stands for and how much they vary: a correlation of theirs "
-            "(an ecological one) says nothing of a single task. Spearman's is that of ranks, which "
-            "a few very long runtimes do not rule. Success is `completed`, failure every other "
-            "status (the published reading). Rows without a runtime or without the feature are "
-            "left out, and counted."
-        )
-    ]
-    for part in read_populations(material, what="Correlations of runtime"):
-        if isinstance(part, Absent):
-            blocks.append(part)
-            continue
-        blocks.append(Heading(f"{part.name}: {part.things}"))
-        content = _tell(material, part)
-        findings += content.findings
-        blocks += content.blocks
-    return Content(tuple(findings), tuple(blocks))
+    return tell_populations(material, _tell, opening=_OPENING, what="Correlations of runtime")
 
 
 def _tell(material: Material, population: Population) -> Content:
