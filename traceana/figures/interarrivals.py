@@ -66,10 +66,10 @@ def plot_interarrivals(curve: pl.DataFrame, ax: Axes | None = None) -> Axes:
 
 def describe_interarrivals(curve: pl.DataFrame) -> str:
     """Say in one sentence what the figure of this curve shows."""
-    ends = curve.filter(pl.col("gap_s") > 0)["gap_s"]
+    above = curve.filter(pl.col("gap_s") > 0)["gap_s"]
     at_once = curve.filter(gap_s=0)["share_longer"].to_list()
-    zero = "".join(f"; {100 * (1 - share):.1f} % are 0" for share in at_once)
+    least = f"{100 * (1 - at_once[0]):.1f} % are 0 s" if at_once else f"from {min(above):,.3g} s"
     return (
-        f"n = {curve['n'][0]:,} times between submissions, the shortest above 0 "
-        f"{min(ends):,.3g} s, the longest {max(ends):,.0f} s{zero}."
+        f"n = {curve['n'][0]:,} times between submissions: {least}, the longest is "
+        f"{max(above):,.0f} s."
     )
