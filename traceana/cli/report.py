@@ -37,8 +37,9 @@ def report(
     It is made from a synthetic sample where there is no store.
     """
     from traceana.cli.output import show_steps
-    from traceana.report import build_report, count_workers, find_origin
+    from traceana.report import build_report, check_sections, count_workers, find_origin
 
+    check_sections(only or ())  # before anything is said of a store
     origin = find_origin(store)
     if origin.is_sample:
         sys.stderr.write(f"traceana: note: {origin.notice}\n")

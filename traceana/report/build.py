@@ -75,7 +75,7 @@ def build_report(
     TraceanaError
         If the store cannot be read or the folder cannot be written.
     """
-    sections = _choose_sections(only)
+    sections = check_sections(only)
     forms = _choose(formats, FORMATS, what="format")
     folder = Path(out)
     date = read_date()  # before anything is drawn: matplotlib reads it too
@@ -115,7 +115,14 @@ def open_material(origin: Origin, date: str | None = None, /) -> Material:
     return Material(origin, opened, ledgers, date)
 
 
-def _choose_sections(only: str | Sequence[str]) -> list[Section]:
+def check_sections(only: str | Sequence[str], /) -> list[Section]:
+    """Return the sections of these ids in the report's order; none stands for all.
+
+    Raises
+    ------
+    DataError
+        If no section has such an id; the message lists the ids.
+    """
     chosen = _choose(only, [section.id for section in SECTIONS], what="section")
     return [section for section in SECTIONS if section.id in chosen]
 

@@ -122,13 +122,13 @@ class Material:
 
         entry = FIGURES[figure]
         drawn = draw_figure(figure, result, **options)
-        caption = f"{about}. {self.name(trace)}. {entry.describe(result)} {entry.reading}"
+        caption = f"{about}. {self.name(trace)}. {entry.describe(result)}"
         if self.synthetic(trace):
             mark_synthetic(drawn)
             caption += " SYNTHETIC data: no real system is shown."
         svg = render_svg(drawn, prefix=key)  # the first: each rendering moves the layout a little
         files = tuple((suffix, render_file(drawn, suffix)) for suffix in self.formats)
-        return Picture(svg, caption, key, figure, files)
+        return Picture(svg, caption, key, figure, entry.reading, files)
 
     def absent(self, trace: str, table: str, /, *, what: str) -> Absent:
         """Say what is missing for lack of a table, and what brings it."""

@@ -9,9 +9,12 @@ import polars as pl
 
 from traceana.analysis import task_runtimes
 from traceana.claims.computed import pai_runtimes
+from traceana.report.blocks import Absent, join_parts
 
 if TYPE_CHECKING:
-    from traceana.report.blocks import Absent
+    from collections.abc import Callable
+
+    from traceana.report.blocks import Content
     from traceana.report.material import Material
 
 PAI: Final = "alibaba-pai-2020"
@@ -84,6 +87,33 @@ def read_populations(
     else:
         parts.append(material.absent(OPENB, "jobs", what=what))
     return parts
+
+
+def tell_populations(
+    material: Material,
+    tell: Callable[[Material, Population], Content],
+    /,
+    *,
+    opening: str,
+    what: str,
+    missing_end: str = "drop",
+) -> Content:
+    """Return a section that tells of each population under a heading, or what would bring it.
+
+    Parameters
+    ----------
+    material, what, missing_end
+        As for :func:`read_populations`.
+    tell
+        What there is to tell of one.
+    opening
+        The section's first paragraph.
+    """
+    parts = (
+        part if isinstance(part, Absent) else (f"{part.name}: {part.things}", tell(material, part))
+        for part in read_populations(material, what=what, missing_end=missing_end)
+    )
+    return join_parts(opening, parts)
 
 
 def _tasks(material: Material, missing_end: str) -> Population:

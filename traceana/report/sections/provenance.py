@@ -7,7 +7,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from traceana import __version__
-from traceana.report.blocks import Block, Content, Facts, Heading
+from traceana.report.blocks import Block, Content, Facts, Heading, Text
 from traceana.report.origin import SEED
 
 if TYPE_CHECKING:
@@ -53,6 +53,7 @@ def build(material: Material) -> Content:
     if material.date:
         facts.append(("Date", f"{material.date} (SOURCE_DATE_EPOCH)"))
     blocks: tuple[Block, ...] = (
+        Text("How the numbers above are defined, and from what and with what they were computed."),
         Heading("Definitions"),
         Facts(tuple(_DEFINITIONS.items())),
         Heading("Provenance"),
