@@ -28,10 +28,11 @@ ENGINES: Final = {
     nw.Implementation.DUCKDB: "DuckDB (relation)",
     nw.Implementation.PANDAS: "pandas (DataFrame)",
     nw.Implementation.PYARROW: "pyarrow (Table)",
+    nw.Implementation.PYSPARK: "PySpark (DataFrame, not of Spark Connect)",
 }
 """What the parity tests hold to the same values; any other is refused."""
 
-_RUN_BY: Final = ("narwhals", "polars", "duckdb", "_duckdb", "pyarrow")
+_RUN_BY: Final = ("narwhals", "polars", "duckdb", "_duckdb", "pyarrow", "pyspark", "py4j")
 _UNFIT: Final = re.compile(r"""^$|^\*$|^\^.*\$$|^\.|["]""")
 LARGEST: Final = 1e150
 """No measure is above it: its square is still a number, so that no variance overflows."""
