@@ -7,6 +7,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from traceana import __version__
+from traceana.claims.data import BY_SPARK
 from traceana.report.blocks import Block, Content, Facts, Heading
 from traceana.report.origin import SEED
 
@@ -46,6 +47,7 @@ def build(material: Material) -> Content:
     """Define what is computed; say from which store and with which versions."""
     facts = [
         ("Data", _data(material)),
+        ("Engine", _engine(material)),
         ("traceana", __version__),
         ("Python", platform.python_version()),
         *((name, version(name)) for name in _LIBRARIES),
@@ -59,6 +61,17 @@ def build(material: Material) -> Content:
         Facts(tuple(facts)),
     )
     return Content((), blocks)
+
+
+def _engine(material: Material) -> str:
+    if material.master is None:
+        return "Polars"
+    traces = ", ".join(material.name(trace) for trace in BY_SPARK)
+    return (
+        f"Spark {version('pyspark')} on `{material.master}` reduced the tasks, instances and jobs "
+        f"of {traces} to a row a task or group; Polars did all else, and read that trace's jobs "
+        "and job tags again for arrivals, users and groups"
+    )
 
 
 def _data(material: Material) -> str:
