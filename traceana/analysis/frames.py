@@ -86,7 +86,11 @@ def admit_columns(frame: IntoFrame, columns: Sequence[str], /) -> nw.LazyFrame[A
     repeated = sorted({name for name in columns if columns.count(name) > 1})
     if repeated:
         raise DataError(f"column {', '.join(repeated)} is named for more than one part")
-    return _project(_admit(frame), columns)
+    admitted = _admit(frame)
+    dotted = [name for name in columns if re.search(r"[.`]", name)]
+    if dotted and admitted.implementation is nw.Implementation.PYSPARK:
+        raise DataError(f"column {dotted[0]!r} needs another name: Spark takes . and ` as its own")
+    return _project(admitted, columns)
 
 
 def column_names(frame: IntoFrame, /) -> list[str]:
