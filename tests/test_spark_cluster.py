@@ -27,7 +27,8 @@ ENVIRONMENT = {
     "SPARK_DAEMON_JAVA_OPTS": JAVA,
     "SPARK_DAEMON_MEMORY": "256m",
     # as in tests/test_spark.py: for a few small queries
-    "PYSPARK_SUBMIT_ARGS": "--conf spark.executor.memory=512m --conf spark.sql.shuffle.partitions=2 "
+    "PYSPARK_SUBMIT_ARGS": "--conf spark.executor.memory=512m "
+    "--conf spark.sql.shuffle.partitions=2 "
     "--conf spark.sql.adaptive.enabled=false --conf spark.sql.codegen.factoryMode=NO_CODEGEN "
     "--conf spark.sql.codegen.wholeStage=false "
     f"--conf 'spark.executor.extraJavaOptions={JAVA}' --driver-java-options '{JAVA}' pyspark-shell",

@@ -41,7 +41,7 @@ def pods_as_rows(store: Store) -> pl.DataFrame:
         (row % 10).cast(pl.String).alias("worker_id"),
         batch_time="runtime_s",
         row=row,
-        cov=pl.col("cpus") / pl.col("memory_gib"),
+        cov=pl.col("cpus") / 64,
         cluster=pl.col("qos").cast(pl.String),
         size=pl.col("gpus").ceil().cast(pl.Int64),
         status=pl.col("status").cast(pl.String),
