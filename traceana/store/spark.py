@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import socket
 import tempfile
@@ -134,9 +135,10 @@ def _off_the_terminal() -> Iterator[IO[bytes]]:
 
 
 def _reason(error: Exception, log: IO[bytes]) -> str:
-    """Return in one line why Spark does not start: what Java says comes second, after a colon."""
+    """Return in one line why Spark does not start, of what Java says."""
     log.seek(0)
-    if b"UnsupportedClassVersionError" in log.read():
+    told = f"{log.read().decode(errors='replace')}\n{error}"
+    if "UnsupportedClassVersionError" in told:
         return "it needs Java 17 or newer, and finds an older one"
-    lines = str(error).splitlines() or [type(error).__name__]
-    return next((line[2:] for line in lines if line.startswith(": ")), lines[0])
+    thrown = re.search(r"^(?:: |Exception in ).*?(?:Exception|Error): (.+)$", told, re.MULTILINE)
+    return thrown[1] if thrown else str(error).splitlines()[0]
