@@ -94,7 +94,8 @@ def test_two_workers_give_the_report_that_polars_gives(
 ) -> None:
     master, folder = cluster
     store = tmp_path / "store"
-    ingest(write_sample(tmp_path / "files", scale=0.001, seed=5), store=store)
+    files = write_sample(tmp_path / "files", scale=0.001, seed=5, traces="alibaba-pai-2020")
+    ingest(files, store=store)
     command = [sys.executable, "-m", "traceana", "report", "--store", str(store)]
     only = ["--only", SECTIONS, "--format", "md"]
     by_spark = ["--engine", "spark", "--master", master, "--out", str(tmp_path / "spark")]
