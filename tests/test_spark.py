@@ -199,7 +199,7 @@ TABLES: dict[str, tuple[tuple[str, ...], Callable[..., pl.DataFrame]]] = {
 }
 
 
-# those that an engine reduces; docs/scripts/engines_findings.py asks all of real tables
+# those that an engine reduces; docs/scripts/engine_parity.py asks all of real tables
 REAL = ("iteration_cov", "detect_stragglers", "summarize_cov", "workload_summary", "runtime_by")
 
 

@@ -1,6 +1,6 @@
 """Hold DuckDB and Spark to the values of Polars, and write docs/explanation/engines.md.
 
-    PYTHONPATH=. python docs/scripts/engines_findings.py STORE
+    PYTHONPATH=. python docs/scripts/engine_parity.py STORE
 
 STORE is a store of the publishers' files. Needs the extras test and spark, and Java; it takes some
 minutes.
