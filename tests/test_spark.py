@@ -297,7 +297,7 @@ def test_the_command_says_which_engine_ran(
     with pytest.raises(SystemExit, match="0"):
         main()
     text = (tmp_path / "index.md").read_text(encoding="utf-8")
-    assert f"- **Engine**: Spark {spark.version} on `{MASTER}` reduced the tasks, instances" in text
+    assert f"- **Engine**: Spark {spark.version} on `{MASTER}` reduced tasks of Alibaba PAI" in text
     assert "ERROR" not in capfd.readouterr().err
     monkeypatch.setattr(sys, "argv", ["traceana", *command, *only])
     with pytest.raises(SystemExit, match="0"):

@@ -66,11 +66,18 @@ def build(material: Material) -> Content:
 def _engine(material: Material) -> str:
     if material.master is None:
         return "Polars"
-    traces = ", ".join(material.name(trace) for trace in BY_SPARK)
+    spark = f"Spark {version('pyspark')} on `{material.master}`"
+    reduced = [
+        f"{table} of {material.name(trace)}"
+        for trace in BY_SPARK
+        for table in ("tasks", "instances", "jobs")
+        if material.has(trace, table)
+    ]
+    if not reduced:
+        return f"Polars; {spark} found none of the tables that it reduces in the store"
     return (
-        f"Spark {version('pyspark')} on `{material.master}` reduced the tasks, instances and jobs "
-        f"of {traces} to a row a task or group; Polars did all else, and read that trace's jobs "
-        "and job tags again for arrivals, users and groups"
+        f"{spark} reduced {', '.join(reduced)} to a row a task or group; Polars did all else, and "
+        "read jobs and job tags again for arrivals, users and groups"
     )
 
 
