@@ -1,7 +1,8 @@
 """The engine gate: whatever frame the user has in, a small sorted Polars frame out.
 
 A reduction is written once over narwhals' lazy frames. Polars, DuckDB and Spark run it
-themselves; pandas and pyarrow tables have no lazy engine, so the columns of need become a Polars frame.
+themselves; pandas and pyarrow tables have no lazy engine, so the columns of need become a Polars
+frame.
 """
 
 from __future__ import annotations
