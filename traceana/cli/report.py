@@ -31,6 +31,18 @@ def report(
     formats: Annotated[
         str, typer.Option("--format", metavar="html,md", help="What to write.")
     ] = "html,md",
+    engine: Annotated[
+        str,
+        typer.Option(
+            metavar="polars|spark", help="What reduces the largest tables, those of Alibaba's PAI."
+        ),
+    ] = "polars",
+    master: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL", help="Spark's master: local[2], spark://host:7077.  [default: local[*]]"
+        ),
+    ] = None,
 ) -> None:
     """Build a report: one self-contained page, and Markdown.
 
@@ -51,6 +63,8 @@ def report(
             title=title,
             formats=formats,
             workers=count_workers(),
+            engine=engine,
+            master=master,
             on_step=on_step,
         )
     sys.stdout.write(f"{page}\n")

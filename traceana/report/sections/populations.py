@@ -120,7 +120,7 @@ def _tasks(material: Material, missing_end: str) -> Population:
     if missing_end == "drop":
         tasks = material.data.once(pai_runtimes)
     else:
-        records = (material.scan(PAI, table) for table in ("tasks", "instances"))
+        records = (material.frame(PAI, table) for table in ("tasks", "instances"))
         tasks = task_runtimes(*records, missing_end=missing_end)
     users = pl.DataFrame(schema={"job_id": tasks.schema["job_id"], "user": pl.String})
     if material.has(PAI, "jobs"):

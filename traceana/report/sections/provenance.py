@@ -7,6 +7,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from traceana import __version__
+from traceana.claims.data import BY_SPARK
 from traceana.report.blocks import Block, Content, Facts, Heading, Text
 from traceana.report.origin import SEED
 
@@ -46,6 +47,7 @@ def build(material: Material) -> Content:
     """Define what is computed; say from which store and with which versions."""
     facts = [
         ("Data", _data(material)),
+        ("Engine", _engine(material)),
         ("traceana", __version__),
         ("Python", platform.python_version()),
         *((name, version(name)) for name in _LIBRARIES),
@@ -60,6 +62,24 @@ def build(material: Material) -> Content:
         Facts(tuple(facts)),
     )
     return Content((), blocks)
+
+
+def _engine(material: Material) -> str:
+    if material.master is None:
+        return "Polars"
+    spark = f"Spark {version('pyspark')} on `{material.master}`"
+    reduced = [
+        f"{table} of {material.name(trace)}"
+        for trace in BY_SPARK
+        for table in ("tasks", "instances", "jobs")
+        if material.has(trace, table)
+    ]
+    if not reduced:
+        return f"Polars; {spark} found none of the tables that it reduces in the store"
+    return (
+        f"{spark} reduced {', '.join(reduced)} to a row a task or group; Polars did all else, and "
+        "read jobs and job tags again for arrivals, users and groups"
+    )
 
 
 def _data(material: Material) -> str:
