@@ -1,15 +1,16 @@
 """Lines of a CSV become frames of text cells; lines that are no row are set apart, never lost.
 
-Polars' own CSV reader fills a short row with nulls, cuts a long one without a word and gives up
-a whole file for one bad byte. So each block's separators are counted first: lines that hold
-exactly the right number, no quote and valid UTF-8 go to Polars together, the few others are read
-one by one.
+Polars' own CSV reader fills a short row with nulls without a word, and gives up a whole file for a
+long one or for one bad byte. So a block's lines and separators are counted first. Where the counts
+fit, there is no quote and all is UTF-8, the whole block is parsed at once, numbers as numbers: the
+common case. Else the lines in doubt are found, and read one by one apart from the others.
 """
 
 from __future__ import annotations
 
 import csv
 from dataclasses import dataclass
+from functools import cached_property
 from typing import IO, TYPE_CHECKING, Final
 
 import numpy as np
@@ -19,14 +20,15 @@ from traceana.errors import SourceError
 from traceana.ingesters.files import LONGEST_LINE, CsvFile, open_csv
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
 LINE: Final = "__line"
 """Column with a row's line number in its file, counted from 1 as an editor does."""
 
-_BLOCK: Final = 1 << 24
+_BLOCK: Final = 1 << 23
+_STEP: Final = 1 << 17
 _COMMA, _NEWLINE, _QUOTE = b',\n"'
 
 
@@ -42,37 +44,79 @@ class BadLine:
 
 @dataclass(frozen=True)
 class Block:
-    """Some consecutive lines of a CSV.
+    """Some consecutive lines of a CSV, whole, each with its line end.
 
     Attributes
     ----------
-    cells
-        One text column a CSV column, and :data:`LINE`; an empty cell is null.
-    bad
-        The lines that are no row, in order.
-    not_utf8
-        Whether some cells had bytes that are no UTF-8; U+FFFD stands in their place.
+    data
+        The lines' bytes.
+    columns
+        Names of the file's columns.
+    first_line
+        Number of the first of them in the file, counted from 1 as an editor does.
     header_lines
         How many lines of the file are its header: 0 or 1.
     """
 
-    cells: pl.DataFrame
-    bad: list[BadLine]
-    not_utf8: bool
-    header_lines: int
-    first_line: int
     data: bytes
-    starts: NDArray[np.int64]
+    columns: tuple[str, ...]
+    first_line: int
+    header_lines: int
 
-    @property
+    @cached_property
     def lines(self) -> int:
         """How many lines it has, rows and bad ones."""
-        return int(self.starts.size)
+        return _count(self.data, _NEWLINE)
+
+    def typed(self, numbers: Sequence[str]) -> pl.DataFrame | None:
+        """Return all lines as rows, the columns `numbers` as numbers and the others as text.
+
+        Further there is :data:`LINE`; an empty cell is null. None where any line is not plainly
+        a row, or any cell not plainly a number: :attr:`cells` then tells which.
+        """
+        if b'"' in self.data or _begins_blank(self.data) or not _is_utf8(self.data):
+            return None
+        if _count(self.data, _COMMA) != self.lines * (len(self.columns) - 1):
+            return None
+        try:
+            # with as many separators as there should be, a short line makes another too long,
+            # and that Polars refuses
+            cells = _parse(self.data, self.columns, numbers)
+        except pl.exceptions.PolarsError:
+            return None
+        if cells.height != self.lines:
+            return None
+        lines = range(self.first_line, self.first_line + self.lines)
+        return cells.with_columns(pl.int_range(lines.start, lines.stop).alias(LINE))
+
+    @property
+    def cells(self) -> pl.DataFrame:
+        """One text column a CSV column, and :data:`LINE`; an empty cell is null."""
+        return self._read_one_by_one[0]
+
+    @property
+    def bad(self) -> list[BadLine]:
+        """The lines that are no row, in order."""
+        return self._read_one_by_one[1]
+
+    @property
+    def not_utf8(self) -> bool:
+        """Whether some cells had bytes that are no UTF-8; U+FFFD stands in their place."""
+        return self._read_one_by_one[2]
 
     def text_of(self, line: int) -> str:
         """Return a line as it stands in the file; bytes that are no UTF-8 are escaped."""
-        start = int(self.starts[line - self.first_line])
+        start = int(self._starts[line - self.first_line])
         return self.data[start : self.data.index(b"\n", start)].decode(errors="backslashreplace")
+
+    @cached_property
+    def _starts(self) -> NDArray[np.int64]:
+        ends = np.flatnonzero(np.frombuffer(self.data, np.uint8) == _NEWLINE)
+        return np.concatenate(([0], ends + 1))
+
+    @cached_property
+    def _read_one_by_one(self) -> tuple[pl.DataFrame, list[BadLine], bool]:
+        return _split(self.data, self._starts, self.columns, self.first_line)
 
 
 def read_header(head: bytes) -> list[str]:
@@ -101,16 +145,17 @@ def read_blocks(source: CsvFile, /, *, columns: list[str], header: bool) -> Iter
     header_lines = 0
     with open_csv(source) as stream:
         for data in _whole_lines(stream, source.where):
-            block = data
+            lines = data
             if line == 1:
-                block = data.removeprefix(b"\xef\xbb\xbf")
+                lines = data.removeprefix(b"\xef\xbb\xbf")
                 if header or read_header(source.head) == columns:
-                    block = block[block.index(b"\n") + 1 :]
+                    lines = lines[lines.index(b"\n") + 1 :]
                     line = 2
                     header_lines = 1
-            if block:
-                yield _split(block, columns, line, header_lines)
-                line += block.count(b"\n")
+            if lines:
+                block = Block(lines, tuple(columns), line, header_lines)
+                yield block
+                line += block.lines
 
 
 def _whole_lines(stream: IO[bytes], label: str) -> Iterator[bytes]:
@@ -122,26 +167,52 @@ def _whole_lines(stream: IO[bytes], label: str) -> Iterator[bytes]:
             if len(rest) > LONGEST_LINE:
                 raise SourceError(f"{label}: a line of more than 16 MiB; this is no CSV")
             continue
-        yield (rest + data[:cut]).replace(b"\r\n", b"\n")
+        yield _plain_ends(b"".join((rest, memoryview(data)[:cut])))
         rest = data[cut:]
     if rest:  # publishers leave out the last line's end
-        yield (rest + b"\n").replace(b"\r\n", b"\n")
+        yield _plain_ends(rest + b"\n")
 
 
-def _split(data: bytes, columns: list[str], first_line: int, header_lines: int) -> Block:
-    """Split whole lines into rows of text cells and bad lines."""
+def _plain_ends(data: bytes) -> bytes:
+    return data.replace(b"\r\n", b"\n") if b"\r" in data else data
+
+
+def _count(data: bytes, byte: int) -> int:
+    """Count a byte, in steps that stay in a processor's cache."""
     raw = np.frombuffer(data, np.uint8)
-    ends = np.flatnonzero(raw == _NEWLINE)
-    starts = np.concatenate(([0], ends[:-1] + 1))
-    doubtful = _doubtful(data, raw, starts, ends, separators=len(columns) - 1)
-    if not doubtful.size:
-        cells = _parse(data, columns, ends.size)
-        lines = pl.int_range(first_line, first_line + ends.size, dtype=pl.Int64, eager=True)
-        cells = cells.with_columns(lines.alias(LINE))
-        return Block(cells, [], False, header_lines, first_line, data, starts)
+    steps = range(0, raw.size, _STEP)
+    return sum(int(np.count_nonzero(raw[at : at + _STEP] == byte)) for at in steps)
 
-    plain = np.setdiff1d(np.arange(ends.size), doubtful)
-    kept = b"".join(data[starts[i] : ends[i] + 1] for i in plain)
+
+def _is_utf8(data: bytes) -> bool:
+    if data.isascii():
+        return True
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _begins_blank(data: bytes) -> bool:
+    """Whether a cell begins with a blank, over which Polars would read a number."""
+    return any(
+        blank in data and (data.startswith(blank) or b"," + blank in data or b"\n" + blank in data)
+        for blank in (b" ", b"\t")
+    )
+
+
+def _split(
+    data: bytes, bounds: NDArray[np.int64], columns: Sequence[str], first_line: int
+) -> tuple[pl.DataFrame, list[BadLine], bool]:
+    """Split whole lines into rows of text cells and bad lines."""
+    starts, ends = bounds[:-1], bounds[1:] - 1
+    doubtful = _doubtful(data, starts, ends, separators=len(columns) - 1)
+    # what stands between two doubtful lines is taken at once
+    before = np.concatenate(([0], bounds[doubtful + 1]))
+    after = np.append(bounds[doubtful], len(data))
+    kept = b"".join(data[a:b] for a, b in zip(before, after, strict=True))
+    plain = np.delete(np.arange(ends.size), doubtful)
     rows: list[list[str | None]] = []
     row_lines: list[int] = []
     bad: list[BadLine] = []
@@ -159,22 +230,24 @@ def _split(data: bytes, columns: list[str], first_line: int, header_lines: int) 
     mended = pl.DataFrame(rows, schema=dict.fromkeys(columns, pl.String), orient="row")
     cells = pl.concat(
         [
-            _parse(kept, columns, plain.size).with_columns(pl.Series(LINE, plain + first_line)),
+            _parse_rows(kept, columns, plain.size).with_columns(
+                pl.Series(LINE, plain + first_line)
+            ),
             mended.with_columns(pl.Series(LINE, row_lines, dtype=pl.Int64)),
         ]
     )
-    return Block(cells.sort(LINE), bad, not_utf8, header_lines, first_line, data, starts)
+    return cells.sort(LINE), bad, not_utf8
 
 
 def _doubtful(
     data: bytes,
-    raw: NDArray[np.uint8],
     starts: NDArray[np.int64],
     ends: NDArray[np.int64],
     *,
     separators: int,
 ) -> NDArray[np.int64]:
     """Return the indices of lines that are not plainly a row."""
+    raw = np.frombuffer(data, np.uint8)
     commas = np.flatnonzero(raw == _COMMA)
     doubtful: list[NDArray[np.int64]] = []
     if not _evenly_spread(commas, starts, ends, separators):
@@ -182,11 +255,8 @@ def _doubtful(
         doubtful.append(np.flatnonzero(counts != separators))
     if b'"' in data:
         doubtful.append(np.searchsorted(ends, np.flatnonzero(raw == _QUOTE)))
-    if not data.isascii():
-        try:
-            data.decode()
-        except UnicodeDecodeError:
-            doubtful.append(np.searchsorted(ends, np.flatnonzero(raw > 127)))
+    if not _is_utf8(data):
+        doubtful.append(np.searchsorted(ends, np.flatnonzero(raw > 127)))
     return np.unique(np.concatenate(doubtful)) if doubtful else np.empty(0, np.int64)
 
 
@@ -203,12 +273,16 @@ def _evenly_spread(
     return bool((by_line[:, 0] >= starts).all() and (by_line[:, -1] < ends).all())
 
 
-def _parse(data: bytes, columns: list[str], height: int) -> pl.DataFrame:
-    """Parse lines that are known to be rows."""
-    schema = dict.fromkeys(columns, pl.String)
+def _parse(data: bytes, columns: Sequence[str], numbers: Sequence[str] = ()) -> pl.DataFrame:
+    schema = {name: pl.Float64 if name in numbers else pl.String for name in columns}
+    return pl.read_csv(data, has_header=False, schema=schema, quote_char=None)
+
+
+def _parse_rows(data: bytes, columns: Sequence[str], height: int) -> pl.DataFrame:
+    """Parse lines that are known to be rows, as text."""
     if not height:
-        return pl.DataFrame(schema=schema)
-    cells = pl.read_csv(data, has_header=False, schema=schema, quote_char=None)
+        return pl.DataFrame(schema=dict.fromkeys(columns, pl.String))
+    cells = _parse(data, columns)
     if cells.height != height:
         raise AssertionError(f"{height} lines became {cells.height} rows")
     return cells
