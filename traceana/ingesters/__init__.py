@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from traceana.ingesters import itp, minibatch, openb, pai, zeus
+from traceana.ingesters.archive import UnlistedMemberError
 from traceana.ingesters.convert import REJECTED, Converted, convert
 from traceana.ingesters.files import CsvFile, Listing, content_sha256, list_csvs, sha256_of
 from traceana.ingesters.rows import LINE, Block, read_blocks, read_header
@@ -29,6 +30,7 @@ __all__ = [
     "Converted",
     "CsvFile",
     "Listing",
+    "UnlistedMemberError",
     "content_sha256",
     "convert",
     "list_csvs",

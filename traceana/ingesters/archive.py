@@ -92,7 +92,7 @@ def open_member(stream: IO[bytes], name: str, *, last: bool) -> Iterator[IO[byte
             else:
                 yield archive.extractfile(member)
             if last:
-                if any(True for _ in archive):
+                if archive.next() is not None:
                     raise UnlistedMemberError(name)
                 forward.finish()
             return

@@ -13,10 +13,13 @@ from traceana.ingesters.rows import LINE, BadLine, Block
 from traceana.schema import get_rules, get_table
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from traceana.ingesters.recipe import Recipe
 
 ROW: Final = "__row"
 UNKNOWN: Final = "unknown"
+_RIGHT: Final = "__right"
 REJECTED: Final = pl.Schema(
     {"file": pl.String, "row": pl.Int64, "line": pl.Int64, "rule": pl.String, "text": pl.String}
 )
@@ -24,6 +27,7 @@ REJECTED: Final = pl.Schema(
 that the row broke, and its text as published (of a reshaped table: its cells')."""
 
 
+_NONE_REJECTED: Final = pl.DataFrame(schema=REJECTED).select("line", "rule", "text")
 _FAILED: Final = pl.Schema({ROW: pl.UInt32, "rule": pl.String})
 
 
@@ -56,21 +60,18 @@ def convert(block: Block, recipe: Recipe, stem: str, /) -> Converted:
     reshaped = recipe.reshape is not None
     typed = None if reshaped else block.typed(numbers)
     if typed is not None:
+        rows = _rows_without_fault(typed, recipe, stem)
+        if rows is not None:
+            return Converted(rows, _NONE_REJECTED, {})
         as_text = typed.with_row_index(ROW)
         cells = as_text
         bad_lines = []
     else:
-        as_text = (recipe.reshape(block.cells) if recipe.reshape else block.cells).with_row_index(
-            ROW
-        )
+        text = recipe.reshape(block.cells) if recipe.reshape else block.cells
+        as_text = text.with_row_index(ROW)
         cells = as_text.with_columns(_read_number(name) for name in numbers)
         bad_lines = block.bad
-    cells = cells.with_columns(
-        pl.when(~pl.col(column).is_in(pl.Series(words).cast(cells.schema[column])))
-        .then(pl.col(column))
-        .alias(column)
-        for column, words in recipe.nulls.items()
-    )
+    cells = cells.with_columns(_nulls(recipe))
     broken = _check_numbers(cells, recipe)
     if typed is None and block.not_utf8:
         broken += _broken_text(cells)
@@ -79,13 +80,64 @@ def convert(block: Block, recipe: Recipe, stem: str, /) -> Converted:
     good, unknown_words = _map_words(good, recipe)
     kept, invalid = _check(good, recipe, stem)
     failed = pl.concat([failed, invalid]).unique(ROW, keep="first", maintain_order=True)
-    rejected = [pl.DataFrame(schema={name: REJECTED[name] for name in ("line", "rule", "text")})]
+    rejected = [_NONE_REJECTED]
     if len(failed):
         rejected += _rejected_rows(as_text, failed, block, reshaped=reshaped)
     rejected += [_reject_line(bad, reshaped=reshaped) for bad in bad_lines]
     return Converted(
         kept.drop(ROW), pl.concat(rejected).sort("line", maintain_order=True), unknown_words
     )
+
+
+def _rows_without_fault(typed: pl.DataFrame, recipe: Recipe, stem: str) -> pl.DataFrame | None:
+    """Return a block's rows, or None if there is a fault or an unknown word in any.
+
+    Does in one pass what :func:`convert` does step by step where it must tell of faults.
+    """
+    known = [
+        pl.col(column).is_null() | (pl.col(_mapped(column)) != UNKNOWN) for column in recipe.words
+    ]
+    rows = (
+        typed.lazy()
+        .with_columns(_nulls(recipe))
+        .with_columns(_our_words(column, words) for column, words in recipe.words.items())
+        .with_columns(pl.all_horizontal(True, *_right(recipe).values(), *known).alias(_RIGHT))
+        .with_columns(pl.col(_mapped(column)).alias(column) for column in recipe.words)
+        .select(_RIGHT, LINE, *_stated(recipe, stem))
+        .with_columns(pl.all_horizontal(_RIGHT, *_rules(recipe.table).values()).alias(_RIGHT))
+        .collect()
+    )
+    return rows.drop(_RIGHT) if rows[_RIGHT].all() else None
+
+
+def _nulls(recipe: Recipe) -> list[pl.Expr]:
+    numbers = (*recipe.numbers, *recipe.whole_numbers)
+    missing = {
+        column: [float(word) for word in words] if column in numbers else list(words)
+        for column, words in recipe.nulls.items()
+    }
+    return [
+        pl.when(~pl.col(column).is_in(words)).then(pl.col(column)).alias(column)
+        for column, words in missing.items()
+    ]
+
+
+def _mapped(column: str) -> str:
+    return f"__{column}"
+
+
+def _our_words(column: str, words: Mapping[str, str]) -> pl.Expr:
+    ours = pl.col(column).replace_strict(words, default=UNKNOWN, return_dtype=pl.String)
+    return pl.when(pl.col(column).is_not_null()).then(ours).alias(_mapped(column))
+
+
+def _stated(recipe: Recipe, stem: str) -> list[pl.Expr]:
+    """Return the table's columns as expressions over the publisher's."""
+    stated = recipe.columns(stem)
+    return [
+        stated.get(name, pl.lit(None)).cast(column.dtype).alias(name)
+        for name, column in get_table(recipe.table).columns().items()
+    ]
 
 
 def _read_number(name: str) -> pl.Expr:
@@ -96,17 +148,21 @@ def _read_number(name: str) -> pl.Expr:
     )
 
 
-def _check_numbers(cells: pl.DataFrame, recipe: Recipe) -> list[pl.DataFrame]:
-    """Tell the cells that are no finite number, or no whole one where that belongs."""
+def _right(recipe: Recipe) -> dict[str, pl.Expr]:
+    """Return by rule what holds for a finite number, or for a whole one where that belongs."""
     right = {f"{name}|not_a_number": pl.col(name).is_finite() for name in recipe.numbers}
     for name in recipe.whole_numbers:
         number = pl.col(name)
         right[f"{name}|not_a_whole_number"] = number.is_finite() & (number == number.floor())
-    if not right:
-        return []
-    passed = cells.select(**{rule: holds.all() for rule, holds in right.items()}).row(0, named=True)
+    return right
+
+
+def _check_numbers(cells: pl.DataFrame, recipe: Recipe) -> list[pl.DataFrame]:
+    """Tell the cells that are no finite number, or no whole one where that belongs."""
     return [
-        _failures(cells.filter(~holds), rule) for rule, holds in right.items() if not passed[rule]
+        _failures(cells.filter(~holds), rule)
+        for rule, holds in _right(recipe).items()
+        if not cells.select(holds.all()).item()
     ]
 
 
@@ -127,31 +183,17 @@ def _failures(rows: pl.DataFrame, rule: str) -> pl.DataFrame:
 
 def _map_words(cells: pl.DataFrame, recipe: Recipe) -> tuple[pl.DataFrame, dict[str, Counter[str]]]:
     unknown: dict[str, Counter[str]] = {}
-    mapped = cells.with_columns(
-        pl.when(pl.col(column).is_not_null()).then(
-            pl.col(column).replace_strict(words, default=UNKNOWN, return_dtype=pl.String)
-        )
-        for column, words in recipe.words.items()
-    )
+    mapped = cells.with_columns(_our_words(column, words) for column, words in recipe.words.items())
     for column in recipe.words:
-        strange = cells[column].filter(mapped[column] == UNKNOWN)
+        strange = cells[column].filter(mapped[_mapped(column)] == UNKNOWN)
         if len(strange):
             unknown[column] = Counter(strange.to_list())
-    return mapped, unknown
+    return mapped.with_columns(pl.col(_mapped(c)).alias(c) for c in recipe.words), unknown
 
 
 def _check(cells: pl.DataFrame, recipe: Recipe, stem: str) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Build the table's rows and hold them against its declaration, but for the key."""
-    stated = recipe.columns(stem)
-    columns = get_table(recipe.table).columns()
-    rows = cells.select(
-        ROW,
-        LINE,
-        *(
-            stated.get(name, pl.lit(None)).cast(column.dtype).alias(name)
-            for name, column in columns.items()
-        ),
-    )
+    rows = cells.select(ROW, LINE, *_stated(recipe, stem))
     rules = _rules(recipe.table)
     holds = rows.select(pl.all_horizontal(rules.values())).to_series()
     if holds.all():

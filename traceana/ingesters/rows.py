@@ -9,9 +9,11 @@ common case. Else the lines in doubt are found, and read one by one apart from t
 from __future__ import annotations
 
 import csv
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
-from typing import IO, TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import polars as pl
@@ -28,6 +30,7 @@ LINE: Final = "__line"
 """Column with a row's line number in its file, counted from 1 as an editor does."""
 
 _BLOCK: Final = 1 << 23
+_AHEAD: Final = 2
 _STEP: Final = 1 << 17
 _COMMA, _NEWLINE, _QUOTE = b',\n"'
 
@@ -143,34 +146,43 @@ def read_blocks(source: CsvFile, /, *, columns: list[str], header: bool) -> Iter
     """
     line = 1
     header_lines = 0
-    with open_csv(source) as stream:
-        for data in _whole_lines(stream, source.where):
-            lines = data
-            if line == 1:
-                lines = data.removeprefix(b"\xef\xbb\xbf")
-                if header or read_header(source.head) == columns:
-                    lines = lines[lines.index(b"\n") + 1 :]
-                    line = 2
-                    header_lines = 1
-            if lines:
-                block = Block(lines, tuple(columns), line, header_lines)
-                yield block
-                line += block.lines
+    for data in _read_ahead(_whole_lines(source)):
+        lines = data
+        if line == 1:
+            lines = data.removeprefix(b"\xef\xbb\xbf")
+            if header or read_header(source.head) == columns:
+                lines = lines[lines.index(b"\n") + 1 :]
+                line = 2
+                header_lines = 1
+        if lines:
+            block = Block(lines, tuple(columns), line, header_lines)
+            yield block
+            line += block.lines
 
 
-def _whole_lines(stream: IO[bytes], label: str) -> Iterator[bytes]:
+def _read_ahead(blocks: Iterator[bytes]) -> Iterator[bytes]:
+    """Decompress the next blocks in a thread while this one is worked on."""
+    with ThreadPoolExecutor(1) as thread:
+        waiting = deque(thread.submit(next, blocks, None) for _ in range(_AHEAD))
+        while (block := waiting.popleft().result()) is not None:
+            waiting.append(thread.submit(next, blocks, None))
+            yield block
+
+
+def _whole_lines(source: CsvFile) -> Iterator[bytes]:
     rest = b""
-    while data := stream.read(_BLOCK):
-        cut = data.rfind(b"\n") + 1
-        if not cut:
-            rest += data
-            if len(rest) > LONGEST_LINE:
-                raise SourceError(f"{label}: a line of more than 16 MiB; this is no CSV")
-            continue
-        yield _plain_ends(b"".join((rest, memoryview(data)[:cut])))
-        rest = data[cut:]
-    if rest:  # publishers leave out the last line's end
-        yield _plain_ends(rest + b"\n")
+    with open_csv(source) as stream:
+        while data := stream.read(_BLOCK):
+            cut = data.rfind(b"\n") + 1
+            if not cut:
+                rest += data
+                if len(rest) > LONGEST_LINE:
+                    raise SourceError(f"{source.where}: a line of more than 16 MiB; this is no CSV")
+                continue
+            yield _plain_ends(b"".join((rest, memoryview(data)[:cut])))
+            rest = data[cut:]
+        if rest:  # publishers leave out the last line's end
+            yield _plain_ends(rest + b"\n")
 
 
 def _plain_ends(data: bytes) -> bytes:

@@ -10,7 +10,7 @@ import tarfile
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Final, cast
 
-from isal import igzip_threaded, isal_zlib
+from isal import igzip, isal_zlib
 
 from traceana.errors import SourceError
 
@@ -45,7 +45,7 @@ def reading(paths: tuple[Path, ...]) -> Iterator[None]:
 
 @contextmanager
 def open_unwrapped(paths: tuple[Path, ...]) -> Iterator[IO[bytes]]:
-    """Open a file, or its parts as one, decompressed; gzip is decompressed in a thread."""
+    """Open a file, or its parts as one, decompressed."""
     _check_parts(paths)
     with _Joined(paths) as joined:
         raw = io.BufferedReader(joined, 1 << 20)
@@ -58,8 +58,8 @@ def open_unwrapped(paths: tuple[Path, ...]) -> Iterator[IO[bytes]]:
                 " fetch the file itself, for example with `traceana fetch`"
             )
         if start[:2] == b"\x1f\x8b":
-            with igzip_threaded.open(raw, "rb", threads=1) as stream:
-                yield stream
+            with igzip.open(raw, "rb") as stream:
+                yield cast("IO[bytes]", stream)
         elif start[:6] == b"\xfd7zXZ\x00":
             with lzma.open(raw) as stream:
                 yield cast("IO[bytes]", stream)

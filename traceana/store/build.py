@@ -67,17 +67,18 @@ class TableBuilder:
         for block in read_source(source):
             good, bad = self._split(block, source.csv.name.removesuffix(".csv"))
             self._writer.keep(good)
-            self._writer.reject(
-                bad.select(
-                    file=pl.lit(entry.label),
-                    row=pl.col("line") - block.header_lines,
-                    line="line",
-                    rule="rule",
-                    text="text",
+            if bad.height:
+                self._writer.reject(
+                    bad.select(
+                        file=pl.lit(entry.label),
+                        row=pl.col("line") - block.header_lines,
+                        line="line",
+                        rule="rule",
+                        text="text",
+                    )
                 )
-            )
+                rejected.update(bad["rule"].to_list())
             kept += good.height
-            rejected.update(bad["rule"].to_list())
             self._rows_read += good.height + bad.height
             if self._progress:
                 self._progress(self._trace, self._recipe.table, self._rows_read)

@@ -15,7 +15,7 @@ import filelock
 import traceana
 from traceana.catalog import get_trace
 from traceana.errors import SourceError, StoreError
-from traceana.ingesters import INGESTERS, sha256_of
+from traceana.ingesters import INGESTERS, UnlistedMemberError, sha256_of
 from traceana.schema import schema_version
 from traceana.store.build import Progress, TableBuilder, read_source
 from traceana.store.discover import Discovery, Source, discover
@@ -75,10 +75,19 @@ def ingest(
     StoreError
         If another process is ingesting the trace, or the store cannot be written.
     """
-    paths = [path] if isinstance(path, str | PathLike) else list(path)
+    names = [path] if isinstance(path, str | PathLike) else list(path)
+    paths = [Path(one) for one in names]
     folder = store_path(store)
     tables = [folder / name for name in Store(folder).traces()]
-    found = discover([Path(one) for one in paths], trace=trace, leave_out=tables)
+    try:
+        found = discover(paths, trace=trace, leave_out=tables)
+        return _ingest_found(found, folder, progress)
+    except UnlistedMemberError:  # an archive holds more than its size says
+        found = discover(paths, trace=trace, leave_out=tables, read_through=True)
+        return _ingest_found(found, folder, progress)
+
+
+def _ingest_found(found: Discovery, folder: Path, progress: Progress | None) -> Ledger:
     failures = list(found.failures)
     failed = {name for name, _ in failures}
     ledgers = []

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
+from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Self
 
@@ -20,14 +23,15 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 FINGERPRINT: Final = b"traceana.fingerprint"
-_COMPRESSION: Final = "zstd"
+_ROWS_A_GROUP: Final = 1 << 17
+_GROUPS_WAITING: Final = 2
 
 
 class TableWriter:
     """Parquet files for the kept and the rejected rows of a table, written block by block.
 
     Nothing stands under a final name before :meth:`publish`; leaving the ``with`` block without
-    it removes what was written.
+    it removes what was written. Rows are packed and written in a thread while the next are read.
     """
 
     def __init__(self, folder: Path, table: str, metadata: Mapping[str, str]) -> None:
@@ -82,22 +86,60 @@ class TableWriter:
 
 
 class _ParquetFile:
-    """One Parquet file under a temporary name."""
+    """One Parquet file under a temporary name.
+
+    Text goes from Polars to the file as string views, without a copy; what stands in the file,
+    and what readers are told of it, is the ordinary text of `schema`.
+    """
 
     def __init__(self, final: Path, schema: pa.Schema) -> None:
         final.parent.mkdir(parents=True, exist_ok=True)
-        self._final = final
         self._beside = final.with_name(f".{final.name}.tmp")
+        self._final = final
         self._schema = schema
+        is_text = {field.name: pa.types.is_large_string(field.type) for field in schema}
+        self._views = pa.schema(
+            field.with_type(pa.string_view()).remove_metadata() if is_text[field.name] else field
+            for field in schema
+        )
         self._stream = self._beside.open("wb")
-        self._writer = pq.ParquetWriter(self._stream, schema, compression=_COMPRESSION)
+        self._writer = pq.ParquetWriter(
+            self._stream,
+            self._views,
+            compression="zstd",
+            compression_level=1,
+            use_dictionary=[name for name in is_text if is_text[name]],
+            write_statistics=[name for name in is_text if not is_text[name]],
+            store_schema=False,
+        )
+        self._rows: list[pl.DataFrame] = []
+        self._thread = ThreadPoolExecutor(1)
+        self._waiting: deque[Future[None]] = deque()
 
     def write(self, rows: pl.DataFrame) -> None:
-        if rows.height:
-            table = rows.to_arrow(compat_level=pl.CompatLevel.oldest())
-            self._writer.write_table(table.cast(self._schema))
+        self._rows.append(rows)
+        if sum(part.height for part in self._rows) >= _ROWS_A_GROUP:
+            self._write_group()
+
+    def _write_group(self) -> None:
+        """Hand the rows that came together to the thread, once it is not too far behind."""
+        if len(self._waiting) == _GROUPS_WAITING:
+            self._waiting.popleft().result()
+        group, self._rows = pl.concat(self._rows, rechunk=False), []
+        self._waiting.append(self._thread.submit(self._pack, group))
+
+    def _pack(self, group: pl.DataFrame) -> None:
+        table = group.to_arrow(compat_level=pl.CompatLevel.newest())
+        self._writer.write_table(table.cast(self._views), row_group_size=group.height)
 
     def finish(self) -> None:
+        if self._rows:
+            self._write_group()
+        for group in self._waiting:
+            group.result()
+        self._thread.shutdown()
+        told = base64.b64encode(self._schema.serialize().to_pybytes())
+        self._writer.add_key_value_metadata({**self._schema.metadata, b"ARROW:schema": told})
         self._writer.close()
         self._stream.flush()
         os.fsync(self._stream.fileno())
@@ -108,6 +150,7 @@ class _ParquetFile:
         sync_folder(self._final.parent)
 
     def discard(self) -> None:
+        self._thread.shutdown(cancel_futures=True)
         if not self._stream.closed:
             with suppress(OSError, pa.ArrowException):  # it goes in any case
                 self._writer.close()
