@@ -111,15 +111,14 @@ def _rows_without_fault(typed: pl.DataFrame, recipe: Recipe, stem: str) -> pl.Da
 
 
 def _nulls(recipe: Recipe) -> list[pl.Expr]:
+    """Make null what stands for a missing value; of a number, however it is written."""
     numbers = (*recipe.numbers, *recipe.whole_numbers)
-    missing = {
-        column: [float(word) for word in words] if column in numbers else list(words)
-        for column, words in recipe.nulls.items()
-    }
-    return [
-        pl.when(~pl.col(column).is_in(words)).then(pl.col(column)).alias(column)
-        for column, words in missing.items()
-    ]
+    nulls = []
+    for column, words in recipe.nulls.items():
+        missing = {float(word) for word in words} if column in numbers else set(words)
+        given = pl.all_horizontal(pl.col(column) != word for word in missing)
+        nulls.append(pl.when(given).then(pl.col(column)).alias(column))
+    return nulls
 
 
 def _mapped(column: str) -> str:

@@ -33,6 +33,7 @@ _BLOCK: Final = 1 << 23
 _AHEAD: Final = 2
 _STEP: Final = 1 << 17
 _COMMA, _NEWLINE, _QUOTE = b',\n"'
+_HYPHEN, _TILDE = np.frombuffer(b"-~", np.uint8)
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ class Block:
     @cached_property
     def lines(self) -> int:
         """How many lines it has, rows and bad ones."""
-        return _count(self.data, _NEWLINE)
+        return self.data.count(b"\n")
 
     def typed(self, numbers: Sequence[str]) -> pl.DataFrame | None:
         """Return all lines as rows, the columns `numbers` as numbers and the others as text.
@@ -77,20 +78,33 @@ class Block:
         Further there is :data:`LINE`; an empty cell is null. None where any line is not plainly
         a row, or any cell not plainly a number: :attr:`cells` then tells which.
         """
-        if b'"' in self.data or _begins_blank(self.data) or not _is_utf8(self.data):
-            return None
-        if _count(self.data, _COMMA) != self.lines * (len(self.columns) - 1):
-            return None
+        commas, marks = _count_marks(self.data)
         try:
-            # with as many separators as there should be, a short line makes another too long,
-            # and that Polars refuses
             cells = _parse(self.data, self.columns, numbers)
         except pl.exceptions.PolarsError:
             return None
-        if cells.height != self.lines:
+        # With as many separators as there should be, a short line makes another too long, and
+        # that Polars refuses. Where the line ends make up the other marks, there are as many as
+        # rows, and neither a quote nor a blank nor anything that is no ASCII.
+        if commas != cells.height * (len(self.columns) - 1):
             return None
-        lines = range(self.first_line, self.first_line + self.lines)
-        return cells.with_columns(pl.int_range(lines.start, lines.stop).alias(LINE))
+        if marks - commas != cells.height and not self._is_plain(cells.height):
+            return None
+        self.__dict__["lines"] = cells.height
+        lines = pl.int_range(self.first_line, self.first_line + cells.height, eager=True)
+        return cells.with_columns(lines.alias(LINE))
+
+    def _is_plain(self, height: int) -> bool:
+        """Whether there are so many lines, no quote, only UTF-8, and no cell begins with a blank.
+
+        Polars would read a number that stands behind a blank.
+        """
+        data = self.data
+        blank = any(
+            mark in data and (data.startswith(mark) or b"," + mark in data or b"\n" + mark in data)
+            for mark in (b" ", b"\t")
+        )
+        return self.lines == height and b'"' not in data and _is_utf8(data) and not blank
 
     @property
     def cells(self) -> pl.DataFrame:
@@ -189,11 +203,19 @@ def _plain_ends(data: bytes) -> bytes:
     return data.replace(b"\r\n", b"\n") if b"\r" in data else data
 
 
-def _count(data: bytes, byte: int) -> int:
-    """Count a byte, in steps that stay in a processor's cache."""
+def _count_marks(data: bytes) -> tuple[int, int]:
+    """Count the commas, and all bytes but those from the hyphen to the tilde.
+
+    In steps that stay in a processor's cache. Letters, digits, points and underscores are no
+    marks; commas, line ends, quotes, blanks and what is no ASCII are.
+    """
     raw = np.frombuffer(data, np.uint8)
-    steps = range(0, raw.size, _STEP)
-    return sum(int(np.count_nonzero(raw[at : at + _STEP] == byte)) for at in steps)
+    commas = marks = 0
+    for at in range(0, raw.size, _STEP):
+        step = raw[at : at + _STEP]
+        commas += int(np.count_nonzero(step == _COMMA))
+        marks += int(np.count_nonzero(step - _HYPHEN > _TILDE - _HYPHEN))  # below it turns over
+    return commas, marks
 
 
 def _is_utf8(data: bytes) -> bool:
@@ -204,14 +226,6 @@ def _is_utf8(data: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return True
-
-
-def _begins_blank(data: bytes) -> bool:
-    """Whether a cell begins with a blank, over which Polars would read a number."""
-    return any(
-        blank in data and (data.startswith(blank) or b"," + blank in data or b"\n" + blank in data)
-        for blank in (b" ", b"\t")
-    )
 
 
 def _split(

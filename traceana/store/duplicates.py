@@ -82,7 +82,7 @@ class RowCounter:
         # a hash of the whole row costs twice as much as the sum of its cells' hashes
         cells = [pl.col(name).hash(seed) for seed, name in enumerate(self._columns)]
         hashes = rows.select(pl.sum_horizontal(cells)).to_series().to_numpy()
-        self._file.write(memoryview(hashes))
+        self._file.write(hashes.data)
         self._rows += rows.height
         return rows, rows.clear()
 

@@ -8,7 +8,7 @@ import os
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final, Self, cast
 
 import polars as pl
 import pyarrow as pa
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 FINGERPRINT: Final = b"traceana.fingerprint"
 _ROWS_A_GROUP: Final = 1 << 17
 _GROUPS_WAITING: Final = 2
+_PAGE_BYTES: Final = 1 << 18
+_MOST_WORDS: Final = 1 << 12
 
 
 class TableWriter:
@@ -103,15 +105,7 @@ class _ParquetFile:
             for field in schema
         )
         self._stream = self._beside.open("wb")
-        self._writer = pq.ParquetWriter(
-            self._stream,
-            self._views,
-            compression="zstd",
-            compression_level=1,
-            use_dictionary=[name for name in is_text if is_text[name]],
-            write_statistics=[name for name in is_text if not is_text[name]],
-            store_schema=False,
-        )
+        self._writer: pq.ParquetWriter | None = None
         self._rows: list[pl.DataFrame] = []
         self._thread = ThreadPoolExecutor(1)
         self._waiting: deque[Future[None]] = deque()
@@ -125,12 +119,30 @@ class _ParquetFile:
         """Hand the rows that came together to the thread, once it is not too far behind."""
         if len(self._waiting) == _GROUPS_WAITING:
             self._waiting.popleft().result()
-        group, self._rows = pl.concat(self._rows, rechunk=False), []
+        group, self._rows = pl.concat(self._rows), []
         self._waiting.append(self._thread.submit(self._pack, group))
 
     def _pack(self, group: pl.DataFrame) -> None:
+        self._writer = self._writer or self._open(group)
         table = group.to_arrow(compat_level=pl.CompatLevel.newest())
         self._writer.write_table(table.cast(self._views), row_group_size=group.height)
+
+    def _open(self, first: pl.DataFrame) -> pq.ParquetWriter:
+        """Begin the file; its first rows tell which columns are words and which identifiers."""
+        text = [name for name, dtype in first.schema.items() if dtype == pl.String]
+        words = [name for name in text if first[name].n_unique() <= _MOST_WORDS]
+        return pq.ParquetWriter(
+            self._stream,
+            self._views,
+            compression="zstd",
+            compression_level=1,
+            data_page_size=_PAGE_BYTES,
+            use_dictionary=words,
+            # the lengths apart from the text: a quarter less to compress
+            column_encoding=dict.fromkeys(set(text) - set(words), "DELTA_LENGTH_BYTE_ARRAY"),
+            write_statistics=[name for name in first.columns if name not in text],
+            store_schema=False,
+        )
 
     def finish(self) -> None:
         if self._rows:
@@ -139,8 +151,10 @@ class _ParquetFile:
             group.result()
         self._thread.shutdown()
         told = base64.b64encode(self._schema.serialize().to_pybytes())
-        self._writer.add_key_value_metadata({**self._schema.metadata, b"ARROW:schema": told})
-        self._writer.close()
+        empty = cast("pl.DataFrame", pl.from_arrow(self._schema.empty_table()))
+        writer = self._writer or self._open(empty)
+        writer.add_key_value_metadata({**self._schema.metadata, b"ARROW:schema": told})
+        writer.close()
         self._stream.flush()
         os.fsync(self._stream.fileno())
         self._stream.close()
@@ -153,7 +167,8 @@ class _ParquetFile:
         self._thread.shutdown(cancel_futures=True)
         if not self._stream.closed:
             with suppress(OSError, pa.ArrowException):  # it goes in any case
-                self._writer.close()
+                if self._writer:
+                    self._writer.close()
             self._stream.close()
         self._beside.unlink(missing_ok=True)
 
