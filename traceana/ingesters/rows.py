@@ -22,14 +22,14 @@ from traceana.errors import SourceError
 from traceana.ingesters.files import LONGEST_LINE, CsvFile, open_csv
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
 LINE: Final = "__line"
 """Column with a row's line number in its file, counted from 1 as an editor does."""
 
-_BLOCK: Final = 1 << 23
+_BLOCK: Final = 1 << 24
 _AHEAD: Final = 2
 _STEP: Final = 1 << 17
 _COMMA, _NEWLINE, _QUOTE = b',\n"'
@@ -78,17 +78,18 @@ class Block:
         Further there is :data:`LINE`; an empty cell is null. None where any line is not plainly
         a row, or any cell not plainly a number: :attr:`cells` then tells which.
         """
-        commas, marks = _count_marks(self.data)
         try:
             cells = _parse(self.data, self.columns, numbers)
         except pl.exceptions.PolarsError:
             return None
-        # With as many separators as there should be, a short line makes another too long, and
-        # that Polars refuses. Where the line ends make up the other marks, there are as many as
-        # rows, and neither a quote nor a blank nor anything that is no ASCII.
-        if commas != cells.height * (len(self.columns) - 1):
+        separators = cells.height * (len(self.columns) - 1)
+        # A short line's last cell is null. With as many commas as there should be, it makes
+        # another line too long, and that Polars refuses.
+        if cells[self.columns[-1]].null_count() and _count(self.data, _is_comma) != separators:
             return None
-        if marks - commas != cells.height and not self._is_plain(cells.height):
+        # Where there are no more marks than that and a line end a row, there is nothing else.
+        marks = _count(self.data, _is_mark)
+        if marks != separators + cells.height and not self._is_plain(cells.height):
             return None
         self.__dict__["lines"] = cells.height
         lines = pl.int_range(self.first_line, self.first_line + cells.height, eager=True)
@@ -203,19 +204,23 @@ def _plain_ends(data: bytes) -> bytes:
     return data.replace(b"\r\n", b"\n") if b"\r" in data else data
 
 
-def _count_marks(data: bytes) -> tuple[int, int]:
-    """Count the commas, and all bytes but those from the hyphen to the tilde.
-
-    In steps that stay in a processor's cache. Letters, digits, points and underscores are no
-    marks; commas, line ends, quotes, blanks and what is no ASCII are.
-    """
+def _count(data: bytes, what: Callable[[NDArray[np.uint8]], NDArray[np.bool]]) -> int:
+    """Count bytes, in steps that stay in a processor's cache."""
     raw = np.frombuffer(data, np.uint8)
-    commas = marks = 0
-    for at in range(0, raw.size, _STEP):
-        step = raw[at : at + _STEP]
-        commas += int(np.count_nonzero(step == _COMMA))
-        marks += int(np.count_nonzero(step - _HYPHEN > _TILDE - _HYPHEN))  # below it turns over
-    return commas, marks
+    steps = range(0, raw.size, _STEP)
+    return sum(int(np.count_nonzero(what(raw[at : at + _STEP]))) for at in steps)
+
+
+def _is_comma(raw: NDArray[np.uint8]) -> NDArray[np.bool]:
+    commas: NDArray[np.bool] = raw == _COMMA
+    return commas
+
+
+def _is_mark(raw: NDArray[np.uint8]) -> NDArray[np.bool]:
+    """Tell commas, line ends, quotes, blanks and what is no ASCII from letters and digits."""
+    # what is below the hyphen turns over
+    marks: NDArray[np.bool] = raw - _HYPHEN > _TILDE - _HYPHEN
+    return marks
 
 
 def _is_utf8(data: bytes) -> bool:

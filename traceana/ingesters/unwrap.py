@@ -101,10 +101,10 @@ class _Joined(io.RawIOBase):
 
 
 @contextmanager
-def open_packed(paths: tuple[Path, ...]) -> Iterator[IO[bytes]]:
+def open_packed(paths: tuple[Path, ...]) -> Iterator[io.RawIOBase]:
     """Open a file, or its parts as one, as it lies on disk."""
     with reading(paths), _Joined(paths) as stream:
-        yield cast("IO[bytes]", stream)
+        yield stream
 
 
 def _check_parts(paths: tuple[Path, ...]) -> None:
