@@ -302,7 +302,9 @@ def test_asking_a_store_for_what_it_lacks(files: Path, tmp_path: Path) -> None:
 
 STARTS = """
 import os, sys
-from traceana.store import ingest
+from traceana.ingesters import rows
+from traceana.store import ingest, writer
+rows._BLOCK, writer._ROWS_A_GROUP = 1 << 14, 500  # so that many blocks and groups are under way
 for folder in sys.stdin:
     child = os.fork()  # before Polars has any thread: the imports are done once for all
     if not child:
@@ -315,15 +317,16 @@ for folder in sys.stdin:
 
 
 def test_killed_at_any_moment_no_table_is_half_and_no_row_is_lost_or_doubled(
-    write: Write, tmp_path: Path
+    tmp_path: Path,
 ) -> None:
     """Twenty kills at random moments of a run, in turn over two versions of the same files."""
     rng = random.Random(7)
     row = "j{i},worker,n{i},w{i},i{i},Running,{i}.0,,m1"
     versions = []
     for rows in (4000, 6000):
-        name = f"{rows}/pai_instance_table.csv"
-        write(name, "\n".join([row.format(i=i) for i in range(rows)] + ["short", ""]))
+        text = "\n".join([row.format(i=i) for i in range(rows)] + ["short", ""])
+        path = tmp_path / "files" / str(rows) / "pai_instance_table.tar.gz"
+        tar_gz(path, {"pai_instance_table.csv": text.encode()})
         versions.append((rows, tmp_path / "files" / str(rows)))
     store = tmp_path / "store"
     for _, folder in versions[::-1]:  # the first run is for imports, the second tells how long

@@ -140,7 +140,10 @@ class Block:
 def read_header(head: bytes) -> list[str]:
     """Return the names in a first line."""
     text = head.decode(errors="backslashreplace").removeprefix("\ufeff")
-    return next(csv.reader([text]), [])
+    try:
+        return next(csv.reader([text]), [])
+    except csv.Error:
+        return text.split(",")
 
 
 def read_blocks(source: CsvFile, /, *, columns: list[str], header: bool) -> Iterator[Block]:
