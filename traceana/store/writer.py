@@ -36,12 +36,11 @@ class TableWriter:
     it removes what was written. Rows are packed and written in a thread while the next are read.
     """
 
-    def __init__(self, folder: Path, table: str, metadata: Mapping[str, str]) -> None:
+    def __init__(self, folder: Path, table: str) -> None:
         self.table = table
         self._final = folder / f"{table}.parquet"
         self._final_rejected = folder / "rejected" / f"{table}.parquet"
-        self._metadata = {f"traceana.{key}": value for key, value in metadata.items()}
-        self._kept = _ParquetFile(self._final, arrow_schema(table, self._metadata))
+        self._kept = _ParquetFile(self._final, arrow_schema(table))
         self._rejected: _ParquetFile | None = None
 
     def keep(self, rows: pl.DataFrame) -> None:
@@ -54,16 +53,15 @@ class TableWriter:
             return
         if self._rejected is None:
             schema = rows.head(0).to_arrow(compat_level=pl.CompatLevel.oldest()).schema
-            self._rejected = _ParquetFile(
-                self._final_rejected, schema.with_metadata(self._metadata)
-            )
+            self._rejected = _ParquetFile(self._final_rejected, schema)
         self._rejected.write(rows.select(REJECTED.names()))
 
-    def finish(self) -> None:
-        """Bring all that was written to the disk."""
-        self._kept.finish()
+    def finish(self, metadata: Mapping[str, str]) -> None:
+        """Bring all that was written to the disk, the table's metadata last."""
+        told = {f"traceana.{key}": value for key, value in metadata.items()}
+        self._kept.finish(told)
         if self._rejected:
-            self._rejected.finish()
+            self._rejected.finish(told)
 
     def publish(self) -> None:
         """Move both files to their final names, the rejected rows first."""
@@ -108,6 +106,8 @@ class _ParquetFile:
         self._writer: pq.ParquetWriter | None = None
         self._rows: list[pl.DataFrame] = []
         self._thread = ThreadPoolExecutor(1)
+        self._syncing = ThreadPoolExecutor(1)
+        self._synced: Future[None] = self._syncing.submit(lambda: None)
         self._waiting: deque[Future[None]] = deque()
 
     def write(self, rows: pl.DataFrame) -> None:
@@ -126,6 +126,8 @@ class _ParquetFile:
         self._writer = self._writer or self._open(group)
         table = group.to_arrow(compat_level=pl.CompatLevel.newest())
         self._writer.write_table(table.cast(self._views), row_group_size=group.height)
+        if self._synced.done():  # so that the disk is not idle until the end
+            self._synced = self._syncing.submit(os.fdatasync, self._stream.fileno())
 
     def _open(self, first: pl.DataFrame) -> pq.ParquetWriter:
         """Begin the file; its first rows tell which columns are words and which identifiers."""
@@ -144,16 +146,19 @@ class _ParquetFile:
             store_schema=False,
         )
 
-    def finish(self) -> None:
+    def finish(self, metadata: Mapping[str, str]) -> None:
         if self._rows:
             self._write_group()
         for group in self._waiting:
             group.result()
         self._thread.shutdown()
-        told = base64.b64encode(self._schema.serialize().to_pybytes())
+        self._syncing.shutdown()
+        self._synced.result()
+        schema = self._schema.with_metadata(dict(metadata))
+        told = base64.b64encode(schema.serialize().to_pybytes()).decode()
         empty = cast("pl.DataFrame", pl.from_arrow(self._schema.empty_table()))
         writer = self._writer or self._open(empty)
-        writer.add_key_value_metadata({**self._schema.metadata, b"ARROW:schema": told})
+        writer.add_key_value_metadata({**metadata, "ARROW:schema": told})
         writer.close()
         self._stream.flush()
         os.fsync(self._stream.fileno())
@@ -165,6 +170,7 @@ class _ParquetFile:
 
     def discard(self) -> None:
         self._thread.shutdown(cancel_futures=True)
+        self._syncing.shutdown(cancel_futures=True)
         if not self._stream.closed:
             with suppress(OSError, pa.ArrowException):  # it goes in any case
                 if self._writer:
@@ -173,7 +179,7 @@ class _ParquetFile:
         self._beside.unlink(missing_ok=True)
 
 
-def arrow_schema(table: str, metadata: Mapping[str, str]) -> pa.Schema:
+def arrow_schema(table: str) -> pa.Schema:
     """Return a table's Arrow schema with unit and meaning of every column in its metadata."""
     empty = get_table(table).create_empty().to_arrow(compat_level=pl.CompatLevel.oldest())
     described = describe_table(table)
@@ -181,7 +187,7 @@ def arrow_schema(table: str, metadata: Mapping[str, str]) -> pa.Schema:
         empty.schema.field(column).with_metadata({"unit": unit, "meaning": meaning})
         for column, unit, meaning in described.select("column", "unit", "meaning").iter_rows()
     ]
-    return pa.schema(fields, metadata=dict(metadata))
+    return pa.schema(fields)
 
 
 def stored_metadata(path: Path) -> tuple[str | None, int]:
