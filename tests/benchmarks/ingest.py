@@ -25,6 +25,7 @@ DUCKDB = """
 import sys, duckdb
 duckdb.execute("SET memory_limit = '4GB'")
 duckdb.execute("SET preserve_insertion_order = false")
+duckdb.execute("SET enable_progress_bar = false")
 rows = duckdb.read_csv(sys.argv[1], header=False, all_varchar=True)
 rows.write_parquet(sys.argv[2], compression="zstd")
 """
