@@ -26,6 +26,7 @@ FINGERPRINT: Final = b"traceana.fingerprint"
 _ROWS_A_GROUP: Final = 1 << 17
 _GROUPS_WAITING: Final = 2
 _PAGE_BYTES: Final = 1 << 18
+_SYNC_BYTES: Final = 1 << 26
 _MOST_WORDS: Final = 1 << 12
 
 
@@ -107,11 +108,13 @@ class _ParquetFile:
         self._rows: list[pl.DataFrame] = []
         self._thread = ThreadPoolExecutor(1)
         self._syncing = ThreadPoolExecutor(1)
-        self._synced: Future[None] = self._syncing.submit(lambda: None)
+        self._sync_at = _SYNC_BYTES
+        self._syncs: list[Future[None]] = []
         self._waiting: deque[Future[None]] = deque()
 
     def write(self, rows: pl.DataFrame) -> None:
-        self._rows.append(rows)
+        if rows.height:
+            self._rows.append(rows)
         if sum(part.height for part in self._rows) >= _ROWS_A_GROUP:
             self._write_group()
 
@@ -126,8 +129,9 @@ class _ParquetFile:
         self._writer = self._writer or self._open(group)
         table = group.to_arrow(compat_level=pl.CompatLevel.newest())
         self._writer.write_table(table.cast(self._views), row_group_size=group.height)
-        if self._synced.done():  # so that the disk is not idle until the end
-            self._synced = self._syncing.submit(os.fdatasync, self._stream.fileno())
+        if self._stream.tell() >= self._sync_at:  # so that the disk is not idle until the end
+            self._sync_at = self._stream.tell() + _SYNC_BYTES
+            self._syncs.append(self._syncing.submit(os.fsync, self._stream.fileno()))
 
     def _open(self, first: pl.DataFrame) -> pq.ParquetWriter:
         """Begin the file; its first rows tell which columns are words and which identifiers."""
@@ -151,9 +155,10 @@ class _ParquetFile:
             self._write_group()
         for group in self._waiting:
             group.result()
+        for sync in self._syncs:  # each tells of the errors since the one before
+            sync.result()
         self._thread.shutdown()
         self._syncing.shutdown()
-        self._synced.result()
         schema = self._schema.with_metadata(dict(metadata))
         told = base64.b64encode(schema.serialize().to_pybytes()).decode()
         empty = cast("pl.DataFrame", pl.from_arrow(self._schema.empty_table()))
