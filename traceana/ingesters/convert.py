@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from traceana.ingesters.rows import LINE, BadLine, Block
+from traceana.ingesters.block import LINE, BadLine, Block
 from traceana.schema import get_rules, get_table
 
 if TYPE_CHECKING:
