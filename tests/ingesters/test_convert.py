@@ -17,7 +17,7 @@ TASKS = list(COLUMNS["pai_task_table"])
 
 words = st.sampled_from(["Terminated", "Failed", "Waiting", "", "Lost", "unknown"])
 names = st.sampled_from(["j1", "", "a b", " j", "é", "jé j", "j\t", "-", "~", "\x7f"])
-written = "0 0.0 0.00 -0 1 1.0 2.5 +1 1e3 1E+2 .5 5. -1 nan NaN inf -inf 1e999 x 1_0 0x1 --1"
+written = "0 0.0 0.00 -0 1 1.0 2.5 +1 1e3 1E+2 .5 5. -1 nan NaN inf -inf 1e999 1e19 x 1_0 0x1 --1"
 numbers = st.sampled_from(
     [*written.split(), "", " 1", "1 ", "\t1", "1\t", "1\x00", "\u0661", "1\r"]
 )
@@ -59,6 +59,8 @@ def block_of(content: list[bytes]) -> Block:
 @settings(max_examples=100, deadline=None)
 @given(content=st.lists(lines, min_size=1, max_size=6))
 @example(content=[b"j1,worker,3.0", b"j1,w,3,Failed,1,2,6,2,5,T4,a,b,c,d,e,f,g"])
+@example(content=[b"j1,w,nan,Failed,1,2,6,2,5,T4"])
+@example(content=[b"j1,w,1e19,Failed,1,2,6,2,5,T4"])
 @example(content=[b"j1,w,3,Failed,1,2,6,2,5,T4,", b"j1,w,3,Failed,1,2,6,2,5"])
 def test_parsed_at_once_or_line_by_line(content: list[bytes]) -> None:
     block = block_of(content)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 ROW: Final = "__row"
 UNKNOWN: Final = "unknown"
 _RIGHT: Final = "__right"
+_LARGEST: Final = 2.0**63
 REJECTED: Final = pl.Schema(
     {"file": pl.String, "row": pl.Int64, "line": pl.Int64, "rule": pl.String, "text": pl.String}
 )
@@ -103,6 +104,10 @@ def _rows_without_fault(typed: pl.DataFrame, recipe: Recipe, stem: str) -> pl.Da
         .with_columns(_our_words(column, words) for column, words in recipe.words.items())
         .with_columns(pl.all_horizontal(True, *_right(recipe).values(), *known).alias(_RIGHT))
         .with_columns(pl.col(_mapped(column)).alias(column) for column in recipe.words)
+        # what is wrong cannot be cast
+        .with_columns(
+            pl.when(pl.col(_RIGHT).fill_null(value=True)).then(pl.col(recipe.whole_numbers))
+        )
         .select(_RIGHT, LINE, *_stated(recipe, stem))
         .with_columns(pl.all_horizontal(_RIGHT, *_rules(recipe.table).values()).alias(_RIGHT))
         .collect()
@@ -152,7 +157,7 @@ def _right(recipe: Recipe) -> dict[str, pl.Expr]:
     right = {f"{name}|not_a_number": pl.col(name).is_finite() for name in recipe.numbers}
     for name in recipe.whole_numbers:
         number = pl.col(name)
-        right[f"{name}|not_a_whole_number"] = number.is_finite() & (number == number.floor())
+        right[f"{name}|not_a_whole_number"] = (number == number.floor()) & (number.abs() < _LARGEST)
     return right
 
 
