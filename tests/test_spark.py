@@ -264,7 +264,9 @@ def test_what_spark_cannot_give_is_refused_in_one_line(spark: Any, query: str, t
 SHOWN = ("workload", "task-runtimes", "outcomes", "competing-ends", "runtime-ratio")
 
 
-@pytest.mark.parametrize("section", [part for part in SECTIONS if part.id in SHOWN], ids=str)
+@pytest.mark.parametrize(
+    "section", [part for part in SECTIONS if part.id in SHOWN], ids=lambda part: part.id
+)
 def test_a_section_is_the_same_from_spark(
     section: Any, spark: Any, synthetic_store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
