@@ -16,9 +16,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from rich.console import Console
-from rich.table import Table
-
+from tests.benchmarks.results import show
 from traceana.simulate import write_sample
 
 DUCKDB = """
@@ -108,13 +106,5 @@ def main(arguments: list[str]) -> None:
                 with tempfile.TemporaryDirectory(dir=folder) as to:
                     done = run_once(commands(archive, csv, Path(to))[contender])
                 runs.setdefault(contender, []).append(done)
-    table = Table(title=f"{size}: medians of {options.rounds} rounds", title_justify="left")
-    table.add_column()
-    for column in ("seconds", "to tar", "CPU seconds", "to tar", "peak MiB"):
-        table.add_column(column, justify="right")
     medians = {c: [statistics.median(f) for f in zip(*r, strict=True)] for c, r in runs.items()}
-    unit = medians["tar xzf"]
-    for contender, (seconds, processor, peak) in medians.items():
-        figures = (seconds, seconds / unit[0], processor, processor / unit[1])
-        table.add_row(contender, *(f"{figure:.2f}" for figure in figures), f"{peak:.0f}")
-    Console(width=100).print(table)
+    show(f"{size}: medians of {options.rounds} rounds", medians, unit="tar xzf")

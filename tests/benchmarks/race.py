@@ -16,8 +16,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeAlias
 
-from rich.console import Console
-from rich.table import Table
+from tests.benchmarks.results import show
 
 Contender: TypeAlias = Callable[[Path], object]
 
@@ -45,7 +44,7 @@ def race(
     A contender whose name ends in the name of a file in brackets runs on that file alone.
     """
     contenders = list(importlib.import_module(module).CONTENDERS)
-    medians = {}
+    medians: dict[tuple[str, str], float] = {}
     for kind, path in files.items():
         runs: dict[str, list[list[float]]] = {
             name: [] for name in contenders if "(" not in name or f"({kind})" in name
@@ -64,14 +63,6 @@ def race(
             name: [statistics.median(column) for column in zip(*done, strict=True)]
             for name, done in runs.items()
         }
-        table = Table(title=f"{kind}: medians of {rounds} rounds", title_justify="left")
-        table.add_column()
-        for column in ("seconds", f"to {unit}", "CPU seconds", f"to {unit}", "peak MiB"):
-            table.add_column(column, justify="right")
-        for name, (seconds, processor, peak) in middle.items():
-            ratios = (seconds / middle[unit][0], processor / middle[unit][1])
-            figures = (seconds, ratios[0], processor, ratios[1])
-            table.add_row(name, *(f"{figure:.2f}" for figure in figures), f"{peak:.0f}")
-            medians[kind, name] = seconds
-        Console(width=100).print(table)
+        show(f"{kind}: medians of {rounds} rounds", middle, unit=unit)
+        medians |= {(kind, name): figures[0] for name, figures in middle.items()}
     return medians
