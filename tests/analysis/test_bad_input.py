@@ -156,6 +156,10 @@ QUESTIONS: dict[str, Question] = {
         analysis.interarrivals, ("submit_s",), ("submit_s",),
         (*(("window_s", bad) for bad in LENGTHS), ("by", "submit_s")),
     ),
+    "interarrival_curve": Question(
+        analysis.interarrival_curve, ("submit_s",), ("submit_s",),
+        (*(("points", bad) for bad in (1, 2.5, math.nan, None)), ("by", "gap_s")),
+    ),
     "job_quantiles": Question(
         analysis.job_quantiles, ("runtime_s", "gpus"), ("runtime_s", "gpus"), (("by", {"gpus"}),),
     ),

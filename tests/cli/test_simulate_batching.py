@@ -124,3 +124,17 @@ def test_no_cell_is_cropped_on_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch
     shown = run(*SWEEP) + run("--cores", "12,12,8,16")
     assert "\N{HORIZONTAL ELLIPSIS}" not in shown
     assert "proportional" in shown
+
+
+def test_a_file_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "taken.csv").mkdir()
+    for ending in ("csv", "json", "parquet"):
+        out = tmp_path / f"taken.{ending}"
+        out.mkdir(exist_ok=True)
+        with pytest.raises(DataError, match=r"cannot be written \(.*directory.*\); name another"):
+            run("--throughputs", "1,2", "--steps", "2", "--out", str(out))
+
+
+def test_a_rate_that_nothing_uses_is_refused() -> None:
+    with pytest.raises(DataError, match="--rate: --throughputs are samples/s already"):
+        run("--throughputs", "1,2", "--rate", "2")

@@ -69,8 +69,8 @@ def test_jobs_of_a_file(tmp_path: Path, ending: str) -> None:
     file = tmp_path / f"jobs.{ending}"
     JOBS.write_csv(file) if ending == "csv" else JOBS.write_parquet(file)
     told = run(str(file))
-    assert told.startswith(f"SYNTHETIC plans for 2 of 3 jobs of {file}, seed 0; 1 have no runtime")
-    clusters = [line.split()[:2] for line in told.splitlines()[4:]]
+    assert told.startswith(f"SYNTHETIC plans for 2 of 3 jobs of {file}, seed 1; 1 have no runtime")
+    clusters = [line.split()[:2] for line in told.splitlines()[6:]]
     assert clusters == [["all", "1"], ["east", "1"], ["all", "2"]]
 
 

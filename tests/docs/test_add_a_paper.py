@@ -19,11 +19,11 @@ PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "add-a-paper.md"
 def test_the_page_adds_a_paper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     blocks = re.findall(r"```\w+\n(.*?)```", PAGE.read_text(encoding="utf-8"), flags=re.DOTALL)
     module, line, result = blocks
-    example = types.ModuleType("example")
-    monkeypatch.setitem(sys.modules, "example", example)
+    example = types.ModuleType("traceana.claims.example")
+    monkeypatch.setitem(sys.modules, "traceana.claims.example", example)
     exec(compile(module, "example.py", "exec"), example.__dict__)  # noqa: S102
     name, paper = line.strip().rstrip(",").split(": ", maxsplit=1)
-    made = eval(paper, {"example": example, "Paper": Paper})  # noqa: S307
+    made = eval(paper, {"Paper": Paper})  # noqa: S307
     monkeypatch.setitem(PAPERS, name.strip('"'), made)
 
     results = check_claims(itp_store(tmp_path), paper="example")

@@ -97,7 +97,21 @@ def test_a_sweep_has_two_limits_and_the_range_of_runs() -> None:
     assert [label.get_text() for label in ax.get_xticklabels()] == ["8", "16"]
     largest = plot_batch_sweep(SWEEP, measure="tta").lines[0]
     assert np.asarray(largest.get_ydata()) == pytest.approx([0.5])
-    assert describe_batch_sweep(SWEEP) == "2 batch sizes; the least energy is at 16 with 100 W."
+    assert ax.get_yscale() == "linear"
+    assert describe_batch_sweep(SWEEP) == (
+        "2 batch sizes; the least energy is at 16 with 100 W, the least time at 8 with 200 W."
+    )
+    far = pl.concat(
+        [
+            SWEEP,
+            SWEEP.tail(1).with_columns(pl.col("^eta.*_j$") * 100, batch_size=pl.lit(32, pl.Int64)),
+        ]
+    )
+    wide = plot_batch_sweep(far)
+    assert (wide.get_yscale(), wide.get_ylabel()) == (
+        "log",
+        "Energy to the target (MJ, logarithmic)",
+    )
     with pytest.raises(DataError, match="measure must be one of eta, tta"):
         plot_batch_sweep(SWEEP, measure="cost")
     with pytest.raises(DataError, match="no batch size is feasible"):

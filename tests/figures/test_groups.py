@@ -67,7 +67,7 @@ def test_an_interval_below_zero_is_told() -> None:
     result = runtime_by(TASKS, "gpu_type")
     assert result["ci_low"].min() < 0  # type: ignore[operator]
     assert describe_runtime_by(result).endswith("at the left reaches below 0.")
-    assert describe_runtime_by(result.filter(gpu_type="T4")) == "1 groups, 3 runtimes."
+    assert describe_runtime_by(result.filter(gpu_type="T4")) == "1 group, n = 3 runtimes."
 
 
 def test_rates_and_their_intervals_are_the_results_values() -> None:
@@ -91,7 +91,7 @@ def test_groups_of_two_columns_have_one_name_and_numbers_no_needless_zero() -> N
     frame = pl.DataFrame({"qos": ["A"], "gpus": [2.0], "runtime_s": [5.0]})
     ax = plot_runtime_by(runtime_by(frame, ("qos", "gpus")))
     assert [label.get_text() for label in ax.get_yticklabels()] == ["A, 2"]
-    assert ax.get_ylabel() == "qos, gpus"
+    assert ax.get_ylabel() == "QoS class, GPUs"
 
 
 @pytest.mark.parametrize("plot", [plot_runtime_by, plot_outcome_rates])

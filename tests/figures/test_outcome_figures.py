@@ -81,8 +81,8 @@ def test_a_group_keeps_its_colour_whatever_the_event() -> None:
     assert set(colours["failed"]) == {"line-T4", "line-not-stated"}
     assert colours["failed"].items() <= colours["completed"].items()
     assert describe_cumulative_incidence(ends.groups.filter(event="failed")) == (
-        "n = 10 rows, 2 of which failed and 2 were last seen running (censored); 1 more have no "
-        "known time and are left out. 2 of 3 groups are drawn."
+        "n = 10 rows: 2 ended so, 2 are censored (still running when last seen); 1 more have no "
+        "known time and are left out. 2 of 3 groups are drawn: nothing ended so in the rest."
     )
 
 
@@ -133,12 +133,12 @@ ODDS = pl.DataFrame(
 def test_odds_ratios_stand_in_rows_under_their_feature() -> None:
     ax = plot_failure_odds(ODDS)
     assert [label.get_text() for label in ax.get_yticklabels()] == [
-        "GPU type, against MISC", "T4", "V100", "P100", "CPUs doubled",
+        "GPU type, against MISC", "T4", "P100", "V100", "CPUs doubled",
     ]  # fmt: skip
     assert points(ax, "dot-1").tolist() == [[2.0, 1]]
     ends = np.asarray(collection(ax, "interval-4").get_segments())[0, :, 0]
     assert ends.tolist() == [1.0, 1.2]
-    assert texts(ax) == ["n = 300", "n = 40", "no finite odds ratio", "n = 7", "n = 900"]
+    assert texts(ax) == ["n = 300", "no finite odds ratio", "n = 7", "n = 40", "n = 900"]
     assert ax.get_xscale() == "log"
     assert line(ax, "no-difference")[:, 0].tolist() == [1, 1]
     # an interval without end does not squeeze the others

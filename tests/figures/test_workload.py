@@ -7,11 +7,13 @@ import polars as pl
 import pytest
 from matplotlib.axes import Axes
 
-from traceana.analysis import arrival_rhythm, gpu_demand
+from tests.figures.drawn import line
+from traceana.analysis import arrival_rhythm, gpu_demand, interarrival_curve
 from traceana.errors import DataError
-from traceana.figures import plot_arrivals, plot_gpu_demand
+from traceana.figures import plot_arrivals, plot_gpu_demand, plot_interarrivals
 from traceana.figures.arrivals import describe_arrivals
 from traceana.figures.gpu_demand import describe_gpu_demand
+from traceana.figures.interarrivals import describe_interarrivals
 
 JOBS = pl.DataFrame(
     {
@@ -43,7 +45,12 @@ def test_weekdays_have_names_only_where_the_clock_has() -> None:
     local = plot_arrivals(rhythm, clock="UTC+8")
     assert next(label.get_text() for label in local.get_xticklabels()) == "Mon"
     assert local.get_xlabel() == "Weekday (UTC+8)"
-    assert plot_arrivals(rhythm, clock=None).get_xlabel().startswith("Day of the trace's own week")
+    own = plot_arrivals(rhythm, clock=None)
+    assert own.get_xlabel() == "Day of the trace's own week (1: its first day)"
+    # second 0 of the clock is a Thursday, the fourth day, which is the first of its own week
+    rates = dict(rhythm.select("weekday", pl.col("jobs_per_h").fill_null(0)).rows())
+    bars = {round(bar.get_x() + bar.get_width() / 2): bar.get_height() for bar in own.patches}  # type: ignore[attr-defined]
+    assert bars == {(day - 4) % 7 + 1: rate for day, rate in rates.items()}
     unobserved = rhythm.filter(pl.col("jobs_per_h").is_null()).height
     assert unobserved > 0
     assert heights(local).count(0) >= unobserved
@@ -81,8 +88,26 @@ def test_descriptions_count_what_is_drawn() -> None:
     assert describe_arrivals(arrival_rhythm(JOBS, per="hour")) == (
         "5 jobs over 2.0 days; quietest hour 2 (0 jobs an hour), busiest 0 (1.5 jobs an hour)."
     )
+    assert describe_arrivals(arrival_rhythm(JOBS, per="weekday")).startswith(
+        "5 jobs over 2.0 days; by weekday from "
+    )
     one = arrival_rhythm(JOBS.head(1), per="weekday")
     assert describe_arrivals(one) == "1 jobs over 0.0 days."
     assert describe_gpu_demand(gpu_demand(JOBS)) == (
         "28 bins, mean 0.9 GPUs, most 8.0; 1 jobs left out, a time or GPUs unknown."
     )
+
+
+def test_times_between_submissions_are_drawn_beside_a_poisson_process() -> None:
+    times = pl.DataFrame({"submit_s": [0.0, 0, 1, 2, 102]})
+    curve = interarrival_curve(times, points=3)
+    ax = plot_interarrivals(curve)
+    # what no time is longer than has no place on a logarithmic axis
+    assert line(ax, "gaps").tolist() == curve["gap_s", "share_longer"].head(3).to_numpy().tolist()
+    np.testing.assert_allclose(line(ax, "poisson")[:, 1], curve["share_longer_poisson"])
+    assert (ax.get_xscale(), ax.get_yscale()) == ("symlog", "log")
+    assert describe_interarrivals(curve) == (
+        "n = 4 times between submissions: 25.0 % are 0 s, the longest is 100 s."
+    )
+    with pytest.raises(DataError, match="each time once"):
+        plot_interarrivals(pl.concat([curve, curve]))

@@ -65,3 +65,12 @@ def test_a_line_without_end_is_no_csv(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rows, "_BLOCK", 64)
     with pytest.raises(SourceError, match="this is no CSV"):
         blocks_of(b"a,b,c\n" + b"x" * 500)
+
+
+def test_a_carriage_return_within_the_first_line_is_a_part_of_it() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "some.csv"
+        path.write_bytes(b"1,2\r2,3\n")
+        (source,) = list_csvs(path).csvs
+        (block,) = read_blocks(source, columns=COLUMNS, header=False)
+    assert block.cells.rows() == [("1", "2\r2", "3", 1)]

@@ -138,3 +138,11 @@ def test_the_command_takes_them(
     assert told.err == (
         f"traceana: no section is called 'energie'; the sections are {', '.join(IDS)}\n"
     )
+    # without a store the error stands alone: nothing is said of the synthetic sample
+    monkeypatch.chdir(tmp_path)
+    for command in (["report", "--only", "energie"], ["figures", "energie"]):
+        monkeypatch.setattr(sys, "argv", ["traceana", *command, "--store", "nowhere"])
+        with pytest.raises(SystemExit):
+            main()
+        (line,) = capsys.readouterr().err.splitlines()
+        assert "is called 'energie'" in line

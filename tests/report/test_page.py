@@ -12,6 +12,7 @@ from tests.report.reader import Element, read_page, section
 from traceana.errors import DataError
 from traceana.figures import WATERMARK
 from traceana.report import build_report
+from traceana.report.blocks import Gallery, Picture
 from traceana.report.page import write_prose
 from traceana.report.sections import SECTIONS
 
@@ -158,3 +159,11 @@ def test_text_is_escaped_before_it_is_marked_up() -> None:
     assert write_prose("12 s, 3.5 % of n = 4 sets") == (
         "12\u00a0s, 3.5\u00a0% of n\u00a0=\u00a04 sets"
     )
+
+
+def test_how_figures_of_one_kind_are_read_is_said_once_a_gallery() -> None:
+    one, two = (Picture("", f"{name}.", name, "cov", "Read so.") for name in ("a", "b"))
+    other = Picture("", "c.", "c", "regret", "Read otherwise.")
+    assert Gallery((one, other, two)).captions(7) == [
+        "a. Read so.", "c. Read otherwise.", "b. Read as figure 7.",
+    ]  # fmt: skip

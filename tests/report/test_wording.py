@@ -33,7 +33,12 @@ from traceana.report.blocks import DASH, Column
         (wording.correlation(-0.1, None, None), "-0.10"),
         (wording.three_digits(12345.6), "12,346"),
         (wording.three_digits(0.012345), "0.0123"),
-        (wording.three_digits_range(0.5, 2), "0.5 to 2"),
+        (wording.three_digits_range(0.5, 2), "0.500 to 2.00"),
+        (wording.three_digits(999.9), "1,000"),
+        (wording.three_digits(999.4), "999"),
+        (wording.three_digits(-0.0), "0"),
+        (wording.three_digits(4.2e-7), "0.000000420"),
+        (wording.share(-0.0002), "0.0 %"),
         (wording.plural(1234, "job"), "1,234 jobs"),
     ],
 )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import polars as pl
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from traceana.store import duplicates
 from traceana.store.duplicates import KeyFilter, RowCounter
@@ -25,3 +27,17 @@ def test_repeated_rows_are_counted_in_parts(monkeypatch: pytest.MonkeyPatch, at_
         for start in range(0, 1000, 300):
             counter.split(rows[start : start + 300])
         assert counter.count() == 300
+
+
+@settings(max_examples=50, deadline=None)
+@given(blocks=st.lists(st.lists(st.integers(0, 30), max_size=12), max_size=12))
+def test_of_equal_keys_the_first_is_new(blocks: list[list[int]]) -> None:
+    keys = KeyFilter(["key"])
+    seen: set[int] = set()
+    for block in blocks:
+        new, again = keys.split(pl.DataFrame({"key": block}, schema={"key": pl.Int64}))
+        expected = [key for i, key in enumerate(block) if key not in seen | set(block[:i])]
+        assert new["key"].to_list() == expected
+        assert new.height + again.height == len(block)
+        assert set(again["key"]) <= seen | set(expected)
+        seen |= set(block)

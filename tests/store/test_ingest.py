@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import random
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import filelock
@@ -293,3 +298,67 @@ def test_asking_a_store_for_what_it_lacks(files: Path, tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="not in the store"):
         store.ledger("zeus-2023")
     assert set(store.tables()["table"]) <= set(TABLES)
+
+
+STARTS = """
+import os, sys
+from traceana.ingesters import rows
+from traceana.store import ingest, writer
+rows._BLOCK, writer._ROWS_A_GROUP = 1 << 14, 500  # so that many blocks and groups are under way
+for folder in sys.stdin:
+    child = os.fork()  # before Polars has any thread: the imports are done once for all
+    if not child:
+        ingest(folder.strip(), store=sys.argv[1])
+        os._exit(0)
+    print(child, flush=True)
+    os.waitpid(child, 0)
+    print("ended", flush=True)
+"""
+
+
+def test_killed_at_any_moment_no_table_is_half_and_no_row_is_lost_or_doubled(
+    tmp_path: Path,
+) -> None:
+    """Twenty kills at random moments of a run, in turn over two versions of the same files."""
+    rng = random.Random(7)
+    row = "j{i},worker,n{i},w{i},i{i},Running,{i}.0,,m1"
+    versions = []
+    for rows in (4000, 6000):
+        text = "\n".join([row.format(i=i) for i in range(rows)] + ["short", ""])
+        path = tmp_path / "files" / str(rows) / "pai_instance_table.tar.gz"
+        tar_gz(path, {"pai_instance_table.csv": text.encode()})
+        versions.append((rows, tmp_path / "files" / str(rows)))
+    store = tmp_path / "store"
+    for _, folder in versions[::-1]:  # the first run is for imports, the second tells how long
+        begun = time.perf_counter()
+        ingest(folder, store=store)
+    lasts = time.perf_counter() - begun
+    rows_before = versions[0][0]
+    path = store / "alibaba-pai-2020" / "instances.parquet"
+    command = [sys.executable, "-c", STARTS, str(store)]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as starter:
+        assert starter.stdin
+        assert starter.stdout
+        for turn in range(20):
+            wanted, folder = versions[(turn + 1) % 2]
+            starter.stdin.write(f"{folder}\n")
+            starter.stdin.flush()
+            child = int(starter.stdout.readline())
+            time.sleep(rng.uniform(0, 1.5 * lasts))
+            with suppress(ProcessLookupError):  # it was faster
+                os.kill(child, signal.SIGKILL)
+            assert starter.stdout.readline() == "ended\n"
+            kept = pl.read_parquet(path)
+            assert kept.height in (rows_before, wanted)
+            assert kept["instance_id"].n_unique() == kept.height
+            (entry,) = ingest(folder, store=store).entries
+            assert (entry.rows_read, entry.rows_kept) == (wanted + 1, wanted)
+            kept = pl.read_parquet(path)
+            assert kept["instance_id"].to_list() == [f"n{i}" for i in range(wanted)]
+            mended = open_store(store)
+            assert mended.ledger("alibaba-pai-2020").entries[0].rows_rejected == 1
+            assert mended.scan_rejected("alibaba-pai-2020", "instances").collect().height == 1
+            assert not list(store.rglob("*.tmp"))
+            rows_before = wanted

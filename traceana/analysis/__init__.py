@@ -134,6 +134,7 @@ from traceana.analysis.workload.demand import (
     gpu_demand_if_started_at_submission,
 )
 from traceana.analysis.workload.interarrivals import (
+    interarrival_curve,
     interarrivals,
 )
 from traceana.analysis.workload.job_sizes import (
@@ -179,6 +180,7 @@ __all__ = [
     "gpu_demand",
     "gpu_demand_if_started_at_submission",
     "implied_n",
+    "interarrival_curve",
     "interarrivals",
     "iteration_cov",
     "iteration_rates",

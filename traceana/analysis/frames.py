@@ -1,7 +1,8 @@
 """The engine gate: whatever frame the user has in, a small sorted Polars frame out.
 
-A reduction is written once over narwhals' lazy frames. Polars and DuckDB run it themselves;
-pandas and pyarrow tables have no lazy engine, so the columns of need become a Polars frame.
+A reduction is written once over narwhals' lazy frames. Polars, DuckDB and Spark run it
+themselves; pandas and pyarrow tables have no lazy engine, so the columns of need become a Polars
+frame.
 """
 
 from __future__ import annotations
@@ -28,10 +29,11 @@ ENGINES: Final = {
     nw.Implementation.DUCKDB: "DuckDB (relation)",
     nw.Implementation.PANDAS: "pandas (DataFrame)",
     nw.Implementation.PYARROW: "pyarrow (Table)",
+    nw.Implementation.PYSPARK: "PySpark (DataFrame, not of Spark Connect)",
 }
 """What the parity tests hold to the same values; any other is refused."""
 
-_RUN_BY: Final = ("narwhals", "polars", "duckdb", "_duckdb", "pyarrow")
+_RUN_BY: Final = ("narwhals", "polars", "duckdb", "_duckdb", "pyarrow", "pyspark", "py4j")
 _UNFIT: Final = re.compile(r"""^$|^\*$|^\^.*\$$|^\.|["]""")
 LARGEST: Final = 1e150
 """No measure is above it: its square is still a number, so that no variance overflows."""
@@ -85,7 +87,11 @@ def admit_columns(frame: IntoFrame, columns: Sequence[str], /) -> nw.LazyFrame[A
     repeated = sorted({name for name in columns if columns.count(name) > 1})
     if repeated:
         raise DataError(f"column {', '.join(repeated)} is named for more than one part")
-    return _project(_admit(frame), columns)
+    admitted = _admit(frame)
+    dotted = [name for name in columns if re.search(r"[.`]", name)]
+    if dotted and admitted.implementation is nw.Implementation.PYSPARK:
+        raise DataError(f"column {dotted[0]!r} needs another name: Spark takes . and ` as its own")
+    return _project(admitted, columns)
 
 
 def column_names(frame: IntoFrame, /) -> list[str]:

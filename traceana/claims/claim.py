@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from traceana.result import Result
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -16,8 +18,8 @@ VERDICTS: Final = ("reproduced", "differs", "untested", "not testable")
 """Equal to the precision printed; not so; its tables are not at hand; no public data decides it."""
 
 
-@dataclass(frozen=True)
-class Judgement:
+@dataclass(frozen=True, repr=False)
+class Judgement(Result):
     """What a judge found.
 
     Attributes

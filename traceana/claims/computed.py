@@ -47,7 +47,7 @@ def rates(data: Data, /) -> pl.DataFrame:
 
 def pai_runtimes(data: Data, /) -> pl.DataFrame:
     """Return the runtimes of PAI's tasks, instances without an end left out."""
-    tasks, instances = (data.scan(_PAI, table) for table in ("tasks", "instances"))
+    tasks, instances = (data.frame(_PAI, table) for table in ("tasks", "instances"))
     return task_runtimes(tasks, instances, missing_end="drop")
 
 

@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from traceana.claims.claim import VERDICTS
+from traceana.result import Result
 
 if TYPE_CHECKING:
     import polars as pl
 
 
-@dataclass(frozen=True)
-class ClaimResults:
+@dataclass(frozen=True, repr=False)
+class ClaimResults(Result):
     """What :func:`check_claims` found.
 
     Attributes

@@ -34,8 +34,9 @@ def figures(
         _list_figures()
         return
     from traceana.cli.output import show_steps
-    from traceana.report import count_workers, find_origin, write_figures
+    from traceana.report import check_figures, count_workers, find_origin, write_figures
 
+    check_figures(ids or ())  # before anything is said of a store
     origin = find_origin(store)
     if origin.is_sample:
         sys.stderr.write(f"traceana: note: {origin.notice}\n")

@@ -51,7 +51,16 @@ def frame_writer(out: Path | None) -> Callable[[pl.DataFrame], object]:
         raise DataError(f"--out {out}: the ending must be one of {', '.join(writers)}")
     if not out.parent.is_dir():
         raise DataError(f"--out {out}: there is no folder {out.parent}; make it first")
-    return writers[out.suffix]
+
+    def write(frame: pl.DataFrame) -> None:
+        try:
+            writers[out.suffix](frame)
+        except OSError as error:
+            # Polars says what is wrong in the text alone, and names the file in it again
+            why = error.strerror or str(error).partition(":")[0]
+            raise DataError(f"--out {out}: cannot be written ({why}); name another file") from error
+
+    return write
 
 
 @contextmanager

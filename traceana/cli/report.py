@@ -31,14 +31,27 @@ def report(
     formats: Annotated[
         str, typer.Option("--format", metavar="html,md", help="What to write.")
     ] = "html,md",
+    engine: Annotated[
+        str,
+        typer.Option(
+            metavar="polars|spark", help="What reduces the largest tables, those of Alibaba's PAI."
+        ),
+    ] = "polars",
+    master: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL", help="Spark's master: local[2], spark://host:7077.  [default: local[*]]"
+        ),
+    ] = None,
 ) -> None:
     """Build a report: one self-contained page, and Markdown.
 
     It is made from a synthetic sample where there is no store.
     """
     from traceana.cli.output import show_steps
-    from traceana.report import build_report, count_workers, find_origin
+    from traceana.report import build_report, check_sections, count_workers, find_origin
 
+    check_sections(only or ())  # before anything is said of a store
     origin = find_origin(store)
     if origin.is_sample:
         sys.stderr.write(f"traceana: note: {origin.notice}\n")
@@ -50,6 +63,8 @@ def report(
             title=title,
             formats=formats,
             workers=count_workers(),
+            engine=engine,
+            master=master,
             on_step=on_step,
         )
     sys.stdout.write(f"{page}\n")

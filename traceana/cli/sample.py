@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from rich.progress import TaskID
 
 
 def sample(
@@ -34,12 +37,22 @@ def sample(
     import shlex
 
     from rich.console import Console
+    from rich.progress import Progress
     from rich.table import Table
 
     from traceana.cli.output import print_table
     from traceana.simulate import write_sample
 
-    written = write_sample(folder, scale=scale, seed=seed, traces=trace)
+    stderr = Console(stderr=True)
+    with Progress(console=stderr, transient=True, disable=not stderr.is_terminal) as bars:
+        tasks: dict[str, TaskID] = {}
+
+        def show(name: str, share: float) -> None:
+            if name not in tasks:
+                tasks[name] = bars.add_task(name, total=1)
+            bars.update(tasks[name], completed=share)
+
+        written = write_sample(folder, scale=scale, seed=seed, traces=trace, progress=show)
     table = Table(box=None, pad_edge=False)
     table.add_column("trace", no_wrap=True)
     for name in ("scale", "rows", "MB"):

@@ -19,6 +19,7 @@ from traceana.figures.failure_calibration import plot_failure_calibration
 from traceana.figures.failure_odds import plot_failure_odds
 from traceana.figures.gpu_demand import plot_gpu_demand
 from traceana.figures.group_means import plot_group_means
+from traceana.figures.interarrivals import plot_interarrivals
 from traceana.figures.outcome_rates import plot_outcome_rates
 from traceana.figures.recurring_choices import plot_recurring_choices
 from traceana.figures.recurring_savings import plot_recurring_savings
@@ -60,6 +61,7 @@ __all__ = [
     "plot_failure_odds",
     "plot_gpu_demand",
     "plot_group_means",
+    "plot_interarrivals",
     "plot_outcome_rates",
     "plot_recurring_choices",
     "plot_recurring_savings",

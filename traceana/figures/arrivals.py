@@ -15,6 +15,8 @@ READING: Final = (
     "Bar: jobs submitted in the slot over the hours for which the trace covers it; dashed: all "
     "jobs over all hours."
 )
+_FIRST_DAY: Final = 4
+"""Weekday of the day on which a clock begins that counts from 1970-01-01, a Thursday."""
 _WEEKDAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 
@@ -30,7 +32,8 @@ def plot_arrivals(rhythm: pl.DataFrame, ax: Axes | None = None, *, clock: str | 
         Axes to draw on; by default those of a new figure.
     clock
         Name of the local time that the slots are in, such as "UTC+8"; None where the clock only
-        counts from the beginning of the trace, so that no slot has a name.
+        counts from the beginning of the trace, so that no slot has a name, and days are counted
+        from its first.
 
     Raises
     ------
@@ -41,9 +44,12 @@ def plot_arrivals(rhythm: pl.DataFrame, ax: Axes | None = None, *, clock: str | 
     if per not in rhythm.columns or not rhythm[per].is_unique().all():
         raise DataError("plot_arrivals draws the hours or weekdays of one group")
     observed_h = sum(rhythm["observed_h"])
+    slots = rhythm[per]
+    if per == "weekday" and clock is None:
+        slots = (slots - _FIRST_DAY) % len(_WEEKDAYS) + 1
     with use_style():
         ax = start_axes(ax, height_in=1.8)
-        ax.bar(rhythm[per], rhythm["jobs_per_h"].fill_null(0), 0.8, color="#0072B2")
+        ax.bar(slots, rhythm["jobs_per_h"].fill_null(0), 0.8, color="#0072B2")
         if observed_h:
             ax.axhline(
                 sum(rhythm["jobs"]) / observed_h, color="#222222", linewidth=0.8, linestyle="--",
@@ -59,7 +65,7 @@ def plot_arrivals(rhythm: pl.DataFrame, ax: Axes | None = None, *, clock: str | 
             what = "Hour of the day" if clock else "Hour of the trace's own day"
         else:
             ax.set_xticks(range(1, 8), _WEEKDAYS if clock else None)
-            what = "Weekday" if clock else "Day of the trace's own week (4: its day 0)"
+            what = "Weekday" if clock else "Day of the trace's own week (1: its first day)"
         ax.set_xlabel(f"{what} ({clock})" if clock else what)
         return ax
 
@@ -71,7 +77,8 @@ def describe_arrivals(rhythm: pl.DataFrame) -> str:
     rates = rhythm.drop_nulls("jobs_per_h").sort("jobs_per_h", per).rows(named=True)
     if not rates:
         return f"{told}."
-    quietest, busiest = (
-        f"{row[per]} ({row['jobs_per_h']:,.3g} jobs an hour)" for row in (rates[0], rates[-1])
-    )
-    return f"{told}; quietest {per} {quietest}, busiest {busiest}."
+    least, most = (f"{row['jobs_per_h']:,.3g} jobs an hour" for row in (rates[0], rates[-1]))
+    if per == "weekday":  # which day it is depends on the clock
+        return f"{told}; by weekday from {least} to {most}."
+    hours = (rates[0][per], rates[-1][per])
+    return f"{told}; quietest hour {hours[0]} ({least}), busiest {hours[1]} ({most})."

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from traceana.errors import DataError
+from traceana.figures.scales import use_log_axis
 from traceana.figures.style import start_axes, use_style
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ _LIMITS: Final = {
 
 _UPRIGHT: Final = 9
 """Most batch sizes whose names stand side by side."""
+_LOG_FROM: Final = 30
+"""Largest over smallest value from which a logarithmic axis shows more than a linear one."""
 
 
 def plot_batch_sweep(sweep: pl.DataFrame, ax: Axes | None = None, *, measure: str = "eta") -> Axes:
@@ -44,7 +47,8 @@ def plot_batch_sweep(sweep: pl.DataFrame, ax: Axes | None = None, *, measure: st
     Returns
     -------
     Axes
-        Two lines over the batch sizes with the range of the runs, from 0 on.
+        Two lines over the batch sizes with the range of the runs, from 0 on; on a logarithmic
+        axis where the largest mean is more than 30 times the smallest.
 
     Raises
     ------
@@ -71,7 +75,13 @@ def plot_batch_sweep(sweep: pl.DataFrame, ax: Axes | None = None, *, measure: st
             ax.vlines(at, low, high, color=colour, linewidth=2.2, linestyle="-", gid=limit)
         ax.set_xticks(range(len(sizes)), [str(size) for size in sizes])
         ax.tick_params(axis="x", rotation=90 if len(sizes) > _UPRIGHT else 0)
-        ax.set_ylim(bottom=0)
+        means = sweep[f"{measure}_{unit}"] / scale
+        if 0 < _LOG_FROM * min(means) < max(means):
+            ends = (sweep[f"{measure}{end}_{unit}"] / scale for end in ("_low", "_high"))
+            use_log_axis(ax, "y", [value for end in ends for value in end])
+            label = label.replace(")", ", logarithmic)")
+        else:
+            ax.set_ylim(bottom=0)
         ax.set_xlabel("Batch size")
         ax.set_ylabel(label)
         ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, borderaxespad=0.2)
@@ -80,8 +90,13 @@ def plot_batch_sweep(sweep: pl.DataFrame, ax: Axes | None = None, *, measure: st
 
 def describe_batch_sweep(sweep: pl.DataFrame) -> str:
     """Say in one sentence what the figure of this sweep shows."""
-    least = sweep.filter(limit="best").sort("eta_j").row(0, named=True)
+    energy, time = (
+        f"{row['batch_size']} with {row['power_limit_w']:g} W"
+        for row in (
+            sweep.sort(measure, "batch_size").row(0, named=True) for measure in ("eta_j", "tta_s")
+        )
+    )
     return (
-        f"{sweep['batch_size'].n_unique()} batch sizes; the least energy is at "
-        f"{least['batch_size']} with {least['power_limit_w']:g} W."
+        f"{sweep['batch_size'].n_unique()} batch sizes; the least energy is at {energy}, the least "
+        f"time at {time}."
     )

@@ -65,4 +65,9 @@ def describe_cov(cov: pl.DataFrame) -> str:
     if not known.size:
         return f"{cov.height:,} ticks, none with a CoV."
     left_out = f"; {cov['cov'].null_count():,} without one" if cov["cov"].null_count() else ""
-    return f"{len(known):,} CoVs from {known.min():.3f} to {known.max():.3f}{left_out}."
+    over = ""
+    if "n_workers" in cov.columns:
+        workers = cov.drop_nulls("cov")["n_workers"]
+        fewest, most = min(workers), max(workers)
+        over = f", over {most} workers" if fewest == most else f", over {fewest} to {most} workers"
+    return f"{len(known):,} CoVs from {known.min():.3f} to {known.max():.3f}{over}{left_out}."

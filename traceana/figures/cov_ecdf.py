@@ -66,7 +66,10 @@ def plot_cov_ecdf(cov: pl.DataFrame, ax: Axes | None = None, *, ddof: int | None
                 label="all ticks",
             )  # fmt: skip
             ax.lines[0].set_label("one job")
-        ax.legend(loc="lower right")
+        if len(jobs) <= _MOST_NAMED:
+            ax.legend(loc="lower right")
+        else:  # many lines leave no room within
+            ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, borderaxespad=0.2)
         ax.set_xlim(left=0)
         ax.set_ylim(0, 1)
         ax.set_xlabel(label_cov(ddof))

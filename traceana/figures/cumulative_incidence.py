@@ -10,7 +10,7 @@ from matplotlib import colors, rcParams
 from matplotlib.ticker import PercentFormatter
 
 from traceana.errors import DataError
-from traceana.figures.labels import name_group, name_lines, small_size
+from traceana.figures.labels import name_columns, name_group, name_lines, small_size
 from traceana.figures.scales import use_log_axis
 from traceana.figures.style import start_axes, use_style
 
@@ -107,7 +107,7 @@ def plot_cumulative_incidence(
                 figure = ax.get_figure(root=True)
                 assert figure is not None  # noqa: S101  (axes stand on a figure)
                 figure.draw_without_rendering()
-            name_lines(ax, lines, heading=", ".join(keys).replace("_", " "), margin_from=0)
+            name_lines(ax, lines, heading=name_columns(keys), margin_from=0)
         return ax
 
 
@@ -117,10 +117,12 @@ def describe_cumulative_incidence(groups: pl.DataFrame) -> str:
         groups[name].sum() for name in ("n", "n_events", "n_censored", "n_left_out")
     )
     drawn = (groups["n_events"].head(_MOST_GROUPS) > 0).sum()
-    few = f" {drawn} of {groups.height} groups are drawn." if drawn < groups.height else ""
+    none = groups.filter(n_events=0).height
+    why = ": nothing ended so in the rest" if drawn + none == groups.height else ""
+    few = f" {drawn} of {groups.height} groups are drawn{why}." if drawn < groups.height else ""
     return (
-        f"n = {n:,} rows, {events:,} of which {groups['event'][0]} and {censored:,} were last seen "
-        f"running (censored); {out:,} more have no known time and are left out.{few}"
+        f"n = {n:,} rows: {events:,} ended so, {censored:,} are censored (still running when last "
+        f"seen); {out:,} more have no known time and are left out.{few}"
     )
 
 

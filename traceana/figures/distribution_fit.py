@@ -30,7 +30,12 @@ _OTHERS: Final = ("n", "share_below", "value", "ci_low", "ci_high")
 
 
 def plot_distribution_fit(
-    quantiles: pl.DataFrame, ax: Axes | None = None, *, panel: Panel = "shares", unit: str = "s"
+    quantiles: pl.DataFrame,
+    ax: Axes | None = None,
+    *,
+    panel: Panel = "shares",
+    what: str = "Value",
+    unit: str = "s",
 ) -> Axes:
     """Draw values beside fitted families.
 
@@ -45,8 +50,10 @@ def plot_distribution_fit(
         "shares": the share at or below each value. "tail": the share above it, both axes
         logarithmic, where a power law is a straight line. "quantiles": the values' quantiles
         against each family's, where a fit is the diagonal.
+    what
+        What one of the values is.
     unit
-        Unit of the values.
+        Its unit.
 
     Raises
     ------
@@ -66,9 +73,9 @@ def plot_distribution_fit(
     with use_style():
         ax = start_axes(ax)
         if panel == "quantiles":
-            _draw_quantiles(ax, rows, families, unit)
+            _draw_quantiles(ax, rows, families, what, unit)
         else:
-            _draw_shares(ax, rows, families, unit, tail=panel == "tail")
+            _draw_shares(ax, rows, families, f"{what} ({unit}, logarithmic)", tail=panel == "tail")
         ax.legend(loc="lower left" if panel == "tail" else "upper left")
         return ax
 
@@ -91,7 +98,7 @@ def describe_distribution_fit(quantiles: pl.DataFrame) -> str:
 
 
 def _draw_shares(
-    ax: Axes, rows: pl.DataFrame, families: list[str], unit: str, *, tail: bool
+    ax: Axes, rows: pl.DataFrame, families: list[str], x_label: str, *, tail: bool
 ) -> None:
     share = 1 - rows["share_below"] if tail else rows["share_below"]
     ax.fill_betweenx(
@@ -102,7 +109,7 @@ def _draw_shares(
     for name in families:
         ax.plot(rows[name], share, gid=f"family-{name}", label=name, linewidth=1.1)
     use_log_axis(ax, "x", rows["value"])
-    ax.set_xlabel(f"Value ({unit}, logarithmic)")
+    ax.set_xlabel(x_label)
     if tail:
         use_log_axis(ax, "y", share)
         ax.set_ylabel("Share above (logarithmic)")
@@ -112,7 +119,9 @@ def _draw_shares(
         ax.yaxis.set_major_formatter(PercentFormatter(xmax=1, symbol=" %"))
 
 
-def _draw_quantiles(ax: Axes, rows: pl.DataFrame, families: list[str], unit: str) -> None:
+def _draw_quantiles(
+    ax: Axes, rows: pl.DataFrame, families: list[str], what: str, unit: str
+) -> None:
     for name in families:
         (line,) = ax.plot(rows[name], rows["value"], gid=f"family-{name}", label=name, zorder=3)
         ax.fill_between(
@@ -123,4 +132,4 @@ def _draw_quantiles(ax: Axes, rows: pl.DataFrame, families: list[str], unit: str
     use_log_axis(ax, "x", rows["value"])
     use_log_axis(ax, "y", rows["value"])
     ax.set_xlabel(f"Quantile of the family ({unit}, logarithmic)")
-    ax.set_ylabel(f"Quantile of the values\n({unit}, logarithmic)")
+    ax.set_ylabel(f"{what}, quantile\n({unit}, logarithmic)")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from traceana.errors import DataError
-from traceana.figures.labels import small_size
+from traceana.figures.labels import natural_order, small_size
 from traceana.figures.scales import use_log_axis
 from traceana.figures.style import start_axes, use_style
 
@@ -59,6 +59,7 @@ def plot_failure_odds(odds_ratios: pl.DataFrame, ax: Axes | None = None) -> Axes
                 ax.annotate(
                     "no finite odds ratio", (0.98, place), xycoords=("axes fraction", "data"),
                     ha="right", va="center", fontsize=small_size(), fontstyle="italic",
+                    bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.4},
                     gid=f"none-{place}",
                 )  # fmt: skip
             else:
@@ -104,19 +105,12 @@ def _ends(known: pl.DataFrame) -> tuple[float, float]:
 def _lay_out(odds_ratios: pl.DataFrame) -> list[tuple[str, dict[str, Any] | None]]:
     """Return a name a row, with its term, or none for a heading."""
     rows: list[tuple[str, dict[str, Any] | None]] = []
-    headed: set[str] = set()
-    reference = {
-        term["feature"]: term["reference"]
-        for term in odds_ratios.drop_nulls("reference").iter_rows(named=True)
-    }
-    for term in odds_ratios.iter_rows(named=True):
-        feature = term["feature"]
-        if term["level"] is None:
-            rows.append((feature, term))
+    for (feature,), terms in odds_ratios.group_by("feature", maintain_order=True):
+        of_level = {term["level"]: term for term in terms.iter_rows(named=True)}
+        if None in of_level:
+            rows.append((str(feature), of_level[None]))
             continue
-        if feature not in headed:
-            headed.add(feature)
-            against = f", against {reference[feature]}" if feature in reference else ""
-            rows.append((f"{feature}{against}", None))
-        rows.append((str(term["level"]), term))
+        against = "".join(f", against {name}" for name in terms["reference"].drop_nulls().head(1))
+        rows.append((f"{feature}{against}", None))
+        rows += [(level, of_level[level]) for level in natural_order(of_level)]
     return rows

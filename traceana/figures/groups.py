@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from traceana.errors import DataError
-from traceana.figures.labels import name_group, small_size
+from traceana.figures.labels import name_columns, name_group, small_size
 
 if TYPE_CHECKING:
     import polars as pl
@@ -39,7 +39,7 @@ def split_groups(result: pl.DataFrame, /) -> Groups:
         raise DataError("a figure by group has nothing to draw: the result has no row")
     by = result.columns[: result.columns.index("n")]
     names = [name_group(row) for row in result.select(by).rows()]
-    return Groups(names, result["n"].to_list(), ", ".join(by))
+    return Groups(names, result["n"].to_list(), name_columns(by))
 
 
 def draw_rows(

@@ -15,6 +15,17 @@ if TYPE_CHECKING:
     from matplotlib.lines import Line2D
 
 _LINE_SPACING: Final = 1.15
+_TITLES: Final = {
+    "cluster": "Cluster",
+    "dataset": "Data set",
+    "gpu_type": "GPU type",
+    "gpus": "GPUs",
+    "gpus_asked": "GPUs asked for",
+    "qos": "QoS class",
+    "status": "Status",
+    "workload": "Workload",
+}
+"""What columns that tell groups apart are called on an axis."""
 _MARGIN: Final = 1.05
 """Where the names stand, in widths of the axes."""
 
@@ -22,6 +33,11 @@ _MARGIN: Final = 1.05
 def natural_order(names: Iterable[str], /) -> list[str]:
     """Sort so that job_2 comes before job_10."""
     return sorted(names, key=lambda name: (len(name), name))
+
+
+def name_columns(columns: Iterable[str], /) -> str:
+    """Return what columns are called on an axis: known ones by their title, others as they are."""
+    return ", ".join(_TITLES.get(column, column.replace("_", " ")) for column in columns)
 
 
 def name_group(values: Iterable[object], /) -> str:
@@ -52,7 +68,7 @@ def name_lines(
         across, height = to_axes.transform((x, y)).tolist()
         if across < margin_from:
             ax.annotate(
-                name, (x, y), (2, 0), textcoords="offset points", va="center", fontsize=size,
+                name, (x, y), (2, 1), textcoords="offset points", va="bottom", fontsize=size,
                 bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 0.5},
             )  # fmt: skip
         else:

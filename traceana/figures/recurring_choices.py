@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
 import polars as pl
+from matplotlib import colormaps
+from matplotlib.colors import ListedColormap
 
 from traceana.errors import DataError
 from traceana.figures.style import start_axes, use_style
@@ -46,6 +49,8 @@ def plot_recurring_choices(
         raise DataError("plot_recurring_choices has nothing to draw: there is no run")
     sizes = sorted({*(batch_sizes or ()), *history["batch_size"]})
     row = {size: place for place, size in enumerate(sizes)}
+    # without its yellow, which is too pale on white
+    shades = ListedColormap(colormaps["viridis"](np.linspace(0.85, 0, 256)))
     with use_style():
         ax = start_axes(ax)
         for reached, marker, size in ((True, "o", 12), (False, "x", 22)):
@@ -54,14 +59,14 @@ def plot_recurring_choices(
                 runs["recurrence"], [row[each] for each in runs["batch_size"]], s=size,
                 c=runs["power_limit_w"], marker=marker, linewidths=0 if reached else 1.1,
                 vmin=min(history["power_limit_w"]), vmax=max(history["power_limit_w"]),
-                cmap="viridis_r", gid="reached" if reached else "missed",
+                cmap=shades, gid="reached" if reached else "missed",
             )  # fmt: skip
         figure = ax.get_figure(root=True)
         if figure is not None:
             figure.colorbar(dots, ax=ax, label="Power limit (W)")
-        ax.set_yticks(range(len(sizes)), [f"{size:,}" for size in sizes])
+        ax.set_yticks(range(len(sizes)), [str(size) for size in sizes])
         ax.set_ylim(-0.6, len(sizes) - 0.4)
-        ax.set_xlim(left=0)
+        ax.set_xlim(left=-max(history["recurrence"]) / 40)
         ax.set_xlabel("Recurrence")
         ax.set_ylabel("Batch size")
         return ax

@@ -28,6 +28,7 @@ from traceana.figures import (
     failure_odds,
     gpu_demand,
     group_means,
+    interarrivals,
     outcome_rates,
     recurring_choices,
     recurring_savings,
@@ -128,6 +129,12 @@ FIGURES: Final[dict[str, FigureEntry]] = {
     ),
     "arrivals": FigureEntry(
         arrivals.plot_arrivals, arrivals.describe_arrivals, "arrival_rhythm", arrivals.READING
+    ),
+    "interarrivals": FigureEntry(
+        interarrivals.plot_interarrivals,
+        interarrivals.describe_interarrivals,
+        "interarrival_curve",
+        interarrivals.READING,
     ),
     "gpu-demand": FigureEntry(
         gpu_demand.plot_gpu_demand,

@@ -24,6 +24,7 @@ def plot_runtime_against(
     *,
     x_label: str,
     log_x: bool = False,
+    log_y: bool = False,
     below_s: float | None = None,
 ) -> Axes:
     """Draw mean runtime against a feature.
@@ -38,9 +39,11 @@ def plot_runtime_against(
         What the feature is called, with its unit.
     log_x
         Whether its axis is logarithmic; a feature of 0 then stands at the left end.
+    log_y
+        Whether the axis of runtimes is logarithmic.
     below_s
         Where the axis of runtimes ends; by default above the largest mean. Points beyond are
-        counted in the figure.
+        counted in the figure. It goes with an axis that is not logarithmic.
 
     Raises
     ------
@@ -53,26 +56,28 @@ def plot_runtime_against(
         ax = start_axes(ax)
         ax.scatter(
             means["value"], means["mean"], s=9, color="#0072B2", linewidths=0, zorder=3,
-            gid="means", rasterized=means.height > MOST_MARKS,
+            clip_on=below_s is not None, gid="means", rasterized=means.height > MOST_MARKS,
         )  # fmt: skip
         if log_x:
             use_log_axis(ax, "x", means["value"])
         else:
             ax.xaxis.set_major_formatter("{x:,.6g}")
             ax.locator_params(axis="x", nbins=6)
-        ax.set_ylim(bottom=0)
-        if below_s is not None:
+        if log_y:
+            use_log_axis(ax, "y", means["mean"])
+        else:
             ax.set_ylim(0, below_s)
+            ax.locator_params(axis="y", nbins=6)
+            ax.yaxis.set_major_formatter("{x:,.0f}")
+        if below_s is not None:
             beyond = (means["mean"] > below_s).sum()
             if beyond:
                 ax.set_title(
                     f"{beyond} of {means.height} points lie above", fontweight="normal",
                     fontsize="medium",
                 )  # fmt: skip
-        ax.locator_params(axis="y", nbins=6)
-        ax.yaxis.set_major_formatter("{x:,.0f}")
         ax.set_xlabel(f"{x_label}, logarithmic" if log_x else x_label)
-        ax.set_ylabel("Mean runtime (s)")
+        ax.set_ylabel("Mean runtime (s, logarithmic)" if log_y else "Mean runtime (s)")
         return ax
 
 

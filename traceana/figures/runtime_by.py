@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from matplotlib.ticker import LogLocator
+from matplotlib.ticker import LogLocator, NullFormatter
 
 from traceana.figures.groups import draw_rows, split_groups
 from traceana.figures.style import start_axes, use_style
@@ -48,7 +48,8 @@ def plot_runtime_by(result: pl.DataFrame, ax: Axes | None = None) -> Axes:
         if points and 0 < _LOG_FROM * min(points) < max(points):
             ax.set_xscale("log")
             ax.xaxis.set_major_locator(LogLocator(numticks=4))
-            ax.minorticks_off()
+            ax.xaxis.set_minor_locator(LogLocator(subs=range(2, 10), numticks=12))
+            ax.xaxis.set_minor_formatter(NullFormatter())
             # an interval that reaches 0 or below has no end on this axis; any other is drawn whole
             lowest = min(points + [low for low in result["ci_low"].drop_nulls() if low > 0])
             ax.set_xlim(left=lowest / 2)
@@ -66,4 +67,5 @@ def describe_runtime_by(result: pl.DataFrame) -> str:
     """Say in one sentence what the figure of this result shows."""
     below = (result["ci_low"] < 0).sum()
     cut = " An interval that leaves the figure at the left reaches below 0." if below else ""
-    return f"{result.height} groups, {result['n'].sum():,} runtimes.{cut}"
+    groups = f"{result.height} group{'s' if result.height != 1 else ''}"
+    return f"{groups}, n = {result['n'].sum():,} runtimes.{cut}"

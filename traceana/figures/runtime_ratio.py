@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
-from matplotlib.ticker import LogLocator
+from matplotlib.ticker import LogLocator, NullFormatter
 
 from traceana.errors import DataError
 from traceana.figures.groups import name_rows, split_groups
@@ -64,7 +64,8 @@ def plot_runtime_ratio(result: pl.DataFrame, ax: Axes | None = None) -> Axes:
         ax.set_xlim(left=left)
         ax.xaxis.set_major_locator(LogLocator(numticks=6))
         ax.xaxis.set_major_formatter("{x:g}")
-        ax.minorticks_off()
+        ax.xaxis.set_minor_locator(LogLocator(subs=range(2, 10), numticks=12))
+        ax.xaxis.set_minor_formatter(NullFormatter())
         ax.set_xlabel("Runtime over its group's mean (logarithmic)")
         name_rows(ax, groups)
         return ax

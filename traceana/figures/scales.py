@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 _ZERO_WIDTH = 0.5
 """Decades that a 0 is away from the least value above it."""
+_FEW = 1e4
+"""Largest over smallest value up to which decades are divided by small ticks."""
 _SHORT = 30.0
 """Largest over smallest value below which ticks stand at 2 and 5 too."""
 
@@ -49,7 +51,10 @@ def use_log_axis(ax: Axes, side: Literal["x", "y"], values: Iterable[float], /) 
         scale("log")
         axis.set_major_locator(LogLocator(subs=subs, numticks=most))
     (ax.set_xlim if side == "x" else ax.set_ylim)(*limits)
-    axis.set_minor_locator(NullLocator())
+    # between whole decades, unless there are more than a few of them, small ticks tell the scale
+    few = len(subs) == 1 and high < _FEW * low and len(positive) == len(known)
+    axis.set_minor_locator(LogLocator(subs=range(2, 10), numticks=12) if few else NullLocator())
+    axis.set_minor_formatter(NullFormatter())
     axis.set_major_formatter(FuncFormatter(lambda value, _: _plain(value)))
 
 

@@ -15,6 +15,11 @@ WATERMARK: Final = "SYNTHETIC"
 PNG_DPI: Final = 300
 """Dots an inch of a figure as PNG, and of an image within a PDF: what print asks for."""
 _STYLE: Final = re.compile(r"<defs>\s*<style[^>]*>\*\{([^}]*)\}</style>\s*</defs>\s*")
+_NUMBERED: Final = re.compile(
+    r' id="(?:figure|axes|patch|text|line2d|[xy]tick|legend|matplotlib\.axis|QuadMesh|'
+    r'\w+Collection)_\d+"'
+)
+"""Names that matplotlib counts up, to which nothing refers: a tenth of a figure's bytes."""
 _REFERENCE: Final = re.compile(r'(\bid="|href="#|url\(#)')
 _PATH: Final = re.compile(r'\bd="[^"]*"')
 _DECIMALS: Final = re.compile(r"-?\d+\.\d+")
@@ -75,7 +80,7 @@ def render_svg(figure: Figure, /, *, prefix: str) -> str:
     rule = _STYLE.search(text)
     if rule:
         text = text.replace(rule[0], "").replace("<svg", f'<svg style="{rule[1]}"', 1)
-    text = _REFERENCE.sub(rf"\g<1>{prefix}-", text)
+    text = _REFERENCE.sub(rf"\g<1>{prefix}-", _NUMBERED.sub("", text))
     return _PATH.sub(lambda path: _shorten(path[0]), text)
 
 

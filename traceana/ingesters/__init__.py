@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from traceana.ingesters import itp, minibatch, openb, pai, zeus
+from traceana.ingesters.archive import UnlistedMemberError
+from traceana.ingesters.block import LINE, Block
 from traceana.ingesters.convert import REJECTED, Converted, convert
 from traceana.ingesters.files import CsvFile, Listing, content_sha256, list_csvs, sha256_of
-from traceana.ingesters.rows import LINE, Block, read_blocks, read_header
+from traceana.ingesters.rows import read_blocks, read_header
 
 if TYPE_CHECKING:
     from traceana.ingesters.recipe import Recipe
@@ -29,6 +31,7 @@ __all__ = [
     "Converted",
     "CsvFile",
     "Listing",
+    "UnlistedMemberError",
     "content_sha256",
     "convert",
     "list_csvs",

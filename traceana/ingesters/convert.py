@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
-import dataframely as dy
 import polars as pl
 
-from traceana.ingesters.rows import LINE, BadLine, Block
-from traceana.schema import get_table
+from traceana.ingesters.block import LINE, BadLine, Block
+from traceana.schema import get_rules, get_table
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from traceana.ingesters.recipe import Recipe
 
 ROW: Final = "__row"
+UNKNOWN: Final = "unknown"
+_RIGHT: Final = "__right"
+_LARGEST: Final = 2.0**63
 REJECTED: Final = pl.Schema(
     {"file": pl.String, "row": pl.Int64, "line": pl.Int64, "rule": pl.String, "text": pl.String}
 )
@@ -23,10 +28,8 @@ REJECTED: Final = pl.Schema(
 that the row broke, and its text as published (of a reshaped table: its cells')."""
 
 
-class _WithRow(dy.Schema):
-    """The row's place in its block, which filtering must carry along."""
-
-    row = dy.UInt32(alias=ROW)
+_NONE_REJECTED: Final = pl.DataFrame(schema=REJECTED).select("line", "rule", "text")
+_FAILED: Final = pl.Schema({ROW: pl.UInt32, "rule": pl.String})
 
 
 @dataclass(frozen=True)
@@ -51,52 +54,120 @@ class Converted:
 def convert(block: Block, recipe: Recipe, stem: str, /) -> Converted:
     """Convert and check one block of a CSV whose base name without ``.csv`` is `stem`.
 
-    Every row is in `kept` or in `rejected`. Of rows with the same key, the first that breaks no
-    other rule is kept (over blocks, too: see the store).
+    Every row is in `kept` or in `rejected`. Rows with the same key are left to the store, which
+    sees all blocks.
     """
-    cells = recipe.reshape(block.cells) if recipe.reshape else block.cells
-    cells = cells.with_row_index(ROW).with_columns(
-        pl.when(pl.col(column).is_in(words)).then(None).otherwise(pl.col(column)).alias(column)
-        for column, words in recipe.nulls.items()
-    )
-    as_text = cells
-    cells, broken = _read_numbers(cells, recipe)
-    if block.not_utf8:
+    numbers = [*recipe.numbers, *recipe.whole_numbers]
+    reshaped = recipe.reshape is not None
+    typed = None if reshaped else block.typed(numbers)
+    if typed is not None:
+        rows = _rows_without_fault(typed, recipe, stem)
+        if rows is not None:
+            return Converted(rows, _NONE_REJECTED, {})
+        as_text = typed.with_row_index(ROW)
+        cells = as_text
+        bad_lines = []
+    else:
+        text = recipe.reshape(block.cells) if recipe.reshape else block.cells
+        as_text = text.with_row_index(ROW)
+        cells = as_text.with_columns(_read_number(name) for name in numbers)
+        bad_lines = block.bad
+    cells = cells.with_columns(_nulls(recipe))
+    broken = _check_numbers(cells, recipe)
+    if typed is None and block.not_utf8:
         broken += _broken_text(cells)
-    failed = pl.concat([pl.DataFrame(schema={ROW: pl.UInt32, "rule": pl.String}), *broken])
+    failed = pl.concat([pl.DataFrame(schema=_FAILED), *broken])
     good = cells.join(failed, on=ROW, how="anti", maintain_order="left") if len(failed) else cells
     good, unknown_words = _map_words(good, recipe)
     kept, invalid = _check(good, recipe, stem)
     failed = pl.concat([failed, invalid]).unique(ROW, keep="first", maintain_order=True)
-    rejected = _rejected_rows(as_text, failed, block, reshaped=recipe.reshape is not None)
-    rejected += [_reject_line(bad, reshaped=recipe.reshape is not None) for bad in block.bad]
+    rejected = [_NONE_REJECTED]
+    if len(failed):
+        rejected += _rejected_rows(as_text, failed, block, reshaped=reshaped)
+    rejected += [_reject_line(bad, reshaped=reshaped) for bad in bad_lines]
     return Converted(
-        kept.join(cells.select(ROW, LINE), on=ROW, how="left", maintain_order="left").drop(ROW),
-        pl.concat(rejected).sort("line", maintain_order=True),
-        unknown_words,
+        kept.drop(ROW), pl.concat(rejected).sort("line", maintain_order=True), unknown_words
     )
 
 
-def _read_numbers(cells: pl.DataFrame, recipe: Recipe) -> tuple[pl.DataFrame, list[pl.DataFrame]]:
-    """Cast the number columns; a cell that is not one is told by its column."""
-    names = [*recipe.numbers, *recipe.whole_numbers]
-    numbers = cells.select(ROW, pl.col(names).cast(pl.Float64, strict=False))
-    broken = []
-    for name in names:
-        number = numbers[name]
-        right = number.is_finite()
-        rule = "not_a_number"
-        if name in recipe.whole_numbers:
-            right &= number == number.floor()
-            rule = "not_a_whole_number"
-        wrong = cells[name].is_not_null() & ~right.fill_null(value=False)
-        if wrong.any():
-            broken.append(_failures(cells.filter(wrong), f"{name}|{rule}"))
-    typed = numbers.select(
-        pl.col(recipe.numbers),
-        pl.col(recipe.whole_numbers).cast(pl.Int64, strict=False),
+def _rows_without_fault(typed: pl.DataFrame, recipe: Recipe, stem: str) -> pl.DataFrame | None:
+    """Return a block's rows, or None if there is a fault or an unknown word in any.
+
+    Does in one pass what :func:`convert` does step by step where it must tell of faults.
+    """
+    known = [
+        pl.col(column).is_null() | (pl.col(_mapped(column)) != UNKNOWN) for column in recipe.words
+    ]
+    rows = (
+        typed.lazy()
+        .with_columns(_nulls(recipe))
+        .with_columns(_our_words(column, words) for column, words in recipe.words.items())
+        .with_columns(pl.all_horizontal(True, *_right(recipe).values(), *known).alias(_RIGHT))
+        .with_columns(pl.col(_mapped(column)).alias(column) for column in recipe.words)
+        # what is wrong cannot be cast
+        .with_columns(
+            pl.when(pl.col(_RIGHT).fill_null(value=True)).then(pl.col(recipe.whole_numbers))
+        )
+        .select(_RIGHT, LINE, *_stated(recipe, stem))
+        .with_columns(pl.all_horizontal(_RIGHT, *_rules(recipe.table).values()).alias(_RIGHT))
+        .collect()
     )
-    return cells.with_columns(typed), broken
+    return rows.drop(_RIGHT) if rows[_RIGHT].all() else None
+
+
+def _nulls(recipe: Recipe) -> list[pl.Expr]:
+    """Make null what stands for a missing value; of a number, however it is written."""
+    numbers = (*recipe.numbers, *recipe.whole_numbers)
+    nulls = []
+    for column, words in recipe.nulls.items():
+        missing = {float(word) for word in words} if column in numbers else set(words)
+        given = pl.all_horizontal(pl.col(column) != word for word in missing)
+        nulls.append(pl.when(given).then(pl.col(column)).alias(column))
+    return nulls
+
+
+def _mapped(column: str) -> str:
+    return f"__{column}"
+
+
+def _our_words(column: str, words: Mapping[str, str]) -> pl.Expr:
+    ours = pl.col(column).replace_strict(words, default=UNKNOWN, return_dtype=pl.String)
+    return pl.when(pl.col(column).is_not_null()).then(ours).alias(_mapped(column))
+
+
+def _stated(recipe: Recipe, stem: str) -> list[pl.Expr]:
+    """Return the table's columns as expressions over the publisher's."""
+    stated = recipe.columns(stem)
+    return [
+        stated.get(name, pl.lit(None)).cast(column.dtype).alias(name)
+        for name, column in get_table(recipe.table).columns().items()
+    ]
+
+
+def _read_number(name: str) -> pl.Expr:
+    """Read a number from text; what is none becomes infinite, as no number in a table may be."""
+    text = pl.col(name)
+    return pl.when(text.is_not_null()).then(
+        text.cast(pl.Float64, strict=False).fill_null(float("inf"))
+    )
+
+
+def _right(recipe: Recipe) -> dict[str, pl.Expr]:
+    """Return by rule what holds for a finite number, or for a whole one where that belongs."""
+    right = {f"{name}|not_a_number": pl.col(name).is_finite() for name in recipe.numbers}
+    for name in recipe.whole_numbers:
+        number = pl.col(name)
+        right[f"{name}|not_a_whole_number"] = (number == number.floor()) & (number.abs() < _LARGEST)
+    return right
+
+
+def _check_numbers(cells: pl.DataFrame, recipe: Recipe) -> list[pl.DataFrame]:
+    """Tell the cells that are no finite number, or no whole one where that belongs."""
+    return [
+        _failures(cells.filter(~holds), rule)
+        for rule, holds in _right(recipe).items()
+        if not cells.select(holds.all()).item()
+    ]
 
 
 def _broken_text(cells: pl.DataFrame) -> list[pl.DataFrame]:
@@ -116,52 +187,32 @@ def _failures(rows: pl.DataFrame, rule: str) -> pl.DataFrame:
 
 def _map_words(cells: pl.DataFrame, recipe: Recipe) -> tuple[pl.DataFrame, dict[str, Counter[str]]]:
     unknown: dict[str, Counter[str]] = {}
-    for column, words in recipe.words.items():
-        strange = cells[column].filter(~cells[column].is_in(list(words))).drop_nulls()
+    mapped = cells.with_columns(_our_words(column, words) for column, words in recipe.words.items())
+    for column in recipe.words:
+        strange = cells[column].filter(mapped[_mapped(column)] == UNKNOWN)
         if len(strange):
             unknown[column] = Counter(strange.to_list())
-    mapped = [
-        pl.when(pl.col(column).is_not_null()).then(
-            pl.col(column).replace_strict(words, default="unknown", return_dtype=pl.String)
-        )
-        for column, words in recipe.words.items()
-    ]
-    return cells.with_columns(mapped), unknown
+    return mapped.with_columns(pl.col(_mapped(c)).alias(c) for c in recipe.words), unknown
 
 
 def _check(cells: pl.DataFrame, recipe: Recipe, stem: str) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Build the table's rows and hold them against its declaration."""
-    schema = get_table(recipe.table)
-    stated = recipe.columns(stem)
-    rows = cells.select(
-        ROW,
-        *(
-            stated.get(name, pl.lit(None)).cast(column.dtype).alias(name)
-            for name, column in schema.columns().items()
-        ),
+    """Build the table's rows and hold them against its declaration, but for the key."""
+    rows = cells.select(ROW, LINE, *_stated(recipe, stem))
+    rules = _rules(recipe.table)
+    holds = rows.select(pl.all_horizontal(rules.values())).to_series()
+    if holds.all():
+        return rows, pl.DataFrame(schema=_FAILED)
+    first_broken = pl.coalesce(
+        pl.when(~rule).then(pl.lit(name.replace("|check__", "|"))) for name, rule in rules.items()
     )
-    with_row: type[dy.Schema] = type(schema.__name__, (schema, _WithRow), {})
-    kept, failure = with_row.filter(rows)
-    rules = list(failure.counts())
-    if not rules:
-        return kept.select(rows.columns), pl.DataFrame(schema={ROW: pl.UInt32, "rule": pl.String})
-    # the key's rule last: of rows that share a key, the first without another fault is kept
-    rules.sort(key="primary_key".__eq__)
-    broken = failure.details().select(
-        pl.exclude(rules),
-        rule=pl.coalesce(
-            pl.when(pl.col(rule) == "invalid").then(pl.lit(rule.replace("|check__", "|")))
-            for rule in rules
-        ).replace("primary_key", "duplicate_key"),
+    return rows.filter(holds.fill_null(value=True)), rows.filter(~holds).select(
+        ROW, rule=first_broken
     )
-    repeated = pl.col("rule") == "duplicate_key"
-    key = schema.primary_key()
-    first = broken.filter(repeated).sort(ROW).unique(key, keep="first") if key else broken.clear()
-    again = broken.join(first, on=ROW, how="anti")
-    return (
-        pl.concat([kept.select(rows.columns), first.select(rows.columns)]).sort(ROW),
-        again.select(ROW, "rule").sort(ROW),
-    )
+
+
+@cache
+def _rules(table: str) -> dict[str, pl.Expr]:
+    return {name: rule for name, rule in get_rules(table).items() if name != "primary_key"}
 
 
 def _rejected_rows(

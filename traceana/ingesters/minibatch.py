@@ -6,8 +6,8 @@ from typing import Final
 
 import polars as pl
 
+from traceana.ingesters.block import LINE
 from traceana.ingesters.recipe import Recipe
-from traceana.ingesters.rows import LINE
 
 _SECONDS_A_SAMPLE: Final = 10
 

@@ -26,10 +26,11 @@ class Recipe:
     numbers, whole_numbers
         The publisher's columns that hold numbers; a cell that is not one rejects its row.
     nulls
-        Words that mean missing in a publisher's column, beside the empty cell.
+        Words that mean missing in a publisher's column, beside the empty cell; in a column of
+        numbers, however such a number is written.
     words
-        By publisher's column, its words and ours; a word that is not listed becomes
-        ``unknown`` and is counted.
+        By publisher's column, its words and ours (none of them ``unknown``); a word that is not
+        listed becomes ``unknown`` and is counted.
     reshape
         Turns a frame of text cells (with a column of line numbers that it must carry along)
         into one with another number of rows, before anything else; rows are counted after it.

@@ -1,7 +1,7 @@
 """The report: sections become one self-contained page, Markdown, and files of figures."""
 
-from traceana.report.build import build_report
-from traceana.report.figure_files import WrittenFigures, write_figures
+from traceana.report.build import build_report, check_sections
+from traceana.report.figure_files import WrittenFigures, check_figures, write_figures
 from traceana.report.origin import Origin, find_origin
 from traceana.report.run import count_workers
 
@@ -9,6 +9,8 @@ __all__ = [
     "Origin",
     "WrittenFigures",
     "build_report",
+    "check_figures",
+    "check_sections",
     "count_workers",
     "find_origin",
     "write_figures",

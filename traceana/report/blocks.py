@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     import polars as pl
 
@@ -70,14 +70,15 @@ class Table:
 class Picture:
     """A figure as an `<svg>` element, and its caption.
 
-    `key` names it on the page and as a file, `figure` is its id in the registry, and `files`
-    holds it in the formats that were asked for beside.
+    `key` names it on the page and as a file, `figure` is its id in the registry, `reading` says
+    how such figures are read, and `files` holds it in the formats that were asked for beside.
     """
 
     svg: str
     caption: str
     key: str = ""
     figure: str = ""
+    reading: str = ""
     files: tuple[tuple[str, bytes], ...] = ()
 
 
@@ -86,6 +87,22 @@ class Gallery:
     """Figures side by side where there is room."""
 
     pictures: tuple[Picture, ...]
+
+    def captions(self, first: int, /) -> list[str]:
+        """Return what stands under each; how figures of one kind are read is said once.
+
+        Parameters
+        ----------
+        first
+            Number of the first figure, to which the others of its kind refer.
+        """
+        captions = []
+        told: dict[str, int] = {}
+        for number, picture in enumerate(self.pictures, start=first):
+            before = told.setdefault(picture.figure, number)
+            how = picture.reading if before == number else f"Read as figure {before}."
+            captions.append(f"{picture.caption} {how}".strip())
+        return captions
 
 
 @dataclass(frozen=True)
@@ -117,6 +134,20 @@ class Content:
     findings: tuple[str, ...] = ()
     blocks: tuple[Block, ...] = ()
     headline: str = ""
+
+
+def join_parts(opening: str, parts: Iterable[Absent | tuple[str, Content]], /) -> Content:
+    """Return a section of an opening and its parts, each under its heading or absent."""
+    findings: list[str] = []
+    blocks: list[Block] = [Text(opening)]
+    for part in parts:
+        if isinstance(part, Absent):
+            blocks.append(part)
+            continue
+        heading, content = part
+        findings += content.findings
+        blocks += [Heading(heading), *content.blocks]
+    return Content(tuple(findings), tuple(blocks))
 
 
 @dataclass(frozen=True)

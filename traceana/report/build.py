@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -12,6 +13,7 @@ from traceana.report.origin import find_origin, open_origin, read_date
 from traceana.report.page import Built, render_page
 from traceana.report.run import build_sections
 from traceana.report.sections import SECTIONS
+from traceana.store import open_spark
 from traceana.store.writer import write_whole
 
 if TYPE_CHECKING:
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from traceana.report.sections import Section
 
 FORMATS: Final = ("html", "md")
+ENGINES: Final = ("polars", "spark")
 FIGURES_FOLDER: Final = "figures"
 """Beside the Markdown, for its figures."""
 
@@ -35,6 +38,8 @@ def build_report(
     title: str = "traceana report",
     formats: str | Sequence[str] = FORMATS,
     workers: int = 1,
+    engine: str = "polars",
+    master: str | None = None,
     on_step: Callable[[int, int, str], None] | None = None,
 ) -> Path:
     """Make a report from what a store holds: one self-contained HTML page, and Markdown.
@@ -59,6 +64,12 @@ def build_report(
     workers
         Processes that build sections. With more than one, a script that calls this needs
         ``if __name__ == "__main__":``, as any that starts processes with multiprocessing.
+    engine
+        ``polars``; or ``spark``, which reads and reduces the largest tables (those of Alibaba's
+        PAI trace), where Polars does all else. It needs the extra ``traceana[spark]`` and Java 17,
+        and this process builds all sections: ``workers`` is not used.
+    master
+        Spark's, such as ``local[2]`` or ``spark://host:7077``; None stands for ``local[*]``.
     on_step
         Called with the steps done, their number, and the last that came.
 
@@ -71,12 +82,13 @@ def build_report(
     Raises
     ------
     DataError
-        If there is no such section or format.
+        If there is no such section, format or engine, or a master is named that is not Spark's.
     TraceanaError
-        If the store cannot be read or the folder cannot be written.
+        If the store cannot be read, the folder cannot be written, or Spark cannot be had.
     """
-    sections = _choose_sections(only)
+    sections = check_sections(only)
     forms = _choose(formats, FORMATS, what="format")
+    spark = _choose_master(engine, master)
     folder = Path(out)
     date = read_date()  # before anything is drawn: matplotlib reads it too
     try:
@@ -87,11 +99,11 @@ def build_report(
     steps = len(sections) + 1
     tell = on_step or (lambda _done, _steps, _what: None)
     tell(0, steps, "synthetic sample" if origin.is_sample else "ledgers")
-    material = open_material(origin, date)
+    material = replace(open_material(origin, date), master=spark)
     contents = build_sections(
         sections,
         material,
-        workers=workers,
+        workers=1 if spark else workers,
         on_done=lambda done, section: tell(done, steps, section.title),
     )
     built = [Built(*pair) for pair in zip(sections, contents, strict=True)]
@@ -115,7 +127,14 @@ def open_material(origin: Origin, date: str | None = None, /) -> Material:
     return Material(origin, opened, ledgers, date)
 
 
-def _choose_sections(only: str | Sequence[str]) -> list[Section]:
+def check_sections(only: str | Sequence[str], /) -> list[Section]:
+    """Return the sections of these ids in the report's order; none stands for all.
+
+    Raises
+    ------
+    DataError
+        If no section has such an id; the message lists the ids.
+    """
     chosen = _choose(only, [section.id for section in SECTIONS], what="section")
     return [section for section in SECTIONS if section.id in chosen]
 
@@ -128,6 +147,18 @@ def _choose(wanted: str | Sequence[str], there: Sequence[str], *, what: str) -> 
         if name not in there:
             raise DataError(f"no {what} is called {name!r}; the {what}s are {', '.join(there)}")
     return names or there
+
+
+def _choose_master(engine: str, master: str | None) -> str | None:
+    """Return the master on which Spark answers; None where Polars is the engine."""
+    if engine not in ENGINES:
+        raise DataError(f"no engine is called {engine!r}; the engines are {', '.join(ENGINES)}")
+    if engine == "polars":
+        if master is not None:
+            raise DataError(f"master {master!r} is for the engine spark; the engine is polars")
+        return None
+    open_spark(master or "local[*]")
+    return master or "local[*]"
 
 
 def _write_figures(folder: Path, built: list[Built]) -> None:

@@ -83,7 +83,8 @@ def _key(material: Material) -> str:
     origin = (str(material.origin.place), material.origin.is_sample)
     versions = [platform.python_version(), platform.machine(), *map(_version, _LIBRARIES)]
     parts = (digest_of(files("traceana")), versions, ledgers, origin, material.date, figures)
-    return hashlib.sha256(repr((*parts, material.formats)).encode()).hexdigest()[:24]
+    engine = (material.master, _version("pyspark") if material.master else None)
+    return hashlib.sha256(repr((*parts, material.formats, engine)).encode()).hexdigest()[:24]
 
 
 def _version(library: str) -> str:

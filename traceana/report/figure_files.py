@@ -73,10 +73,7 @@ def write_figures(
     """
     from traceana.figures import FIGURES  # noqa: PLC0415  a report that was kept draws nothing
 
-    ids = [figures] if isinstance(figures, str) else list(figures or FIGURES)
-    for name in ids:
-        if name not in FIGURES:
-            raise DataError(f"no figure is called {name!r}; the figures are {', '.join(FIGURES)}")
+    ids = check_figures(figures)
     sections = [section for section in SECTIONS if set(section.figures) & set(ids)]
     tell = on_step or (lambda _done, _steps, _what: None)
     material = replace(
@@ -109,8 +106,25 @@ def write_figures(
     return WrittenFigures(tuple(paths), tuple(absent))
 
 
+def check_figures(figures: str | Sequence[str], /) -> list[str]:
+    """Return the ids of figures; none stands for all.
+
+    Raises
+    ------
+    DataError
+        If no figure has such an id; the message lists the ids.
+    """
+    from traceana.figures import FIGURES  # noqa: PLC0415  as above
+
+    ids = [figures] if isinstance(figures, str) else list(figures or FIGURES)
+    for name in ids:
+        if name not in FIGURES:
+            raise DataError(f"no figure is called {name!r}; the figures are {', '.join(FIGURES)}")
+    return ids
+
+
 def _write(folder: Path, name: str, drawn: list[Picture]) -> list[Path]:
-    captions = [f"# {name}"]
+    captions = [f"# {name}", drawn[0].reading]
     paths = []
     for picture in drawn:
         for suffix, content in (("svg", f"{picture.svg}\n".encode()), *picture.files):

@@ -50,11 +50,12 @@ def render_markdown(built: list[Built], material: Material, /, *, title: str, fi
         parts += [_prose(text) for text in part.opening]
         for block in part.content.blocks:
             if isinstance(block, Gallery):
-                for picture in block.pictures:
+                captions = block.captions(number + 1)
+                for picture, caption in zip(block.pictures, captions, strict=True):
                     number += 1
                     about = picture.caption.partition(". ")[0]
                     parts.append(f"![{_prose(about)}]({figures}/{picture.key}.svg)")
-                    parts.append(f"**Figure {number}.** {_prose(picture.caption)}")
+                    parts.append(f"**Figure {number}.** {_prose(caption)}")
             else:
                 parts += _write(block)
     return "\n\n".join(parts) + "\n"

@@ -11,6 +11,7 @@ from traceana.report.blocks import Absent, Picture
 
 if TYPE_CHECKING:
     import polars as pl
+    from narwhals.stable.v2.typing import IntoFrame
 
     from traceana.claims.data import Data
     from traceana.report.origin import Origin
@@ -35,6 +36,8 @@ class Material:
         Ids of the figures to draw; None stands for all.
     formats
         Formats besides SVG in which they are drawn: pdf, png.
+    master
+        Master of the Spark that reduces the largest tables; None: Polars reduces all.
     """
 
     origin: Origin
@@ -43,13 +46,14 @@ class Material:
     date: str | None
     figures: frozenset[str] | None = None
     formats: tuple[str, ...] = ()
+    master: str | None = None
 
     @cached_property
     def data(self) -> Data:
         """What sections and judges share: computed once in a process."""
         from traceana.claims.data import Data  # noqa: PLC0415  the judges load all analyses
 
-        return Data(self.store)
+        return Data(self.store, self.master)
 
     def has(self, trace: str, table: str, /) -> bool:
         """Say whether there is such a table with any row in it."""
@@ -61,6 +65,10 @@ class Material:
     def scan(self, trace: str, table: str, /) -> pl.LazyFrame:
         """Return a table."""
         return self.store.scan(trace, table)
+
+    def frame(self, trace: str, table: str, /) -> IntoFrame:
+        """Return a table as the engine of this run reads it, for what takes any engine's frame."""
+        return self.data.frame(trace, table)
 
     def synthetic(self, trace: str | None, /) -> bool:
         """Say whether a trace is in the store with synthetic rows; None: whether all are."""
@@ -122,13 +130,13 @@ class Material:
 
         entry = FIGURES[figure]
         drawn = draw_figure(figure, result, **options)
-        caption = f"{about}. {self.name(trace)}. {entry.describe(result)} {entry.reading}"
+        caption = f"{about}. {self.name(trace)}. {entry.describe(result)}"
         if self.synthetic(trace):
             mark_synthetic(drawn)
             caption += " SYNTHETIC data: no real system is shown."
         svg = render_svg(drawn, prefix=key)  # the first: each rendering moves the layout a little
         files = tuple((suffix, render_file(drawn, suffix)) for suffix in self.formats)
-        return Picture(svg, caption, key, figure, files)
+        return Picture(svg, caption, key, figure, entry.reading, files)
 
     def absent(self, trace: str, table: str, /, *, what: str) -> Absent:
         """Say what is missing for lack of a table, and what brings it."""

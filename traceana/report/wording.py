@@ -32,7 +32,7 @@ def ratio(value: float) -> str:
 
 def share(value: float) -> str:
     """Write a share of one in per cent."""
-    return f"{100 * value:.1f} %"
+    return f"{100 * value:z.1f} %"
 
 
 def plain(value: float) -> str:
@@ -52,7 +52,7 @@ def ratio_range(low: float, high: float) -> str:
 
 def share_range(low: float, high: float) -> str:
     """Write an interval of shares."""
-    return f"{100 * low:.1f} to {share(high)}"
+    return f"{100 * low:z.1f} to {share(high)}"
 
 
 def size(value: float) -> str:
@@ -85,8 +85,11 @@ def correlation(r: float, low: float | None = None, high: float | None = None) -
 
 
 def three_digits(value: float) -> str:
-    """Write a number to three significant digits, without a power of ten."""
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{Decimal(f'{value:.3g}'):f}"
+    """Write a number to three significant digits, without a power of ten: 12,346; 1.10; 0.0123."""
+    if value == 0:
+        return "0"
+    rounded = Decimal(f"{value:#.3g}")
+    return f"{value:,.0f}" if abs(rounded) >= 1000 else f"{rounded:f}"
 
 
 def three_digits_range(low: float, high: float) -> str:

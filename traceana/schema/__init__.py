@@ -7,6 +7,7 @@ from traceana.schema.columns import STATUSES
 from traceana.schema.registry import (
     TABLES,
     describe_table,
+    get_rules,
     get_table,
     rule_expressions,
     schema_version,
@@ -19,6 +20,7 @@ __all__ = [
     "TRAINING_DEFAULTS",
     "TrainingDefault",
     "describe_table",
+    "get_rules",
     "get_table",
     "rule_expressions",
     "schema_version",

@@ -70,11 +70,16 @@ def describe_table(name: str, /) -> pl.DataFrame:
 
 def rule_expressions(name: str, /) -> dict[str, str]:
     """Return a table's rules by name (`column|rule`, or a row rule's own) as expressions."""
-    schema = get_table(name)
-    return {
-        rule: str(declared.expr)
-        for rule, declared in schema._validation_rules(with_cast=False).items()
-    }
+    return {rule: str(expression) for rule, expression in get_rules(name).items()}
+
+
+def get_rules(name: str, /) -> dict[str, pl.Expr]:
+    """Return a table's rules by name, each an expression that is false where a row breaks it.
+
+    Null stands for a rule that does not apply. All but `primary_key` look at one row alone.
+    """
+    declared = get_table(name)._validation_rules(with_cast=False)
+    return {rule: one.expr for rule, one in declared.items()}
 
 
 def schema_version(name: str, /) -> str:

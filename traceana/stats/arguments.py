@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inspect import signature
 from numbers import Integral, Real
 
 import numpy as np
@@ -33,3 +34,19 @@ def as_generator(rng: int | np.random.Generator, /) -> np.random.Generator:
     if isinstance(rng, np.random.Generator) or (is_number(rng, whole=True) and rng >= 0):
         return np.random.default_rng(rng)
     raise DataError(f"rng must be a whole number from 0 on or a numpy Generator; it is {rng!r}")
+
+
+def takes(function: object, count: int, /) -> bool:
+    """Say whether a function can be called with so many arguments by position.
+
+    One whose signature cannot be read, such as a compiled one, is taken at its word.
+    """
+    if not callable(function):
+        return False
+    try:
+        signature(function).bind(*(None,) * count)
+    except TypeError:
+        return False
+    except ValueError:
+        return True
+    return True

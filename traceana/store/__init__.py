@@ -4,6 +4,7 @@ from traceana.store.discover import known_names
 from traceana.store.ingestion import IngestError, ingest
 from traceana.store.ledger import FileEntry, Ledger, TableEntry
 from traceana.store.missing import missing_csvs
+from traceana.store.spark import open_spark, scan_by_spark
 from traceana.store.store import Store, open_store, store_path
 
 __all__ = [
@@ -15,6 +16,8 @@ __all__ = [
     "ingest",
     "known_names",
     "missing_csvs",
+    "open_spark",
     "open_store",
+    "scan_by_spark",
     "store_path",
 ]

@@ -45,14 +45,24 @@ class TableBuilder:
         self._unknown: dict[str, Counter[str]] = defaultdict(Counter)
         self._rows_read = 0
 
-    def build(self, sources: list[tuple[Source, FileEntry]], fingerprint: str) -> TableEntry:
-        """Read every source and return the table's accounts."""
+    def build(
+        self,
+        sources: list[Source],
+        *,
+        describe: Callable[[Source], FileEntry],
+        fingerprint: Callable[[], str],
+    ) -> TableEntry:
+        """Read every source and return the table's accounts.
+
+        A source is described, and the fingerprint taken, after it was read: its checksum is
+        taken meanwhile.
+        """
         with self._duplicates:
-            files = tuple(self._read(source, entry) for source, entry in sources)
+            files = tuple(self._read(source, describe) for source in sources)
             return TableEntry(
                 trace=self._trace,
                 table=self._recipe.table,
-                fingerprint=fingerprint,
+                fingerprint=fingerprint(),
                 schema_version=schema_version(self._recipe.table),
                 files=files,
                 duplicate_rows=self._duplicates.count(),
@@ -61,28 +71,29 @@ class TableBuilder:
                 },
             )
 
-    def _read(self, source: Source, entry: FileEntry) -> FileEntry:
+    def _read(self, source: Source, describe: Callable[[Source], FileEntry]) -> FileEntry:
         kept = 0
         rejected: Counter[str] = Counter()
         for block in read_source(source):
             good, bad = self._split(block, source.csv.name.removesuffix(".csv"))
             self._writer.keep(good)
-            self._writer.reject(
-                bad.select(
-                    file=pl.lit(entry.label),
-                    row=pl.col("line") - block.header_lines,
-                    line="line",
-                    rule="rule",
-                    text="text",
+            if bad.height:
+                self._writer.reject(
+                    bad.select(
+                        file=pl.lit(source.csv.label),
+                        row=pl.col("line") - block.header_lines,
+                        line="line",
+                        rule="rule",
+                        text="text",
+                    )
                 )
-            )
+                rejected.update(bad["rule"].to_list())
             kept += good.height
-            rejected.update(bad["rule"].to_list())
             self._rows_read += good.height + bad.height
             if self._progress:
                 self._progress(self._trace, self._recipe.table, self._rows_read)
         return replace(
-            entry,
+            describe(source),
             rows_read=kept + rejected.total(),
             rows_kept=kept,
             rejected=dict(sorted(rejected.items())),

@@ -41,7 +41,12 @@ class Discovery:
 
 
 def discover(
-    paths: list[Path], /, *, trace: str | None, leave_out: Sequence[Path] = ()
+    paths: list[Path],
+    /,
+    *,
+    trace: str | None,
+    leave_out: Sequence[Path] = (),
+    read_through: bool = False,
 ) -> Discovery:
     """Find the traces under some files and folders.
 
@@ -51,6 +56,8 @@ def discover(
         The only trace to look for; None looks for all.
     leave_out
         Folders not to look into.
+    read_through
+        Whether to read every archive to its end (see :func:`~traceana.ingesters.list_csvs`).
 
     Raises
     ------
@@ -63,7 +70,8 @@ def discover(
     contents = [(known.id, content) for known in wanted for content in known.contents]
     discovery = Discovery()
     for path in paths:
-        _match(list_csvs(path, leave_out=leave_out), contents, discovery)
+        listing = list_csvs(path, leave_out=leave_out, read_through=read_through)
+        _match(listing, contents, discovery)
     for name in discovery.sources:
         _drop_repeated(name, discovery)
     if not discovery.sources and not discovery.failures:

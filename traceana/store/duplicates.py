@@ -15,7 +15,7 @@ _HASHES_AT_ONCE: Final = 1 << 22
 
 
 class KeyFilter:
-    """Sets apart rows whose key was there before, in any earlier block.
+    """Sets apart rows whose key was there before, in this block or an earlier one.
 
     Keys are remembered as two 64-bit hashes each: two different keys are taken for one with
     probability below n^2 / 2^129 for n rows (1e-24 for ten million).
@@ -23,17 +23,36 @@ class KeyFilter:
 
     def __init__(self, key: list[str]) -> None:
         self._key = key
-        self._seen = pl.DataFrame(schema={"a": pl.UInt64, "b": pl.UInt64})
+        self._seen: list[tuple[NDArray[np.uint64], NDArray[np.uint64]]] = []
 
     def split(self, rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-        """Return the rows whose key is new, and the others; keys within `rows` are distinct."""
+        """Return the rows whose key is new, and the others."""
         key = pl.struct(self._key)
         hashes = rows.select(a=key.hash(1), b=key.hash(2))
-        again = hashes.with_row_index("i").join(self._seen, on=["a", "b"], how="semi")["i"]
-        repeated = np.zeros(rows.height, bool)
-        repeated[again.to_numpy()] = True
-        self._seen = self._seen.vstack(hashes.filter(~repeated))
-        return rows.filter(~repeated), rows.filter(repeated)
+        new = hashes.select(pl.struct("a", "b").is_first_distinct()).to_series().to_numpy().copy()
+        first, second = (hashes[name].to_numpy() for name in ("a", "b"))
+        order = np.argsort(first)
+        first, second = first[order], second[order]
+        for seen_first, seen_second in self._seen:
+            at = np.minimum(np.searchsorted(seen_first, first), seen_first.size - 1)
+            again = (seen_first[at] == first) & (seen_second[at] == second)
+            new[order[again]] = False
+        self._remember(first[new[order]], second[new[order]])
+        if new.all():
+            return rows, rows.clear()
+        return rows.filter(new), rows.filter(~new)
+
+    def _remember(self, first: NDArray[np.uint64], second: NDArray[np.uint64]) -> None:
+        """Add sorted hashes; what is alike in size is merged, so that few parts are looked up."""
+        while self._seen and self._seen[-1][0].size <= first.size:
+            earlier = self._seen.pop()
+            first, second = (
+                np.concatenate(pair) for pair in zip(earlier, (first, second), strict=True)
+            )
+            order = np.argsort(first)
+            first, second = first[order], second[order]
+        if first.size:
+            self._seen.append((first, second))
 
     def count(self) -> int:
         """Return 0: no repeated row is kept."""
@@ -60,8 +79,10 @@ class RowCounter:
 
     def split(self, rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
         """Take rows in; all of them are kept."""
-        hashes = rows.select(pl.struct(self._columns).hash(1)).to_series().to_numpy()
-        self._file.write(hashes.tobytes())
+        # a hash of the whole row costs twice as much as the sum of its cells' hashes
+        cells = [pl.col(name).hash(seed) for seed, name in enumerate(self._columns)]
+        hashes = rows.select(pl.sum_horizontal(cells)).to_series().to_numpy()
+        self._file.write(hashes.data)
         self._rows += rows.height
         return rows, rows.clear()
 
@@ -69,10 +90,17 @@ class RowCounter:
         """Return how many rows repeat an earlier one."""
         if not self._rows:
             return 0
-        self._file.flush()
-        hashes = np.memmap(self._file, np.uint64, mode="r")
-        parts = -(-self._rows // _HASHES_AT_ONCE)
-        return self._rows - sum(np.unique(_part(hashes, p, parts)).size for p in range(parts))
+        bits = ((self._rows - 1) // _HASHES_AT_ONCE).bit_length()
+        return sum(_count_repeated(self._part(part, bits)) for part in range(1 << bits))
+
+    def _part(self, part: int, bits: int) -> NDArray[np.uint64]:
+        """Return the hashes whose first bits are `part`, looking at a stretch at a time."""
+        self._file.seek(0)
+        found = []
+        while stretch := self._file.read(8 * _HASHES_AT_ONCE):
+            hashes = np.frombuffer(stretch, np.uint64)
+            found.append(hashes[hashes >> np.uint64(64 - bits) == part] if bits else hashes)
+        return np.concatenate(found)
 
     def __enter__(self) -> Self:
         return self
@@ -81,7 +109,6 @@ class RowCounter:
         self._file.close()
 
 
-def _part(hashes: NDArray[np.uint64], part: int, parts: int) -> NDArray[np.uint64]:
-    """Return the hashes that fall into one of `parts` parts, looking at a stretch at a time."""
-    stretches = (hashes[i : i + _HASHES_AT_ONCE] for i in range(0, hashes.size, _HASHES_AT_ONCE))
-    return np.concatenate([stretch[stretch % np.uint64(parts) == part] for stretch in stretches])
+def _count_repeated(hashes: NDArray[np.uint64]) -> int:
+    hashes.sort()  # for hashes nearly all distinct, np.unique takes a hundred times as long
+    return int(np.count_nonzero(hashes[1:] == hashes[:-1]))

@@ -7,6 +7,7 @@ import json
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from os import PathLike
 from pathlib import Path
 
@@ -15,9 +16,10 @@ import filelock
 import traceana
 from traceana.catalog import get_trace
 from traceana.errors import SourceError, StoreError
-from traceana.ingesters import INGESTERS, sha256_of
+from traceana.ingesters import INGESTERS, UnlistedMemberError
 from traceana.schema import schema_version
 from traceana.store.build import Progress, TableBuilder, read_source
+from traceana.store.checksums import Checksums
 from traceana.store.discover import Discovery, Source, discover
 from traceana.store.ledger import FileEntry, Ledger, TableEntry, ledger_json
 from traceana.store.store import LEDGER, Store, is_whole, read_ledger, store_path
@@ -75,10 +77,19 @@ def ingest(
     StoreError
         If another process is ingesting the trace, or the store cannot be written.
     """
-    paths = [path] if isinstance(path, str | PathLike) else list(path)
+    names = [path] if isinstance(path, str | PathLike) else list(path)
+    paths = [Path(one) for one in names]
     folder = store_path(store)
     tables = [folder / name for name in Store(folder).traces()]
-    found = discover([Path(one) for one in paths], trace=trace, leave_out=tables)
+    try:
+        found = discover(paths, trace=trace, leave_out=tables)
+        return _ingest_found(found, folder, progress)
+    except UnlistedMemberError:  # an archive holds more than its size says
+        found = discover(paths, trace=trace, leave_out=tables, read_through=True)
+        return _ingest_found(found, folder, progress)
+
+
+def _ingest_found(found: Discovery, folder: Path, progress: Progress | None) -> Ledger:
     failures = list(found.failures)
     failed = {name for name, _ in failures}
     ledgers = []
@@ -122,35 +133,26 @@ def _ingest_locked(
     old = read_ledger(folder)
     _keep_real_and_synthetic_apart(name, sources, old, folder)
     entries = {entry.table: entry for entry in old.entries} if old else {}
-    checksums = {paths: sha256_of(paths) for paths in {s.csv.paths for s in sources}}
     with ExitStack() as stack:
+        checksums = stack.enter_context(Checksums(dict.fromkeys(s.csv.paths for s in sources)))
+        describe = partial(_file_entry, name, checksums)
         writers = []
         for recipe in INGESTERS[name]:
             mine = [s for s in sources if recipe.table in s.content.tables]
             if not mine:
                 continue
             beside = [s for s in sources if recipe.table in s.content.not_applicable]
-            files = [_file_entry(name, source, checksums) for source in mine]
-            fingerprint = _fingerprint(recipe.table, [*mine, *beside], checksums)
+            fingerprint = partial(_fingerprint, recipe.table, [*mine, *beside], checksums)
             before = entries.get(recipe.table)
-            if before and before.fingerprint == fingerprint and is_whole(folder, before):
+            if before and before.fingerprint == fingerprint() and is_whole(folder, before):
                 entries[recipe.table] = replace(before, state="unchanged")
                 continue
-            metadata = {
-                "trace": name,
-                "table": recipe.table,
-                "version": traceana.__version__,
-                "schema_version": schema_version(recipe.table),
-                "fingerprint": fingerprint,
-                "synthetic": json.dumps(any(s.csv.synthetic for s in mine)),
-                "sources": sources_json([(file.label, file.sha256) for file in files]),
-            }
-            writer = stack.enter_context(TableWriter(folder, recipe.table, metadata))
+            writer = stack.enter_context(TableWriter(folder, recipe.table))
             builder = TableBuilder(name, recipe, writer, progress)
-            entry = builder.build(list(zip(mine, files, strict=True)), fingerprint)
+            entry = builder.build(mine, describe=describe, fingerprint=fingerprint)
             counted = tuple(
                 replace(
-                    _file_entry(name, source, checksums),
+                    describe(source),
                     rows_not_applicable=sum(block.lines for block in read_source(source)),
                 )
                 for source in beside
@@ -160,7 +162,16 @@ def _ingest_locked(
             entries[recipe.table] = replace(
                 entry, files=entry.files + counted, replaced_files=tuple(sorted(gone))
             )
-            writer.finish()
+            metadata = {
+                "trace": name,
+                "table": recipe.table,
+                "version": traceana.__version__,
+                "schema_version": entry.schema_version,
+                "fingerprint": entry.fingerprint,
+                "synthetic": json.dumps(any(s.csv.synthetic for s in mine)),
+                "sources": sources_json([(f.label, f.sha256) for f in entry.files]),
+            }
+            writer.finish(metadata)
             writers.append(writer)
         for writer in writers:
             writer.publish()
@@ -173,7 +184,7 @@ def _ingest_locked(
     return ledger
 
 
-def _file_entry(trace: str, source: Source, checksums: dict[tuple[Path, ...], str]) -> FileEntry:
+def _file_entry(trace: str, checksums: Checksums, source: Source) -> FileEntry:
     csv = source.csv
     sha256 = checksums[csv.paths]
     published = {file.name: file.sha256 for file in get_trace(trace).files}
@@ -191,7 +202,7 @@ def _file_entry(trace: str, source: Source, checksums: dict[tuple[Path, ...], st
     )
 
 
-def _fingerprint(table: str, sources: list[Source], checksums: dict[tuple[Path, ...], str]) -> str:
+def _fingerprint(table: str, sources: list[Source], checksums: Checksums) -> str:
     """Return a digest that changes when a source, the schema or the version does."""
     content = [
         traceana.__version__,

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
+from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final, Self, cast
 
 import polars as pl
 import pyarrow as pa
@@ -20,22 +23,25 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 FINGERPRINT: Final = b"traceana.fingerprint"
-_COMPRESSION: Final = "zstd"
+_ROWS_A_GROUP: Final = 1 << 17
+_GROUPS_WAITING: Final = 2
+_PAGE_BYTES: Final = 1 << 18
+_SYNC_BYTES: Final = 1 << 26
+_MOST_WORDS: Final = 1 << 12
 
 
 class TableWriter:
     """Parquet files for the kept and the rejected rows of a table, written block by block.
 
     Nothing stands under a final name before :meth:`publish`; leaving the ``with`` block without
-    it removes what was written.
+    it removes what was written. Rows are packed and written in a thread while the next are read.
     """
 
-    def __init__(self, folder: Path, table: str, metadata: Mapping[str, str]) -> None:
+    def __init__(self, folder: Path, table: str) -> None:
         self.table = table
         self._final = folder / f"{table}.parquet"
         self._final_rejected = folder / "rejected" / f"{table}.parquet"
-        self._metadata = {f"traceana.{key}": value for key, value in metadata.items()}
-        self._kept = _ParquetFile(self._final, arrow_schema(table, self._metadata))
+        self._kept = _ParquetFile(self._final, arrow_schema(table))
         self._rejected: _ParquetFile | None = None
 
     def keep(self, rows: pl.DataFrame) -> None:
@@ -48,16 +54,15 @@ class TableWriter:
             return
         if self._rejected is None:
             schema = rows.head(0).to_arrow(compat_level=pl.CompatLevel.oldest()).schema
-            self._rejected = _ParquetFile(
-                self._final_rejected, schema.with_metadata(self._metadata)
-            )
+            self._rejected = _ParquetFile(self._final_rejected, schema)
         self._rejected.write(rows.select(REJECTED.names()))
 
-    def finish(self) -> None:
-        """Bring all that was written to the disk."""
-        self._kept.finish()
+    def finish(self, metadata: Mapping[str, str]) -> None:
+        """Bring all that was written to the disk, the table's metadata last."""
+        told = {f"traceana.{key}": value for key, value in metadata.items()}
+        self._kept.finish(told)
         if self._rejected:
-            self._rejected.finish()
+            self._rejected.finish(told)
 
     def publish(self) -> None:
         """Move both files to their final names, the rejected rows first."""
@@ -82,23 +87,84 @@ class TableWriter:
 
 
 class _ParquetFile:
-    """One Parquet file under a temporary name."""
+    """One Parquet file under a temporary name.
+
+    Text goes from Polars to the file as string views, without a copy; what stands in the file,
+    and what readers are told of it, is the ordinary text of `schema`.
+    """
 
     def __init__(self, final: Path, schema: pa.Schema) -> None:
         final.parent.mkdir(parents=True, exist_ok=True)
-        self._final = final
         self._beside = final.with_name(f".{final.name}.tmp")
+        self._final = final
         self._schema = schema
+        is_text = {field.name: pa.types.is_large_string(field.type) for field in schema}
+        self._views = pa.schema(
+            field.with_type(pa.string_view()).remove_metadata() if is_text[field.name] else field
+            for field in schema
+        )
         self._stream = self._beside.open("wb")
-        self._writer = pq.ParquetWriter(self._stream, schema, compression=_COMPRESSION)
+        self._writer: pq.ParquetWriter | None = None
+        self._rows: list[pl.DataFrame] = []
+        self._thread = ThreadPoolExecutor(1)
+        self._syncing = ThreadPoolExecutor(1)
+        self._sync_at = _SYNC_BYTES
+        self._syncs: list[Future[None]] = []
+        self._waiting: deque[Future[None]] = deque()
 
     def write(self, rows: pl.DataFrame) -> None:
         if rows.height:
-            table = rows.to_arrow(compat_level=pl.CompatLevel.oldest())
-            self._writer.write_table(table.cast(self._schema))
+            self._rows.append(rows)
+        if sum(part.height for part in self._rows) >= _ROWS_A_GROUP:
+            self._write_group()
 
-    def finish(self) -> None:
-        self._writer.close()
+    def _write_group(self) -> None:
+        """Hand the rows that came together to the thread, once it is not too far behind."""
+        if len(self._waiting) == _GROUPS_WAITING:
+            self._waiting.popleft().result()
+        group, self._rows = pl.concat(self._rows), []
+        self._waiting.append(self._thread.submit(self._pack, group))
+
+    def _pack(self, group: pl.DataFrame) -> None:
+        self._writer = self._writer or self._open(group)
+        table = group.to_arrow(compat_level=pl.CompatLevel.newest())
+        self._writer.write_table(table.cast(self._views), row_group_size=group.height)
+        if self._stream.tell() >= self._sync_at:  # so that the disk is not idle until the end
+            self._sync_at = self._stream.tell() + _SYNC_BYTES
+            self._syncs.append(self._syncing.submit(os.fsync, self._stream.fileno()))
+
+    def _open(self, first: pl.DataFrame) -> pq.ParquetWriter:
+        """Begin the file; its first rows tell which columns are words and which identifiers."""
+        text = [name for name, dtype in first.schema.items() if dtype == pl.String]
+        words = [name for name in text if first[name].n_unique() <= _MOST_WORDS]
+        return pq.ParquetWriter(
+            self._stream,
+            self._views,
+            compression="zstd",
+            compression_level=1,
+            data_page_size=_PAGE_BYTES,
+            use_dictionary=words,
+            # the lengths apart from the text: a quarter less to compress
+            column_encoding=dict.fromkeys(set(text) - set(words), "DELTA_LENGTH_BYTE_ARRAY"),
+            write_statistics=[name for name in first.columns if name not in text],
+            store_schema=False,
+        )
+
+    def finish(self, metadata: Mapping[str, str]) -> None:
+        if self._rows:
+            self._write_group()
+        for group in self._waiting:
+            group.result()
+        for sync in self._syncs:  # each tells of the errors since the one before
+            sync.result()
+        self._thread.shutdown()
+        self._syncing.shutdown()
+        schema = self._schema.with_metadata(dict(metadata))
+        told = base64.b64encode(schema.serialize().to_pybytes()).decode()
+        empty = cast("pl.DataFrame", pl.from_arrow(self._schema.empty_table()))
+        writer = self._writer or self._open(empty)
+        writer.add_key_value_metadata({**metadata, "ARROW:schema": told})
+        writer.close()
         self._stream.flush()
         os.fsync(self._stream.fileno())
         self._stream.close()
@@ -108,14 +174,17 @@ class _ParquetFile:
         sync_folder(self._final.parent)
 
     def discard(self) -> None:
+        self._thread.shutdown(cancel_futures=True)
+        self._syncing.shutdown(cancel_futures=True)
         if not self._stream.closed:
             with suppress(OSError, pa.ArrowException):  # it goes in any case
-                self._writer.close()
+                if self._writer:
+                    self._writer.close()
             self._stream.close()
         self._beside.unlink(missing_ok=True)
 
 
-def arrow_schema(table: str, metadata: Mapping[str, str]) -> pa.Schema:
+def arrow_schema(table: str) -> pa.Schema:
     """Return a table's Arrow schema with unit and meaning of every column in its metadata."""
     empty = get_table(table).create_empty().to_arrow(compat_level=pl.CompatLevel.oldest())
     described = describe_table(table)
@@ -123,7 +192,7 @@ def arrow_schema(table: str, metadata: Mapping[str, str]) -> pa.Schema:
         empty.schema.field(column).with_metadata({"unit": unit, "meaning": meaning})
         for column, unit, meaning in described.select("column", "unit", "meaning").iter_rows()
     ]
-    return pa.schema(fields, metadata=dict(metadata))
+    return pa.schema(fields)
 
 
 def stored_metadata(path: Path) -> tuple[str | None, int]:

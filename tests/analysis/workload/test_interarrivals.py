@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from traceana.analysis import interarrivals
+from traceana.analysis import interarrival_curve, interarrivals
 from traceana.errors import DataError
 from traceana.store import Store
 
@@ -78,6 +78,26 @@ def test_groups_missing_times_and_reasons() -> None:
 def test_a_window_that_cannot_be_is_refused(window_s: float) -> None:
     with pytest.raises(DataError, match="window_s must be a positive number of seconds"):
         row_of([1.0, 2.0], window_s=window_s)
+
+
+def test_a_curve_is_the_share_of_times_that_are_longer() -> None:
+    # times between submissions: 0, 1, 1, 100, of which the mean is 25.5
+    jobs = pl.DataFrame({"submit_s": [5, 5, 6, 7, 107, None]})
+    curve = interarrival_curve(jobs, points=3)
+    assert curve.columns == ["n", "gap_s", "share_longer", "share_longer_poisson"]
+    assert curve["n"].to_list() == [4] * 4
+    np.testing.assert_allclose(curve["gap_s"], [0, 1, 10, 100], rtol=1e-12)
+    assert curve["share_longer"].to_list() == [0.75, 0.25, 0.25, 0]
+    np.testing.assert_allclose(
+        curve["share_longer_poisson"], np.exp([0, -1 / 25.5, -10 / 25.5, -100 / 25.5])
+    )
+
+
+def test_a_group_without_a_time_above_0_has_no_curve() -> None:
+    jobs = pl.DataFrame({"cluster": ["a", "a", "b", "b", None], "submit_s": [1.0, 1, 2, 4, 9]})
+    curve = interarrival_curve(jobs, by="cluster")
+    assert curve.rows() == [("b", 1, 2.0, 0.0, pytest.approx(np.exp(-1)))]
+    assert interarrival_curve(jobs.head(1)).is_empty()
 
 
 def test_the_published_clusters(real_store: Store) -> None:

@@ -262,6 +262,22 @@ class Halves(Uniform):
         return seen.batches / 2
 
 
+@dataclass(frozen=True)
+class TakesNothing:
+    name: str = "mine"
+    settles: bool = True
+
+    def first(self) -> None: ...
+
+    def adjust(self) -> None: ...
+
+
+def test_a_controller_that_cannot_be_called_is_told() -> None:
+    for wrong in (TakesNothing(), Uniform):
+        with pytest.raises(DataError, match="first and adjust each take one argument"):
+            simulate_batching([(0, 1), (0, 2)], controller=wrong)  # type: ignore[arg-type]
+
+
 def test_a_controller_that_returns_no_whole_numbers_is_told() -> None:
     with pytest.raises(DataError, match="controller halves must return whole numbers"):
         simulate_batching([(0, 1.0), (0, 2.0)], controller=Halves())

@@ -18,6 +18,7 @@ from traceana import simulate_recurring
 from traceana.errors import DataError
 from traceana.schema import TRAINING_DEFAULTS
 from traceana.simulate import RecurringResult
+from traceana.simulate.recurring.policies import Fixed, JustInTime
 from traceana.store import ingest, open_store
 
 REFERENCE = tomllib.loads(
@@ -200,6 +201,15 @@ def _fixed(size: int) -> Alternating:
         ({"seed": "first"}, "seed must be a whole number"),
         ({"policy": 3}, "one of zeus, default, grid, oracle or a function of"),
         ({"policy": lambda *_: 3}, "must return a pair"),
+        ({"policy": lambda job: job}, "policy must be callable with three arguments: job, eta"),
+        (
+            {"policy": lambda *_: (Fixed, JustInTime())},
+            "the batch size policy type must have predict, which takes 0 arguments, and observe",
+        ),
+        (
+            {"policy": lambda *_: (Fixed(8), Fixed(8))},
+            "the power limit policy Fixed must have predict, which takes 1 arguments",
+        ),
         ({"policy": "best"}, "'best'; there is zeus, default, grid, oracle"),
         ({"beta": 0.2}, "both rounds of pruning; a larger beta"),
         ({"beta": 0.2, "policy": "default"}, "recurrence 2 .* in 20 runs"),

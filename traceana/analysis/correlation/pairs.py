@@ -84,12 +84,15 @@ def row_correlations(
         rows = with_totals(rows, keys, n=nw.col("xx").count(), **sums)
         size = nw.col("sum xx").sqrt() * nw.col("sum yy").sqrt()
         r, times = (nw.col("sum xy") / size).clip(-1, 1), nw.col("n") / (nw.col("n") - 1)
-        # what is left of each sum without the row
+        # what is left of each sum without the row; in steps, as an engine that puts the text of one
+        # expression into the next would else be given millions of words
         xx, yy = (1 - times * nw.col(name) / nw.col(f"sum {name}") for name in ("xx", "yy"))
-        without = (r - times * nw.col("xy") / size) / (_some(xx).sqrt() * _some(yy).sqrt())
-        away = nw.when((xx > _LEAST) & (yy > _LEAST)).then(_arctanh(without) - _arctanh(r))
+        rows = rows.select(*keys, r=r, xx=xx, yy=yy, xy=times * nw.col("xy") / size)
+        r, xx, yy = (nw.col(name) for name in ("r", "xx", "yy"))
+        rows = rows.with_columns(xy=(r - nw.col("xy")) / (_some(xx).sqrt() * _some(yy).sqrt()))
+        away = nw.when((xx > _LEAST) & (yy > _LEAST)).then(_arctanh(nw.col("xy")) - _arctanh(r))
         found = reduce_frame(
-            rows.select(*keys, r=r, away=away),
+            rows.select(*keys, "r", away=away),
             keys,
             r=nw.col("r").max(),
             n=nw.len(),

@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from traceana.result import Result
+
 if TYPE_CHECKING:
     import polars as pl
 
 
-@dataclass(frozen=True)
-class CorrelationResult:
+@dataclass(frozen=True, repr=False)
+class CorrelationResult(Result):
     """Correlations of one family, as :func:`traceana.analysis.correlate` finds them.
 
     Attributes

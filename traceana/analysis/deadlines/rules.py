@@ -102,7 +102,9 @@ def _tightness(used: pl.DataFrame) -> Iterator[tuple[object, ...]]:
             None if tested is None else tested.statistic,
             None if tested is None else tested.pvalue,
         )
-    groups = [group["tightness"].to_numpy() for _, group in used.group_by("pair")]
+    groups = [
+        group["tightness"].to_numpy() for _, group in used.group_by("pair", maintain_order=True)
+    ]
     if len(groups) > 1 and n > len(groups):
         h, p = stats.kruskal(*groups)
         value = max((h - len(groups) + 1) / (n - len(groups)), 0.0)
@@ -110,7 +112,8 @@ def _tightness(used: pl.DataFrame) -> Iterator[tuple[object, ...]]:
 
 
 def _models(used: pl.DataFrame) -> Iterator[tuple[object, ...]]:
-    longest = max((group for _, group in used.group_by("cluster")), key=lambda group: group.height)
+    clusters = used.group_by("cluster", maintain_order=True)
+    longest = max((group for _, group in clusters), key=lambda group: group.height)
     counts = longest["pair"].value_counts()["count"].to_numpy()
     if len(counts) > 1:
         chi, p = stats.chisquare(counts)

@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from traceana.errors import DataError
+from traceana.result import Result
 
 if TYPE_CHECKING:
     import polars as pl
 
 
-@dataclass(frozen=True)
-class DistributionFits:
+@dataclass(frozen=True, repr=False)
+class DistributionFits(Result):
     """Families fitted to the same values, as :func:`traceana.analysis.fit_distributions` does.
 
     Attributes

@@ -11,6 +11,7 @@ import polars as pl
 
 from traceana.analysis.frames import Names, as_names, collect, open_frame, refuse_clash
 from traceana.analysis.outcomes.codes import cluster_codes, group_codes
+from traceana.result import Result
 from traceana.stats import (
     adjust_pvalues,
     kruskal_wallis,
@@ -50,8 +51,8 @@ _GROUPS: Final = {
 }
 
 
-@dataclass(frozen=True)
-class RuntimeComparison:
+@dataclass(frozen=True, repr=False)
+class RuntimeComparison(Result):
     """Runtimes of groups compared, as :func:`traceana.analysis.compare_runtimes` does.
 
     Attributes

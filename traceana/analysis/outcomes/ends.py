@@ -14,6 +14,7 @@ from traceana.analysis.frames import LARGEST, Names, as_names, collect, reduce_f
 from traceana.analysis.outcomes.clusters import refuse_lost
 from traceana.analysis.outcomes.readings import open_outcomes
 from traceana.errors import DataError
+from traceana.result import Result
 from traceana.schema import STATUSES
 from traceana.stats import Incidence, incidence, incidence_variances
 from traceana.stats.arguments import is_number
@@ -28,8 +29,8 @@ CELLS: Final = 100
 """More clusters than these are put into so many cells, each of which is then left out in turn."""
 
 
-@dataclass(frozen=True)
-class EndCurves:
+@dataclass(frozen=True, repr=False)
+class EndCurves(Result):
     """Curves of what has ended by each runtime, and what they are taken over.
 
     Attributes
@@ -44,9 +45,20 @@ class EndCurves:
     groups: pl.DataFrame
 
     def __str__(self) -> str:
-        """Return the groups as a table."""
-        with pl.Config(tbl_rows=20, tbl_cols=-1, tbl_width_chars=120):
-            return f"{self.curves.height} steps; in all\n{self.groups}"
+        """Return a line a group and curve: rows first, then the estimate with its interval."""
+        keys = self.groups.columns[: self.groups.columns.index("n")]
+        if "median_s" in self.groups.columns:
+            name, value = "median_s", "median {:,.0f} s ({:,.0f} to {:,.0f})"
+        else:
+            name, value = "incidence", "in the end {:.3f} ({:.3f} to {:.3f})"
+        lines = [f"{self.groups.height:,} curves, {self.curves.height:,} steps"]
+        for row in self.groups.iter_rows(named=True):
+            what = ", ".join("not stated" if row[key] is None else str(row[key]) for key in keys)
+            told = f"n = {row['n']:,}, {row['n_events']:,} ended, {row['n_censored']:,} censored"
+            found = (row[name], row["ci_low"], row["ci_high"])
+            end = value.format(*found) if None not in found else row["note"] or "no interval"
+            lines.append(f"{what or 'all'}: {told}; {end}")
+        return "\n".join(lines)
 
 
 def check_events(events: Names, /) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from traceana.analysis.outcomes.codes import cluster_codes
 from traceana.analysis.outcomes.design import Design, make_design
 from traceana.analysis.outcomes.readings import Reading, open_outcomes, with_failure
 from traceana.errors import DataError
+from traceana.result import Result
 from traceana.stats import calibrate, fit_logistic, predict_held_out, wilson_interval
 from traceana.stats.arguments import as_generator, check_confidence
 
@@ -63,8 +64,8 @@ _SUMMARY: Final = {
 }
 
 
-@dataclass(frozen=True)
-class FailureModel:
+@dataclass(frozen=True, repr=False)
+class FailureModel(Result):
     """A logistic model of failure, as :func:`traceana.analysis.failure_model` fits it.
 
     Attributes

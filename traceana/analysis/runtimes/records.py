@@ -69,9 +69,7 @@ def read_records(tasks: IntoFrame, instances: IntoFrame, /) -> Records:
     found = int(
         by_task["n_instances"].sum()
     )  # with those of which a key is null: they join nothing
-    joined = listed.join(by_task, on=KEYS, how="left", maintain_order="left").with_columns(
-        pl.col(_COUNTS).fill_null(0)
-    )
+    joined = _join(listed, by_task).with_columns(pl.col(_COUNTS).fill_null(0))
     return Records(
         joined,
         first_s=min(times, default=None),
@@ -93,6 +91,14 @@ def _read_tasks(tasks: IntoFrame) -> pl.DataFrame:
             f"of them ({job}, {task}); one row a task is needed"
         )
     return listed
+
+
+def _join(listed: pl.DataFrame, by_task: pl.DataFrame) -> pl.DataFrame:
+    """Join the keys alone, and then gather: a join of all columns needs twice the memory."""
+    places = by_task.lazy().select(KEYS).with_row_index(".place")
+    found = listed.lazy().select(KEYS).join(places, on=KEYS, how="left", maintain_order="left")
+    place = found.select(".place").collect(engine="streaming").to_series()
+    return pl.concat([listed, by_task.drop(KEYS).select(pl.all().gather(place))], how="horizontal")
 
 
 def _match_types(listed: pl.DataFrame, by_task: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:

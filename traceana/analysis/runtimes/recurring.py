@@ -11,6 +11,7 @@ import polars as pl
 from traceana.analysis.energy.savings import energy_savings
 from traceana.analysis.frames import Names, as_names, collect, open_frame, reduce_frame
 from traceana.errors import DataError
+from traceana.result import Result
 from traceana.stats import kmeans_1d
 
 if TYPE_CHECKING:
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
 _START, _END = nw.col("start_s"), nw.col("end_s")
 
 
-@dataclass(frozen=True)
-class WorkloadMapping:
+@dataclass(frozen=True, repr=False)
+class WorkloadMapping(Result):
     """Recurring groups with the workload that stands for each.
 
     Attributes

@@ -78,10 +78,10 @@ def read_parts(
 
 def _cuts(frame: nw.LazyFrame[Any], keys: Sequence[str]) -> Iterator[nw.Expr]:
     """Conditions on the key of most values, each for about ROWS_AT_ONCE rows."""
-    jobs = reduce_frame(frame, keys, **{".rows": nw.len()})
+    jobs = reduce_frame(frame, keys, **{"rows of a job": nw.len()})
     key = max(keys, key=lambda name: jobs[name].n_unique())
-    sizes = jobs.group_by(key).agg(pl.col(".rows").sum()).sort(key, nulls_last=True)
-    part = (sizes[".rows"].cum_sum() - 1) // ROWS_AT_ONCE
+    sizes = jobs.group_by(key).agg(pl.col("rows of a job").sum()).sort(key, nulls_last=True)
+    part = (sizes["rows of a job"].cum_sum() - 1) // ROWS_AT_ONCE
     if sizes.is_empty():
         yield nw.col(key).is_null()  # one part of no rows
     for _, some in sizes.group_by(part, maintain_order=True):

@@ -25,7 +25,7 @@ from traceana.stats.arguments import is_number
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
 
-_ALL: Final = ".all"
+_ALL: Final = "all as one job"
 """Stands in for the keys where the whole frame is one job."""
 
 _LEAST_EVIDENCE: Final = 1e-9
@@ -147,6 +147,7 @@ def detect_stragglers(
     frame = open_frame(samples, keys=(*names, at, over), measures=(value,))
     keys = names or (_ALL,)
     if not names:
+        refuse_clash((at, over, value), (_ALL,))
         frame = frame.with_columns(nw.lit(0).alias(_ALL))
     parts = []
     reading = read_parts(frame, keys, at, over, value)

@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from traceana.result import Result
+
 if TYPE_CHECKING:
     import polars as pl
 
 
-@dataclass(frozen=True)
-class StragglerResult:
+@dataclass(frozen=True, repr=False)
+class StragglerResult(Result):
     """Stragglers of some jobs, as :func:`traceana.analysis.detect_stragglers` finds them.
 
     Attributes

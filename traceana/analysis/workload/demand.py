@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
 
 _MOST_BINS: Final = 10_000_000
+_CHANGES: Final = ("gpus_change", "gpu_s", "asking_change", "jobs_change", "job_s")
 _COLUMNS: Final = (
     *("bin", "bin_start_s", "gpus_mean", "jobs_mean", "jobs_left_out", "note", "left_s"),
 )
@@ -115,22 +116,26 @@ def _demand(
     edges = pl.concat([_edge(running, keys, start, bin_s, 1), _edge(running, keys, end, bin_s, -1)])
     changes = edges.group_by(*keys, "bin").agg(pl.all().sum())
 
-    def mean(change: str, seconds: str) -> pl.Expr:
+    def before(change: str) -> pl.Expr:
+        return pl.col(change).cum_sum().shift(1, fill_value=0).over(pl.lit(0), *keys)
+
+    def mean(change: str, seconds: str, jobs: str) -> pl.Expr:
         """Return what was there as the bin began, and what came and went within it."""
-        before = pl.col(change).cum_sum().shift(1, fill_value=0).over(pl.lit(0), *keys)
-        # what is added up and taken away again leaves a rounding error, at times below 0
-        return (before + pl.col(seconds) / bin_s).clip(0)
+        # what is added up and taken away again leaves a rounding error, at times below 0; how many
+        # jobs it was of is a whole number, and tells when nothing is left
+        there = pl.when(before(jobs) > 0).then(before(change)).otherwise(0)
+        return (there + pl.col(seconds) / bin_s).clip(0)
 
     left_out = pl.col("bin").is_null()
     why = f"no job has {begin}, {second} and gpus"
     return (
         grid.join(changes, on=[*keys, "bin"], how="left", nulls_equal=True, maintain_order="left")
-        .with_columns(pl.col("gpus_change", "gpu_s", "jobs_change", "job_s").fill_null(0))
+        .with_columns(pl.col(_CHANGES).fill_null(0))
         .select(
             *keys,
             bin_start_s=pl.col("bin") * float(bin_s),
-            gpus_mean=pl.when(~left_out).then(mean("gpus_change", "gpu_s")),
-            jobs_mean=pl.when(~left_out).then(mean("jobs_change", "job_s")),
+            gpus_mean=pl.when(~left_out).then(mean("gpus_change", "gpu_s", "asking_change")),
+            jobs_mean=pl.when(~left_out).then(mean("jobs_change", "job_s", "jobs_change")),
             jobs_left_out="jobs_left_out",
             note=pl.when(left_out).then(pl.lit(why)),
         )
@@ -165,6 +170,7 @@ def _edge(
         (*keys, "bin"),
         gpus_change=nw.col("gpus").sum() * sign,
         gpu_s=(nw.col("gpus") * nw.col("left_s")).sum(),
+        asking_change=nw.when(nw.col("gpus") > 0).then(nw.col("gpus")).count() * sign,
         jobs_change=nw.len() * sign,
         job_s=nw.col("left_s").sum(),
     )

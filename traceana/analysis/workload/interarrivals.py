@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
 import polars as pl
 
 from traceana.analysis.frames import LARGEST, Names, as_names, collect, open_frame, refuse_clash
@@ -13,6 +14,8 @@ from traceana.stats.arguments import is_number
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
 
+_MOST_POINTS: Final = 1_000_000
+_CURVE: Final = ("n", "gap_s", "share_longer", "share_longer_poisson")
 _COLUMNS: Final = (
     *("jobs", "n_missing", "n", "mean_s", "median_s", "p99_s", "max_s", "share_zero"),
     *("cv", "burstiness", "memory", "windows", "dispersion", "note"),
@@ -64,12 +67,7 @@ def interarrivals(jobs: IntoFrame, /, *, by: Names = (), window_s: float = 3600)
     keys = as_names(by)
     refuse_clash(keys, (*_COLUMNS, "gap_s", "gap_before_s"))
     submit, gap, n, cv = (pl.col(name) for name in ("submit_s", "gap_s", "n", "cv"))
-    rows = (
-        collect(open_frame(jobs, keys=keys, measures=("submit_s",)))
-        .sort("submit_s", nulls_last=True)
-        .with_columns(gap_s=submit.diff().over(pl.lit(0), *keys))
-        .with_columns(gap_before_s=gap.shift(1).over(pl.lit(0), *keys))
-    )
+    rows = _gaps(jobs, keys).with_columns(gap_before_s=gap.shift(1).over(pl.lit(0), *keys))
     if max(rows["submit_s"].drop_nulls(), default=0) / window_s > 2**53:
         raise DataError(
             f"window_s {window_s:g} is too short for this clock: 2^53 windows can be told apart"
@@ -110,3 +108,76 @@ def interarrivals(jobs: IntoFrame, /, *, by: Names = (), window_s: float = 3600)
         dispersion=pl.when(windows > 1, arrivals > 0).then(variance / (arrivals / windows)),
         note=note,
     ).select(*keys, *_COLUMNS)
+
+
+def interarrival_curve(jobs: IntoFrame, /, *, by: Names = (), points: int = 201) -> pl.DataFrame:
+    """Share of the times between submissions that are longer than a time.
+
+    Beside it that of a Poisson process of the same rate, exp(-gap / mean gap).
+
+    Parameters
+    ----------
+    jobs, by
+        As in :func:`interarrivals`.
+    points
+        Times a group, spaced evenly on a logarithmic axis from the shortest above 0 to the
+        longest; from 2 to a million. A time of 0 comes before them where there is one.
+
+    Returns
+    -------
+    DataFrame
+        [*by, n, gap_s, share_longer, share_longer_poisson], sorted by `by` and gap_s, nulls last;
+        n counts the times between submissions. A group in which none is above 0 has no curve, and
+        no row.
+
+    Raises
+    ------
+    DataError
+        If `points` is out of range, a column is missing, or submit_s is not numeric, negative or
+        infinite.
+    """
+    if not (is_number(points, whole=True) and 2 <= points <= _MOST_POINTS):
+        raise DataError(
+            f"points must be a whole number from 2 to {_MOST_POINTS:,}; it is {points!r}"
+        )
+    keys = as_names(by)
+    refuse_clash(keys, (*_CURVE, "submit_s"))
+    times = _gaps(jobs, keys).drop_nulls("gap_s").cast({"gap_s": pl.Float64})
+    gaps = times.sort(*keys, "gap_s", nulls_last=True)
+    schema = {key: gaps.schema[key] for key in keys} | dict.fromkeys(_CURVE, pl.Float64)
+    curves = [pl.DataFrame(schema=schema | {"n": pl.Int64})]
+    # without keys there is one group of all
+    parts = gaps.group_by(keys or pl.lit(0), maintain_order=True)
+    for group, own in parts:
+        known = own["gap_s"].to_numpy()
+        above = known[known > 0]
+        if not above.size:
+            continue
+        at = np.geomspace(above[0], above[-1], points)
+        at[0], at[-1] = above[0], above[-1]  # to the last digit
+        at = np.unique(at if above.size == known.size else np.append(0.0, at))
+        curve = pl.DataFrame(
+            {
+                "gap_s": at,
+                "share_longer": 1 - np.searchsorted(known, at, side="right") / known.size,
+                "share_longer_poisson": np.exp(-at / known.mean()),
+            }
+        )
+        named = dict(zip(keys, group, strict=False))
+        curves.append(
+            curve.select(
+                *(pl.lit(named[key], dtype=schema[key]).alias(key) for key in keys),
+                pl.lit(known.size, dtype=pl.Int64).alias("n"),
+                *_CURVE[1:],
+            )
+        )
+    return pl.concat(curves)
+
+
+def _gaps(jobs: IntoFrame, keys: tuple[str, ...]) -> pl.DataFrame:
+    """Return the rows in order of submission, with the time since the one before."""
+    return (
+        collect(open_frame(jobs, keys=keys, measures=("submit_s",)))
+        .sort("submit_s", nulls_last=True)
+        .with_columns(gap_s=pl.col("submit_s").diff().over(pl.lit(0), *keys))
+    )

@@ -40,8 +40,9 @@ def batching(
         ),
     ] = None,
     rate: Annotated[
-        float, typer.Option(help="Samples/s of a core or a TFLOPS, without --throughputs.")
-    ] = 1.0,
+        float | None,
+        typer.Option(help="Samples/s of a core or a TFLOPS, without --throughputs.  [default: 1]"),
+    ] = None,
     overheads: Annotated[
         str | None,
         typer.Option(
@@ -109,7 +110,7 @@ def batching(
     if sweep and replay:
         raise DataError("--sweep and --replay are two commands; ask for one of them")
     if sweep:
-        _refuse(workers | of_replay, "--sweep has workers of its own")
+        _refuse(workers | {"--rate": rate} | of_replay, "--sweep has workers of its own")
         settings = _given(global_batch=global_batch, steps=steps, controllers=names) | bounds
         settings |= _given(
             overheads_s=_numbers("--overheads", overheads),
@@ -120,19 +121,22 @@ def batching(
         return
     if replay:
         settings = {"--global-batch": global_batch, "--steps": steps, "--overheads": overheads}
+        settings["--rate"] = rate
         _refuse(workers | of_sweep | settings, "--replay takes the recorded workers as they are")
         _replay(store, _given(controllers=names, within=within), writer, json=json)
         return
     _refuse(of_sweep | of_replay, "this is one job, without --sweep or --replay")
     estimate = _estimate(cores, devices)
     x = _numbers("--throughputs", throughputs)
+    if x is not None:
+        _refuse({"--rate": rate}, "--throughputs are samples/s already")
     if x is None and estimate is None:
         raise DataError(
             "name the workers by --throughputs, --cores or --devices, or ask for --sweep or "
             "--replay"
         )
     if x is None and estimate is not None:
-        x = [rate * each for each in estimate]
+        x = [(1 if rate is None else rate) * each for each in estimate]
     assert x is not None  # noqa: S101 - one of the two was given
     results = _job(
         _overheads(overheads, len(x)), x, estimate, names,

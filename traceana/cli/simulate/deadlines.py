@@ -32,7 +32,7 @@ def deadlines(
     trace: Annotated[
         str, typer.Option(metavar="ID", help="Trace of the store whose jobs get plans.")
     ] = _PUBLISHED,
-    seed: Annotated[int, typer.Option(help="Seed of the draws.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the draws.")] = 1,
     rules: Annotated[
         bool, typer.Option("--rules", help="Test the rules on the published plans too.")
     ] = False,
@@ -96,13 +96,14 @@ def _read_store(store: Path | None, trace: str) -> _Source:
     from traceana.store import open_store
 
     where = open_store(store)
+    synthetic = where.ledger(trace).synthetic  # refuses a store that is not whole
     with_jobs = [known for known in where.traces() if where.has(known, "jobs")]
-    if trace in where.traces() and trace not in with_jobs:
+    if trace not in with_jobs:
         raise DataError(f"--trace {trace}: it has no jobs table; {', '.join(with_jobs)} have one")
     jobs = _take(where.scan(trace, "jobs"), trace)
     has_plans = where.has(trace, "training_plans")
     plans = where.scan(trace, "training_plans").collect() if has_plans else None
-    return _Source(trace, jobs, plans, synthetic=where.ledger(trace).synthetic)
+    return _Source(trace, jobs, plans, synthetic=synthetic)
 
 
 def _take(frame: pl.LazyFrame, name: str) -> pl.DataFrame:
@@ -188,8 +189,8 @@ def _print_tables(source: _Source, found: dict[str, Any], *, seed: int) -> None:
     without = f"; {jobs - plans:,} have no runtime, submission or GPUs" if plans < jobs else ""
     sys.stdout.write(
         f"SYNTHETIC plans for {plans:,} of {jobs:,} jobs of {of}, seed {seed}{without}\n\n"
-        "Deadlines that a job without any wait would meet, and tightness "
-        "((deadline - submission) / runtime)\n"
+        "Deadlines that a job without any wait would meet, also with more GPUs, and\n"
+        "quantiles of tightness, (deadline - submission) / runtime\n"
     )
     print_table(_cluster_table(found))
     if "agreement" in found:
@@ -209,10 +210,10 @@ def _cluster_table(found: dict[str, Any]) -> Table:
         }
         distance["all"] = found["agreement"].filter(compared="tightness")["value"].item()
     headings = [
-        *("cluster", "plans", "met", "share", "(95 %)", "with more GPUs"),
-        *("tightness 5 %", "median", "95 %"),
+        *("cluster", "plans", "met", "share", "(95 %)", "more\nGPUs"),
+        *("5 %", "median", "95 %"),
     ]
-    table = _table(*headings, *(["KS to published"] if distance else []))
+    table = _table(*headings, *(["KS to\npublished"] if distance else []))
     for row in found["clusters"].iter_rows(named=True):
         table.add_row(
             *(row["cluster"], f"{row['n']:,}", f"{row['n_met']:,}"),
@@ -240,10 +241,10 @@ def _test_table(tests: pl.DataFrame, what: str, numbers: tuple[str, ...]) -> Tab
 def _table(*headings: str) -> Table:
     from rich.table import Table
 
-    table = Table(box=None, pad_edge=False)
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
     for heading in headings:
         words = heading in ("cluster", "compared", "rule", "measure")
-        table.add_column(heading, justify="left" if words else "right", no_wrap=True)
+        table.add_column(heading, justify="left" if words else "right", no_wrap=not words)
     return table
 
 

@@ -46,7 +46,12 @@ SECTIONS: Final = (
         ("worker-times", "cov", "batch-time-ecdf", "cov-ecdf"),
     ),
     Section("stragglers", "Stragglers", later("stragglers"), ("straggler-map",)),
-    Section("workload", "Workload", later("workload"), ("arrivals", "gpu-demand", "concentration")),
+    Section(
+        "workload",
+        "Workload",
+        later("workload"),
+        ("arrivals", "interarrivals", "gpu-demand", "concentration"),
+    ),
     Section("task-runtimes", "Task runtimes", later("task_runtimes")),
     Section("outcomes", "Runtime and outcomes", later("outcomes"), ("runtime-by", "outcome-rates")),
     Section(

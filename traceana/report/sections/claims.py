@@ -86,7 +86,7 @@ def _evidence(results: ClaimResults) -> list[Block]:
             results.evidence[row["id"]],
             [_column(name, kind) for name, kind in results.evidence[row["id"]].schema.items()],
             caption=f"{row['id']}: {row['published']}. By {row['function']}"
-            + (f" of {row['source']}." if row["source"] else "."),
+            + (f" of {row['source']}" if row["source"] else ""),
             folded=True,
         )
         for row in differs

@@ -11,12 +11,10 @@ from traceana.analysis import EndCurves, cumulative_incidence, kaplan_meier, row
 from traceana.errors import DataError
 from traceana.report.blocks import (
     DASH,
-    Absent,
     Block,
     Column,
     Content,
     Gallery,
-    Heading,
     Picture,
     Table,
     Text,
@@ -24,7 +22,7 @@ from traceana.report.blocks import (
     notes,
     words,
 )
-from traceana.report.sections.populations import PAI, Population, read_populations
+from traceana.report.sections.populations import PAI, Population, tell_populations
 from traceana.report.wording import count, seconds, seconds_range, share, share_range
 
 if TYPE_CHECKING:
@@ -36,29 +34,21 @@ _HOURS: Final = (1, 24)
 _EVENTS: Final = {PAI: ("completed", "failed")}
 _OPENB_EVENTS: Final = ("completed", "failed", "running")
 
+_OPENING: Final = (
+    "What failed cannot complete any more: ways to end compete. The cumulative incidence "
+    "of one is the share of all rows that has ended that way by a runtime; over all ways "
+    "it adds up to what has ended at all. What was last seen running counts as at risk "
+    "until then (censored) and not as an end. Rows of which neither an end nor such a time "
+    "is known are left out and counted; where ends of one kind were lost more often than "
+    "of another, the curves are of what is left."
+)
+
 
 def build(material: Material) -> Content:
     """Tell and draw the cumulative incidence of each end."""
-    findings: list[str] = []
-    blocks: list[Block] = [
-        Text(
-            "What failed cannot complete any more: ways to end compete. The cumulative incidence "
-            "of one is the share of all rows that has ended that way by a runtime; over all ways "
-            "it adds up to what has ended at all. What was last seen running counts as at risk "
-            "until then (censored) and not as an end. Rows of which neither an end nor such a time "
-            "is known are left out and counted; where ends of one kind were lost more often than "
-            "of another, the curves are of what is left."
-        )
-    ]
-    for part in read_populations(material, what="How much has ended", missing_end=_POLICY):
-        if isinstance(part, Absent):
-            blocks.append(part)
-            continue
-        blocks.append(Heading(f"{part.name}: {part.things}"))
-        content = _tell(material, part)
-        findings += content.findings
-        blocks += content.blocks
-    return Content(tuple(findings), tuple(blocks))
+    return tell_populations(
+        material, _tell, opening=_OPENING, what="How much has ended", missing_end=_POLICY
+    )
 
 
 def _tell(material: Material, population: Population) -> Content:

@@ -13,12 +13,10 @@ from traceana.analysis import (
     runtime_correlations,
 )
 from traceana.report.blocks import (
-    Absent,
     Block,
     Column,
     Content,
     Gallery,
-    Heading,
     Picture,
     Table,
     Text,
@@ -26,7 +24,7 @@ from traceana.report.blocks import (
     notes,
     words,
 )
-from traceana.report.sections.populations import PAI, Population, read_populations
+from traceana.report.sections.populations import PAI, Population, tell_populations
 from traceana.report.wording import correlation, count, pvalue, seconds
 
 if TYPE_CHECKING:
@@ -54,31 +52,21 @@ _ZOOMS: Final = (
 )
 """Views of PAI that were published beside the whole: outcome, feature, logarithmic, highest."""
 
+_OPENING: Final = (
+    "Pearson's r of runtime with what was asked for, at three levels: over rows; over "
+    "group means as was published of PAI (one point a distinct value, its mean runtime, "
+    "all alike); and over the same points, each as often as it has rows. Group means hide "
+    "how many rows a point stands for and how much they vary: a correlation of theirs "
+    "(an ecological one) says nothing of a single task. Spearman's is that of ranks, which "
+    "a few very long runtimes do not rule. Success is `completed`, failure every other "
+    "status (the published reading). Rows without a runtime or without the feature are "
+    "left out, and counted."
+)
+
 
 def build(material: Material) -> Content:
     """Tell each trace's family of correlations, and draw what it is taken over."""
-    findings: list[str] = []
-    blocks: list[Block] = [
-        Text(
-            "Pearson's r of runtime with what was asked for, at three levels: over rows; over "
-            "group means as was published of PAI (one point a distinct value, its mean runtime, "
-            "all alike); and over the same points, each as often as it has rows. Group means hide "
-            "how many rows a point stands for and how much they vary: a correlation of theirs "
-            "(an ecological one) says nothing of a single task. Spearman's is that of ranks, which "
-            "a few very long runtimes do not rule. Success is `completed`, failure every other "
-            "status (the published reading). Rows without a runtime or without the feature are "
-            "left out, and counted."
-        )
-    ]
-    for part in read_populations(material, what="Correlations of runtime"):
-        if isinstance(part, Absent):
-            blocks.append(part)
-            continue
-        blocks.append(Heading(f"{part.name}: {part.things}"))
-        content = _tell(material, part)
-        findings += content.findings
-        blocks += content.blocks
-    return Content(tuple(findings), tuple(blocks))
+    return tell_populations(material, _tell, opening=_OPENING, what="Correlations of runtime")
 
 
 def _tell(material: Material, population: Population) -> Content:
@@ -146,7 +134,7 @@ def _group_means(
 def _published_views(
     material: Material, population: Population, rows: pl.DataFrame, table: pl.DataFrame
 ) -> list[Picture]:
-    """Group means alone, linear as was published; of PAI its closer views too."""
+    """Group means alone as was published of PAI, its closer views too; others' over decades."""
     cases = _cases(table)
     views: list[tuple[str, str, bool, int | None]] = [(*case, False, None) for case in cases]
     if population.trace == PAI:
@@ -155,15 +143,17 @@ def _published_views(
     for outcome, feature, log_x, below_s in views:
         name, label = _FEATURES[feature]
         closer = f", below {below_s:,} s" if below_s else ""
+        view = f"{outcome}-{feature}{'-log' * log_x}{f'-{below_s}s' if below_s else ''}"
         pictures.append(
             material.picture(
                 "runtime-against",
                 mean_by_value(rows.filter(outcome=outcome), feature, "runtime_s"),
                 trace=population.trace,
-                key=f"against-{outcome}-{feature}-{log_x}-{below_s}-{population.trace}",
+                key=f"against-{view}-{population.trace}",
                 about=f"Mean runtime of {population.things} against {name}, {outcome}{closer}",
                 x_label=label,
                 log_x=log_x,
+                log_y=population.trace != PAI,
                 below_s=below_s,
             )
         )

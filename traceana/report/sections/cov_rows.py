@@ -8,7 +8,7 @@ import polars as pl
 
 from traceana.claims.computed import cov_matches
 from traceana.report.blocks import Column, Content, Heading, Text, make_table, words
-from traceana.report.wording import count, plain, plural
+from traceana.report.wording import count, plural, three_digits
 
 if TYPE_CHECKING:
     from traceana.report.material import Material
@@ -40,8 +40,8 @@ def match_jobs(material: Material) -> Content:
                 words("Most like", "cov_job_id"),
                 Column("From its sample", "first_sample", count),
                 Column("Samples compared", "overlap", count),
-                Column("Largest difference", "max_abs_difference", plain),
-                Column("Median difference", "median_abs_difference", plain),
+                Column("Largest difference", "max_abs_difference", three_digits),
+                Column("Median difference", "median_abs_difference", three_digits),
                 Column("Within rounding", "share_within_rounding", _fine_share),
             ],
             caption=f"Best match of each job in the published CoV table. {material.name(_TRACE)}",

@@ -18,10 +18,10 @@ from traceana.report.blocks import (
     Column,
     Content,
     Gallery,
-    Heading,
     Picture,
     Table,
     Text,
+    join_parts,
     make_table,
     notes,
     words,
@@ -86,30 +86,26 @@ _TRACES: Final = (
     ),
 )
 
+_OPENING: Final = (
+    "Six families are fitted by maximum likelihood and put in order by BIC. A family that "
+    "is best of six need not fit: the distance (the largest gap between the shares of the "
+    "values and of the fit) says how far off it is, and its p, from re-fits to simulated "
+    "samples, whether chance alone would make it so far off; with many values any family "
+    "fails. Vuong's test says whether the best is better than each other by more than "
+    "chance; its effect is the gain in log-likelihood a value. Values are taken as "
+    "independent, which jobs of one user are not, and whole seconds as continuous."
+)
+
 
 def build(material: Material) -> Content:
     """Fit families to the runtimes of each trace, whole and by group."""
-    findings: list[str] = []
-    blocks: list[Block] = [
-        Text(
-            "Six families are fitted by maximum likelihood and put in order by BIC. A family that "
-            "is best of six need not fit: the distance (the largest gap between the shares of the "
-            "values and of the fit) says how far off it is, and its p, from re-fits to simulated "
-            "samples, whether chance alone would make it so far off; with many values any family "
-            "fails. Vuong's test says whether the best is better than each other by more than "
-            "chance; its effect is the gain in log-likelihood a value. Values are taken as "
-            "independent, which jobs of one user are not, and whole seconds as continuous."
-        )
-    ]
-    for trace in _TRACES:
-        if not material.has(trace.id, "jobs"):
-            blocks.append(material.absent(trace.id, "jobs", what="Distributions of runtimes"))
-            continue
-        blocks.append(Heading(f"{material.name(trace.id)}: {trace.things}"))
-        content = _tell(material, trace)
-        findings += content.findings
-        blocks += content.blocks
-    return Content(tuple(findings), tuple(blocks))
+    parts = (
+        (f"{material.name(trace.id)}: {trace.things}", _tell(material, trace))
+        if material.has(trace.id, "jobs")
+        else material.absent(trace.id, "jobs", what="Distributions of runtimes")
+        for trace in _TRACES
+    )
+    return join_parts(_OPENING, parts)
 
 
 def _tell(material: Material, trace: _Trace) -> Content:
@@ -236,6 +232,7 @@ def _pictures(
             key=f"fit-{panel}-{trace.id}",
             about=f"Runtimes of {trace.things} beside the {len(drawn)} best families: {about}",
             panel=panel,
+            what="Runtime",
         )
         for panel, about in _PANELS.items()
     ]

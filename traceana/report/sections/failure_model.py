@@ -9,12 +9,10 @@ import polars as pl
 from traceana.analysis import FailureModel, failure_model
 from traceana.errors import DataError
 from traceana.report.blocks import (
-    Absent,
     Block,
     Column,
     Content,
     Gallery,
-    Heading,
     Picture,
     Table,
     Text,
@@ -22,7 +20,7 @@ from traceana.report.blocks import (
     notes,
     words,
 )
-from traceana.report.sections.populations import OPENB, PAI, Population, read_populations
+from traceana.report.sections.populations import OPENB, PAI, Population, tell_populations
 from traceana.report.wording import count, pvalue, ratio, three_digits, three_digits_range
 
 if TYPE_CHECKING:
@@ -45,30 +43,20 @@ _DOUBLED: Final = {
 }
 _READINGS: Final = ("strict", "published")
 
+_OPENING: Final = (
+    "The log odds of failure as a sum over features (logistic regression): what each has "
+    "to do with failure where all others are alike. A number has the odds ratio of its "
+    "doubling; a class has that against the most frequent one. Features that are not "
+    "here, such as what the code did, may lie behind any of it: nothing says that a "
+    "feature makes things fail. How well the model tells failures from the rest is "
+    "measured on rows that the fit has not seen: the area under the ROC curve (AUC, 0.5 is "
+    "chance) and Brier's score beside that of the mean rate alone."
+)
+
 
 def build(material: Material) -> Content:
     """Fit a logistic model of failure to each trace, under both readings."""
-    findings: list[str] = []
-    blocks: list[Block] = [
-        Text(
-            "The log odds of failure as a sum over features (logistic regression): what each has "
-            "to do with failure where all others are alike. A number has the odds ratio of its "
-            "doubling; a class has that against the most frequent one. Features that are not "
-            "here, such as what the code did, may lie behind any of it: nothing says that a "
-            "feature makes things fail. How well the model tells failures from the rest is "
-            "measured on rows that the fit has not seen: the area under the ROC curve (AUC, 0.5 is "
-            "chance) and Brier's score beside that of the mean rate alone."
-        )
-    ]
-    for part in read_populations(material, what="A model of failure"):
-        if isinstance(part, Absent):
-            blocks.append(part)
-            continue
-        blocks.append(Heading(f"{part.name}: {part.things}"))
-        content = _tell(material, part)
-        findings += content.findings
-        blocks += content.blocks
-    return Content(tuple(findings), tuple(blocks))
+    return tell_populations(material, _tell, opening=_OPENING, what="A model of failure")
 
 
 def _tell(material: Material, population: Population) -> Content:
@@ -166,14 +154,14 @@ def _pictures(
 ) -> list[Picture]:
     pictures = []
     for reading, model in models.items():
-        for figure, result, about in (
-            ("failure-odds", model.odds_ratios, "Odds ratios of failure"),
-            ("failure-calibration", model.calibration, "Predicted and true failures"),
+        of = f"of {population.things}, {reading} reading"
+        n = model.summary["n"].item()
+        odds, calibration = model.odds_ratios, model.calibration
+        known = odds.drop_nulls(["odds_ratio", "ci_low", "ci_high"])
+        for figure, result, drawable, about in (
+            ("failure-odds", odds, known, f"Odds ratios of failure {of}, n = {n:,}"),
+            ("failure-calibration", calibration, calibration, f"Predicted and true failures {of}"),
         ):
-            if figure == "failure-odds":
-                drawable = result.drop_nulls(["odds_ratio", "ci_low", "ci_high"])
-            else:
-                drawable = result
             if drawable.is_empty():
                 continue
             pictures.append(
@@ -182,8 +170,7 @@ def _pictures(
                     result,
                     trace=population.trace,
                     key=f"{figure}-{reading}-{population.trace}",
-                    about=f"{about} of {population.things}, {reading} reading, n = "
-                    f"{model.summary['n'].item():,}",
+                    about=about,
                 )
             )
     return pictures

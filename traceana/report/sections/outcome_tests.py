@@ -11,6 +11,7 @@ from traceana.errors import DataError
 from traceana.report.blocks import Block, Column, Content, Table, Text, make_table, notes, words
 from traceana.report.wording import (
     count,
+    plain,
     pvalue,
     ratio,
     ratio_range,
@@ -92,7 +93,7 @@ def tell_dependence(population: Population, by: str, heading: str, /) -> Content
             Column("95 % interval", ("ci_low", "ci_high"), ratio_range),
             Column("V, bias taken off", "cramers_v_corrected", ratio),
             Column("Statistic", "statistic", three_digits),
-            Column("df", "df", three_digits),
+            Column("df", "df", plain),
             Column("p", "pvalue", pvalue),
             words("Method", "method", null=""),
             *notes(found),
@@ -164,7 +165,7 @@ def _tests(table: pl.DataFrame, caption: str) -> Table:
             Column("Epsilon squared", "epsilon_squared", ratio),
             Column("95 % interval", ("ci_low", "ci_high"), ratio_range),
             Column("H", "statistic", three_digits),
-            Column("df", "df", three_digits),
+            Column("df", "df", plain),
             Column("p", "pvalue", pvalue),
             *notes(table),
         ],

@@ -9,9 +9,12 @@ import polars as pl
 
 from traceana.analysis import task_runtimes
 from traceana.claims.computed import pai_runtimes
+from traceana.report.blocks import Absent, join_parts
 
 if TYPE_CHECKING:
-    from traceana.report.blocks import Absent
+    from collections.abc import Callable
+
+    from traceana.report.blocks import Content
     from traceana.report.material import Material
 
 PAI: Final = "alibaba-pai-2020"
@@ -86,11 +89,38 @@ def read_populations(
     return parts
 
 
+def tell_populations(
+    material: Material,
+    tell: Callable[[Material, Population], Content],
+    /,
+    *,
+    opening: str,
+    what: str,
+    missing_end: str = "drop",
+) -> Content:
+    """Return a section that tells of each population under a heading, or what would bring it.
+
+    Parameters
+    ----------
+    material, what, missing_end
+        As for :func:`read_populations`.
+    tell
+        What there is to tell of one.
+    opening
+        The section's first paragraph.
+    """
+    parts = (
+        part if isinstance(part, Absent) else (f"{part.name}: {part.things}", tell(material, part))
+        for part in read_populations(material, what=what, missing_end=missing_end)
+    )
+    return join_parts(opening, parts)
+
+
 def _tasks(material: Material, missing_end: str) -> Population:
     if missing_end == "drop":
         tasks = material.data.once(pai_runtimes)
     else:
-        records = (material.scan(PAI, table) for table in ("tasks", "instances"))
+        records = (material.frame(PAI, table) for table in ("tasks", "instances"))
         tasks = task_runtimes(*records, missing_end=missing_end)
     users = pl.DataFrame(schema={"job_id": tasks.schema["job_id"], "user": pl.String})
     if material.has(PAI, "jobs"):

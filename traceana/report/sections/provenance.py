@@ -7,7 +7,8 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from traceana import __version__
-from traceana.report.blocks import Block, Content, Facts, Heading
+from traceana.claims.data import BY_SPARK
+from traceana.report.blocks import Block, Content, Facts, Heading, Text
 from traceana.report.origin import SEED
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ def build(material: Material) -> Content:
     """Define what is computed; say from which store and with which versions."""
     facts = [
         ("Data", _data(material)),
+        ("Engine", _engine(material)),
         ("traceana", __version__),
         ("Python", platform.python_version()),
         *((name, version(name)) for name in _LIBRARIES),
@@ -53,12 +55,31 @@ def build(material: Material) -> Content:
     if material.date:
         facts.append(("Date", f"{material.date} (SOURCE_DATE_EPOCH)"))
     blocks: tuple[Block, ...] = (
+        Text("How the numbers above are defined, and from what and with what they were computed."),
         Heading("Definitions"),
         Facts(tuple(_DEFINITIONS.items())),
         Heading("Provenance"),
         Facts(tuple(facts)),
     )
     return Content((), blocks)
+
+
+def _engine(material: Material) -> str:
+    if material.master is None:
+        return "Polars"
+    spark = f"Spark {version('pyspark')} on `{material.master}`"
+    reduced = [
+        f"{table} of {material.name(trace)}"
+        for trace in BY_SPARK
+        for table in ("tasks", "instances", "jobs")
+        if material.has(trace, table)
+    ]
+    if not reduced:
+        return f"Polars; {spark} found none of the tables that it reduces in the store"
+    return (
+        f"{spark} reduced {', '.join(reduced)} to a row a task or group; Polars did all else, and "
+        "read jobs and job tags again for arrivals, users and groups"
+    )
 
 
 def _data(material: Material) -> str:

@@ -20,21 +20,20 @@ from traceana.report.blocks import (
     make_table,
     words,
 )
-from traceana.report.wording import count, plural, seconds, share
+from traceana.report.wording import count, plural, seconds, share, three_digits
 
 if TYPE_CHECKING:
     from traceana.report.material import Material
 
-_three_digits = "{:,.3g}".format
 _SPREAD = [
-    Column("CoV", "cov", _three_digits),
-    Column("5 %", "p05", _three_digits),
-    Column("25 %", "p25", _three_digits),
-    Column("Median", "median", _three_digits),
-    Column("75 %", "p75", _three_digits),
-    Column("95 %", "p95", _three_digits),
-    Column("99 %", "p99", _three_digits),
-    Column("Largest", "max", _three_digits),
+    Column("CoV", "cov", three_digits),
+    Column("5 %", "p05", three_digits),
+    Column("25 %", "p25", three_digits),
+    Column("Median", "median", three_digits),
+    Column("75 %", "p75", three_digits),
+    Column("95 %", "p95", three_digits),
+    Column("99 %", "p99", three_digits),
+    Column("Largest", "max", three_digits),
 ]
 
 
@@ -217,10 +216,10 @@ def _findings(within: pl.DataFrame, question: _Question, name: str) -> tuple[tup
         return (), ""
     finest = min(spread, key=lambda row: row["cov"])
     told = (
-        f"{name}: runtimes of {question.things} have a CoV of {_three_digits(overall['cov'])} over "
-        f"all, and of {_three_digits(finest['cov'])} around the mean of their {finest['grouping']} "
+        f"{name}: runtimes of {question.things} have a CoV of {three_digits(overall['cov'])} over "
+        f"all, and of {three_digits(finest['cov'])} around the mean of their {finest['grouping']} "
         f"({plural(finest['groups'], 'group')}, n = {finest['n']:,}); half of them ran less than "
-        f"{_three_digits(finest['median'])} times that mean."
+        f"{three_digits(finest['median'])} times that mean."
     )
     headline = (
         f"{name}: half of the {question.things} ran for less than {share(finest['median'])} of the "

@@ -34,8 +34,8 @@ def build(material: Material) -> Content:
         if not material.has(TRACE, table):
             return Content((), (material.absent(TRACE, table, what="Task runtimes"),))
     name = material.name(TRACE)
-    records = read_records(material.scan(TRACE, "tasks"), material.scan(TRACE, "instances"))
-    check = check_capacity(records, material.scan(TRACE, "machines"))
+    records = read_records(material.frame(TRACE, "tasks"), material.frame(TRACE, "instances"))
+    check = check_capacity(records, material.frame(TRACE, "machines"))
     by_type = _by_type(records)
     blocks: tuple[Block, ...] = (
         Text(

@@ -30,7 +30,12 @@ if TYPE_CHECKING:
 def build(material: Material) -> Content:
     """Introduce each trace; of one that is not in the store, say how to get it."""
     held = material.store.tables()
-    blocks: list[Block] = []
+    blocks: list[Block] = [
+        Text(
+            "What each trace is, where it is published and under which licence, and which of its "
+            "tables this report is made from."
+        )
+    ]
     for trace in load_catalog().values():
         there = trace.id in material.ledgers
         blocks += [Heading(material.name(trace.id)), Text(trace.what)]

@@ -58,9 +58,9 @@ def build(material: Material) -> Content:
         if not material.has(trace, "jobs"):
             blocks.append(material.absent(trace, "jobs", what="Workload summary"))
             continue
-        jobs = material.scan(trace, "jobs")
-        total = workload_summary(jobs).with_columns(cluster=pl.lit("all"))
-        by_cluster = workload_summary(jobs, by="cluster")
+        jobs, frame = material.scan(trace, "jobs"), material.frame(trace, "jobs")
+        total = workload_summary(frame).with_columns(cluster=pl.lit("all"))
+        by_cluster = workload_summary(frame, by="cluster")
         what = "Workload by cluster"
         if by_cluster.height == 1:
             what, by_cluster = "Workload", by_cluster.clear()

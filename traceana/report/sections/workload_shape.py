@@ -11,6 +11,7 @@ from traceana.analysis import (
     arrival_rhythm,
     gpu_demand,
     gpu_demand_if_started_at_submission,
+    interarrival_curve,
     lorenz_curve,
     queueing_delay,
 )
@@ -101,7 +102,7 @@ def _arrivals(material: Material, trace: str, jobs: pl.DataFrame, clock: Clock) 
     slots: tuple[Literal["hour", "weekday"], ...] = ("hour", "weekday")
     if not jobs["submit_s"].count():
         return []
-    return [
+    pictures = [
         material.picture(
             "arrivals",
             arrival_rhythm(jobs, per=per, utc_offset_h=clock.utc_offset_h),
@@ -112,6 +113,18 @@ def _arrivals(material: Material, trace: str, jobs: pl.DataFrame, clock: Clock) 
         )
         for per in slots
     ]
+    curve = interarrival_curve(jobs)
+    if curve.height:
+        pictures.append(
+            material.picture(
+                "interarrivals",
+                curve,
+                trace=trace,
+                key=f"interarrivals-{trace}",
+                about="Times between submissions",
+            )
+        )
+    return pictures
 
 
 def _demand(material: Material, trace: str, jobs: pl.DataFrame) -> list[Picture]:

@@ -6,10 +6,9 @@ import polars as pl
 
 from traceana.analysis import concentration, interarrivals
 from traceana.report.blocks import Column, Content, Text, make_table, words
-from traceana.report.wording import count, ratio, seconds, share
+from traceana.report.wording import count, ratio, seconds, share, three_digits
 
 _HOUR_S = 3600
-_three_digits = "{:,.3g}".format
 _SPREAD = [
     Column("Jobs with GPU-hours", "n", count),
     Column("Without", "n_missing", count),
@@ -22,10 +21,10 @@ _BURSTS = [
     Column("Times between submissions", "gaps", count),
     Column("Median (s)", "median_s", seconds),
     Column("Largest (s)", "max_s", seconds),
-    Column("cv", "cv", _three_digits),
+    Column("cv", "cv", three_digits),
     Column("Burstiness", "burstiness", ratio),
     Column("Memory", "memory", ratio),
-    Column("Dispersion by hour", "dispersion", _three_digits),
+    Column("Dispersion by hour", "dispersion", three_digits),
 ]
 
 
@@ -73,7 +72,7 @@ def _in_words(row: dict[str, float | None]) -> str:
         told.append(f"Over all jobs {held} of the GPU-hours (Gini {ratio(row['gini'])}).")
     if row["cv"] is not None:
         told.append(
-            f"Times between submissions have a cv of {_three_digits(row['cv'])}, which for a "
+            f"Times between submissions have a cv of {three_digits(row['cv'])}, which for a "
             "Poisson process is 1; a rhythm of days and weeks alone makes it larger."
         )
     return " ".join(told)

@@ -9,6 +9,7 @@ import numpy as np
 
 from traceana.errors import DataError
 from traceana.simulate.batching.split import share, whole
+from traceana.stats.arguments import takes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -298,6 +299,13 @@ def find_controller(controller: str | BatchController, /) -> BatchController:
         if controller in CONTROLLERS:
             return CONTROLLERS[controller]()
     elif isinstance(controller, BatchController):
+        if isinstance(controller, type) or not all(
+            takes(method, 1) for method in (controller.first, controller.adjust)
+        ):
+            raise DataError(
+                f"controller {controller.name!r} must be an object, not a class, whose first and "
+                "adjust each take one argument, what is seen of the workers"
+            )
         return controller
     raise DataError(
         f"no controller is called {controller!r}; there are {', '.join(CONTROLLERS)} (and "

@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from traceana.errors import DataError
+from traceana.result import Result
 from traceana.simulate.batching.controllers import Measured, Oracle, Uniform, find_controller
 from traceana.simulate.batching.episodes import (
     EPISODES,
@@ -45,8 +46,8 @@ _JOBS = {
 _QUANTILES = {"p05": 0.05, "p25": 0.25, "median": 0.5, "p75": 0.75, "p95": 0.95}
 
 
-@dataclass(frozen=True)
-class BatchingReplay:
+@dataclass(frozen=True, repr=False)
+class BatchingReplay(Result):
     """Recorded jobs under several controllers.
 
     Times are in the unit of the recorded batch times.

@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from traceana.errors import DataError
+from traceana.result import Result
 from traceana.simulate.batching.controllers import Uniform, find_controller
 from traceana.simulate.batching.run import check_setting, run_course
 from traceana.simulate.batching.workers import Workers, read_workers
@@ -23,8 +24,8 @@ _STEPS = 100
 _BATCH = 64
 
 
-@dataclass(frozen=True)
-class BatchingResult:
+@dataclass(frozen=True, repr=False)
+class BatchingResult(Result):
     """A job's course under a controller.
 
     Attributes

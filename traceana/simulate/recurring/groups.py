@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from traceana.errors import DataError
+from traceana.result import Result
 from traceana.simulate.recurring.concurrent import Ended, Submission, recur_concurrently
 from traceana.simulate.recurring.policies import PolicyMaker, policy_maker
 from traceana.simulate.recurring.read import read_job, read_table, read_tables
@@ -52,8 +53,8 @@ _GROUPS: Final = {
 }
 
 
-@dataclass(frozen=True)
-class RecurringGroupsResult:
+@dataclass(frozen=True, repr=False)
+class RecurringGroupsResult(Result):
     """Groups of recurring jobs, as :func:`simulate_recurring_groups` plays them out.
 
     Attributes

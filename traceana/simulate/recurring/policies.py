@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 from traceana.errors import DataError
 from traceana.simulate.recurring.job import JobTrace
 from traceana.simulate.recurring.thompson import PruningThompson
+from traceana.stats.arguments import takes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -187,6 +188,8 @@ def policy_maker(policy: str | PolicyMaker, /) -> tuple[str, PolicyMaker]:
             f"it is {policy!r}"
         )
     if not isinstance(policy, str):
+        if not takes(policy, 3):
+            raise DataError("policy must be callable with three arguments: job, eta and seed")
         return getattr(policy, "__name__", type(policy).__name__), policy
     if policy not in POLICIES:
         raise DataError(f"no policy is called {policy!r}; there is {', '.join(POLICIES)}")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from traceana.errors import DataError
+from traceana.stats.arguments import takes
 
 if TYPE_CHECKING:
     from traceana.simulate.recurring.job import BatchTrace, JobTrace
@@ -43,6 +44,18 @@ class Runner:
                 f"it returned {policies!r}"
             )
         self.batch_size_policy, self._limits = policies
+        for policy, what, asked, told in (
+            (policies[0], "batch size", 0, 4),
+            (policies[1], "power limit", 1, 3),
+        ):
+            if not all(
+                takes(getattr(policy, name, None), count)
+                for name, count in (("predict", asked), ("observe", told))
+            ):
+                raise DataError(
+                    f"the {what} policy {type(policy).__name__} must have predict, which takes "
+                    f"{asked} arguments, and observe, which takes {told}"
+                )
         self._eta = eta
         self._time_weight_w = (1 - eta) * job.max_power_w
         self._beta = beta

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from traceana.result import Result
 from traceana.simulate.recurring.accounts import (
     LAST,
     by_recurrence,
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
     from traceana.simulate.recurring.job import JobTrace
 
 
-@dataclass(frozen=True)
-class RecurringResult:
+@dataclass(frozen=True, repr=False)
+class RecurringResult(Result):
     """A recurring job, as :func:`traceana.simulate.simulate_recurring` plays it out.
 
     Attributes

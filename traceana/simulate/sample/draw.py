@@ -27,10 +27,8 @@ def generator(seed: int, *key: int) -> np.random.Generator:
 
 def hex_ids(rng: np.random.Generator, n: int, *, digits: int) -> pl.Series:
     """Draw `n` identifiers of so many hexadecimal digits (an even number)."""
-    size = digits // 2
-    raw = rng.bytes(n * size)
-    parts = [raw[at : at + size] for at in range(0, n * size, size)]
-    return pl.Series(parts, dtype=pl.Binary).bin.encode("hex")
+    text = rng.bytes(n * digits // 2).hex("\n", digits // 2)
+    return pl.Series([text]).str.split("\n").explode().head(n)
 
 
 def apportion(total: int, weights: Sequence[float], *, least: int = 1) -> NDArray[np.int64]:

@@ -6,6 +6,8 @@ Jobs are drawn in chunks, each from a generator of its own, so that memory stays
 from __future__ import annotations
 
 import math
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final
 
@@ -22,6 +24,8 @@ from traceana.simulate.sample.pai_shares import ROWS
 from traceana.simulate.sample.pai_usage import draw_machine_metrics, draw_sensors, draw_tags
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from concurrent.futures import Future
     from pathlib import Path
 
     from traceana.simulate.sample.pai_groups import Groups
@@ -90,11 +94,18 @@ COLUMNS: Final = {
 
 _FEWEST_JOBS: Final = 60
 _JOBS_A_CHUNK: Final = 20_000
+_DRAWN_AT_ONCE: Final = 2
+_SHARE_OF_DRAWING: Final = 0.7
 _MACHINES_KEY, _GROUPS_KEY, _CHUNK_KEY = 0, 1, 2
 
 
-def write_pai(folder: Path, *, scale: float, seed: int) -> dict[str, int]:
-    """Write the tables, each as `<table>.tar.gz` and `<table>.header`; return the rows by CSV."""
+def write_pai(
+    folder: Path, *, scale: float, seed: int, progress: Callable[[float], None] | None = None
+) -> dict[str, int]:
+    """Write the tables, each as `<table>.tar.gz` and `<table>.header`; return the rows by CSV.
+
+    `progress` is called with the share of the work that is done.
+    """
     scale = max(scale, _FEWEST_JOBS / ROWS["pai_job_table"])
     machines = draw_machines(generator(seed, PAI_KEY, _MACHINES_KEY), scale)
     jobs = round(ROWS["pai_job_table"] * scale)
@@ -104,23 +115,47 @@ def write_pai(folder: Path, *, scale: float, seed: int) -> dict[str, int]:
     with ExitStack() as open_files:
         files = {t: open_files.enter_context(path.open("wb")) for t, path in paths.items()}
         chunks = math.ceil(jobs / _JOBS_A_CHUNK)
-        for chunk in range(chunks):
+
+        def draw(chunk: int) -> dict[str, pl.DataFrame]:
             rng = generator(seed, PAI_KEY, _CHUNK_KEY, chunk)
             sizes = {
                 table: round(n * scale * (chunk + 1) / chunks) - round(n * scale * chunk / chunks)
                 for table, n in ROWS.items()
             }
-            tables = _draw_chunk(rng, sizes, groups=groups, machines=machines)
+            return _draw_chunk(rng, sizes, groups=groups, machines=machines)
+
+        for chunk, tables in enumerate(_in_turn(draw, chunks)):
             if chunk == 0:
                 tables["pai_machine_spec"] = machines.table
             for table, frame in tables.items():
                 frame.select(COLUMNS[table]).write_csv(files[table], include_header=False)
                 rows[table] += frame.height
+            if progress:
+                progress(_SHARE_OF_DRAWING * (chunk + 1) / chunks)
+    written = sum(path.stat().st_size for path in paths.values())
+    packed = 0
     for table, path in paths.items():
+        packed += path.stat().st_size
         pack(folder / f"{MARK}{table}.tar.gz", [path])
         header = ",".join(COLUMNS[table]) + "\n"
         (folder / f"{MARK}{table}.header").write_text(header)
+        if progress:
+            progress(_SHARE_OF_DRAWING + (1 - _SHARE_OF_DRAWING) * packed / written)
     return {paths[table].name: n for table, n in rows.items()}
+
+
+def _in_turn(
+    draw: Callable[[int], dict[str, pl.DataFrame]], chunks: int
+) -> Iterator[dict[str, pl.DataFrame]]:
+    """Draw chunks in threads, few at once, and return them in their order."""
+    with ThreadPoolExecutor(_DRAWN_AT_ONCE) as threads:
+        ahead: deque[Future[dict[str, pl.DataFrame]]] = deque()
+        for chunk in range(chunks):
+            ahead.append(threads.submit(draw, chunk))
+            if len(ahead) == _DRAWN_AT_ONCE:
+                yield ahead.popleft().result()
+        while ahead:
+            yield ahead.popleft().result()
 
 
 def _draw_chunk(

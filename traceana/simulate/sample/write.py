@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import functools
 import json
 import shutil
 from pathlib import Path
@@ -17,7 +18,7 @@ from traceana.simulate.sample.pai import write_pai
 from traceana.simulate.sample.zeus import write_zeus
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 MARKER: Final = "SYNTHETIC.json"
 
@@ -50,6 +51,7 @@ def write_sample(
     scale: float | None = None,
     seed: int = 1,
     traces: str | Sequence[str] | None = None,
+    progress: Callable[[str, float], None] | None = None,
 ) -> Path:
     """Write synthetic traces in the publishers' own formats, ready for `ingest`.
 
@@ -71,6 +73,9 @@ def write_sample(
         Whole number, 0 or more.
     traces
         Ids of the traces to write; None writes all six.
+    progress
+        Called with a trace and the share of it that is written: as it grows for
+        alibaba-pai-2020, and when it is whole for every trace.
 
     Returns
     -------
@@ -98,7 +103,9 @@ def write_sample(
     try:
         _clear_folder(folder)
         for trace in wanted:
-            _write_trace(folder, trace, scale=scale or SMALL_SCALE[trace], seed=seed)
+            _write_trace(folder, trace, scale or SMALL_SCALE[trace], seed, progress)
+            if progress:
+                progress(trace, 1)
     except OSError as error:
         raise DataError(
             f"the sample cannot be written to {folder}: {error.strerror or error}"
@@ -143,11 +150,22 @@ def _partial(folder: Path, trace: str) -> Path:
     return folder / f".{trace}.partial"
 
 
-def _write_trace(folder: Path, trace: str, *, scale: float, seed: int) -> None:
+def _write_trace(
+    folder: Path,
+    trace: str,
+    scale: float,
+    seed: int,
+    progress: Callable[[str, float], None] | None,
+) -> None:
     partial = _partial(folder, trace)
     partial.mkdir(parents=True)
     try:
-        rows = _WRITERS[trace](partial, scale=scale, seed=seed)
+        if trace == "alibaba-pai-2020" and progress:
+            rows = write_pai(
+                partial, scale=scale, seed=seed, progress=functools.partial(progress, trace)
+            )
+        else:
+            rows = _WRITERS[trace](partial, scale=scale, seed=seed)
         marker = {
             "synthetic": True,
             "note": "Drawn by traceana for trying it out; not real data, nor resampled from it.",

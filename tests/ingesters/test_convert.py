@@ -1,0 +1,87 @@
+"""A block parsed at once and the same block read line by line give the same rows."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from polars.testing import assert_frame_equal
+
+from traceana.ingesters import INGESTERS, Block, convert
+from traceana.schema import get_table
+from traceana.simulate.sample.pai import COLUMNS
+
+TASKS = list(COLUMNS["pai_task_table"])
+(RECIPE,) = (recipe for recipe in INGESTERS["alibaba-pai-2020"] if recipe.table == "tasks")
+
+words = st.sampled_from(["Terminated", "Failed", "Waiting", "", "Lost", "unknown"])
+names = st.sampled_from(["j1", "", "a b", " j", "é", "jé j", "j\t", "-", "~", "\x7f"])
+written = "0 0.0 0.00 -0 1 1.0 2.5 +1 1e3 1E+2 .5 5. -1 nan NaN inf -inf 1e999 1e19 x 1_0 0x1 --1"
+numbers = st.sampled_from(
+    [*written.split(), "", " 1", "1 ", "\t1", "1\t", "1\x00", "\u0661", "1\r"]
+)
+good = st.sampled_from(
+    [
+        "j1,worker,3.0,Terminated,10.0,20.0,600.0,29.0,50.0,T4",
+        "j2,ps,1,Failed,0,,600.0,29.0,,CPU",
+        "j3,worker,,Running,5,5,,,100,",
+    ]
+)
+cells = st.tuples(names, names, numbers, words, numbers, numbers, numbers, numbers, numbers, names)
+odd = st.sampled_from(
+    [
+        "",
+        "j1,worker,3.0",
+        "j1,worker,3.0,Terminated,10.0,20.0,600.0,29.0,50.0",
+        "j1,worker,3.0,Terminated,10.0,20.0,600.0,29.0,50.0,T4,T4",
+        "j1,worker,3.0,Terminated,10.0,20.0,600.0,29.0,50.0,T4,",
+        '"j1",worker,3.0,Terminated,10.0,20.0,600.0,29.0,50.0,T4',
+        '"j,1",worker,3.0,Terminated,10.0,20.0,600.0,29.0,50.0',
+        'j1,worker,3.0,Terminated,10.0,20.0,600.0,29.0,50.0,"T4',
+        "j1,worker,3.0,Terminated,20.0,10.0,600.0,29.0,50.0,T4",
+    ]
+)
+lines = st.one_of(
+    good.map(str.encode),
+    good.map(str.encode),
+    odd.map(str.encode),
+    cells.map(",".join).map(str.encode),
+    st.just(b"j\xc3,\xa9,1,Failed,1,2,,,,"),
+)
+
+
+def block_of(content: list[bytes]) -> Block:
+    data = b"".join(line + b"\n" for line in content).replace(b"\r\n", b"\n")
+    return Block(data, tuple(TASKS), first_line=7, header_lines=0)
+
+
+@settings(max_examples=100, deadline=None)
+@given(content=st.lists(lines, min_size=1, max_size=6))
+@example(content=[b"j1,worker,3.0", b"j1,w,3,Failed,1,2,6,2,5,T4,a,b,c,d,e,f,g"])
+@example(content=[b"j1,w,nan,Failed,1,2,6,2,5,T4"])
+@example(content=[b"j1,w,1e19,Failed,1,2,6,2,5,T4"])
+@example(content=[b"j1,w,3,Failed,1,2,6,2,5,T4,", b"j1,w,3,Failed,1,2,6,2,5"])
+def test_parsed_at_once_or_line_by_line(content: list[bytes]) -> None:
+    block = block_of(content)
+    at_once = convert(block, RECIPE, "")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Block, "typed", lambda *_: None)
+        by_line = convert(block, RECIPE, "")
+    assert_frame_equal(at_once.kept, by_line.kept)
+    assert_frame_equal(at_once.rejected, by_line.rejected)
+    assert at_once.unknown_words == by_line.unknown_words
+    told = [*at_once.kept["__line"], *at_once.rejected["line"]]
+    assert sorted(told) == list(range(7, 7 + len(content)))
+    _, failure = get_table("tasks").filter(at_once.kept.select(pl.exclude("__line")))
+    assert set(failure.counts()) <= {"primary_key"}
+
+
+@settings(max_examples=20, deadline=None)
+@given(content=st.lists(good.map(str.encode), min_size=1, max_size=9))
+def test_rows_without_fault_are_parsed_at_once(content: list[bytes]) -> None:
+    block = block_of(content)
+    typed = block.typed([*RECIPE.numbers, *RECIPE.whole_numbers])
+    assert typed is not None
+    assert typed["plan_cpu"].dtype == pl.Float64
+    assert convert(block, RECIPE, "").kept.height == block.lines == len(content)

@@ -1,0 +1,356 @@
+"""Spark beside Polars and DuckDB: the same values, sections and refusals.
+
+All that needs a session is in this file, so that of all processes that run tests one starts Java.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import polars as pl
+import pytest
+from polars.testing import assert_frame_equal
+
+from tests.analysis.test_frames import COMPARISONS, QUESTIONS, ROWS
+from traceana import analysis
+from traceana.analysis import (
+    compare_distributions,
+    compare_plans,
+    deadline_rules,
+    deadline_tightness,
+    detect_stragglers,
+    energy_coverage,
+    energy_savings,
+    energy_to_accuracy,
+    gpu_capacity_check,
+    iteration_cov,
+    iteration_rates,
+    map_groups_to_workloads,
+    match_cov_rows,
+    replay_published_draws,
+    runtime_by,
+    runtime_correlations,
+    runtime_ratio,
+    summarize_cov,
+    task_runtimes,
+    workload_summary,
+)
+from traceana.cli import main
+from traceana.errors import DataError, TraceanaError
+from traceana.report import build_report
+from traceana.report.build import open_material
+from traceana.report.origin import find_origin
+from traceana.report.sections import SECTIONS
+from traceana.simulate import write_sample
+from traceana.store import Store, ingest, open_spark, open_store
+
+MASTER = "local[2]"
+ABSENT = "is not here: nothing is tested with Spark (pip install -e '.[spark]', and Java 17)"
+# for many small queries: little is compiled, and nothing is planned anew while it runs
+OPTIONS = {
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[Any]:
+    sql = pytest.importorskip("pyspark.sql", reason=f"PySpark {ABSENT}")
+    if not (os.environ.get("JAVA_HOME") or shutil.which("java")):
+        pytest.skip(f"Java {ABSENT}")
+    builder = sql.SparkSession.builder.master(MASTER)
+    for name, value in OPTIONS.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("OFF")
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="module")
+def rows(spark: Any) -> Any:
+    return spark.createDataFrame(ROWS.to_arrow())
+
+
+@pytest.fixture(scope="module")
+def synthetic_store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    folder = tmp_path_factory.mktemp("spark")
+    ingest(write_sample(folder / "files", scale=0.001, seed=5), store=folder / "store")
+    return open_store(folder / "store")
+
+
+ROW_QUESTIONS: dict[str, Callable[[Any], pl.DataFrame]] = {
+    **QUESTIONS,
+    **COMPARISONS,
+    "runtime_correlations": lambda rows: runtime_correlations(rows, failure="strict").table,
+    "compare_distributions": lambda rows: compare_distributions(
+        rows, "runtime_s", "cluster", resamples=9, rng=1
+    ),
+    "runtime_ratio": lambda rows: runtime_ratio(rows, by="cluster").sort("worker_id", "row"),
+}
+
+
+def ask_of_ended(question: str, frame: pl.DataFrame) -> pl.DataFrame:
+    """The published family refuses a row without a status."""
+    return frame.drop_nulls("status") if question == "runtime_correlations" else frame
+
+
+@pytest.mark.parametrize("question", ROW_QUESTIONS)
+def test_spark_gives_the_same_values(rows: Any, question: str) -> None:
+    here = ask_of_ended(question, ROWS)
+    there = rows if here is ROWS else rows.dropna(subset="status")
+    ask = ROW_QUESTIONS[question]
+    assert_frame_equal(ask(there), ask(here), rel_tol=1e-12, abs_tol=0)
+
+
+@pytest.mark.parametrize(
+    "question", ["iteration_cov, ddof 1", "workload_summary, by", "kaplan_meier"]
+)
+@pytest.mark.parametrize("n", [0, 1])
+def test_spark_gives_the_same_of_next_to_nothing(spark: Any, question: str, n: int) -> None:
+    few, ask = ROWS.head(n), QUESTIONS[question]
+    there = spark.createDataFrame(ROWS.to_arrow()).limit(n)
+    assert_frame_equal(ask(there), ask(few), check_exact=True)
+
+
+# what takes the tables of one trace together, or of two
+TABLES: dict[str, tuple[tuple[str, ...], Callable[..., pl.DataFrame]]] = {
+    "iteration_cov": (
+        ("alibaba-minibatch-2020/worker_samples",),
+        lambda samples: iteration_cov(samples, ddof=0),
+    ),
+    "detect_stragglers": (
+        ("alibaba-minibatch-2020/worker_samples",),
+        lambda samples: detect_stragglers(samples).jobs,
+    ),
+    "match_cov_rows": (
+        ("alibaba-minibatch-2020/worker_samples", "alibaba-minibatch-2020/cov_samples"),
+        match_cov_rows,
+    ),
+    "summarize_cov": (("alibaba-minibatch-2020/cov_samples",), summarize_cov),
+    "workload_summary": (
+        ("microsoft-itp-2021/jobs",),
+        lambda jobs: workload_summary(jobs, by="cluster"),
+    ),
+    "runtime_by": (("alibaba-openb-2023/jobs",), lambda jobs: runtime_by(jobs, ("qos", "status"))),
+    "deadline_rules": (
+        ("elasticflow-2023/training_plans", "elasticflow-2023/jobs"),
+        deadline_rules,
+    ),
+    "deadline_tightness": (
+        ("elasticflow-2023/training_plans", "elasticflow-2023/jobs"),
+        deadline_tightness,
+    ),
+    "iteration_rates": (
+        ("elasticflow-2023/training_plans", "elasticflow-2023/jobs"),
+        iteration_rates,
+    ),
+    "compare_plans": (
+        ("elasticflow-2023/training_plans", "elasticflow-2023/jobs"),
+        lambda plans, jobs: compare_plans(plans, plans, jobs),
+    ),
+    "replay_published_draws": (("elasticflow-2023/training_plans",), replay_published_draws),
+    "energy_savings": (("zeus-2023/training_runs", "zeus-2023/power_profiles"), energy_savings),
+    "energy_coverage": (
+        ("zeus-2023/training_runs", "zeus-2023/power_profiles"),
+        lambda runs, power: energy_coverage(runs, power, gpu="v100", dataset="cifar100"),
+    ),
+    "energy_to_accuracy": (
+        ("zeus-2023/training_runs", "zeus-2023/power_profiles"),
+        lambda runs, power: energy_to_accuracy(runs, power, gpu="v100", dataset="cifar100"),
+    ),
+    "map_groups_to_workloads": (
+        (
+            "alibaba-openb-2023/jobs",
+            "zeus-2023/training_runs",
+            "zeus-2023/power_profiles",
+        ),
+        lambda jobs, runs, power: (
+            map_groups_to_workloads(
+                jobs, runs, power, gpu="v100", by="cpus", min_recurrences=1
+            ).groups
+        ),
+    ),
+    "task_runtimes": (
+        ("alibaba-pai-2020/tasks", "alibaba-pai-2020/instances"),
+        lambda tasks, instances: task_runtimes(tasks, instances, missing_end="running"),
+    ),
+    "gpu_capacity_check": (
+        ("alibaba-pai-2020/tasks", "alibaba-pai-2020/instances", "alibaba-pai-2020/machines"),
+        gpu_capacity_check,
+    ),
+}
+
+
+# those that an engine reduces; docs/scripts/engine_parity.py asks all of real tables
+REAL = ("iteration_cov", "detect_stragglers", "summarize_cov", "workload_summary", "runtime_by")
+
+
+@pytest.mark.parametrize("engine", ["duckdb", "pyspark"])
+@pytest.mark.parametrize(
+    ("origin", "question"),
+    [*(("synthetic", question) for question in TABLES), *(("real", question) for question in REAL)],
+)
+def test_tables_read_by_each_engine_give_the_same_values(
+    origin: str, engine: str, question: str, request: pytest.FixtureRequest
+) -> None:
+    store: Store = request.getfixturevalue(f"{origin}_store")
+    tables, ask = TABLES[question]
+    paths = [str(store.path / f"{table}.parquet") for table in tables]
+    if not all(Path(path).is_file() for path in paths):
+        pytest.skip("the publishers' files of this table are not at hand")
+    if engine == "pyspark":
+        frames = [request.getfixturevalue("spark").read.parquet(path) for path in paths]
+    else:
+        connection = duckdb.connect()
+        frames = [connection.read_parquet(path) for path in paths]
+    here = ask(*map(pl.scan_parquet, paths))
+    # a category is text to another engine
+    words = pl.selectors.by_dtype(pl.Categorical, pl.Enum).cast(pl.String)
+    there = ask(*frames)
+    assert here.height
+    assert_frame_equal(
+        there.with_columns(words), here.with_columns(words), rel_tol=1e-12, abs_tol=0
+    )
+
+
+def test_whatever_takes_a_frame_is_asked_of_spark() -> None:
+    takes_a_frame = {
+        name
+        for name in analysis.__all__
+        if inspect.isfunction(function := getattr(analysis, name))
+        and "IntoFrame" in str(inspect.signature(function))
+    }
+    asked = {question.partition(",")[0] for question in (*ROW_QUESTIONS, *TABLES)}
+    assert takes_a_frame - asked == {"gpu_demand_if_started_at_submission"}  # a shorter name there
+    assert "gpu_demand_if_started" in asked
+
+
+@pytest.mark.parametrize(
+    ("query", "text"),
+    [
+        ("SELECT 1 AS gpus", "column runtime_s is missing; there is gpus"),
+        ("SELECT 1 AS `runtime_s`, 2 AS `a.b`", "column 'a.b' needs another name: Spark takes"),
+        ("SELECT array(1) AS runtime_s", "column runtime_s holds List"),
+        ("SELECT 'soon' AS runtime_s", "column runtime_s holds String; numbers are needed"),
+        ("SELECT -1 AS runtime_s", "column runtime_s holds -1.0; its values must lie from 0"),
+        ("SELECT double('Infinity') AS runtime_s", "column runtime_s holds inf; its values must"),
+        ("SELECT int('x' || id) AS runtime_s FROM range(2)", "the frame cannot be read, its eng"),
+    ],
+)
+def test_what_spark_cannot_give_is_refused_in_one_line(spark: Any, query: str, text: str) -> None:
+    with pytest.raises(DataError, match=text) as refusal:
+        runtime_by(spark.sql(query), "a.b" if "a.b" in query else ())
+    assert "\n" not in str(refusal.value)
+
+
+SHOWN = ("workload", "task-runtimes", "outcomes", "competing-ends", "runtime-ratio")
+
+
+@pytest.mark.parametrize(
+    "section", [part for part in SECTIONS if part.id in SHOWN], ids=lambda part: part.id
+)
+def test_a_section_is_the_same_from_spark(
+    section: Any, spark: Any, synthetic_store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    polars = replace(open_material(find_origin(synthetic_store.path)), figures=frozenset())
+    by_spark = replace(polars, master=MASTER)
+    read: list[str] = []
+    reader = type(spark.read)
+    parquet = reader.parquet
+
+    def note_and_read(self: Any, path: str) -> Any:
+        read.append(path)
+        return parquet(self, path)
+
+    monkeypatch.setattr(reader, "parquet", note_and_read)
+    assert section.build(by_spark) == section.build(polars)
+    assert read  # else Polars was held against itself
+
+
+def test_the_command_says_which_engine_ran(
+    spark: Any,
+    synthetic_store: Store,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    command = ["report", "--store", str(synthetic_store.path), "--out", str(tmp_path)]
+    only = ["--only", "task-runtimes,provenance"]
+    by_spark = [*command, *only, "--engine", "spark", "--master", MASTER]
+    monkeypatch.setattr(sys, "argv", ["traceana", *by_spark])
+    with pytest.raises(SystemExit, match="0"):
+        main()
+    text = (tmp_path / "index.md").read_text(encoding="utf-8")
+    assert f"- **Engine**: Spark {spark.version} on `{MASTER}` reduced tasks of Alibaba PAI" in text
+    assert "ERROR" not in capfd.readouterr().err
+    monkeypatch.setattr(sys, "argv", ["traceana", *command, *only])
+    with pytest.raises(SystemExit, match="0"):
+        main()
+    assert "- **Engine**: Polars\n" in (tmp_path / "index.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"engine": "dask"}, "no engine is called 'dask'; the engines are polars, spark"),
+        ({"master": MASTER}, r"master 'local\[2\]' is for the engine spark; the engine is polars"),
+    ],
+)
+def test_a_report_by_no_such_engine_is_refused(options: dict[str, str], text: str) -> None:
+    with pytest.raises(DataError, match=text):
+        build_report(**options)  # type: ignore[arg-type]
+
+
+def test_without_pyspark_its_name_and_extra_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyspark.sql", None)
+    with pytest.raises(TraceanaError, match=r"not installed: pip install 'traceana\[spark\]'"):
+        build_report(engine="spark")
+
+
+@pytest.mark.usefixtures("spark")
+def test_a_process_has_one_master() -> None:
+    with pytest.raises(TraceanaError, match=r"a Spark session on local\[2\] and cannot have one"):
+        open_spark("local[7]")
+
+
+@pytest.fixture
+def no_session(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(type(spark), "getActiveSession", lambda: None)
+
+
+@pytest.mark.usefixtures("no_session")
+def test_without_java_it_is_said_where_it_was_looked_for(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(TraceanaError, match="needs Java 17 or newer; there is none under JAVA_HOM"):
+        open_spark(MASTER)
+    monkeypatch.delenv("JAVA_HOME")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(TraceanaError, match="there is none on the PATH, and JAVA_HOME is not set"):
+        open_spark(MASTER)
+
+
+@pytest.mark.usefixtures("no_session")
+@pytest.mark.parametrize("master", ["spark://127.0.0.1:1", "spark://nowhere"])
+def test_a_master_that_does_not_answer_is_told(master: str) -> None:
+    with pytest.raises(TraceanaError, match=f"no Spark master answers at {master}: "):
+        open_spark(master)

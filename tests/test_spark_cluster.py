@@ -1,0 +1,115 @@
+"""A report by a standalone cluster: a master and two workers, as processes of this machine."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.test_spark import ABSENT
+from traceana.report import build_report
+from traceana.simulate import write_sample
+from traceana.store import ingest
+
+SECTIONS = "task-runtimes"
+JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+ENVIRONMENT = {
+    "SPARK_LOCAL_IP": "127.0.0.1",
+    "SPARK_DAEMON_JAVA_OPTS": JAVA,
+    "SPARK_DAEMON_MEMORY": "256m",
+    # as in tests/test_spark.py: for a few small queries
+    "PYSPARK_SUBMIT_ARGS": "--conf spark.executor.memory=512m "
+    "--conf spark.sql.shuffle.partitions=2 "
+    "--conf spark.sql.adaptive.enabled=false --conf spark.sql.codegen.factoryMode=NO_CODEGEN "
+    "--conf spark.sql.codegen.wholeStage=false "
+    f"--conf 'spark.executor.extraJavaOptions={JAVA}' --driver-java-options '{JAVA}' pyspark-shell",
+}
+
+
+@contextmanager
+def running(log: Path, told: str, *command: str) -> Iterator[str]:
+    """Start a part of the cluster, wait for what its log tells, and end it and all it started."""
+    pyspark = pytest.importorskip("pyspark", reason=f"PySpark {ABSENT}")
+    if not (os.environ.get("JAVA_HOME") or shutil.which("java")):
+        pytest.skip(f"Java {ABSENT}")
+    spark_class = Path(pyspark.__file__).parent / "bin" / "spark-class"
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [spark_class, *command],
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env=os.environ | ENVIRONMENT,
+            start_new_session=True,
+        )
+    try:
+        found = None
+        while found is None:
+            found = re.search(told, log.read_text())
+            if process.poll() is not None:
+                pytest.fail(log.read_text())
+            time.sleep(0.1)
+        yield found[0]
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
+    """The master's address, and the folder in which the workers keep what they ran."""
+    folder = tmp_path_factory.mktemp("cluster")
+    with ExitStack() as parts:
+        master = parts.enter_context(
+            running(
+                folder / "master.log",
+                r"spark://127\.0\.0\.1:\d+",
+                *("org.apache.spark.deploy.master.Master", "--host", "127.0.0.1", "--port", "0"),
+                *("--webui-port", "0"),
+            )
+        )
+        for worker in ("1", "2"):
+            parts.enter_context(
+                running(
+                    folder / f"worker{worker}.log",
+                    "Successfully registered with master",
+                    *("org.apache.spark.deploy.worker.Worker", "--host", "127.0.0.1"),
+                    *("--cores", "1", "--memory", "1g", "--webui-port", "0"),
+                    *("--work-dir", str(folder / worker), master),
+                )
+            )
+        yield master, folder
+
+
+def test_two_workers_give_the_report_that_polars_gives(
+    cluster: tuple[str, Path], tmp_path: Path
+) -> None:
+    master, folder = cluster
+    store = tmp_path / "store"
+    files = write_sample(tmp_path / "files", scale=0.001, seed=5, traces="alibaba-pai-2020")
+    ingest(files, store=store)
+    command = [sys.executable, "-m", "traceana", "report", "--store", str(store)]
+    only = ["--only", SECTIONS, "--format", "md"]
+    by_spark = ["--engine", "spark", "--master", master, "--out", str(tmp_path / "spark")]
+    done = subprocess.run(
+        [*command, *only, *by_spark],
+        env=os.environ | ENVIRONMENT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "WARN" not in done.stderr
+    assert "log4j" not in done.stderr
+    polars = build_report(store, only=SECTIONS, formats="md", out=tmp_path / "polars")
+    assert (tmp_path / "spark" / "index.md").read_text() == polars.read_text()
+    assert all(list((folder / worker).glob("app-*")) for worker in ("1", "2"))
