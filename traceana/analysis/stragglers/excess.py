@@ -77,11 +77,11 @@ def excess_over_peers(
     peers = np.ascontiguousarray(peers_at_rank(across, ordered, rank).swapaxes(1, 2))
     peers[np.isnan(own) | (others < 1)[:, None]] = np.nan
     # a quick peer is below its usual by nature; what counts is how far it is above that
-    centre = median_present(np.where(calm, peers, np.nan))[..., None]
+    centre = _usual(peers, calm)
     moved = own - (peers - centre)
     excess = own - np.maximum(peers - centre, 0)
     # over the job's ups and downs, what is usual for a worker that follows them is known anew
-    moved = moved - median_present(np.where(calm, moved, np.nan))[..., None]
+    moved -= _usual(moved, calm)
     follows = (_size(moved, calm) < FOLLOWS * _size(excess, calm))[..., None]
     return np.where(follows, moved, own), np.where(follows, moved, excess)
 
@@ -141,6 +141,11 @@ def evidence_of_reports(mean: Floats, noise: Floats, /, *, least: float) -> Floa
     allowance = np.maximum(least / 2, ALLOWANCE * s)
     evidence: Floats = 2 * allowance * (mean - allowance) / s**2
     return evidence
+
+
+def _usual(values: Floats, calm: NDArray[np.bool_]) -> Floats:
+    """Median of the calm samples of each worker (..., 1)."""
+    return median_present(values if calm.all() else np.where(calm, values, np.nan))[..., None]
 
 
 def _size(excess: Floats, calm: NDArray[np.bool_]) -> Floats:

@@ -90,14 +90,17 @@ def read_reports(value: Floats, present: NDArray[np.bool_], level: Floats, /) ->
         pieces = np.maximum(lengths // of_run, 1)
         piece = np.arange(pieces.sum()) - np.repeat(np.cumsum(pieces) - pieces, pieces)
         begins = np.repeat(begins, pieces) + piece * np.repeat(of_run, pieces)
-    whose = series[begins]
-    n = np.bincount(whose, minlength=len(value))
+    whose, n, first, last = series, samples, where, where
+    if len(begins) < len(x):  # else every sample is a report
+        whose = series[begins]
+        n = np.bincount(whose, minlength=len(value))
+        first, last = where[begins], where[np.append(begins[1:], len(x)) - 1]
     return Reports(
         n=n,
         holds=hold > 1,
         begins=begins,
-        first=where[begins],
-        last=where[np.append(begins[1:], len(x)) - 1] if len(x) else begins,
+        first=first,
+        last=last,
         n_ticks=value.shape[1],
         whose=whose,
         place=np.arange(len(whose)) - (np.cumsum(n) - n)[whose],
