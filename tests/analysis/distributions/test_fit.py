@@ -119,12 +119,13 @@ def test_no_parameters_of_scipy_are_better(family: str, peer: Any) -> None:
 
 
 @given(
-    st.lists(st.floats(0.01, 1e6), min_size=2, max_size=40, unique=True),
+    # apart by more than rounding, by which equal values may differ in another unit
+    st.lists(st.integers(10, 10**9), min_size=2, max_size=40, unique=True),
     st.floats(1e-6, 1e6),
 )
 @settings(max_examples=40, deadline=None)
-def test_another_unit_changes_the_scale_alone(values: list[float], unit: float) -> None:
-    x = np.array(values)
+def test_another_unit_changes_the_scale_alone(values: list[int], unit: float) -> None:
+    x = np.array(values) / 1000
     here, there = fit_distributions(x), fit_distributions(x * unit)
     for name in FAMILIES:
         one, other = here.params(name), there.params(name)
