@@ -103,7 +103,7 @@ def column_names(frame: IntoFrame, /) -> list[str]:
         If the engine is not listed.
     """
     admitted = _admit(frame)
-    with _reading():
+    with reading():
         return list(admitted.collect_schema().names())
 
 
@@ -205,13 +205,13 @@ def collect(frame: nw.LazyFrame[Any], /) -> pl.DataFrame:
     """Run a lazy frame and return what it gives as a Polars frame."""
     on_polars = frame.implementation is nw.Implementation.POLARS
     options = {"engine": "streaming"} if on_polars else {}
-    with _reading():
+    with reading():
         result: pl.DataFrame = frame.collect(backend="polars", **options).to_native()
     return result
 
 
 @contextmanager
-def _reading() -> Iterator[None]:
+def reading() -> Iterator[None]:
     """Say in one line what an engine says of a user's query that fails when it is run."""
     try:
         yield
@@ -247,7 +247,7 @@ def _refuse_nameless(columns: Iterable[object]) -> None:
 def _project(
     frame: nw.DataFrame[Any] | nw.LazyFrame[Any], columns: Sequence[str]
 ) -> nw.LazyFrame[Any]:
-    with _reading():
+    with reading():
         there = frame.collect_schema().names()
     missing = [name for name in columns if name not in there]
     if missing:

@@ -6,6 +6,7 @@ import math
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given, settings
@@ -15,6 +16,8 @@ from tests.analysis.runtimes import traces
 from tests.analysis.runtimes.traces import make_instances, make_tasks, runtime_one_by_one
 from tests.analysis.test_frames import ENGINES
 from traceana.analysis import task_runtimes
+from traceana.analysis.runtimes import by_hash
+from traceana.analysis.runtimes.records import KEYS
 from traceana.analysis.runtimes.tasks import MISSING_END
 from traceana.errors import DataError
 
@@ -191,6 +194,44 @@ def test_text_is_text_whatever_it_is_stored_as() -> None:
     expected = task_runtimes(TASKS, INSTANCES)
     stored = INSTANCES.cast({"job_id": pl.Categorical, "task_name": pl.Enum(["ps", "worker"])})
     assert_frame_equal(task_runtimes(TASKS, stored), expected)
+
+
+@pytest.mark.parametrize("tasks", [TASKS, TASKS[[0, 2]]])  # that share a name; that do not
+def test_hashes_that_collide_change_nothing(
+    tasks: pl.DataFrame, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = task_runtimes(tasks, INSTANCES)
+    second = by_hash.hash_keys(KEYS, 3)
+    monkeypatch.setattr(
+        by_hash,
+        "hash_keys",
+        lambda _keys, seed: second if seed == 3 else pl.col("task_name").hash(),
+    )
+    assert by_hash.reduce_by_hash(tasks, INSTANCES.lazy(), keys=KEYS) is None
+    assert_frame_equal(task_runtimes(tasks, INSTANCES), expected)
+
+
+def test_by_hash_and_by_name_agree_on_many_blocks() -> None:
+    rng = np.random.default_rng(4)
+    jobs = [f"job_{number}" for number in range(5000)]
+    tasks = make_tasks(*((job, "worker", "completed", None, None) for job in jobs))
+    n = 250_000
+    start = rng.uniform(0, 1e6, n)
+    instances = pl.DataFrame(
+        {
+            "job_id": pl.Series([*jobs, "elsewhere", None])[rng.integers(0, len(jobs) + 2, n)],
+            "task_name": "worker",
+            "start_s": np.where(rng.random(n) < 0.9, start, np.nan),
+            "end_s": np.where(rng.random(n) < 0.8, start + rng.uniform(0, 9, n), np.nan),
+        },
+        nan_to_null=True,
+    )
+    assert_frame_equal(
+        task_runtimes(tasks, instances, missing_end="trace_end"),
+        task_runtimes(tasks, ENGINES["duckdb"](instances), missing_end="trace_end"),
+        rel_tol=1e-12,
+        abs_tol=0,
+    )
 
 
 def test_planted_runtimes_are_found_in_shuffled_instances() -> None:

@@ -19,6 +19,7 @@ from traceana.analysis.frames import (
     collect,
     open_frame,
 )
+from traceana.analysis.runtimes.by_hash import Reduced, hash_keys, reduce_by_hash
 from traceana.errors import DataError
 
 if TYPE_CHECKING:
@@ -64,17 +65,13 @@ def read_records(tasks: IntoFrame, instances: IntoFrame, /) -> Records:
     """
     rows = clean_columns(admit_columns(instances, (*KEYS, *_TIMES)), _TIMES)
     listed = _read_tasks(tasks)
-    times = [time for time in (*_extremes(rows), *_ends_of(listed)) if time is not None]
-    listed, by_task = _match_types(listed, _reduce(rows))
-    found = int(
-        by_task["n_instances"].sum()
-    )  # with those of which a key is null: they join nothing
-    joined = _join(listed, by_task).with_columns(pl.col(_COUNTS).fill_null(0))
+    by_task, in_no_task, extremes = _by_hash(listed, rows) or _by_name(listed, rows)
+    times = [time for time in (*extremes[:-1], *_ends_of(listed)) if time is not None]
     return Records(
-        joined,
+        pl.concat([listed, by_task.with_columns(pl.col(_COUNTS).fill_null(0))], how="horizontal"),
         first_s=min(times, default=None),
         last_s=max(times, default=None),
-        instances_of_no_task=found - int(joined["n_instances"].sum()),
+        instances_of_no_task=in_no_task,
     )
 
 
@@ -83,6 +80,8 @@ def _read_tasks(tasks: IntoFrame) -> pl.DataFrame:
         tasks, keys=(*KEYS, "status", "gpu_type"), measures=(*_TIMES, *_ASKED_FOR)
     ).with_columns(nw.col("status").cast(nw.String))
     listed = collect(lazy).rename({name: f"task_{name}" for name in _TIMES})
+    if listed.select(hash_keys(KEYS, 1).n_unique()).item() == listed.height:
+        return listed  # which is told far sooner than by names
     repeated = listed.filter(listed.select(KEYS).is_duplicated())
     if not repeated.is_empty():
         job, task = repeated.select(KEYS).row(0)
@@ -93,12 +92,30 @@ def _read_tasks(tasks: IntoFrame) -> pl.DataFrame:
     return listed
 
 
+def _by_hash(listed: pl.DataFrame, rows: nw.LazyFrame[Any]) -> Reduced | None:
+    if rows.implementation is not nw.Implementation.POLARS:
+        return None
+    reduced = reduce_by_hash(listed, rows.to_native(), keys=KEYS)
+    if reduced:
+        _check_times(rows, reduced.extremes)
+    return reduced
+
+
+def _by_name(listed: pl.DataFrame, rows: nw.LazyFrame[Any]) -> Reduced:
+    extremes = _extremes(rows)
+    _check_times(rows, extremes)
+    listed, by_task = _match_types(listed, _reduce(rows))
+    found = int(by_task["n_instances"].sum())
+    joined = _join(listed, by_task)
+    return Reduced(joined, found - int(joined["n_instances"].sum()), extremes)
+
+
 def _join(listed: pl.DataFrame, by_task: pl.DataFrame) -> pl.DataFrame:
     """Join the keys alone, and then gather: a join of all columns needs twice the memory."""
     places = by_task.lazy().select(KEYS).with_row_index(".place")
     found = listed.lazy().select(KEYS).join(places, on=KEYS, how="left", maintain_order="left")
     place = found.select(".place").collect(engine="streaming").to_series()
-    return pl.concat([listed, by_task.drop(KEYS).select(pl.all().gather(place))], how="horizontal")
+    return by_task.drop(KEYS).select(pl.all().gather(place))
 
 
 def _match_types(listed: pl.DataFrame, by_task: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -148,17 +165,19 @@ def _reduce(rows: nw.LazyFrame[Any]) -> pl.DataFrame:
 
 
 def _extremes(rows: nw.LazyFrame[Any]) -> list[float | None]:
-    """Return the ends of each time, checked in the same pass: instances are very many."""
     start, end = nw.col("start_s"), nw.col("end_s")
     ends = (start.min(), start.max(), end.min(), end.max(), (end - start).min())
-    *extremes, shortest = collect(
-        rows.select(*(value.alias(str(at)) for at, value in enumerate(ends)))
-    ).row(0)
-    if any(not 0 <= time <= LARGEST for time in extremes if time is not None):
+    lazy = rows.select(*(value.alias(str(at)) for at, value in enumerate(ends)))
+    return list(collect(lazy).row(0))
+
+
+def _check_times(rows: nw.LazyFrame[Any], extremes: list[float | None]) -> None:
+    """Refuse times that cannot be, told by their extremes: instances are very many."""
+    *ends, shortest = extremes
+    if any(not 0 <= time <= LARGEST for time in ends if time is not None):
         check_range(rows, _TIMES)
     if shortest is not None and shortest < 0:
         raise DataError("an instance ends before it starts: end_s is below start_s")
-    return extremes
 
 
 def _ends_of(listed: pl.DataFrame) -> list[float | None]:
