@@ -124,9 +124,9 @@ def write_trace(folder: Path, n: int) -> dict[str, Path]:
             "status": rng.choice(["completed", "failed", "running"], n_tasks, p=[0.7, 0.2, 0.1]),
             "start_s": start,
             "end_s": start + rng.lognormal(7, 2, n_tasks),
-            "cpus": rng.choice([1.0, 6, 8], n_tasks),
-            "memory_gib": rng.choice([8.0, 29, 58], n_tasks),
-            "gpus": rng.choice([0.25, 0.5, 1], n_tasks),
+            "cpus": np.round(rng.lognormal(2, 0.8, n_tasks)),
+            "memory_gib": np.round(rng.lognormal(3.3, 0.8, n_tasks)),
+            "gpus": rng.choice([0.1, 0.25, 0.5, 1, 2, 4, 8], n_tasks),
             "gpu_type": rng.choice(["t4", "misc", "p100"], n_tasks),
         }
     )
