@@ -73,8 +73,7 @@ def reduce_by_hash(
         .join(hashes.lazy().with_row_index("place"), on="hash", how="left")
         .select(
             pl.col("place").fill_null(tasks.height).cast(pl.Int64),
-            "start_s",
-            "end_s",
+            pl.col("start_s", "end_s").fill_null(float("nan")),
             same=pl.col("here") == pl.col("there"),
         )
     )
@@ -111,9 +110,9 @@ class _Sums:
 
     def add(self, place: _Places, start: _Floats, end: _Floats) -> None:
         """Add some instances; a missing time is NaN."""
-        has_start, has_end = ~np.isnan(start), ~np.isnan(end)
-        np.add.at(self._kinds, 4 * place + (_START * has_start + _END * has_end), 1)
-        known, is_open = has_start & has_end, has_start & ~has_end
+        kind = _START * ~np.isnan(start) + _END * ~np.isnan(end)
+        np.add.at(self._kinds, 4 * place + kind, 1)
+        known, is_open = np.flatnonzero(kind == _START + _END), np.flatnonzero(kind == _START)
         first, last, opened = start[known], end[known], start[is_open]
         with np.errstate(invalid="ignore"):  # of infinite times, which are refused after all
             seconds = last - first
