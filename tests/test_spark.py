@@ -8,6 +8,7 @@ from __future__ import annotations
 import inspect
 import os
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -347,6 +348,32 @@ def test_without_java_it_is_said_where_it_was_looked_for(
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(TraceanaError, match="there is none on the PATH, and JAVA_HOME is not set"):
         open_spark(MASTER)
+
+
+def test_an_older_java_is_told(tmp_path: Path) -> None:
+    pytest.importorskip("pyspark", reason=f"PySpark {ABSENT}")
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    # what Java 11 says of Spark's classes
+    java.write_text(
+        "#!/bin/sh\n"
+        "echo 'Error: LinkageError occurred while loading main class org.apache.spark.Main' >&2\n"
+        "echo 'java.lang.UnsupportedClassVersionError: class file version 61.0' >&2\n"
+        "exit 1\n"
+    )
+    java.chmod(0o755)
+    done = subprocess.run(
+        [sys.executable, "-c", "from traceana.store.spark import open_spark; open_spark('local')"],
+        env=os.environ | {"JAVA_HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    *_, last = done.stderr.splitlines()
+    assert last == (
+        "traceana.errors.TraceanaError: Spark cannot be started on local: it needs Java 17 or "
+        "newer, and finds an older one"
+    )
 
 
 @pytest.mark.usefixtures("no_session")

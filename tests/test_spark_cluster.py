@@ -63,53 +63,70 @@ def running(log: Path, told: str, *command: str) -> Iterator[str]:
         process.wait()
 
 
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
-    """The master's address, and the folder in which the workers keep what they ran."""
-    folder = tmp_path_factory.mktemp("cluster")
-    with ExitStack() as parts:
-        master = parts.enter_context(
-            running(
-                folder / "master.log",
-                r"spark://127\.0\.0\.1:\d+",
-                *("org.apache.spark.deploy.master.Master", "--host", "127.0.0.1", "--port", "0"),
-                *("--webui-port", "0"),
-            )
-        )
-        for worker in ("1", "2"):
-            parts.enter_context(
-                running(
-                    folder / f"worker{worker}.log",
-                    "Successfully registered with master",
-                    *("org.apache.spark.deploy.worker.Worker", "--host", "127.0.0.1"),
-                    *("--cores", "1", "--memory", "1g", "--webui-port", "0"),
-                    *("--work-dir", str(folder / worker), master),
-                )
-            )
-        yield master, folder
-
-
-def test_two_workers_give_the_report_that_polars_gives(
-    cluster: tuple[str, Path], tmp_path: Path
-) -> None:
-    master, folder = cluster
-    store = tmp_path / "store"
-    files = write_sample(tmp_path / "files", scale=0.001, seed=5, traces="alibaba-pai-2020")
-    ingest(files, store=store)
-    command = [sys.executable, "-m", "traceana", "report", "--store", str(store)]
-    only = ["--only", SECTIONS, "--format", "md"]
-    by_spark = ["--engine", "spark", "--master", master, "--out", str(tmp_path / "spark")]
-    done = subprocess.run(
-        [*command, *only, *by_spark],
+def run(*command: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command,
         env=os.environ | ENVIRONMENT,
         capture_output=True,
         text=True,
         check=False,
         timeout=120,
     )
+
+
+@pytest.fixture(scope="module")
+def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Address of a master that has no worker yet."""
+    with running(
+        tmp_path_factory.mktemp("master") / "log",
+        r"spark://127\.0\.0\.1:\d+",
+        *("org.apache.spark.deploy.master.Master", "--host", "127.0.0.1", "--port", "0"),
+        *("--webui-port", "0"),
+    ) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def workers(master: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Path]]:
+    """The folders in which the master's two workers keep what they ran."""
+    folders = [tmp_path_factory.mktemp("worker") for _ in range(2)]
+    with ExitStack() as parts:
+        for folder in folders:
+            parts.enter_context(
+                running(
+                    folder / "log",
+                    "Successfully registered with master",
+                    *("org.apache.spark.deploy.worker.Worker", "--host", "127.0.0.1"),
+                    *("--cores", "1", "--memory", "1g", "--webui-port", "0"),
+                    *("--work-dir", str(folder), master),
+                )
+            )
+        yield folders
+
+
+def test_a_master_without_workers_is_told(master: str) -> None:
+    soon = "from traceana.store import spark; spark._WORKER_S = 1"
+    done = run(sys.executable, "-c", f"{soon}; spark.open_spark({master!r})")
+    *_, last = done.stderr.splitlines()
+    assert last == (
+        f"traceana.errors.TraceanaError: no worker of {master} is free: start one, or wait for "
+        "another's"
+    )
+
+
+def test_two_workers_give_the_report_that_polars_gives(
+    master: str, workers: list[Path], tmp_path: Path
+) -> None:
+    store = tmp_path / "store"
+    files = write_sample(tmp_path / "files", scale=0.001, seed=5, traces="alibaba-pai-2020")
+    ingest(files, store=store)
+    command = [sys.executable, "-m", "traceana", "report", "--store", str(store)]
+    only = ["--only", SECTIONS, "--format", "md"]
+    by_spark = ["--engine", "spark", "--master", master, "--out", str(tmp_path / "spark")]
+    done = run(*command, *only, *by_spark)
     assert done.returncode == 0, done.stderr
     assert "WARN" not in done.stderr
     assert "log4j" not in done.stderr
     polars = build_report(store, only=SECTIONS, formats="md", out=tmp_path / "polars")
     assert (tmp_path / "spark" / "index.md").read_text() == polars.read_text()
-    assert all(list((folder / worker).glob("app-*")) for worker in ("1", "2"))
+    assert all(list(folder.glob("app-*")) for folder in workers)
