@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _BLOCK: Final = 1 << 24
+_PARTS: Final = 32  # one stays in a processor's cache until its block is joined
 _AHEAD: Final = 2
 
 
@@ -69,20 +70,28 @@ def _read_ahead(blocks: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _whole_lines(source: CsvFile) -> Iterator[bytes]:
-    rest = b""
     with open_csv(source) as stream:
-        while data := stream.read(_BLOCK):
-            cut = data.rfind(b"\n") + 1
-            if not cut:
-                rest += data
-                if len(rest) > LONGEST_LINE:
-                    raise SourceError(f"{source.where}: a line of more than 16 MiB; this is no CSV")
+        parts: list[bytes] = []
+        size = 0
+        while part := stream.read(-(-_BLOCK // _PARTS)):
+            parts.append(part)
+            size += len(part)
+            if size < _BLOCK:
                 continue
-            yield _plain_ends(b"".join((rest, memoryview(data)[:cut])))
-            rest = data[cut:]
-        if rest:  # publishers leave out the last line's end
-            yield _plain_ends(rest + b"\n")
+            cut = part.rfind(b"\n") + 1
+            if cut:
+                parts[-1] = part[:cut]
+                yield _joined(parts)
+                parts, size = [part[cut:]], len(part) - cut
+            elif size > _BLOCK + LONGEST_LINE:
+                raise SourceError(f"{source.where}: a line of more than 16 MiB; this is no CSV")
+        if size:  # publishers leave out the last line's end
+            yield _joined([*parts, b"" if parts[-1].endswith(b"\n") else b"\n"])
 
 
-def _plain_ends(data: bytes) -> bytes:
-    return data.replace(b"\r\n", b"\n") if b"\r" in data else data
+def _joined(parts: list[bytes]) -> bytes:
+    """Join parts of the file, with plain line ends."""
+    data = b"".join(parts)
+    if any(b"\r" in part for part in parts):
+        return data.replace(b"\r\n", b"\n")
+    return data

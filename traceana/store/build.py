@@ -59,6 +59,7 @@ class TableBuilder:
         """
         with self._duplicates:
             files = tuple(self._read(source, describe) for source in sources)
+            self._writer.flush()  # repeated rows are counted meanwhile
             return TableEntry(
                 trace=self._trace,
                 table=self._recipe.table,
