@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 FINGERPRINT: Final = b"traceana.fingerprint"
-_ROWS_A_GROUP: Final = 1 << 17
+_ROWS_A_GROUP: Final = 1 << 16
 _GROUPS_WAITING: Final = 2
 _ROWS_A_PAGE: Final = 1 << 14
 _SYNC_BYTES: Final = 1 << 24
@@ -167,10 +167,12 @@ class _ParquetFile:
         self._thread.shutdown()
         schema = self._schema.with_metadata(dict(metadata))
         told = base64.b64encode(schema.serialize().to_pybytes()).decode()
-        empty = cast("pl.DataFrame", pl.from_arrow(self._schema.empty_table()))
-        writer = self._writer or self._open(empty)
-        writer.add_key_value_metadata({**metadata, "ARROW:schema": told})
-        writer.close()
+        if self._writer is None:
+            self._writer = self._open(
+                cast("pl.DataFrame", pl.from_arrow(self._schema.empty_table()))
+            )
+        self._writer.add_key_value_metadata({**metadata, "ARROW:schema": told})
+        self._writer.close()
         self._stream.close()
         os.fsync(self._on_disk)
 
