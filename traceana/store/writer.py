@@ -137,14 +137,17 @@ class _ParquetFile:
         self._send()
 
     def _send(self) -> None:
-        """Have the disk begin with what was written, so that it is not idle until the end."""
+        """Have the disk begin with what was written, so that it is not idle until the end.
+
+        That is what the advice does to pages not yet written; it waits for nothing, as fsync would.
+        """
         written = self._stream.tell() - self._sent
-        if written >= _SYNC_BYTES and hasattr(os, "posix_fadvise"):  # waits for nothing
+        if written >= _SYNC_BYTES and hasattr(os, "posix_fadvise"):
             os.posix_fadvise(self._on_disk, self._sent, written, os.POSIX_FADV_DONTNEED)
             self._sent += written
 
     def _open(self, first: pl.DataFrame) -> pq.ParquetWriter:
-        """Begin the file; its first rows tell which columns are words and which identifiers."""
+        """Begin the file; its first rows tell which text comes again (words) and which hardly does."""
         text = [name for name, dtype in first.schema.items() if dtype == pl.String]
         words = [n for n in text if first[n].n_unique() * _TIMES_A_WORD <= first.height]
         return pq.ParquetWriter(
