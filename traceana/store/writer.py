@@ -147,7 +147,7 @@ class _ParquetFile:
             self._sent += written
 
     def _open(self, first: pl.DataFrame) -> pq.ParquetWriter:
-        """Begin the file; its first rows tell which text comes again (words) and which hardly does."""
+        """Begin the file; its first rows tell which text comes again (words)."""
         text = [name for name, dtype in first.schema.items() if dtype == pl.String]
         words = [n for n in text if first[n].n_unique() * _TIMES_A_WORD <= first.height]
         return pq.ParquetWriter(
