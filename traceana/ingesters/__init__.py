@@ -9,7 +9,7 @@ from traceana.ingesters.archive import UnlistedMemberError
 from traceana.ingesters.block import LINE, Block
 from traceana.ingesters.convert import REJECTED, Converted, convert
 from traceana.ingesters.files import CsvFile, Listing, content_sha256, list_csvs, sha256_of
-from traceana.ingesters.rows import read_blocks, read_header
+from traceana.ingesters.rows import read_ahead, read_blocks, read_header
 
 if TYPE_CHECKING:
     from traceana.ingesters.recipe import Recipe
@@ -35,6 +35,7 @@ __all__ = [
     "content_sha256",
     "convert",
     "list_csvs",
+    "read_ahead",
     "read_blocks",
     "read_header",
     "sha256_of",

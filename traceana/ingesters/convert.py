@@ -95,23 +95,20 @@ def _rows_without_fault(typed: pl.DataFrame, recipe: Recipe, stem: str) -> pl.Da
 
     Does in one pass what :func:`convert` does step by step where it must tell of faults.
     """
-    known = [
-        pl.col(column).is_null() | (pl.col(_mapped(column)) != UNKNOWN) for column in recipe.words
-    ]
-    rows = (
+    query = (
         typed.lazy()
         .with_columns(_nulls(recipe))
-        .with_columns(_our_words(column, words) for column, words in recipe.words.items())
-        .with_columns(pl.all_horizontal(True, *_right(recipe).values(), *known).alias(_RIGHT))
-        .with_columns(pl.col(_mapped(column)).alias(column) for column in recipe.words)
-        # what is wrong cannot be cast
         .with_columns(
-            pl.when(pl.col(_RIGHT).fill_null(value=True)).then(pl.col(recipe.whole_numbers))
+            pl.all_horizontal(True, *_right(recipe).values()).alias(_RIGHT),
+            *(pl.col(c).replace_strict(w, return_dtype=pl.String) for c, w in recipe.words.items()),
         )
         .select(_RIGHT, LINE, *_stated(recipe, stem))
         .with_columns(pl.all_horizontal(_RIGHT, *_rules(recipe.table).values()).alias(_RIGHT))
-        .collect()
     )
+    try:
+        rows = query.collect(engine="in-memory")
+    except pl.exceptions.InvalidOperationError:  # an unknown word, or what cannot be cast
+        return None
     return rows.drop(_RIGHT) if rows[_RIGHT].all() else None
 
 

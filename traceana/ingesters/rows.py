@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from traceana.errors import SourceError
 from traceana.ingesters.block import Block
@@ -14,7 +14,10 @@ from traceana.ingesters.files import LONGEST_LINE, CsvFile, open_csv
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+Item = TypeVar("Item")
+
 _BLOCK: Final = 1 << 24
+_PARTS: Final = 32  # one stays in a processor's cache until its block is joined
 _AHEAD: Final = 2
 
 
@@ -45,7 +48,7 @@ def read_blocks(source: CsvFile, /, *, columns: list[str], header: bool) -> Iter
     """
     line = 1
     header_lines = 0
-    for data in _read_ahead(_whole_lines(source)):
+    for data in read_ahead(_whole_lines(source)):
         lines = data
         if line == 1:
             lines = data.removeprefix(b"\xef\xbb\xbf")
@@ -59,30 +62,38 @@ def read_blocks(source: CsvFile, /, *, columns: list[str], header: bool) -> Iter
             line += block.lines
 
 
-def _read_ahead(blocks: Iterator[bytes]) -> Iterator[bytes]:
-    """Decompress the next blocks in a thread while this one is worked on."""
+def read_ahead(items: Iterator[Item], /) -> Iterator[Item]:
+    """Make the next items in a thread while this one is worked on."""
     with ThreadPoolExecutor(1) as thread:
-        waiting = deque(thread.submit(next, blocks, None) for _ in range(_AHEAD))
-        while (block := waiting.popleft().result()) is not None:
-            waiting.append(thread.submit(next, blocks, None))
-            yield block
+        waiting = deque(thread.submit(next, items, None) for _ in range(_AHEAD))
+        while (item := waiting.popleft().result()) is not None:
+            waiting.append(thread.submit(next, items, None))
+            yield item
 
 
 def _whole_lines(source: CsvFile) -> Iterator[bytes]:
-    rest = b""
     with open_csv(source) as stream:
-        while data := stream.read(_BLOCK):
-            cut = data.rfind(b"\n") + 1
-            if not cut:
-                rest += data
-                if len(rest) > LONGEST_LINE:
-                    raise SourceError(f"{source.where}: a line of more than 16 MiB; this is no CSV")
+        parts: list[bytes] = []
+        size = 0
+        plain = True  # whether all line ends are
+        while part := stream.read(-(-_BLOCK // _PARTS)):
+            parts.append(part)
+            size += len(part)
+            plain = plain and b"\r" not in part
+            if size < _BLOCK:
                 continue
-            yield _plain_ends(b"".join((rest, memoryview(data)[:cut])))
-            rest = data[cut:]
-        if rest:  # publishers leave out the last line's end
-            yield _plain_ends(rest + b"\n")
+            cut = part.rfind(b"\n") + 1
+            if cut:
+                parts[-1] = part[:cut]
+                yield _joined(parts, plain=plain)
+                parts, size = [part[cut:]], len(part) - cut
+            elif size > _BLOCK + LONGEST_LINE:
+                raise SourceError(f"{source.where}: a line of more than 16 MiB; this is no CSV")
+        if size:  # publishers leave out the last line's end
+            parts.append(b"" if parts[-1].endswith(b"\n") else b"\n")
+            yield _joined(parts, plain=plain)
 
 
-def _plain_ends(data: bytes) -> bytes:
-    return data.replace(b"\r\n", b"\n") if b"\r" in data else data
+def _joined(parts: list[bytes], *, plain: bool) -> bytes:
+    data = b"".join(parts)
+    return data if plain else data.replace(b"\r\n", b"\n")

@@ -48,7 +48,7 @@ def open_unwrapped(paths: tuple[Path, ...]) -> Iterator[IO[bytes]]:
     """Open a file, or its parts as one, decompressed."""
     _check_parts(paths)
     with _Joined(paths) as joined:
-        raw = io.BufferedReader(joined, 1 << 20)
+        raw = io.BufferedReader(joined)  # small: large reads go past it
         start = raw.peek(512)[:512]
         if not start:
             raise SourceError(f"{where_of(paths)}: the file is empty; fetch it again")

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from traceana.ingesters import LINE, REJECTED, convert, read_blocks
+from traceana.ingesters import LINE, REJECTED, convert, read_ahead, read_blocks
 from traceana.schema import get_table, schema_version
 from traceana.store.duplicates import KeyFilter, RowCounter
 from traceana.store.ledger import FileEntry, TableEntry
 
 if TYPE_CHECKING:
-    from traceana.ingesters import Block
+    from traceana.ingesters import Block, Converted
     from traceana.ingesters.recipe import Recipe
     from traceana.store.discover import Source
     from traceana.store.writer import TableWriter
@@ -59,6 +59,7 @@ class TableBuilder:
         """
         with self._duplicates:
             files = tuple(self._read(source, describe) for source in sources)
+            self._writer.flush()  # repeated rows are counted meanwhile
             return TableEntry(
                 trace=self._trace,
                 table=self._recipe.table,
@@ -74,8 +75,10 @@ class TableBuilder:
     def _read(self, source: Source, describe: Callable[[Source], FileEntry]) -> FileEntry:
         kept = 0
         rejected: Counter[str] = Counter()
-        for block in read_source(source):
-            good, bad = self._split(block, source.csv.name.removesuffix(".csv"))
+        stem = source.csv.name.removesuffix(".csv")
+        converted = ((one, convert(one, self._recipe, stem)) for one in read_source(source))
+        for block, result in read_ahead(converted):
+            good, bad = self._split(block, result)
             self._writer.keep(good)
             if bad.height:
                 self._writer.reject(
@@ -99,9 +102,8 @@ class TableBuilder:
             rejected=dict(sorted(rejected.items())),
         )
 
-    def _split(self, block: Block, stem: str) -> tuple[pl.DataFrame, pl.DataFrame]:
+    def _split(self, block: Block, result: Converted) -> tuple[pl.DataFrame, pl.DataFrame]:
         """Return a block's rows for the table, and its rejected ones [line, rule, text]."""
-        result = convert(block, self._recipe, stem)
         for column, words in result.unknown_words.items():
             self._unknown[column].update(words)
         good, repeated = self._duplicates.split(result.kept)

@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 FINGERPRINT: Final = b"traceana.fingerprint"
-_ROWS_A_GROUP: Final = 1 << 17
+_ROWS_A_GROUP: Final = 1 << 16
 _GROUPS_WAITING: Final = 2
-_PAGE_BYTES: Final = 1 << 18
-_SYNC_BYTES: Final = 1 << 26
-_MOST_WORDS: Final = 1 << 12
+_ROWS_A_PAGE: Final = 1 << 14
+_SYNC_BYTES: Final = 1 << 24
+_TIMES_A_WORD: Final = 4
 
 
 class TableWriter:
@@ -56,6 +56,10 @@ class TableWriter:
             schema = rows.head(0).to_arrow(compat_level=pl.CompatLevel.oldest()).schema
             self._rejected = _ParquetFile(self._final_rejected, schema)
         self._rejected.write(rows.select(REJECTED.names()))
+
+    def flush(self) -> None:
+        """Have all rows of the table that came so far packed, without waiting for it."""
+        self._kept.flush()
 
     def finish(self, metadata: Mapping[str, str]) -> None:
         """Bring all that was written to the disk, the table's metadata last."""
@@ -103,23 +107,24 @@ class _ParquetFile:
             field.with_type(pa.string_view()).remove_metadata() if is_text[field.name] else field
             for field in schema
         )
-        self._stream = self._beside.open("wb")
+        self._stream = pa.OSFile(str(self._beside), "wb")
+        self._on_disk = os.open(self._beside, os.O_RDONLY)
         self._writer: pq.ParquetWriter | None = None
         self._rows: list[pl.DataFrame] = []
         self._thread = ThreadPoolExecutor(1)
-        self._syncing = ThreadPoolExecutor(1)
-        self._sync_at = _SYNC_BYTES
-        self._syncs: list[Future[None]] = []
+        self._sent = 0
         self._waiting: deque[Future[None]] = deque()
 
     def write(self, rows: pl.DataFrame) -> None:
         if rows.height:
             self._rows.append(rows)
         if sum(part.height for part in self._rows) >= _ROWS_A_GROUP:
-            self._write_group()
+            self.flush()
 
-    def _write_group(self) -> None:
+    def flush(self) -> None:
         """Hand the rows that came together to the thread, once it is not too far behind."""
+        if not self._rows:
+            return
         if len(self._waiting) == _GROUPS_WAITING:
             self._waiting.popleft().result()
         group, self._rows = pl.concat(self._rows), []
@@ -129,20 +134,28 @@ class _ParquetFile:
         self._writer = self._writer or self._open(group)
         table = group.to_arrow(compat_level=pl.CompatLevel.newest())
         self._writer.write_table(table.cast(self._views), row_group_size=group.height)
-        if self._stream.tell() >= self._sync_at:  # so that the disk is not idle until the end
-            self._sync_at = self._stream.tell() + _SYNC_BYTES
-            self._syncs.append(self._syncing.submit(os.fsync, self._stream.fileno()))
+        self._send()
+
+    def _send(self) -> None:
+        """Have the disk begin with what was written, so that it is not idle until the end.
+
+        That is what the advice does to pages not yet written; it waits for nothing, as fsync would.
+        """
+        written = self._stream.tell() - self._sent
+        if written >= _SYNC_BYTES and hasattr(os, "posix_fadvise"):
+            os.posix_fadvise(self._on_disk, self._sent, written, os.POSIX_FADV_DONTNEED)
+            self._sent += written
 
     def _open(self, first: pl.DataFrame) -> pq.ParquetWriter:
-        """Begin the file; its first rows tell which columns are words and which identifiers."""
+        """Begin the file; its first rows tell which text comes again (words)."""
         text = [name for name, dtype in first.schema.items() if dtype == pl.String]
-        words = [name for name in text if first[name].n_unique() <= _MOST_WORDS]
+        words = [n for n in text if first[n].n_unique() * _TIMES_A_WORD <= first.height]
         return pq.ParquetWriter(
             self._stream,
             self._views,
             compression="zstd",
             compression_level=1,
-            data_page_size=_PAGE_BYTES,
+            write_batch_size=_ROWS_A_PAGE,
             use_dictionary=words,
             # the lengths apart from the text: a quarter less to compress
             column_encoding=dict.fromkeys(set(text) - set(words), "DELTA_LENGTH_BYTE_ARRAY"),
@@ -151,23 +164,20 @@ class _ParquetFile:
         )
 
     def finish(self, metadata: Mapping[str, str]) -> None:
-        if self._rows:
-            self._write_group()
+        self.flush()
         for group in self._waiting:
             group.result()
-        for sync in self._syncs:  # each tells of the errors since the one before
-            sync.result()
         self._thread.shutdown()
-        self._syncing.shutdown()
         schema = self._schema.with_metadata(dict(metadata))
         told = base64.b64encode(schema.serialize().to_pybytes()).decode()
-        empty = cast("pl.DataFrame", pl.from_arrow(self._schema.empty_table()))
-        writer = self._writer or self._open(empty)
-        writer.add_key_value_metadata({**metadata, "ARROW:schema": told})
-        writer.close()
-        self._stream.flush()
-        os.fsync(self._stream.fileno())
+        if self._writer is None:
+            self._writer = self._open(
+                cast("pl.DataFrame", pl.from_arrow(self._schema.empty_table()))
+            )
+        self._writer.add_key_value_metadata({**metadata, "ARROW:schema": told})
+        self._writer.close()
         self._stream.close()
+        os.fsync(self._on_disk)
 
     def publish(self) -> None:
         self._beside.replace(self._final)
@@ -175,12 +185,12 @@ class _ParquetFile:
 
     def discard(self) -> None:
         self._thread.shutdown(cancel_futures=True)
-        self._syncing.shutdown(cancel_futures=True)
         if not self._stream.closed:
             with suppress(OSError, pa.ArrowException):  # it goes in any case
                 if self._writer:
                     self._writer.close()
             self._stream.close()
+        os.close(self._on_disk)
         self._beside.unlink(missing_ok=True)
 
 
