@@ -62,12 +62,13 @@ class JobSample:
         return rows.filter(_ending().is_in(list(self.endings))).to_native()
 
     def relative_error(self, jobs: pl.DataFrame, total: str, /) -> float:
-        """Standard error of a total over tasks, estimated in proportion, over that total.
+        """Standard error of a total over all tasks, estimated from this sample, over that total.
 
-        The endings are the units that were drawn without replacement, and the total of each is
-        compared with what its number of tasks lets expect (Cochran, Sampling Techniques, 1977,
-        section 6.4): sqrt((1 - f) G / (G - 1) sum of e_g^2) / sum of t_g, with e_g = t_g - n_g t / n
-        and f of the endings drawn.
+        The total is that of the sample times all tasks over those drawn. The endings are the units
+        that were drawn without replacement, and the total t_g of each is held against what its
+        number of tasks n_g lets expect (Cochran, Sampling Techniques, 1977, section 6.4):
+        sqrt((1 - f) G / (G - 1) sum of (t_g - n_g t / n)^2) / t, of the share f of the endings,
+        which is G of them.
 
         Parameters
         ----------

@@ -123,7 +123,7 @@ def pai_name(material: Material, /) -> str:
     """Return the title of the PAI trace, with its share where its tasks are a sample."""
     sample = material.data.once(pai_sample)
     name = material.name(PAI)
-    return name if sample is None else f"{name} [sample: {share(sample.share)} of its tasks]"
+    return name if sample is None else f"{name}, a sample of {share(sample.share)} of its tasks"
 
 
 def pai_sampled(material: Material, /) -> str:

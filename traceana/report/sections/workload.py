@@ -60,10 +60,9 @@ def build(material: Material) -> Content:
             continue
         jobs, frame = material.scan(trace, "jobs"), material.frame(trace, "jobs")
         total = workload_summary(frame).with_columns(cluster=pl.lit("all"))
-        by_cluster = workload_summary(frame, by="cluster")
-        what = "Workload by cluster"
-        if by_cluster.height == 1:
-            what, by_cluster = "Workload", by_cluster.clear()
+        what, by_cluster = "Workload", total.clear()
+        if jobs.select(pl.col("cluster").n_unique() > 1).collect().item():
+            what, by_cluster = "Workload by cluster", workload_summary(frame, by="cluster")
         if trace in _NOTES:
             blocks.append(Text(_NOTES[trace]))
         blocks.append(
