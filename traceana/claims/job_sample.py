@@ -59,7 +59,8 @@ class JobSample:
     def rows_of(self, frame: IntoFrameT, /) -> IntoFrameT:
         """Return the rows of a table with a job_id that are in it; lazy where the table is."""
         rows: nw.LazyFrame[Any] = nw.from_native(frame)
-        return rows.filter(_ending().is_in(list(self.endings))).to_native()
+        drawn: IntoFrameT = rows.filter(_ending().is_in(list(self.endings))).to_native()
+        return drawn
 
     def relative_error(self, jobs: pl.DataFrame, total: str, /) -> float:
         """Standard error of a total over all tasks, estimated from this sample, over that total.
