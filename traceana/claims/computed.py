@@ -84,6 +84,33 @@ def pai_runtimes(data: Data, /, missing_end: str = "drop") -> pl.DataFrame:
     return apply_policy(data.once(pai_records), missing_end).select(_RUNTIMES)
 
 
+def pai_owners(data: Data, /) -> pl.DataFrame:
+    """Return [user, group] of the jobs of PAI's tasks, a row for each of theirs, in their order.
+
+    Null where the store does not tell. Of several groups of a job it is the first by name.
+    """
+    owners = data.once(pai_records).tasks.lazy().select("job_id")
+    if data.store.has(_PAI, "jobs"):
+        names = pl.Categorical()
+        # ids of 60 digits are joined by 128 bits
+        key = {f"inst {seed}": pl.col("inst_id").hash(seed) for seed in (1, 2)}
+        jobs = pai_rows(data, data.scan(_PAI, "jobs"))
+        jobs = jobs.select("job_id", pl.col("user").cast(names), **key)
+        if data.store.has(_PAI, "job_tags"):
+            tags = data.scan(_PAI, "job_tags").select(pl.col("group").cast(names), **key)
+            known = tags.join(jobs, on=list(key), how="semi")
+            groups = known.group_by(list(key)).agg(pl.col("group").min())
+            jobs = jobs.join(groups, on=list(key), how="left")
+        owners = owners.join(jobs, on="job_id", how="left", maintain_order="left")
+    unknown = [pl.lit(None, pl.String).alias(name) for name in ("user", "group")]
+    there = owners.collect_schema().names()
+    return (
+        owners.with_columns(column for column in unknown if column.meta.output_name() not in there)
+        .select(pl.col("user").cast(pl.String), "group")
+        .collect(engine="streaming")
+    )
+
+
 def _ends(frame: IntoFrame) -> tuple[float | None, ...]:
     start, end = nw.col("start_s"), nw.col("end_s")
     times = open_frame(frame, keys=(), measures=("start_s", "end_s"))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from traceana.claims.computed import pai_rows, pai_runtimes, pai_sample
+from traceana.claims.computed import pai_owners, pai_runtimes, pai_sample
 from traceana.report.blocks import Absent, join_parts
 from traceana.report.wording import share
 
@@ -134,14 +134,8 @@ def pai_sampled(material: Material, /) -> str:
 
 def _tasks(material: Material, missing_end: str) -> Population:
     tasks = pai_runtimes(material.data, missing_end)
-    users = pl.DataFrame(schema={"job_id": tasks.schema["job_id"], "user": pl.String})
-    if material.has(PAI, "jobs"):
-        jobs = pai_rows(material.data, material.scan(PAI, "jobs"))
-        named = jobs.select("job_id", pl.col("user").cast(pl.String))
-        users = named.unique("job_id", keep="first", maintain_order=True).collect()
-    rows = tasks.join(users, on="job_id", how="left", maintain_order="left").with_columns(
-        user=pl.coalesce("user", pl.format("job {}", "job_id"))
-    )
+    user = pl.coalesce("user", pl.format("job {}", "job_id"))
+    rows = tasks.hstack(material.data.once(pai_owners).select("user")).with_columns(user)
     known = rows["runtime_s"].count()
     return Population(
         PAI,

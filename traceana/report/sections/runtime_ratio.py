@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from traceana.analysis import runtime_ratio, summarize_runtime_ratio
-from traceana.claims.computed import pai_rows, pai_runtimes
+from traceana.claims.computed import pai_owners, pai_runtimes
 from traceana.report.blocks import (
     Block,
     Column,
@@ -170,19 +170,8 @@ def _rows(material: Material, question: _Question) -> pl.DataFrame:
     if "tasks" not in question.tables:
         jobs = material.scan(question.trace, "jobs")
         return jobs.select("runtime_s", *sorted(columns)).collect()
-    jobs, tags = (material.scan(question.trace, table) for table in question.tables[2:])
-    jobs = pai_rows(material.data, jobs)
-    # ids of 60 digits are joined by 128 bits, and names are kept once each
-    key = {f"inst {seed}": pl.col("inst_id").hash(seed) for seed in (1, 2)}
-    names = pl.Categorical()
-    named = jobs.select("job_id", pl.col("user").cast(names), **key)
-    known = tags.select(pl.col("group").cast(names), **key).join(named, on=list(key), how="semi")
-    # rows of tags are not unique: of several groups of a job the first by name
-    groups = known.group_by(list(key)).agg(pl.col("group").min())
-    of_job = named.join(groups, on=list(key), how="left")
-    runtimes = pai_runtimes(material.data).lazy()
-    joined = runtimes.join(of_job, on="job_id", how="left", maintain_order="left")
-    return joined.select("runtime_s", *sorted(columns)).collect(engine="streaming")
+    tasks = pai_runtimes(material.data).hstack(material.data.once(pai_owners))
+    return tasks.select("runtime_s", *sorted(columns))
 
 
 def _within(rows: pl.DataFrame, question: _Question) -> pl.DataFrame:
