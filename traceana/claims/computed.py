@@ -56,7 +56,7 @@ def pai_sample(data: Data, /) -> job_sample.JobSample | None:
     tasks = data.scan(_PAI, "tasks").select(pl.len()).collect().item()
     if tasks <= job_sample.MOST_TASKS:
         return None
-    return job_sample.draw_jobs(data.frame(_PAI, "tasks"), most=job_sample.MOST_TASKS)
+    return job_sample.draw_jobs(data.frame(_PAI, "tasks"), most=job_sample.SAMPLED_TASKS)
 
 
 def pai_rows(data: Data, frame: IntoFrameT, /) -> IntoFrameT:
@@ -97,9 +97,9 @@ def pai_owners(data: Data, /) -> pl.DataFrame:
         jobs = pai_rows(data, data.scan(_PAI, "jobs"))
         jobs = jobs.select("job_id", pl.col("user").cast(names), **key)
         if data.store.has(_PAI, "job_tags"):
-            tags = data.scan(_PAI, "job_tags").select(pl.col("group").cast(names), **key)
+            tags = data.scan(_PAI, "job_tags").select("group", **key)
             known = tags.join(jobs, on=list(key), how="semi")
-            groups = known.group_by(list(key)).agg(pl.col("group").min())
+            groups = known.group_by(list(key)).agg(pl.col("group").min().hash())
             jobs = jobs.join(groups, on=list(key), how="left")
         owners = owners.join(jobs, on="job_id", how="left", maintain_order="left")
     unknown = [pl.lit(None, pl.String).alias(name) for name in ("user", "group")]

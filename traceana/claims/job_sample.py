@@ -15,10 +15,13 @@ if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame, IntoFrameT
 
 MOST_TASKS: Final = 1_300_000
-"""Of a trace with more tasks a sample has about so many; the published PAI trace has fewer."""
+"""A trace with no more is analysed whole, as the published PAI trace is."""
+SAMPLED_TASKS: Final = 1_000_000
+"""Of a trace with more, jobs are drawn that have about so many."""
 SEED: Final = 1
-_LETTERS: Final = 3
-"""At the end of a job's id: some thousand endings of digests, and of counted ids as well."""
+_LETTERS: Final = (3, 4, 5)
+"""Three at the end of a job's id are some thousand endings of digests, and of counted ids."""
+_FEWEST: Final = 50
 
 
 @dataclass(frozen=True)
@@ -32,13 +35,16 @@ class JobSample:
     ----------
     endings
         The endings drawn.
+    letters
+        How many an ending has.
     n_endings
-        How many there are.
+        How many endings there are.
     drawn, tasks
         Tasks of the jobs drawn, and of all jobs.
     """
 
     endings: tuple[str, ...]
+    letters: int
     n_endings: int
     drawn: int
     tasks: int
@@ -59,17 +65,17 @@ class JobSample:
     def rows_of(self, frame: IntoFrameT, /) -> IntoFrameT:
         """Return the rows of a table with a job_id that are in it; lazy where the table is."""
         rows: nw.LazyFrame[Any] = nw.from_native(frame)
-        drawn: IntoFrameT = rows.filter(_ending().is_in(list(self.endings))).to_native()
+        drawn: IntoFrameT = rows.filter(_ending(self.letters).is_in(list(self.endings))).to_native()
         return drawn
 
-    def relative_error(self, jobs: pl.DataFrame, total: str, /) -> float:
+    def relative_error(self, jobs: pl.DataFrame, total: str, /) -> float | None:
         """Standard error of a total over all tasks, estimated from this sample, over that total.
 
         The total is that of the sample times all tasks over those drawn. The endings are the units
         that were drawn without replacement, and the total t_g of each is held against what its
         number of tasks n_g lets expect (Cochran, Sampling Techniques, 1977, section 6.4):
         sqrt((1 - f) G / (G - 1) sum of (t_g - n_g t / n)^2) / t, of the share f of the endings,
-        which is G of them.
+        which is G of them. None where G is 1 or the total is 0.
 
         Parameters
         ----------
@@ -78,28 +84,40 @@ class JobSample:
         total
             What is summed.
         """
-        ending = pl.col("job_id").cast(pl.String).str.tail(_LETTERS)
+        ending = pl.col("job_id").cast(pl.String).str.tail(self.letters)
         parts = jobs.group_by(ending).agg(n=pl.len(), t=pl.col(total).sum())
         n, t = (parts[name].cast(pl.Float64).to_numpy() for name in ("n", "t"))
+        if len(t) < 2 or not t.sum():
+            return None
         off = t - n * (t.sum() / n.sum())
-        drawn = len(t)
         left = 1 - len(self.endings) / self.n_endings
-        return float(np.sqrt(left * drawn / (drawn - 1) * (off**2).sum()) / t.sum())
+        return float(np.sqrt(left * len(t) / (len(t) - 1) * (off**2).sum()) / t.sum())
 
 
 def draw_jobs(tasks: IntoFrame, /, *, most: int) -> JobSample:
-    """Draw endings of job_id at random until their jobs would have more than `most` tasks."""
-    rows = admit_columns(tasks, ("job_id",)).select(ending=_ending())
-    parts = reduce_frame(rows, ("ending",), tasks=nw.len())
-    total = int(parts["tasks"].sum())
-    known = parts.drop_nulls("ending")
-    mixed = known[np.random.default_rng(SEED).permutation(known.height)]
-    within = int((mixed["tasks"].cum_sum() <= most).sum())
+    """Draw endings of job_id at random until their jobs would have more than `most` tasks.
+
+    Endings have three letters; more in a trace so large that few endings would be drawn.
+
+    Parameters
+    ----------
+    tasks
+        One row a task: [job_id]; eager or lazy, of any listed engine.
+    most
+        Tasks that the sample may have; it has at least one ending all the same.
+    """
+    rows = admit_columns(tasks, ("job_id",))
+    for letters in _LETTERS:
+        parts = reduce_frame(rows.select(ending=_ending(letters)), ("ending",), tasks=nw.len())
+        known = parts.drop_nulls("ending")
+        mixed = known[np.random.default_rng(SEED).permutation(known.height)]
+        within = int((mixed["tasks"].cum_sum() <= most).sum())
+        if within >= _FEWEST:
+            break
     chosen = mixed.head(max(within, 1)).sort("ending")
-    return JobSample(
-        tuple(chosen["ending"]), known.height, drawn=int(chosen["tasks"].sum()), tasks=total
-    )
+    drawn, total = (int(each["tasks"].sum()) for each in (chosen, parts))
+    return JobSample(tuple(chosen["ending"]), letters, known.height, drawn=drawn, tasks=total)
 
 
-def _ending() -> nw.Expr:
-    return nw.col("job_id").cast(nw.String).str.tail(_LETTERS)
+def _ending(letters: int) -> nw.Expr:
+    return nw.col("job_id").cast(nw.String).str.tail(letters)

@@ -86,11 +86,12 @@ def _scale(
     summed = ("gpu_hours", "gpu_hours_gang", "share_of_capacity")
     gpu_s = pl.col("gpus") * pl.col("instance_s")
     asked = (apply_policy(records, policy).select("job_id", gpu_s=gpu_s) for policy in MISSING_END)
-    off = 1.96 * max(sample.relative_error(tasks, "gpu_s") for tasks in asked)
+    errors = [sample.relative_error(tasks, "gpu_s") for tasks in asked]
+    off = max((1.96 * error for error in errors if error is not None), default=None)
     told = (
         f" All here is of a sample: {sample.told}. Its GPU-hours stand multiplied by "
-        f"{three_digits(1 / sample.share)}, all tasks over those drawn, for those of the trace; "
-        f"that not all were drawn leaves them unsure by {share(off)} at most (95 %)."
+        f"{three_digits(1 / sample.share)}, all tasks over those drawn, for those of the trace"
+        + (f", which leaves them unsure by {share(off)} at most (95 %)." if off else ".")
     )
     return check.with_columns(pl.col(summed) / sample.share), told
 
