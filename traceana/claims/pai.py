@@ -97,7 +97,8 @@ def _correlation(outcome: str, feature: str) -> Claim:
             holds=agrees(found["r"], r) and agrees(found["pvalue"], p),
             measured=f"r = {as_printed(found['r'], r)} (p = {as_printed(found['pvalue'], p)})",
             note=f"Over {found['n_groups']:,} distinct values, means of {found['n']:,} tasks whose "
-            "runtime is known; of the others the end is lost, and other policies on it differ.",
+            "runtime is known; of the others the end is lost, and other policies on it differ."
+            + _sampled(data, "They are"),
             evidence=table,
         )
 
