@@ -68,10 +68,10 @@ class JobSample:
         drawn: IntoFrameT = rows.filter(_ending(self.letters).is_in(list(self.endings))).to_native()
         return drawn
 
-    def relative_error(self, jobs: pl.DataFrame, total: str, /) -> float | None:
-        """Standard error of a total over all tasks, estimated from this sample, over that total.
+    def relative_errors(self, tasks: pl.DataFrame, /) -> dict[str, float | None]:
+        """Standard errors of totals over all tasks, estimated from this sample, over those totals.
 
-        The total is that of the sample times all tasks over those drawn. The endings are the units
+        A total is that of the sample times all tasks over those drawn. The endings are the units
         that were drawn without replacement, and the total t_g of each is held against what its
         number of tasks n_g lets expect (Cochran, Sampling Techniques, 1977, section 6.4):
         sqrt((1 - f) G / (G - 1) sum of (t_g - n_g t / n)^2) / t, of the share f of the endings,
@@ -79,19 +79,20 @@ class JobSample:
 
         Parameters
         ----------
-        jobs
-            The tasks of the sample: [job_id, `total`]; null counts as 0.
-        total
-            What is summed.
+        tasks
+            The tasks of the sample: job_id, and what is summed, null as 0.
         """
         ending = pl.col("job_id").cast(pl.String).str.tail(self.letters)
-        parts = jobs.group_by(ending).agg(n=pl.len(), t=pl.col(total).sum())
-        n, t = (parts[name].cast(pl.Float64).to_numpy() for name in ("n", "t"))
-        if len(t) < 2 or not t.sum():
-            return None
-        off = t - n * (t.sum() / n.sum())
-        left = 1 - len(self.endings) / self.n_endings
-        return float(np.sqrt(left * len(t) / (len(t) - 1) * (off**2).sum()) / t.sum())
+        parts = tasks.group_by(ending).agg(pl.exclude("job_id").sum(), pl.len().alias(".n"))
+        n = parts[".n"].cast(pl.Float64).to_numpy()
+        left = (1 - len(self.endings) / self.n_endings) * len(n) / max(len(n) - 1, 1)
+        errors: dict[str, float | None] = {}
+        for total in parts.drop("job_id", ".n"):
+            t = total.cast(pl.Float64).to_numpy()
+            off = t - n * (t.sum() / n.sum())
+            known = len(t) > 1 and t.sum() > 0
+            errors[total.name] = float(np.sqrt(left * (off**2).sum()) / t.sum()) if known else None
+        return errors
 
 
 def draw_jobs(tasks: IntoFrame, /, *, most: int) -> JobSample:

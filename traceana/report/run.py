@@ -98,6 +98,8 @@ def _share(
             if section.of_tasks:
                 take(section, _build(section, material, cache))
                 _collect(elsewhere, taken, take, wait=False)
+                if len(taken) == len(elsewhere):
+                    pool.shutdown()  # with nothing left to build they would hold what they loaded
         for section, future in reversed(elsewhere):
             if future.cancel():
                 take(section, _build(section, material, cache))

@@ -85,8 +85,10 @@ def _scale(
         return check, ""
     summed = ("gpu_hours", "gpu_hours_gang", "share_of_capacity")
     gpu_s = pl.col("gpus") * pl.col("instance_s")
-    asked = (apply_policy(records, policy).select("job_id", gpu_s=gpu_s) for policy in MISSING_END)
-    errors = [sample.relative_error(tasks, "gpu_s") for tasks in asked]
+    asked = records.tasks.select("job_id").with_columns(
+        apply_policy(records, policy).select(gpu_s.alias(policy))[policy] for policy in MISSING_END
+    )
+    errors = sample.relative_errors(asked).values()
     off = max((1.96 * error for error in errors if error is not None), default=None)
     told = (
         f" All here is of a sample: {sample.told}. Its GPU-hours stand multiplied by "
