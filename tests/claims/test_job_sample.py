@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import duckdb
 import numpy as np
 import polars as pl
 import pytest
 
-from traceana.claims import job_sample
+from traceana.claims import Data, job_sample
+from traceana.claims.computed import pai_owners
 from traceana.claims.job_sample import draw_jobs
+from traceana.store import Store
 
 N_JOBS = 20_000
 
@@ -82,3 +86,27 @@ def test_no_error_where_nothing_tells_it(tasks: pl.DataFrame) -> None:
     sample = draw_jobs(tasks, most=15_000)
     assert sample.relative_errors(tasks.with_columns(hours=0.0)) == {"hours": None}
     assert sample.relative_errors(tasks.head(1)) == {"hours": None}
+
+
+def test_owners_are_those_of_the_jobs_of_the_tasks(tmp_path: Path) -> None:
+    def table(name: str, rows: dict[str, list[object]]) -> None:
+        (tmp_path / "alibaba-pai-2020").mkdir(exist_ok=True)
+        pl.DataFrame(rows).write_parquet(tmp_path / "alibaba-pai-2020" / f"{name}.parquet")
+
+    none: list[object] = [None] * 4
+    numbers = {name: pl.Series(none, dtype=pl.Float64) for name in ("gpus", "cpus", "memory_gib")}
+    times = {"start_s": [1.0] * 4, "end_s": [2.0] * 4}
+    keys = {"job_id": ["b", "a", "c", "b"], "task_name": ["w", "w", "w", "ps"]}
+    words = {"status": ["completed"] * 4, "gpu_type": ["T4"] * 4}
+    table("tasks", {**keys, **times, **words, **numbers})  # type: ignore[dict-item]
+    table("instances", {**keys, **times})  # type: ignore[dict-item]
+    found = pai_owners(Data(Store(tmp_path)))
+    assert found.null_count().row(0) == (4, 4)
+    table(
+        "jobs", {"job_id": ["a", "b", "c"], "inst_id": ["1", "2", None], "user": ["u", None, None]}
+    )
+    table("job_tags", {"inst_id": ["2", "1", "2", None], "group": ["z", None, "y", "y"]})
+    found = pai_owners(Data(Store(tmp_path)))
+    assert found["user"].to_list() == [None, "u", None, None]
+    y = pl.Series(["y"]).hash().item()
+    assert found["group"].to_list() == [y, None, None, y]

@@ -87,7 +87,8 @@ def pai_runtimes(data: Data, /, missing_end: str = "drop") -> pl.DataFrame:
 def pai_owners(data: Data, /) -> pl.DataFrame:
     """Return [user, group] of the jobs of PAI's tasks, a row for each of theirs, in their order.
 
-    Null where the store does not tell. Of several groups of a job it is the first by name.
+    Null where the store does not tell. Of several groups of a job it is the first by name; a
+    group is told by 64 bits of its name, since it is only told apart from others.
     """
     owners = data.once(pai_records).tasks.lazy().select("job_id")
     if data.store.has(_PAI, "jobs"):
@@ -97,9 +98,11 @@ def pai_owners(data: Data, /) -> pl.DataFrame:
         jobs = pai_rows(data, data.scan(_PAI, "jobs"))
         jobs = jobs.select("job_id", pl.col("user").cast(names), **key)
         if data.store.has(_PAI, "job_tags"):
-            tags = data.scan(_PAI, "job_tags").select("group", **key)
+            tags = data.scan(_PAI, "job_tags").drop_nulls("inst_id").select("group", **key)
             known = tags.join(jobs, on=list(key), how="semi")
-            groups = known.group_by(list(key)).agg(pl.col("group").min().hash())
+            first = pl.col("group").min()
+            first = pl.when(first.is_not_null()).then(first.hash())
+            groups = known.group_by(list(key)).agg(first.alias("group"))
             jobs = jobs.join(groups, on=list(key), how="left")
         owners = owners.join(jobs, on="job_id", how="left", maintain_order="left")
     unknown = [pl.lit(None, pl.String).alias(name) for name in ("user", "group")]
