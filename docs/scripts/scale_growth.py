@@ -99,8 +99,8 @@ def plan(runs: pl.DataFrame, sizes: pl.DataFrame) -> str:
     ingest_h = took["ingest"]["seconds"] * times / 3600
     report_h = took["report"]["seconds"] * times / 3600
     held = runs.filter(pl.col("step") == "its workload alone").sort("scale")["peak MiB"]
-    first, last = held.to_list()[-2:]
-    fewer, more = sizes.sort("scale")["jobs"].to_list()[-2:]
+    # from the smallest scale on: between two neighbours what an allocator keeps weighs as much
+    (first, *_, last), (fewer, *_, more) = held.to_list(), sizes.sort("scale")["jobs"].to_list()
     per_job = (last - first) * 2**20 / (more - fewer)
     rate = largest["GB of CSV"] / took["ingest"]["seconds"]
     memory_gib = per_job * largest["jobs"] * times / 2**30
