@@ -44,6 +44,7 @@ from traceana.analysis import (
     task_runtimes,
     workload_summary,
 )
+from traceana.claims import job_sample
 from traceana.cli import main
 from traceana.errors import DataError, TraceanaError
 from traceana.report import build_report
@@ -284,6 +285,20 @@ def test_a_section_is_the_same_from_spark(
     monkeypatch.setattr(reader, "parquet", note_and_read)
     assert section.build(by_spark) == section.build(polars)
     assert read  # else Polars was held against itself
+
+
+def test_a_sample_of_jobs_is_the_same_from_spark(
+    spark: Any,  # noqa: ARG001  starts it
+    synthetic_store: Store,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(job_sample, "MOST_TASKS", 1000)
+    monkeypatch.setattr(job_sample, "SAMPLED_TASKS", 300)
+    polars = replace(open_material(find_origin(synthetic_store.path)), figures=frozenset())
+    (section,) = (part for part in SECTIONS if part.id == "task-runtimes")
+    found = section.build(replace(polars, master=MASTER))
+    assert found == section.build(polars)
+    assert "a sample of" in found.findings[0]
 
 
 def test_the_command_says_which_engine_ran(

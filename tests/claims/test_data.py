@@ -11,7 +11,16 @@ import pytest
 
 from tests.store.conftest import tar_gz
 from traceana.catalog import load_catalog
-from traceana.claims import PAPERS, Claim, ClaimResults, Data, Paper, check_claims, decide
+from traceana.claims import (
+    PAPERS,
+    Claim,
+    ClaimResults,
+    Data,
+    Paper,
+    check_claims,
+    decide,
+    job_sample,
+)
 from traceana.errors import DataError
 from traceana.simulate import write_sample
 from traceana.store import Store, ingest, open_store
@@ -148,6 +157,23 @@ def test_claims_on_pai_against_a_count_by_hand(sample: Store, tmp_path: Path) ->
     most = int(instances["job_id"].value_counts()["count"].to_numpy().max())
     assert found["pai-jobs"]["measured"].startswith(f"{jobs:,} jobs; from ")
     assert found["pai-jobs"]["measured"].endswith(f" to {most:,} instances a job")
+
+
+def test_a_claim_judged_from_a_sample_of_jobs_says_so(
+    sample: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = as_if_real(sample, tmp_path / "store")
+    whole = check_claims(store, paper="pai").table
+    assert not whole["note"].str.contains("of a sample").any()
+    monkeypatch.setattr(job_sample, "MOST_TASKS", 2000)
+    monkeypatch.setattr(job_sample, "SAMPLED_TASKS", 1500)
+    drawn = check_claims(store, paper="pai").table
+    told = drawn.filter(pl.col("note").str.contains(r"of a sample: the 1,\d{3} of [\d,]+ tasks"))
+    of_tasks = {name for name in drawn["id"] if name.startswith(("pai-success", "pai-failure"))}
+    assert set(told["id"]) == {"pai-jobs", *of_tasks}
+    # what is counted is counted in all rows
+    jobs = store.scan("alibaba-pai-2020", "jobs").collect().height
+    assert drawn.filter(id="pai-jobs")["measured"].item().startswith(f"{jobs:,} jobs; ")
 
 
 @pytest.mark.parametrize(("other", "verdict"), [(0.8220594235, "reproduced"), (0.9, "differs")])

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from traceana.report.material import Material
     from traceana.store import Store
 
-SOME = ("reading", "traces", "energy")
+SOME = ("reading", "traces", "task-runtimes", "energy")
 
 
 @pytest.fixture

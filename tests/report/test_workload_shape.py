@@ -122,7 +122,7 @@ def test_survivors_of_an_earlier_time_are_told_and_left_out_of_arrivals(store: S
     )
     ledgers = {trace: store.ledger(trace) for trace in store.traces()}
     material = Material(find_origin(store.path), store, ledgers, None)
-    content = build_shape(material, OPENB, jobs)
+    content = build_shape(material, OPENB, jobs.lazy(), several_clusters=False)
     first_end = min(jobs["end_s"].drop_nulls())
     survivors = sum(submit < first_end for submit in jobs["submit_s"])
     assert survivors >= 5

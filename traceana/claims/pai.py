@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
+import narwhals.stable.v2 as nw
 import polars as pl
 
 from traceana.analysis import implied_n, runtime_by, runtime_correlations
+from traceana.analysis.frames import open_frame, reduce_frame
 from traceana.claims.claim import Claim, Judgement, decide, untested
-from traceana.claims.computed import pai_runtimes
+from traceana.claims.computed import pai_rows, pai_runtimes, pai_sample
 from traceana.claims.printed import agrees, as_printed, same_number
 
 if TYPE_CHECKING:
@@ -52,7 +54,7 @@ _RUNTIMES: Final = {
 
 
 def _runtimes(data: Data) -> pl.DataFrame:
-    frame = data.once(pai_runtimes)
+    frame = pai_runtimes(data).drop("job_id")
     completed = pl.col("status") == "completed"
     return frame.with_columns(
         outcome=pl.when(completed).then(pl.lit("success")).otherwise(pl.lit("failure"))
@@ -66,14 +68,21 @@ def _correlations(data: Data) -> pl.DataFrame:
 
 def _judge_jobs(data: Data) -> Judgement:
     jobs = data.scan(*_JOBS).select(pl.len()).collect().item()
-    each = data.scan(*_INSTANCES).group_by("job_id").agg(n=pl.len())
-    least, most = each.select(pl.col("n").min(), most=pl.col("n").max()).collect().row(0)
+    rows = open_frame(pai_rows(data, data.frame(*_INSTANCES)), keys=("job_id",))
+    each = rows.group_by("job_id").agg(n=nw.len())
+    least, most = reduce_frame(each, (), least=nw.col("n").min(), most=nw.col("n").max()).row(0)
     return decide(
         holds=agrees(jobs, "1,050,501") and (least, most) == (2, 6330),
         measured=f"{jobs:,} jobs; from {least:,} to {most:,} instances a job",
         note="Rows of the job table and of the instance table by job; the publisher itself counts "
-        "1,055,501 jobs.",
+        f"1,055,501 jobs.{_sampled(data, 'Instances a job are')}",
     )
+
+
+def _sampled(data: Data, what: str) -> str:
+    """Return what the note of a judgement adds where it is not of all tasks."""
+    sample = data.once(pai_sample)
+    return "" if sample is None else f" {what} of a sample: {sample.told}."
 
 
 def _correlation(outcome: str, feature: str) -> Claim:
@@ -88,7 +97,8 @@ def _correlation(outcome: str, feature: str) -> Claim:
             holds=agrees(found["r"], r) and agrees(found["pvalue"], p),
             measured=f"r = {as_printed(found['r'], r)} (p = {as_printed(found['pvalue'], p)})",
             note=f"Over {found['n_groups']:,} distinct values, means of {found['n']:,} tasks whose "
-            "runtime is known; of the others the end is lost, and other policies on it differ.",
+            "runtime is known; of the others the end is lost, and other policies on it differ."
+            + _sampled(data, "They are"),
             evidence=table,
         )
 
@@ -116,7 +126,8 @@ def _runtime(outcome: str) -> Claim:
             measured=", ".join(
                 f"{gpu} {as_printed(means.get(gpu), mean)}" for gpu, mean in printed.items()
             ),
-            note=f"Means over the {table['n'].sum():,} tasks of these types with a known runtime.",
+            note=f"Means over the {table['n'].sum():,} tasks of these types with a known runtime."
+            + _sampled(data, "They are"),
             evidence=table,
         )
 

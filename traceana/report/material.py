@@ -97,6 +97,7 @@ class Material:
         trace: str | None,
         key: str,
         about: str,
+        name: str | None = None,
         **options: object,
     ) -> Picture:
         """Draw a result.
@@ -114,6 +115,8 @@ class Material:
             A name for the picture that no other on the page has.
         about
             What is shown, as the caption's first words.
+        name
+            What the trace is called, where its title does not say all.
         **options
             Passed on to the figure.
         """
@@ -130,7 +133,7 @@ class Material:
 
         entry = FIGURES[figure]
         drawn = draw_figure(figure, result, **options)
-        caption = f"{about}. {self.name(trace)}. {entry.describe(result)}"
+        caption = f"{about}. {name or self.name(trace)}. {entry.describe(result)}"
         if self.synthetic(trace):
             mark_synthetic(drawn)
             caption += " SYNTHETIC data: no real system is shown."

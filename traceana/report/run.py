@@ -39,8 +39,8 @@ def build_sections(
 ) -> list[Content]:
     """Return the content of each section, in their order.
 
-    This process builds from the front while the others, which have to start first, build from
-    the back. Which one built a section makes no difference to it.
+    This process builds those that are of tasks, and then from the front, while the others, which
+    have to start first, build from the back. Which one built a section makes no difference to it.
 
     Parameters
     ----------
@@ -90,8 +90,16 @@ def _share(
     )
     try:
         elsewhere: list[tuple[Section, Future[Content]]] = [
-            (section, pool.submit(_build_by_id, section.id)) for section in reversed(missing)
+            (section, pool.submit(_build_by_id, section.id))
+            for section in reversed(missing)
+            if not section.of_tasks
         ]
+        for section in missing:
+            if section.of_tasks:
+                take(section, _build(section, material, cache))
+                _collect(elsewhere, taken, take, wait=False)
+                if len(taken) == len(elsewhere):
+                    pool.shutdown()  # with nothing left to build they would hold what they loaded
         for section, future in reversed(elsewhere):
             if future.cancel():
                 take(section, _build(section, material, cache))

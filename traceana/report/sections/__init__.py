@@ -15,12 +15,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Section:
-    """A section: its name in addresses, its title, what builds it, and which figures it draws."""
+    """A section: its name in addresses, its title, what builds it, and which figures it draws.
+
+    Those that ask for PAI's tasks, a row each, share them in one process: several would hold and
+    reduce them several times.
+    """
 
     id: str
     title: str
     build: Callable[[Material], Content]
     figures: tuple[str, ...] = ()
+    of_tasks: bool = False
 
 
 def later(module: str, /) -> Callable[[Material], Content]:
@@ -52,30 +57,41 @@ SECTIONS: Final = (
         later("workload"),
         ("arrivals", "interarrivals", "gpu-demand", "concentration"),
     ),
-    Section("task-runtimes", "Task runtimes", later("task_runtimes")),
-    Section("outcomes", "Runtime and outcomes", later("outcomes"), ("runtime-by", "outcome-rates")),
+    Section("task-runtimes", "Task runtimes", later("task_runtimes"), of_tasks=True),
+    Section(
+        "outcomes",
+        "Runtime and outcomes",
+        later("outcomes"),
+        ("runtime-by", "outcome-rates"),
+        of_tasks=True,
+    ),
     Section(
         "failure-model",
         "Failure against several features",
         later("failure_model"),
         ("failure-odds", "failure-calibration"),
+        of_tasks=True,
     ),
     Section(
         "competing-ends",
         "How much has ended, and how",
         later("competing_ends"),
         ("cumulative-incidence",),
+        of_tasks=True,
     ),
     Section(
         "correlations",
         "Runtime against what was asked for",
         later("correlations"),
         ("runtime-against", "group-means"),
+        of_tasks=True,
     ),
     Section(
         "distributions", "Distributions of runtimes", later("distributions"), ("distribution-fit",)
     ),
-    Section("runtime-ratio", "Runtime ratios", later("runtime_ratio"), ("runtime-ratio",)),
+    Section(
+        "runtime-ratio", "Runtime ratios", later("runtime_ratio"), ("runtime-ratio",), of_tasks=True
+    ),
     Section(
         "energy",
         "Energy to accuracy",
@@ -95,6 +111,6 @@ SECTIONS: Final = (
         ("batching-replay", "batching-iterations", "batching-trajectory", "batching-speedup"),
     ),
     Section("deadlines", "Deadlines", later("deadlines"), ("deadline-tightness", "throughput")),
-    Section("claims", "Published statements, judged", later("claims")),
+    Section("claims", "Published statements, judged", later("claims"), of_tasks=True),
     Section("provenance", "Definitions and provenance", later("provenance")),
 )

@@ -189,6 +189,7 @@ def _pictures(
                 "cumulative-incidence",
                 groups,
                 trace=population.trace,
+                name=population.name,
                 key=f"ends-{event}-{population.trace}",
                 about=f"Share of {population.things} that ended {event}, by {heading}",
                 curves=ends.curves,

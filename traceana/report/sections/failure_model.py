@@ -68,7 +68,7 @@ def _tell(material: Material, population: Population) -> Content:
             f"random (seed {_SEED})."
         )
         rows = rows.sample(_MOST_ROWS, seed=_SEED)
-    models, blocks = {}, [Text(f"{population.independence}{drawn}")]
+    models, blocks = {}, [Text(f"{population.independence}{population.sampled}{drawn}")]
     told: list[Block] = [*blocks]
     for reading in _READINGS:
         try:
@@ -169,6 +169,7 @@ def _pictures(
                     figure,
                     result,
                     trace=population.trace,
+                    name=population.name,
                     key=f"{figure}-{reading}-{population.trace}",
                     about=about,
                 )

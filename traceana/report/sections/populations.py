@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from traceana.analysis import task_runtimes
-from traceana.claims.computed import pai_runtimes
+from traceana.claims.computed import pai_owners, pai_runtimes, pai_sample
 from traceana.report.blocks import Absent, join_parts
+from traceana.report.wording import share
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,6 +39,8 @@ class Population:
         Column that says which rows belong together; None where the trace names nobody.
     about
         What the rows are and where their runtime comes from.
+    sampled
+        Of which sample they are, as a sentence to add; empty where they are all of the trace.
     """
 
     trace: str
@@ -47,6 +49,7 @@ class Population:
     rows: pl.DataFrame
     cluster: str | None
     about: str
+    sampled: str = ""
 
     @property
     def independence(self) -> str:
@@ -116,29 +119,34 @@ def tell_populations(
     return join_parts(opening, parts)
 
 
+def pai_name(material: Material, /) -> str:
+    """Return the title of the PAI trace, with its share where its tasks are a sample."""
+    sample = material.data.once(pai_sample)
+    name = material.name(PAI)
+    return name if sample is None else f"{name}, a sample of {share(sample.share)} of its tasks"
+
+
+def pai_sampled(material: Material, /) -> str:
+    """Return what to tell of the sample of PAI's tasks; nothing where all are analysed."""
+    sample = material.data.once(pai_sample)
+    return "" if sample is None else f" All here is of a sample: {sample.told}."
+
+
 def _tasks(material: Material, missing_end: str) -> Population:
-    if missing_end == "drop":
-        tasks = material.data.once(pai_runtimes)
-    else:
-        records = (material.frame(PAI, table) for table in ("tasks", "instances"))
-        tasks = task_runtimes(*records, missing_end=missing_end)
-    users = pl.DataFrame(schema={"job_id": tasks.schema["job_id"], "user": pl.String})
-    if material.has(PAI, "jobs"):
-        jobs = material.scan(PAI, "jobs").select("job_id", pl.col("user").cast(pl.String))
-        users = jobs.unique("job_id", keep="first", maintain_order=True).collect()
-    rows = tasks.join(users, on="job_id", how="left", maintain_order="left").with_columns(
-        user=pl.coalesce("user", pl.format("job {}", "job_id"))
-    )
+    tasks = pai_runtimes(material.data, missing_end)
+    user = pl.coalesce("user", pl.format("job {}", "job_id"))
+    rows = tasks.hstack(material.data.once(pai_owners).select("user")).with_columns(user)
     known = rows["runtime_s"].count()
     return Population(
         PAI,
-        material.name(PAI),
+        pai_name(material),
         "tasks",
-        rows,
+        rows.drop("job_id"),
         "user",
         f"A task's runtime is the last end of its instances minus their first start, missing ends "
         f"treated by `{missing_end}` (see task runtimes): {known:,} of {rows.height:,} tasks have "
-        "one.",
+        f"one.{pai_sampled(material)}",
+        pai_sampled(material),
     )
 
 

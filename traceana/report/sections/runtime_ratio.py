@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from traceana.analysis import runtime_ratio, summarize_runtime_ratio
-from traceana.claims.computed import pai_runtimes
+from traceana.claims.computed import pai_owners, pai_runtimes
 from traceana.report.blocks import (
     Block,
     Column,
@@ -20,6 +20,7 @@ from traceana.report.blocks import (
     make_table,
     words,
 )
+from traceana.report.sections.populations import PAI, pai_name, pai_sampled
 from traceana.report.wording import count, plural, seconds, share, three_digits
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ class _Question:
 
 _QUESTIONS = (
     _Question(
-        "alibaba-pai-2020",
+        PAI,
         ("tasks", "instances", "jobs", "job_tags"),
         "tasks",
         (
@@ -121,6 +122,9 @@ def build(material: Material) -> Content:
 
 
 def _answer(material: Material, question: _Question, name: str) -> Content:
+    note = question.note
+    if question.trace == PAI:
+        name, note = pai_name(material), note + pai_sampled(material)
     rows = _rows(material, question)
     (heading, by), *_ = question.groupings
     groups = summarize_runtime_ratio(rows, by=by)
@@ -128,7 +132,7 @@ def _answer(material: Material, question: _Question, name: str) -> Content:
         return Content((), (Text("No runtime is known."),))
     within = _within(rows, question)
     blocks: list[Block] = [
-        Text(question.note),
+        Text(note),
         _within_table(within, f"Spread of runtime ratios of {question.things} by grouping. {name}"),
         make_table(
             groups,
@@ -147,6 +151,7 @@ def _answer(material: Material, question: _Question, name: str) -> Content:
             "runtime-ratio",
             groups,
             trace=question.trace,
+            name=name,
             key=f"runtime-ratio-{question.trace}",
             about=f"Runtime of {question.things} over the mean by {heading}",
         )
@@ -165,14 +170,8 @@ def _rows(material: Material, question: _Question) -> pl.DataFrame:
     if "tasks" not in question.tables:
         jobs = material.scan(question.trace, "jobs")
         return jobs.select("runtime_s", *sorted(columns)).collect()
-    jobs, tags = (material.scan(question.trace, table) for table in question.tables[2:])
-    # rows of tags are not unique: of several groups of a job the first by name
-    of_job = jobs.select("job_id", "inst_id", "user").join(
-        tags.group_by("inst_id").agg(pl.col("group").min()), on="inst_id", how="left"
-    )
-    runtimes = material.data.once(pai_runtimes).lazy()
-    joined = runtimes.join(of_job, on="job_id", how="left", maintain_order="left")
-    return joined.select("runtime_s", *sorted(columns)).collect()
+    tasks = pai_runtimes(material.data).hstack(material.data.once(pai_owners))
+    return tasks.select("runtime_s", *sorted(columns))
 
 
 def _within(rows: pl.DataFrame, question: _Question) -> pl.DataFrame:

@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from traceana.analysis.runtimes.capacity import check_capacity
-from traceana.analysis.runtimes.records import Records, read_records
 from traceana.analysis.runtimes.tasks import MISSING_END, apply_policy
+from traceana.claims.computed import pai_records, pai_sample
 from traceana.report.blocks import Block, Column, Content, Points, Table, Text, make_table, words
-from traceana.report.wording import count, hours, plain, seconds, share
+from traceana.report.sections.populations import pai_name
+from traceana.report.wording import count, hours, plain, seconds, share, three_digits
 
 if TYPE_CHECKING:
+    from traceana.analysis.runtimes.records import Records
+    from traceana.claims.job_sample import JobSample
     from traceana.report.material import Material
 
 TRACE = "alibaba-pai-2020"
@@ -33,9 +36,13 @@ def build(material: Material) -> Content:
     for table in _TABLES:
         if not material.has(TRACE, table):
             return Content((), (material.absent(TRACE, table, what="Task runtimes"),))
-    name = material.name(TRACE)
-    records = read_records(material.frame(TRACE, "tasks"), material.frame(TRACE, "instances"))
-    check = check_capacity(records, material.frame(TRACE, "machines"))
+    name = pai_name(material)
+    records = material.data.once(pai_records)
+    check, scaled = _scale(
+        check_capacity(records, material.frame(TRACE, "machines")),
+        records,
+        material.data.once(pai_sample),
+    )
     by_type = _by_type(records)
     blocks: tuple[Block, ...] = (
         Text(
@@ -45,7 +52,7 @@ def build(material: Material) -> Content:
             "the time that it took part; capacity is all machines' GPUs over the trace's span. A "
             "policy that asks for more than that cannot be true of the trace as a whole; one that "
             "asks for less may still lack what was lost. Runtime ratios and runtimes by "
-            "outcome, below, are of `drop`; competing ends are of `running`."
+            f"outcome, below, are of `drop`; competing ends are of `running`.{scaled}"
         ),
         Points(
             "The policies",
@@ -68,6 +75,27 @@ def build(material: Material) -> Content:
         _lost_table(records, name),
     )
     return Content(tuple(_findings(check, name)), blocks)
+
+
+def _scale(
+    check: pl.DataFrame, records: Records, sample: JobSample | None
+) -> tuple[pl.DataFrame, str]:
+    """Take the GPU-hours of a sample for those of all tasks, and say so and how surely."""
+    if sample is None:
+        return check, ""
+    summed = ("gpu_hours", "gpu_hours_gang", "share_of_capacity")
+    gpu_s = pl.col("gpus") * pl.col("instance_s")
+    asked = records.tasks.select("job_id").with_columns(
+        apply_policy(records, policy).select(gpu_s.alias(policy))[policy] for policy in MISSING_END
+    )
+    errors = sample.relative_errors(asked).values()
+    off = max((1.96 * error for error in errors if error is not None), default=None)
+    told = (
+        f" All here is of a sample: {sample.told}. Its GPU-hours stand multiplied by "
+        f"{three_digits(1 / sample.share)}, all tasks over those drawn, for those of the trace"
+        + (f", which leaves them unsure by {share(off)} at most (95 %)." if off else ".")
+    )
+    return check.with_columns(pl.col(summed) / sample.share), told
 
 
 def _capacity_table(check: pl.DataFrame, name: str) -> Table:

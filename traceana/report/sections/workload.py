@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 _JOBS = ("microsoft-itp-2021", "elasticflow-2023", "alibaba-pai-2020", "alibaba-openb-2023")
 _REPEATED = ("elasticflow-2023",)
-_OF_SHAPE = ("cluster", "qos", "submit_s", "start_s", "end_s", "runtime_s", "gpus")
 _NOTES = {
     "elasticflow-2023": "These are the jobs of the ITP trace again: their numbers are not to be "
     "added to it.",
@@ -60,10 +59,10 @@ def build(material: Material) -> Content:
             continue
         jobs, frame = material.scan(trace, "jobs"), material.frame(trace, "jobs")
         total = workload_summary(frame).with_columns(cluster=pl.lit("all"))
-        by_cluster = workload_summary(frame, by="cluster")
-        what = "Workload by cluster"
-        if by_cluster.height == 1:
-            what, by_cluster = "Workload", by_cluster.clear()
+        what, by_cluster = "Workload", total.clear()
+        several = jobs.select(pl.col("cluster").n_unique() > 1).collect().item()
+        if several:
+            what, by_cluster = "Workload by cluster", workload_summary(frame, by="cluster")
         if trace in _NOTES:
             blocks.append(Text(_NOTES[trace]))
         blocks.append(
@@ -76,7 +75,7 @@ def build(material: Material) -> Content:
             )
         )
         if trace not in _REPEATED:
-            shape = build_shape(material, trace, jobs.select(_OF_SHAPE).collect())
+            shape = build_shape(material, trace, jobs, several_clusters=several)
             findings.append(_finding(material.name(trace), total.row(0, named=True)))
             findings += shape.findings
             held += [shape.headline] if shape.headline else []

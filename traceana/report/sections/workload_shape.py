@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import polars as pl
 
@@ -48,27 +48,35 @@ _CLOCKS = {
 }
 
 
-def build_shape(material: Material, trace: str, jobs: pl.DataFrame) -> Content:
-    """Tell of one trace how unevenly its GPU-hours and submissions are spread."""
+def build_shape(
+    material: Material, trace: str, jobs: pl.LazyFrame, *, several_clusters: bool
+) -> Content:
+    """Tell of one trace how unevenly its GPU-hours and submissions are spread.
+
+    Jobs may be very many: each question reads the columns that it asks of, and leaves them.
+    """
     name = material.name(trace)
-    since, first_end = jobs, 0.0
+    n_jobs = _ask(jobs, pl.len())
+    since, first_end, survivors = jobs, 0.0, 0
     if trace in _SURVIVORS:
-        first_end = min(jobs["end_s"].drop_nulls(), default=0.0)
-        if first_end - min(jobs["submit_s"].drop_nulls(), default=0.0) > _DAY_S:
+        first_end = _ask(jobs, pl.col("end_s").min()) or 0.0
+        if first_end - (_ask(jobs, pl.col("submit_s").min()) or 0.0) > _DAY_S:
             since = jobs.remove(pl.col("submit_s") < first_end)
-    survivors = jobs.height - since.height
+            survivors = n_jobs - _ask(since, pl.len())
     told = (
-        f"{survivors:,} of {plural(jobs.height, 'pod')} were created before the first pod ended "
+        f"{survivors:,} of {plural(n_jobs, 'pod')} were created before the first pod ended "
         f"(day {days(0, first_end)}): they are in the trace because they were still there, a "
         "sample of survivors, and demand until then is theirs alone. Arrivals by hour and weekday "
         "are of the others."
     )
-    spread = tell_spread(jobs, since, name)
+    spread = tell_spread(
+        jobs, since if survivors else None, name, several_clusters=several_clusters
+    )
     clock = _CLOCKS.get(trace, Clock(0, None, _CLOCK_OF_ITS_OWN))
     pictures = [
         *_arrivals(material, trace, since, clock),
         *_demand(material, trace, jobs),
-        *_concentration(material, trace, jobs),
+        *_concentration(material, trace, jobs, several_clusters=several_clusters),
     ]
     blocks: list[Block] = [
         *([Text(told)] if survivors else []),
@@ -80,27 +88,34 @@ def build_shape(material: Material, trace: str, jobs: pl.DataFrame) -> Content:
     return Content(spread.findings, tuple(blocks), spread.headline)
 
 
-def _concentration(material: Material, trace: str, jobs: pl.DataFrame) -> list[Picture]:
+def _ask(jobs: pl.LazyFrame, what: pl.Expr) -> Any:  # noqa: ANN401  a number of jobs, or a time
+    return jobs.select(what).collect().item()
+
+
+def _concentration(
+    material: Material, trace: str, jobs: pl.LazyFrame, *, several_clusters: bool
+) -> list[Picture]:
     curve = lorenz_curve(jobs)
     if curve.is_empty():
         return []
-    known = jobs.select((pl.col("gpus") * pl.col("runtime_s")).count()).item()
-    several = jobs["cluster"].n_unique() > 1
+    known, n_jobs = (
+        _ask(jobs, what) for what in ((pl.col("gpus") * pl.col("runtime_s")).count(), pl.len())
+    )
     return [
         material.picture(
             "concentration",
             curve,
             trace=trace,
             key=f"concentration-{trace}",
-            about=f"GPU-hours over jobs, n = {known:,} of {jobs.height:,} jobs with GPU-hours",
-            groups=lorenz_curve(jobs, by="cluster") if several else None,
+            about=f"GPU-hours over jobs, n = {known:,} of {n_jobs:,} jobs with GPU-hours",
+            groups=lorenz_curve(jobs, by="cluster") if several_clusters else None,
         )
     ]
 
 
-def _arrivals(material: Material, trace: str, jobs: pl.DataFrame, clock: Clock) -> list[Picture]:
+def _arrivals(material: Material, trace: str, jobs: pl.LazyFrame, clock: Clock) -> list[Picture]:
     slots: tuple[Literal["hour", "weekday"], ...] = ("hour", "weekday")
-    if not jobs["submit_s"].count():
+    if not _ask(jobs, pl.col("submit_s").count()):
         return []
     pictures = [
         material.picture(
@@ -127,7 +142,7 @@ def _arrivals(material: Material, trace: str, jobs: pl.DataFrame, clock: Clock) 
     return pictures
 
 
-def _demand(material: Material, trace: str, jobs: pl.DataFrame) -> list[Picture]:
+def _demand(material: Material, trace: str, jobs: pl.LazyFrame) -> list[Picture]:
     about, by_hour = "GPUs asked for by hour", gpu_demand(jobs, bin_s=_HOUR_S)
     assumed = not by_hour["gpus_mean"].count()
     if assumed:
@@ -147,7 +162,7 @@ def _demand(material: Material, trace: str, jobs: pl.DataFrame) -> list[Picture]
     ]
 
 
-def _queueing(jobs: pl.DataFrame, name: str) -> list[Block]:
+def _queueing(jobs: pl.LazyFrame, name: str) -> list[Block]:
     if queueing_delay(jobs)["n"].item() == 0:
         return [Text("The jobs table tells no starts: no queueing delay can be seen.")]
     return [

@@ -28,20 +28,24 @@ _BURSTS = [
 ]
 
 
-def tell_spread(jobs: pl.DataFrame, since: pl.DataFrame, name: str) -> Content:
-    """Table by cluster, or of all jobs and of those since survivors; the latter are told of."""
-    several = jobs["cluster"].n_unique() > 1
+def tell_spread(
+    jobs: pl.LazyFrame, since: pl.LazyFrame | None, name: str, *, several_clusters: bool
+) -> Content:
+    """Table by cluster, or of all jobs and of those since survivors; the latter are told of.
+
+    `since` is None where there are no survivors.
+    """
     total = _spread(jobs).with_columns(cluster=pl.lit("all"))
-    others = _spread(since).with_columns(cluster=pl.lit("without survivors"))
-    if since.height == jobs.height:
-        others = others.clear()
+    others = total.clear()
+    if since is not None:
+        others = _spread(since).with_columns(cluster=pl.lit("without survivors"))
     table = make_table(
-        _spread(jobs, by=("cluster",)) if several else others,
-        [words("Cluster" if several else "Jobs", "cluster"), *_SPREAD, *_BURSTS],
+        _spread(jobs, by=("cluster",)) if several_clusters else others,
+        [words("Cluster" if several_clusters else "Jobs", "cluster"), *_SPREAD, *_BURSTS],
         caption="Concentration of GPU-hours, and burstiness of submissions "
         f"(a Poisson process: cv 1, burstiness 0, memory 0, dispersion 1). {name}",
         total=total,
-        folded=several,
+        folded=several_clusters,
     )
     row = total.row(0, named=True)
     findings, headline = [], ""
@@ -58,7 +62,7 @@ def tell_spread(jobs: pl.DataFrame, since: pl.DataFrame, name: str) -> Content:
     return Content(tuple(findings), (Text(_in_words(row)), table), headline)
 
 
-def _spread(jobs: pl.DataFrame, by: tuple[str, ...] = ()) -> pl.DataFrame:
+def _spread(jobs: pl.LazyFrame, by: tuple[str, ...] = ()) -> pl.DataFrame:
     held = concentration(jobs, by=by).drop("note", "jobs")
     gaps = interarrivals(jobs, by=by, window_s=_HOUR_S).rename({"n": "gaps"})
     return held.hstack(gaps.drop(*by, "jobs", "n_missing", "note"))

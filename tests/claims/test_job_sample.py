@@ -1,0 +1,112 @@
+"""A sample is of whole jobs, the same on every engine and in every run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import polars as pl
+import pytest
+
+from traceana.claims import Data, job_sample
+from traceana.claims.computed import pai_owners
+from traceana.claims.job_sample import draw_jobs
+from traceana.store import Store
+
+N_JOBS = 20_000
+
+
+@pytest.fixture(scope="module")
+def tasks() -> pl.DataFrame:
+    """Jobs of one to four tasks, with digests for ids."""
+    rng = np.random.default_rng(7)
+    each = rng.integers(1, 5, N_JOBS)
+    ids = np.array([rng.bytes(12).hex() for _ in range(N_JOBS)])
+    return pl.DataFrame({"job_id": ids.repeat(each), "hours": rng.exponential(3.0, each.sum())})
+
+
+def test_jobs_are_drawn_whole_to_the_number_of_tasks_and_the_same_each_time(
+    tasks: pl.DataFrame,
+) -> None:
+    sample = draw_jobs(tasks, most=15_000)
+    assert sample == draw_jobs(tasks.lazy(), most=15_000)
+    rows = sample.rows_of(tasks)
+    assert rows.height == sample.drawn
+    assert 14_900 < sample.drawn <= 15_000
+    assert sample.tasks == tasks.height
+    jobs = set(rows["job_id"])
+    assert tasks.filter(pl.col("job_id").is_in(jobs)).height == rows.height
+    assert f"the {rows.height:,} of {tasks.height:,} tasks" in sample.told
+
+
+def test_every_engine_draws_and_reads_the_same(tasks: pl.DataFrame) -> None:
+    sample = draw_jobs(tasks, most=15_000)
+    relation: duckdb.DuckDBPyRelation = duckdb.from_arrow(tasks.to_arrow())
+    assert draw_jobs(relation, most=15_000) == sample
+    there = sample.rows_of(relation).pl().sort("job_id", "hours")
+    assert there.equals(sample.rows_of(tasks.lazy()).collect().sort("job_id", "hours"))
+
+
+@pytest.mark.parametrize("form", ["job_{:07d}", "{}", "j{:04d}-of-pool-a"])
+def test_counted_ids_are_drawn_as_well(form: str) -> None:
+    ids = pl.DataFrame({"job_id": [form.format(i) for i in range(9000)]})
+    sample = draw_jobs(ids, most=4000)
+    drawn = sample.rows_of(ids).height
+    # the end of some ids tells nothing: then all jobs have the one ending that there is
+    assert drawn == (9000 if form.endswith("a") else sample.drawn)
+    assert form.endswith("a") or 3000 < drawn <= 4000
+
+
+def test_endings_are_longer_where_few_would_be_drawn(tasks: pl.DataFrame) -> None:
+    sample = draw_jobs(tasks, most=200)
+    assert sample.letters > 3
+    assert len(sample.endings) >= 50
+    assert 0 < sample.rows_of(tasks).height == sample.drawn <= 200
+
+
+def test_a_total_lies_within_its_error(
+    tasks: pl.DataFrame, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    total = float(tasks["hours"].to_numpy().sum())
+    off: list[float] = []
+    told: list[float] = []
+    for seed in range(60):
+        monkeypatch.setattr(job_sample, "SEED", seed)
+        sample = draw_jobs(tasks, most=5000)
+        rows = sample.rows_of(tasks)
+        off.append(float(rows["hours"].to_numpy().sum()) / sample.share / total - 1)
+        told.append(sample.relative_errors(rows)["hours"] or np.nan)
+    # 60 draws tell a standard deviation to 9 %
+    assert np.std(off) == pytest.approx(np.mean(told), rel=0.3)
+    assert abs(np.mean(off)) < 3 * np.std(off) / 60**0.5
+
+
+def test_no_error_where_nothing_tells_it(tasks: pl.DataFrame) -> None:
+    sample = draw_jobs(tasks, most=15_000)
+    assert sample.relative_errors(tasks.with_columns(hours=0.0)) == {"hours": None}
+    assert sample.relative_errors(tasks.head(1)) == {"hours": None}
+
+
+def test_owners_are_those_of_the_jobs_of_the_tasks(tmp_path: Path) -> None:
+    def table(name: str, rows: dict[str, list[object]]) -> None:
+        (tmp_path / "alibaba-pai-2020").mkdir(exist_ok=True)
+        pl.DataFrame(rows).write_parquet(tmp_path / "alibaba-pai-2020" / f"{name}.parquet")
+
+    none: list[object] = [None] * 4
+    numbers = {name: pl.Series(none, dtype=pl.Float64) for name in ("gpus", "cpus", "memory_gib")}
+    times = {"start_s": [1.0] * 4, "end_s": [2.0] * 4}
+    keys = {"job_id": ["b", "a", "c", "b"], "task_name": ["w", "w", "w", "ps"]}
+    words = {"status": ["completed"] * 4, "gpu_type": ["T4"] * 4}
+    table("tasks", {**keys, **times, **words, **numbers})  # type: ignore[dict-item]
+    table("instances", {**keys, **times})  # type: ignore[dict-item]
+    found = pai_owners(Data(Store(tmp_path)))
+    assert found.null_count().row(0) == (4, 4)
+    table(
+        "jobs", {"job_id": ["a", "b", "c"], "inst_id": ["1", "2", None], "user": ["u", None, None]}
+    )
+    table("job_tags", {"inst_id": ["2", "1", "2", None], "group": ["z", None, "y", "y"]})
+    found = pai_owners(Data(Store(tmp_path)))
+    assert found["user"].to_list() == [None, "u", None, None]
+    y = pl.Series(["y"]).hash().item()
+    assert found["group"].to_list() == [y, None, None, y]
