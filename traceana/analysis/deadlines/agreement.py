@@ -134,7 +134,7 @@ def _pairs(published: pl.DataFrame, drawn: pl.DataFrame) -> tuple[object, ...]:
     sizes = published["cluster"].value_counts().sort("count", "cluster", descending=[True, False])
     longest = pl.col("cluster") == sizes["cluster"][0]
     counts = [plans.filter(longest)["pair"].value_counts() for plans in (published, drawn)]
-    both = counts[0].join(counts[1], on="pair", how="full", coalesce=True).fill_null(0)
+    both = counts[0].join(counts[1], on="pair", how="full", coalesce=True).fill_null(0).sort("pair")
     seen = both.select("count", "count_right").to_numpy()
     name = "(model, batch size) in the longest file"
     n, n_drawn = (int(total) for total in seen.sum(axis=0))

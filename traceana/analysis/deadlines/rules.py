@@ -114,7 +114,7 @@ def _tightness(used: pl.DataFrame) -> Iterator[tuple[object, ...]]:
 def _models(used: pl.DataFrame) -> Iterator[tuple[object, ...]]:
     clusters = used.group_by("cluster", maintain_order=True)
     longest = max((group for _, group in clusters), key=lambda group: group.height)
-    counts = longest["pair"].value_counts()["count"].to_numpy()
+    counts = longest["pair"].value_counts()["count"].sort().to_numpy()
     if len(counts) > 1:
         chi, p = stats.chisquare(counts)
         w = np.sqrt(chi / longest.height)
