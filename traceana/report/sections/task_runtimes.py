@@ -92,9 +92,13 @@ def _scale(
     off = max((1.96 * error for error in errors if error is not None), default=None)
     told = (
         f" All here is of a sample: {sample.told}. Its GPU-hours stand multiplied by "
-        f"{three_digits(1 / sample.share)}, all tasks over those drawn, for those of the trace"
-        + (f", which leaves them unsure by {share(off)} at most (95 %)." if off else ".")
+        f"{three_digits(1 / sample.share)}, all tasks over those drawn, for those of the trace."
     )
+    if off:
+        told += (
+            f" That leaves them unsure by {share(off)} at most (95 %), as far as the sample shows: "
+            "of rare and very large jobs it may have too few."
+        )
     return check.with_columns(pl.col(summed) / sample.share), told
 
 
