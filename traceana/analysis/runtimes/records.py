@@ -19,7 +19,8 @@ from traceana.analysis.frames import (
     collect,
     open_frame,
 )
-from traceana.analysis.runtimes.by_hash import Reduced, hash_keys, reduce_by_hash
+from traceana.analysis.runtimes.by_hash import Reduced, reduce_by_hash
+from traceana.analysis.runtimes.places import Places
 from traceana.errors import DataError
 
 if TYPE_CHECKING:
@@ -65,7 +66,10 @@ def read_records(tasks: IntoFrame, instances: IntoFrame, /) -> Records:
     """
     rows = clean_columns(admit_columns(instances, (*KEYS, *_TIMES)), _TIMES)
     listed = _read_tasks(tasks)
-    by_task, in_no_task, extremes = _by_hash(listed, rows) or _by_name(listed, rows)
+    places = Places.of(listed, KEYS)
+    if places is None or places.n_found < listed.height:
+        _refuse_repeated(listed)
+    by_task, in_no_task, extremes = _by_hash(listed, places, rows) or _by_name(listed, rows)
     times = [time for time in (*extremes[:-1], *_ends_of(listed)) if time is not None]
     return Records(
         pl.concat([listed, by_task.with_columns(pl.col(_COUNTS).fill_null(0))], how="horizontal"),
@@ -79,9 +83,10 @@ def _read_tasks(tasks: IntoFrame) -> pl.DataFrame:
     lazy = open_frame(
         tasks, keys=(*KEYS, "status", "gpu_type"), measures=(*_TIMES, *_ASKED_FOR)
     ).with_columns(nw.col("status").cast(nw.String))
-    listed = collect(lazy).rename({name: f"task_{name}" for name in _TIMES})
-    if listed.select(hash_keys(KEYS, 1).n_unique()).item() == listed.height:
-        return listed  # which is told far sooner than by names
+    return collect(lazy).rename({name: f"task_{name}" for name in _TIMES})
+
+
+def _refuse_repeated(listed: pl.DataFrame) -> None:
     repeated = listed.filter(listed.select(KEYS).is_duplicated())
     if not repeated.is_empty():
         job, task = repeated.select(KEYS).row(0)
@@ -89,15 +94,19 @@ def _read_tasks(tasks: IntoFrame) -> pl.DataFrame:
             f"tasks has {repeated.height} rows that share their (job_id, task_name), the first "
             f"of them ({job}, {task}); one row a task is needed"
         )
-    return listed
 
 
-def _by_hash(listed: pl.DataFrame, rows: nw.LazyFrame[Any]) -> Reduced | None:
-    if rows.implementation is not nw.Implementation.POLARS:
+def _by_hash(
+    listed: pl.DataFrame, places: Places | None, rows: nw.LazyFrame[Any]
+) -> Reduced | None:
+    """None where names must do: on another engine, for keys of two types or hashes that collide."""
+    if places is None or rows.implementation is not nw.Implementation.POLARS:
         return None
-    reduced = reduce_by_hash(listed, rows.to_native(), keys=KEYS)
-    if reduced:
-        _check_times(rows, reduced.extremes)
+    instances = rows.to_native()
+    if instances.select(KEYS).collect_schema() != listed.select(KEYS).schema:
+        return None
+    reduced = reduce_by_hash(places, instances, keys=KEYS)
+    _check_times(rows, reduced.extremes)
     return reduced
 
 
