@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from traceana.analysis.runtimes.places import Places, Tasks
 
-_ROWS_A_BLOCK: Final = 50_000  # whose columns stay in cache
+_ROWS_A_BLOCK: Final = 25_000  # whose columns stay in cache
 _START, _END = 2, 1  # an instance of kind 3 has both
 _TIMES: Final = ("first_s", "last_s", "known_s", "open_first_s", "open_last_s", "open_sum_s")
 _WIDTH: Final = 8  # of a task's row: its times, and four counts by kind in the place of two
@@ -59,7 +59,9 @@ def reduce_by_hash(places: Places, instances: pl.LazyFrame, /, *, keys: Sequence
         kind=_START * start.is_not_null().cast(pl.Int8) + _END * end.is_not_null().cast(pl.Int8),
     )
     sums = _Sums(places.checks.size)
-    with reading(), np.errstate(invalid="ignore"):  # of infinite times, which are refused after all
+    blocks = pl.Config(streaming_chunk_size=_ROWS_A_BLOCK)  # else as much again waits to be read
+    # infinite times are refused after all
+    with blocks, reading(), np.errstate(invalid="ignore"):
         for block in rows.collect_batches(chunk_size=_ROWS_A_BLOCK, lazy=True, engine="streaming"):
             found = places.find(block["hash"].to_numpy(), block["check"].to_numpy())
             sums.add(found, block)
@@ -108,14 +110,19 @@ class _Sums:
 
     def by_task(self) -> pl.DataFrame:
         """Return the numbers of the tasks in their order."""
-        times = {name: self._times[:-1, at] for at, name in enumerate(_TIMES)}
-        kinds = {str(kind): self._kinds[:-1, kind] for kind in range(4)}
-        neither, ended, started, both = (pl.col(kind).cast(pl.Int64) for kind in kinds)
-        return pl.DataFrame({**times, **kinds}).select(
-            pl.when(both > 0).then(pl.col(_TIMES[:3])).name.keep(),
-            pl.when(started > 0).then(pl.col(_TIMES[3:])).name.keep(),
+        kinds = pl.DataFrame({str(kind): self._kinds[:-1, kind] for kind in range(4)})
+        neither, ended, started, both = (pl.col(kind).cast(pl.Int64) for kind in kinds.columns)
+        counts = kinds.select(
             n_instances=neither + ended + started + both,
             n_start=started + both,
             n_end=ended + both,
             n_known=both,
         )
+        has_known, has_open = kinds.select(both > 0, started > 0)
+        times = [  # one by one, as each is copied twice
+            pl.select(pl.when(has).then(pl.Series(name, self._times[:-1, at]))).to_series()
+            for at, (name, has) in enumerate(
+                zip(_TIMES, [has_known] * 3 + [has_open] * 3, strict=True)
+            )
+        ]
+        return counts.hstack(times)

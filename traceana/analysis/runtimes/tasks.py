@@ -99,7 +99,8 @@ def apply_policy(records: Records, missing_end: str, /) -> pl.DataFrame:
     start = pl.min_horizontal("first_s", added.then("open_first_s"))
     end = pl.max_horizontal("last_s", added.then(stands_in))
     return (
-        records.tasks.with_columns(
+        records.tasks.lazy()
+        .with_columns(
             start_s=start,
             end_s=end,
             n_used=pl.when(enough).then(used).otherwise(0),
@@ -118,6 +119,7 @@ def apply_policy(records: Records, missing_end: str, /) -> pl.DataFrame:
             note=pl.when(pl.col("n_used") == 0).then("note"),
         )
         .select(*_CONTRACT, *_MORE)
+        .collect(engine="streaming")
     )
 
 
