@@ -17,7 +17,6 @@ from traceana.analysis.frames import (
     check_range,
     clean_columns,
     collect,
-    open_frame,
 )
 from traceana.analysis.runtimes.by_hash import Reduced, reduce_by_hash
 from traceana.analysis.runtimes.places import Places
@@ -80,10 +79,12 @@ def read_records(tasks: IntoFrame, instances: IntoFrame, /) -> Records:
 
 
 def _read_tasks(tasks: IntoFrame) -> pl.DataFrame:
-    lazy = open_frame(
-        tasks, keys=(*KEYS, "status", "gpu_type"), measures=(*_TIMES, *_ASKED_FOR)
-    ).with_columns(nw.col("status").cast(nw.String))
-    return collect(lazy).rename({name: f"task_{name}" for name in _TIMES})
+    columns = (*KEYS, "status", "gpu_type", *_TIMES, *_ASKED_FOR)
+    measures = (*_TIMES, *_ASKED_FOR)
+    lazy = clean_columns(admit_columns(tasks, columns), measures)
+    listed = collect(lazy.with_columns(nw.col("status").cast(nw.String)))
+    check_range(nw.from_native(listed.lazy()), measures)  # read once, whatever the engine
+    return listed.rename({name: f"task_{name}" for name in _TIMES})
 
 
 def _refuse_repeated(listed: pl.DataFrame) -> None:
