@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 
 from traceana.ingesters import REJECTED
 from traceana.schema import describe_table, get_table
+from traceana.store.disk import DirectFile
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,7 +27,6 @@ FINGERPRINT: Final = b"traceana.fingerprint"
 _ROWS_A_GROUP: Final = 1 << 16
 _GROUPS_WAITING: Final = 2
 _ROWS_A_PAGE: Final = 1 << 14
-_SYNC_BYTES: Final = 1 << 24
 _TIMES_A_WORD: Final = 4
 
 
@@ -107,12 +107,11 @@ class _ParquetFile:
             field.with_type(pa.string_view()).remove_metadata() if is_text[field.name] else field
             for field in schema
         )
-        self._stream = pa.OSFile(str(self._beside), "wb")
-        self._on_disk = os.open(self._beside, os.O_RDONLY)
+        self._on_disk = DirectFile(self._beside)
+        self._stream = pa.PythonFile(self._on_disk, mode="w")
         self._writer: pq.ParquetWriter | None = None
         self._rows: list[pl.DataFrame] = []
         self._thread = ThreadPoolExecutor(1)
-        self._sent = 0
         self._waiting: deque[Future[None]] = deque()
 
     def write(self, rows: pl.DataFrame) -> None:
@@ -134,17 +133,6 @@ class _ParquetFile:
         self._writer = self._writer or self._open(group)
         table = group.to_arrow(compat_level=pl.CompatLevel.newest())
         self._writer.write_table(table.cast(self._views), row_group_size=group.height)
-        self._send()
-
-    def _send(self) -> None:
-        """Have the disk begin with what was written, so that it is not idle until the end.
-
-        That is what the advice does to pages not yet written; it waits for nothing, as fsync would.
-        """
-        written = self._stream.tell() - self._sent
-        if written >= _SYNC_BYTES and hasattr(os, "posix_fadvise"):
-            os.posix_fadvise(self._on_disk, self._sent, written, os.POSIX_FADV_DONTNEED)
-            self._sent += written
 
     def _open(self, first: pl.DataFrame) -> pq.ParquetWriter:
         """Begin the file; its first rows tell which text comes again (words)."""
@@ -176,8 +164,7 @@ class _ParquetFile:
             )
         self._writer.add_key_value_metadata({**metadata, "ARROW:schema": told})
         self._writer.close()
-        self._stream.close()
-        os.fsync(self._on_disk)
+        self._on_disk.finish()
 
     def publish(self) -> None:
         self._beside.replace(self._final)
@@ -185,12 +172,10 @@ class _ParquetFile:
 
     def discard(self) -> None:
         self._thread.shutdown(cancel_futures=True)
-        if not self._stream.closed:
-            with suppress(OSError, pa.ArrowException):  # it goes in any case
-                if self._writer:
-                    self._writer.close()
-            self._stream.close()
-        os.close(self._on_disk)
+        with suppress(OSError, pa.ArrowException):  # it goes in any case
+            if self._writer:
+                self._writer.close()
+        self._on_disk.close()
         self._beside.unlink(missing_ok=True)
 
 
