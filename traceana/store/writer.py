@@ -16,7 +16,6 @@ import pyarrow.parquet as pq
 
 from traceana.ingesters import REJECTED
 from traceana.schema import describe_table, get_table
-from traceana.store.disk import DirectFile
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,6 +26,7 @@ FINGERPRINT: Final = b"traceana.fingerprint"
 _ROWS_A_GROUP: Final = 1 << 16
 _GROUPS_WAITING: Final = 2
 _ROWS_A_PAGE: Final = 1 << 14
+_SEND_BYTES: Final = 1 << 22
 _TIMES_A_WORD: Final = 4
 
 
@@ -107,11 +107,12 @@ class _ParquetFile:
             field.with_type(pa.string_view()).remove_metadata() if is_text[field.name] else field
             for field in schema
         )
-        self._on_disk = DirectFile(self._beside)
-        self._stream = pa.PythonFile(self._on_disk, mode="w")
+        self._stream = pa.OSFile(str(self._beside), "wb")
+        self._on_disk = os.open(self._beside, os.O_RDONLY)
         self._writer: pq.ParquetWriter | None = None
         self._rows: list[pl.DataFrame] = []
         self._thread = ThreadPoolExecutor(1)
+        self._sent = 0
         self._waiting: deque[Future[None]] = deque()
 
     def write(self, rows: pl.DataFrame) -> None:
@@ -133,6 +134,18 @@ class _ParquetFile:
         self._writer = self._writer or self._open(group)
         table = group.to_arrow(compat_level=pl.CompatLevel.newest())
         self._writer.write_table(table.cast(self._views), row_group_size=group.height)
+        self._send()
+
+    def _send(self) -> None:
+        """Have the disk begin with what was written last, and the system forget what it has by now.
+
+        That is what the advice does; it waits for nothing, as fsync would. What is written next
+        comes into the memory just left, several times faster than into memory not used before.
+        """
+        written = self._stream.tell()
+        if written - self._sent >= _SEND_BYTES and hasattr(os, "posix_fadvise"):
+            os.posix_fadvise(self._on_disk, 0, written, os.POSIX_FADV_DONTNEED)
+            self._sent = written
 
     def _open(self, first: pl.DataFrame) -> pq.ParquetWriter:
         """Begin the file; its first rows tell which text comes again (words)."""
@@ -164,7 +177,8 @@ class _ParquetFile:
             )
         self._writer.add_key_value_metadata({**metadata, "ARROW:schema": told})
         self._writer.close()
-        self._on_disk.finish()
+        self._stream.close()
+        os.fsync(self._on_disk)
 
     def publish(self) -> None:
         self._beside.replace(self._final)
@@ -172,10 +186,12 @@ class _ParquetFile:
 
     def discard(self) -> None:
         self._thread.shutdown(cancel_futures=True)
-        with suppress(OSError, pa.ArrowException):  # it goes in any case
-            if self._writer:
-                self._writer.close()
-        self._on_disk.close()
+        if not self._stream.closed:
+            with suppress(OSError, pa.ArrowException):  # it goes in any case
+                if self._writer:
+                    self._writer.close()
+            self._stream.close()
+        os.close(self._on_disk)
         self._beside.unlink(missing_ok=True)
 
 
