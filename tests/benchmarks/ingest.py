@@ -58,7 +58,7 @@ def commands(archive: Path, csv: Path, to: Path) -> dict[str, list[str]]:
 def run_once(command: list[str]) -> tuple[float, float, float]:
     """Return seconds, processor seconds and peak MiB of a command and all its children."""
     before, start = os.times(), time.perf_counter()
-    with subprocess.Popen(command) as process:
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
         peak = 0.0
         while process.poll() is None:
             peak = max(peak, _memory_of_tree(process.pid))
