@@ -37,11 +37,6 @@ import sys, pandas as pd
 rows = pd.read_csv(sys.argv[1], header=None, names=list("abcdefghi"), engine="pyarrow")
 rows.to_parquet(sys.argv[2], compression="zstd")
 """
-INGEST = """
-import sys
-from traceana import ingest
-ingest(sys.argv[1], store=sys.argv[2])
-"""
 
 
 def commands(archive: Path, csv: Path, to: Path) -> dict[str, list[str]]:
@@ -50,9 +45,10 @@ def commands(archive: Path, csv: Path, to: Path) -> dict[str, list[str]]:
     def python(code: str, source: Path) -> list[str]:
         return [sys.executable, "-c", code, str(source), str(to / "rows")]
 
+    traceana = [sys.executable, "-m", "traceana"]
     return {
         "tar xzf": ["tar", "xzf", str(archive), "-C", str(to)],
-        "traceana ingest (.tar.gz)": python(INGEST, archive),
+        "traceana ingest (.tar.gz)": [*traceana, "ingest", str(archive), "--store", str(to)],
         "Polars (CSV)": python(POLARS, csv),
         "DuckDB (CSV)": python(DUCKDB, csv),
         "pandas (CSV)": python(PANDAS, csv),
@@ -62,7 +58,7 @@ def commands(archive: Path, csv: Path, to: Path) -> dict[str, list[str]]:
 def run_once(command: list[str]) -> tuple[float, float, float]:
     """Return seconds, processor seconds and peak MiB of a command and all its children."""
     before, start = os.times(), time.perf_counter()
-    with subprocess.Popen(command) as process:
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
         peak = 0.0
         while process.poll() is None:
             peak = max(peak, _memory_of_tree(process.pid))

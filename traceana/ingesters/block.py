@@ -133,12 +133,13 @@ def _count(data: bytes) -> tuple[int, int]:
     """Count commas, and commas, line ends, quotes, blanks and what is no ASCII together."""
     raw = np.frombuffer(data, np.int8)  # what is no ASCII is negative
     found = np.empty(_STEP, np.bool)
-    commas = marks = 0
-    for start in range(0, raw.size, _STEP):  # steps stay in a processor's cache
+    below = marks = 0
+    # steps stay in a processor's cache; numpy tells what is less faster than what is equal
+    for start in range(0, raw.size, _STEP):
         step = raw[start : start + _STEP]
-        commas += int(np.count_nonzero(np.equal(step, _COMMA, out=found[: step.size])))
+        below += int(np.count_nonzero(np.less(step, _COMMA, out=found[: step.size])))
         marks += int(np.count_nonzero(np.less(step, _HYPHEN, out=found[: step.size])))
-    return commas, marks
+    return marks - below, marks
 
 
 def _is_utf8(data: bytes) -> bool:

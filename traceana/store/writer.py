@@ -26,7 +26,7 @@ FINGERPRINT: Final = b"traceana.fingerprint"
 _ROWS_A_GROUP: Final = 1 << 16
 _GROUPS_WAITING: Final = 2
 _ROWS_A_PAGE: Final = 1 << 14
-_SYNC_BYTES: Final = 1 << 24
+_SEND_BYTES: Final = 1 << 22
 _TIMES_A_WORD: Final = 4
 
 
@@ -137,14 +137,15 @@ class _ParquetFile:
         self._send()
 
     def _send(self) -> None:
-        """Have the disk begin with what was written, so that it is not idle until the end.
+        """Have the disk begin with what was written last, and the system forget what it has by now.
 
-        That is what the advice does to pages not yet written; it waits for nothing, as fsync would.
+        That is what the advice does; it waits for nothing, as fsync would. What is written next
+        comes into the memory just left, several times faster than into memory not used before.
         """
-        written = self._stream.tell() - self._sent
-        if written >= _SYNC_BYTES and hasattr(os, "posix_fadvise"):
-            os.posix_fadvise(self._on_disk, self._sent, written, os.POSIX_FADV_DONTNEED)
-            self._sent += written
+        written = self._stream.tell()
+        if written - self._sent >= _SEND_BYTES and hasattr(os, "posix_fadvise"):
+            os.posix_fadvise(self._on_disk, 0, written, os.POSIX_FADV_DONTNEED)
+            self._sent = written
 
     def _open(self, first: pl.DataFrame) -> pq.ParquetWriter:
         """Begin the file; its first rows tell which text comes again (words)."""
