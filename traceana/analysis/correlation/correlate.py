@@ -139,10 +139,8 @@ def correlate(
     for a, b in family.pairs:
         if a == b:
             raise DataError(f"column {a} cannot be correlated with itself")
-    measures = list(dict.fromkeys(name for pair in family.pairs for name in pair))
-    lazy = clean_columns(
-        admit_columns(frame, (*family.keys, *family.clusters, *measures)), measures
-    )
+    columns = (*family.keys, *family.clusters, *family.measures)
+    lazy = clean_columns(admit_columns(frame, columns), family.measures)
     rows = None
     if family.needs_rows:
         rows = collect(lazy)

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import narwhals.stable.v2 as nw
 import polars as pl
 
 from traceana.analysis.frames import LARGEST, reduce_frame, with_totals
+from traceana.stats.jackknife import LEAST, NEAR_ONE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 Pair: TypeAlias = tuple[str, str]
 
-_LEAST: Final = 1e-12  # share of a sum of squares that is no more than rounding
-_NEAR_ONE: Final = 1 - 1e-12  # whose arctanh is still a number
+
+class PairSums(NamedTuple):
+    """What an engine tells of the rows of one pair in one group."""
+
+    held: dict[str, Any]
+    pearson: tuple[float | None, float | None]
+    points: pl.DataFrame
+
+    def over_rows(self, _: str, /) -> tuple[float | None, float | None]:
+        """Return r over rows and its error on Fisher's scale; no other method does without rows."""
+        return self.pearson
 
 
 def present(pair: Pair, /) -> nw.Expr:
@@ -90,7 +100,7 @@ def row_correlations(
         rows = rows.select(*keys, r=r, xx=xx, yy=yy, xy=times * nw.col("xy") / size)
         r, xx, yy = (nw.col(name) for name in ("r", "xx", "yy"))
         rows = rows.with_columns(xy=(r - nw.col("xy")) / (_some(xx).sqrt() * _some(yy).sqrt()))
-        away = nw.when((xx > _LEAST) & (yy > _LEAST)).then(_arctanh(nw.col("xy")) - _arctanh(r))
+        away = nw.when((xx > LEAST) & (yy > LEAST)).then(_arctanh(nw.col("xy")) - _arctanh(r))
         found = reduce_frame(
             rows.select(*keys, "r", away=away),
             keys,
@@ -108,11 +118,11 @@ def row_correlations(
 
 
 def _some(share: nw.Expr) -> nw.Expr:
-    return share.clip(_LEAST, 1)
+    return share.clip(LEAST, 1)
 
 
 def _arctanh(r: nw.Expr) -> nw.Expr:
-    inside = r.clip(-_NEAR_ONE, _NEAR_ONE)
+    inside = r.clip(-NEAR_ONE, NEAR_ONE)
     return ((1 + inside) / (1 - inside)).log() / 2
 
 
