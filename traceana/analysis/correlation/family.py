@@ -17,7 +17,7 @@ from traceana.analysis.correlation.pairs import (
     row_correlations,
 )
 from traceana.analysis.correlation.resampling import GroupRows, PairRows
-from traceana.analysis.frames import LARGEST
+from traceana.analysis.frames import LARGEST, collect
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,13 +69,7 @@ class Family:
 
 
 def estimate_family(
-    family: Family,
-    lazy: nw.LazyFrame[Any],
-    rows: pl.DataFrame | None,
-    /,
-    *,
-    resamples: int,
-    rng: np.random.Generator,
+    family: Family, lazy: nw.LazyFrame[Any], /, *, resamples: int, rng: np.random.Generator
 ) -> pl.DataFrame:
     """Return [*keys, :data:`COLUMNS`], p not yet adjusted.
 
@@ -83,28 +77,29 @@ def estimate_family(
     ----------
     family
         What is asked for.
-    lazy, rows
-        The columns of need as the engine has them, and collected where the family needs rows.
+    lazy
+        The columns of need.
     resamples, rng
         Of the bootstrap over clusters.
     """
     keys = family.keys
     sums: dict[Any, PairSums] = {}
     rows_of: dict[Any, pl.DataFrame] = {}
-    if rows is None:
-        groups, sums = _reduce(family, lazy)
+    if family.needs_rows:
+        groups, rows_of = _collect(family, lazy)
     else:
-        groups = rows.select(keys).unique().sort(keys, nulls_last=True) if keys else pl.DataFrame()
-        rows_of = _parts(rows, keys)
+        groups, sums = _reduce(family, lazy)
     lines = []
     for group in groups.rows() if keys else [()]:
-        drawn = rows_of and GroupRows.draw(
-            *(rows_of.pop(group), family.clusters),
-            measures=family.measures,
-            ranked="row" in family.levels and "spearman" in family.methods,
-            resamples=resamples,
-            rng=rng,
-        )
+        drawn = None
+        if family.needs_rows:
+            drawn = GroupRows.draw(
+                *(rows_of.pop(group), family.clusters),
+                measures=family.measures,
+                ranked="row" in family.levels and "spearman" in family.methods,
+                resamples=resamples,
+                rng=rng,
+            )
         for at, pair in enumerate(family.pairs):
             told = drawn.of_pair(pair) if drawn else sums[*group, at]
             note = _why_not(told.held)
@@ -132,6 +127,15 @@ def estimate_family(
                     )
                 lines.append(line)
     return pl.DataFrame(lines, schema=dict(groups.schema) | COLUMNS)
+
+
+def _collect(
+    family: Family, lazy: nw.LazyFrame[Any]
+) -> tuple[pl.DataFrame, dict[Any, pl.DataFrame]]:
+    """Return the groups in order, and the rows of each."""
+    keys, rows = family.keys, collect(lazy)
+    groups = rows.select(keys).unique().sort(keys, nulls_last=True) if keys else pl.DataFrame()
+    return groups, _parts(rows, keys)
 
 
 def _reduce(family: Family, lazy: nw.LazyFrame[Any]) -> tuple[pl.DataFrame, dict[Any, PairSums]]:

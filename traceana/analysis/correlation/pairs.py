@@ -78,10 +78,10 @@ def row_correlations(
 ) -> pl.DataFrame:
     """Return [*keys, pair, r, error], Pearson's r over rows, and its error on Fisher's scale.
 
-    r is null where a sum of squares is no number. Sums are about the means of the pair within its
-    group, so that no digits cancel. The error is the jackknife's of arctanh(r): with z_i that of
-    all rows but i, sqrt((n - 1) / n sum of (z_i - mean z_i)^2) (Miller, Biometrika 61, 1974). It
-    is null where without one row x or y is constant, and where r is 1 or -1.
+    As :func:`traceana.stats.jackknife.pearson_jackknife`, where an engine holds the rows: r is null
+    where a sum of squares is no number, the error where without one row x or y is constant and
+    where r is 1 or -1. Sums are about the means of the pair within its group, so that no digits
+    cancel.
     """
     parts = []
     for at, pair in enumerate(pairs):
@@ -93,7 +93,8 @@ def row_correlations(
         sums = {f"sum {name}": nw.col(name).sum() for name in ("xx", "yy", "xy")}
         rows = with_totals(rows, keys, n=nw.col("xx").count(), **sums)
         size = nw.col("sum xx").sqrt() * nw.col("sum yy").sqrt()
-        r, times = (nw.col("sum xy") / size).clip(-1, 1), nw.col("n") / (nw.col("n") - 1)
+        r = nw.when(size > 0).then((nw.col("sum xy") / size).clip(-1, 1))
+        times = nw.col("n") / (nw.col("n") - 1)
         # what is left of each sum without the row; in steps, as an engine that puts the text of one
         # expression into the next would else be given millions of words
         xx, yy = (1 - times * nw.col(name) / nw.col(f"sum {name}") for name in ("xx", "yy"))

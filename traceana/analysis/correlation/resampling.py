@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Whole = NDArray[np.int64]
 
-
-_MANY: Final = 50_000  # rows, from which Polars groups faster than numpy sorts
+_MANY: Final = 50_000  # rows, from which on Polars groups them faster than numpy sorts them
 
 
 @dataclass(frozen=True)
@@ -47,7 +46,7 @@ class PairRows:
     draws: Draws | None
     seed: int
 
-    @property
+    @cached_property
     def held(self) -> dict[str, Any]:
         """How many rows there are, and the ends of those that are usable."""
         return {
