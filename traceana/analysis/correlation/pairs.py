@@ -93,7 +93,7 @@ def row_correlations(
         sums = {f"sum {name}": nw.col(name).sum() for name in ("xx", "yy", "xy")}
         rows = with_totals(rows, keys, n=nw.col("xx").count(), **sums)
         size = nw.col("sum xx").sqrt() * nw.col("sum yy").sqrt()
-        r = nw.when(size > 0).then((nw.col("sum xy") / size).clip(-1, 1))
+        r: nw.Expr = nw.when(size > 0).then((nw.col("sum xy") / size).clip(-1, 1))
         times = nw.col("n") / (nw.col("n") - 1)
         # what is left of each sum without the row; in steps, as an engine that puts the text of one
         # expression into the next would else be given millions of words
