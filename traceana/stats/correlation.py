@@ -66,13 +66,29 @@ def correlation(
     return float(np.clip((w * a) @ b / np.sqrt(((w * a) @ a) * ((w * b) @ b)), -1, 1))
 
 
-def weighted_ranks(values: Floats, weights: Floats, /) -> Floats:
-    """Mean rank of each value where values count as often as their weights say."""
+def weighted_ranks(values: Floats, weights: Floats | None = None, /) -> Floats:
+    """Mean rank of each value where values count once, or as often as their weights say."""
     # two or three times as fast as scipy's rankdata
     _, at = np.unique(values, return_inverse=True)
     total = np.bincount(at, weights)
     result: Floats = (np.cumsum(total) - (total - 1) / 2)[at]
     return result
+
+
+def spearman_of_groups(x: Floats, size: Floats, rank: Floats, squares: float, /) -> float:
+    """Spearman's rho of rows that are told by their distinct x, not all rows having one.
+
+    Parameters
+    ----------
+    x, size, rank
+        Each distinct x, the number of its rows, and the mean of the ranks that their y have among
+        all rows.
+    squares
+        Sum of squares of all rows' ranks of y about their mean.
+    """
+    middle = (size.sum() + 1) / 2
+    a, b = weighted_ranks(x, size) - middle, rank - middle
+    return float(np.clip((size * a) @ b / np.sqrt((size * a) @ a * squares), -1, 1))
 
 
 def correlation_pvalue(r: float, n: float, /, *, method: str) -> float:

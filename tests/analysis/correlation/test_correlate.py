@@ -7,8 +7,10 @@ import pandas as pd
 import polars as pl
 import pytest
 import scipy.stats
+from polars.testing import assert_frame_equal
 
 from traceana.analysis import correlate, implied_n, runtime_correlations
+from traceana.analysis.correlation import resampling
 from traceana.errors import DataError
 from traceana.store import Store
 
@@ -41,6 +43,7 @@ def test_levels_by_hand() -> None:
         ({"y": pl.lit(None, pl.Float64)}, "fewer than 4 rows with both values"),
         ({"x": pl.col("x") / 0}, "6 row.s. with a value beyond 1e.150 .infinite"),
         ({"x": pl.col("x") * 1e-200, "y": pl.col("y") * 1e-200}, "vary too little or too much"),
+        ({"x": pl.col("x") * 1e-200}, "vary too little or too much"),
     ],
 )
 @pytest.mark.parametrize("method", ["pearson", "spearman"])
@@ -59,6 +62,45 @@ def test_rows_without_both_values_are_counted() -> None:
     table = correlate(rows, "x", "y").table
     assert table.select("n", "n_missing").row(0) == (6, 2)
     assert table["r"].item() == pytest.approx(correlate(ROWS, "x", "y").table["r"].item())
+
+
+def gappy(n: int) -> pl.DataFrame:
+    """Rows of which x, y or both may be missing, with ties in both and none in z."""
+    rng = np.random.default_rng(5)
+    x = rng.choice([0.1, 0.5, 1, 2, 8], n)
+    z = rng.lognormal(0, 1, n)
+    y = np.round(5 * x * rng.lognormal(0, 1, n) + z, 1)
+    return pl.DataFrame({"x": x, "z": z, "y": y, "g": rng.choice(["a", "b"], n)}).with_columns(
+        pl.when(pl.int_range(n) % 7 > 0).then("x"), pl.when(pl.int_range(n) % 5 > 0).then("y")
+    )
+
+
+@pytest.mark.parametrize("by", [(), "g"])
+def test_what_rows_tell_is_what_the_engine_tells(by: str | tuple[()]) -> None:
+    levels = ("row", "group_mean", "group_mean_weighted")
+    rows = gappy(500).with_columns(g=pl.when(pl.col("g") == "a").then("g"))
+    reduced = correlate(rows, ("x", "z"), "y", level=levels, by=by, adjust="none").table
+    both = ("pearson", "spearman")
+    collected = correlate(rows, ("x", "z"), "y", method=both, level=levels, by=by, adjust="none")
+    assert_frame_equal(collected.table.filter(method="pearson"), reduced, rel_tol=1e-12)
+
+
+def test_ranks_are_of_the_rows_with_both_values() -> None:
+    rows = gappy(300)
+    for line in correlate(rows, ("x", "z"), "y", method="spearman").table.iter_rows(named=True):
+        pair = rows.select(line["x"], "y").drop_nulls()
+        assert line["n"] == pair.height
+        theirs = scipy.stats.spearmanr(pair[line["x"]], pair["y"]).statistic
+        assert line["r"] == pytest.approx(theirs, rel=1e-12)
+
+
+def test_many_rows_are_told_as_few_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, levels = gappy(400), ("row", "group_mean", "group_mean_weighted")
+    methods = ("pearson", "spearman")
+    few = correlate(rows, ("x", "z"), "y", method=methods, level=levels, by="g").table
+    monkeypatch.setattr(resampling, "_MANY", 1)
+    many = correlate(rows, ("x", "z"), "y", method=methods, level=levels, by="g").table
+    assert_frame_equal(few, many, rel_tol=1e-12)
 
 
 def test_means_far_apart_cost_no_digits() -> None:

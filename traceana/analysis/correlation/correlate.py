@@ -5,7 +5,6 @@ from __future__ import annotations
 from itertools import product
 from typing import TYPE_CHECKING
 
-import narwhals.stable.v2 as nw
 import polars as pl
 
 from traceana.analysis.correlation.family import COLUMNS, LEVELS, Family, estimate_family
@@ -15,7 +14,6 @@ from traceana.analysis.frames import (
     admit_columns,
     as_names,
     clean_columns,
-    collect,
     refuse_clash,
 )
 from traceana.errors import DataError
@@ -111,7 +109,8 @@ def correlate(
     Notes
     -----
     Pearson's r over rows and group means are reduced by the engine that holds the frame. Ranks
-    over rows and the bootstrap need every row: the columns of need are collected then.
+    over rows and the bootstrap need every row: the columns of need are collected then, and all is
+    told from them.
 
     Examples
     --------
@@ -139,15 +138,9 @@ def correlate(
     for a, b in family.pairs:
         if a == b:
             raise DataError(f"column {a} cannot be correlated with itself")
-    measures = list(dict.fromkeys(name for pair in family.pairs for name in pair))
-    lazy = clean_columns(
-        admit_columns(frame, (*family.keys, *family.clusters, *measures)), measures
-    )
-    rows = None
-    if family.needs_rows:
-        rows = collect(lazy)
-        lazy = nw.from_native(rows.lazy())
-    found = estimate_family(family, lazy, rows, resamples=resamples, rng=random)
+    columns = (*family.keys, *family.clusters, *family.measures)
+    lazy = clean_columns(admit_columns(frame, columns), family.measures)
+    found = estimate_family(family, lazy, resamples=resamples, rng=random)
     table = found.with_columns(
         pvalue_adjusted=pl.Series(
             adjust_pvalues(found["pvalue"].to_numpy().astype(float), method=adjust)

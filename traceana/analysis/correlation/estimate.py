@@ -45,13 +45,8 @@ def of_rows(
     *,
     confidence: float,
 ) -> dict[str, Any]:
-    """Return the estimate over rows.
-
-    `known` is r and its error on Fisher's scale for Pearson; else they come from the rows.
-    """
+    """Return the estimate over rows, of which `known` is r and its error on Fisher's scale."""
     r, error = known
-    if r is None and rows is not None:
-        r = correlation(rows.x, rows.y, method=method)
     if r is None or np.isnan(r):
         return {"note": "the values vary too little or too much for double precision"}
     if rows is not None and rows.draws is not None:

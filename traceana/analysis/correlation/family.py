@@ -11,12 +11,13 @@ import polars as pl
 from traceana.analysis.correlation.estimate import LEAST, of_group_means, of_rows
 from traceana.analysis.correlation.pairs import (
     Pair,
+    PairSums,
     describe_pairs,
     group_means,
     row_correlations,
 )
-from traceana.analysis.correlation.resampling import GroupRows
-from traceana.analysis.frames import LARGEST
+from traceana.analysis.correlation.resampling import GroupRows, PairRows
+from traceana.analysis.frames import LARGEST, collect
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,6 +57,11 @@ class Family:
         return bool(self.clusters) or ranked
 
     @property
+    def measures(self) -> tuple[str, ...]:
+        """The columns that are correlated, each once."""
+        return tuple(dict.fromkeys(name for pair in self.pairs for name in pair))
+
+    @property
     def asked_of_chance(self) -> list[tuple[str, str]]:
         """Levels and methods whose test needs to know what chance alone does."""
         without = {("row", "spearman"), ("row", "kendall")}
@@ -63,13 +69,7 @@ class Family:
 
 
 def estimate_family(
-    family: Family,
-    lazy: nw.LazyFrame[Any],
-    rows: pl.DataFrame | None,
-    /,
-    *,
-    resamples: int,
-    rng: np.random.Generator,
+    family: Family, lazy: nw.LazyFrame[Any], /, *, resamples: int, rng: np.random.Generator
 ) -> pl.DataFrame:
     """Return [*keys, :data:`COLUMNS`], p not yet adjusted.
 
@@ -77,59 +77,86 @@ def estimate_family(
     ----------
     family
         What is asked for.
-    lazy, rows
-        The columns of need as the engine has them, and collected where the family needs rows.
+    lazy
+        The columns of need.
     resamples, rng
         Of the bootstrap over clusters.
     """
-    keys, pairs = family.keys, family.pairs
-    described = describe_pairs(lazy, keys, pairs)
-    schema = {name: described.schema[name] for name in keys} | COLUMNS
-    groups = described.select(*keys).unique(maintain_order=True).rows() if keys else [()]
-    about = _parts(described, (*keys, "pair"))
-    pearson: dict[Any, pl.DataFrame] = {}
-    if "row" in family.levels and "pearson" in family.methods:
-        pearson = _parts(row_correlations(lazy, keys, pairs), (*keys, "pair"))
-    means: list[dict[Any, pl.DataFrame]] = []
-    if family.levels != ("row",):
-        means = [_parts(group_means(lazy, keys, pair), keys) for pair in pairs]
-    rows_of = {} if rows is None else _parts(rows, keys)
+    keys = family.keys
+    sums: dict[Any, PairSums] = {}
+    rows_of: dict[Any, pl.DataFrame] = {}
+    if family.needs_rows:
+        groups, rows_of = _collect(family, lazy)
+    else:
+        groups, sums = _reduce(family, lazy)
     lines = []
-    for group in groups:
+    for group in groups.rows() if keys else [()]:
         drawn = None
-        if group in rows_of:
-            drawn = GroupRows.draw(rows_of[group], family.clusters, resamples=resamples, rng=rng)
-        for at, pair in enumerate(pairs):
-            held = about[*group, at].row(0, named=True)
-            note = _why_not(held)
-            usable = drawn.of_pair(pair) if drawn and not note else None
+        if family.needs_rows:
+            drawn = GroupRows.draw(
+                *(rows_of.pop(group), family.clusters),
+                measures=family.measures,
+                ranked="row" in family.levels and "spearman" in family.methods,
+                resamples=resamples,
+                rng=rng,
+            )
+        for at, pair in enumerate(family.pairs):
+            told = drawn.of_pair(pair) if drawn else sums[*group, at]
+            note = _why_not(told.held)
+            usable = told if isinstance(told, PairRows) and not note else None
             null = usable.null(family.asked_of_chance) if usable else {}
             for level, method in product(family.levels, family.methods):
                 line = dict(zip(keys, group, strict=True)) | {
                     **dict(zip(("x", "y", "method", "level"), (*pair, method, level), strict=True)),
-                    **{name: held[name] for name in ("n", "n_missing")},
+                    **{name: told.held[name] for name in ("n", "n_missing")},
                     "note": note,
                 }
-                points = means[at].get(group) if level != "row" else None
                 if level != "row":
-                    line["n_groups"] = points.height if points is not None else 0
-                if not note and points is not None:
-                    weighted = level == "group_mean_weighted"
+                    line["n_groups"] = told.points.height
+                if not note and level != "row":
                     line |= of_group_means(
-                        *(points, method, usable, null.get((level, method))),
-                        weighted=weighted,
+                        *(told.points, method, usable, null.get((level, method))),
+                        weighted=level == "group_mean_weighted",
                         confidence=family.confidence,
                     )
                 elif not note:
-                    known = (None, None)
-                    if method == "pearson":
-                        known = pearson[*group, at].select("r", "error").row(0)
                     line |= of_rows(
-                        *(known, held["n"], method, usable, null.get((level, method))),
+                        *(told.over_rows(method), told.held["n"], method, usable),
+                        null.get((level, method)),
                         confidence=family.confidence,
                     )
                 lines.append(line)
-    return pl.DataFrame(lines, schema=schema)
+    return pl.DataFrame(lines, schema=dict(groups.schema) | COLUMNS)
+
+
+def _collect(
+    family: Family, lazy: nw.LazyFrame[Any]
+) -> tuple[pl.DataFrame, dict[Any, pl.DataFrame]]:
+    """Return the groups in order, and the rows of each."""
+    keys, rows = family.keys, collect(lazy)
+    groups = rows.select(keys).unique().sort(keys, nulls_last=True) if keys else pl.DataFrame()
+    return groups, _parts(rows, keys)
+
+
+def _reduce(family: Family, lazy: nw.LazyFrame[Any]) -> tuple[pl.DataFrame, dict[Any, PairSums]]:
+    """Return the groups in order, and by group and number of the pair what the engine tells."""
+    keys, pairs = family.keys, family.pairs
+    described = describe_pairs(lazy, keys, pairs)
+    pearson: dict[Any, pl.DataFrame] = {}
+    if "row" in family.levels:
+        pearson = _parts(row_correlations(lazy, keys, pairs), (*keys, "pair"))
+    means: list[dict[Any, pl.DataFrame]] = [{} for _ in pairs]
+    if family.levels != ("row",):
+        means = [_parts(group_means(lazy, keys, pair), keys) for pair in pairs]
+    sums = {}
+    for key, held in _parts(described, (*keys, "pair")).items():
+        *group, at = key
+        sums[key] = PairSums(
+            held.row(0, named=True),
+            pearson[key].select("r", "error").row(0) if key in pearson else (None, None),
+            means[at].get(tuple(group), pl.DataFrame()),
+        )
+    return described.filter(pair=0).select(keys), sums
 
 
 def _parts(frame: pl.DataFrame, keys: Sequence[str]) -> dict[Any, pl.DataFrame]:

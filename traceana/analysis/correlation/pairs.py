@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import narwhals.stable.v2 as nw
 import polars as pl
 
 from traceana.analysis.frames import LARGEST, reduce_frame, with_totals
+from traceana.stats.jackknife import LEAST, NEAR_ONE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 Pair: TypeAlias = tuple[str, str]
 
-_LEAST: Final = 1e-12  # share of a sum of squares that is no more than rounding
-_NEAR_ONE: Final = 1 - 1e-12  # whose arctanh is still a number
+
+class PairSums(NamedTuple):
+    """What an engine tells of the rows of one pair in one group."""
+
+    held: dict[str, Any]
+    pearson: tuple[float | None, float | None]
+    points: pl.DataFrame
+
+    def over_rows(self, _: str, /) -> tuple[float | None, float | None]:
+        """Return r over rows and its error on Fisher's scale; no other method does without rows."""
+        return self.pearson
 
 
 def present(pair: Pair, /) -> nw.Expr:
@@ -68,10 +78,10 @@ def row_correlations(
 ) -> pl.DataFrame:
     """Return [*keys, pair, r, error], Pearson's r over rows, and its error on Fisher's scale.
 
-    r is null where a sum of squares is no number. Sums are about the means of the pair within its
-    group, so that no digits cancel. The error is the jackknife's of arctanh(r): with z_i that of
-    all rows but i, sqrt((n - 1) / n sum of (z_i - mean z_i)^2) (Miller, Biometrika 61, 1974). It
-    is null where without one row x or y is constant, and where r is 1 or -1.
+    As :func:`traceana.stats.jackknife.pearson_jackknife`, where an engine holds the rows: r is null
+    where a sum of squares is no number, the error where without one row x or y is constant and
+    where r is 1 or -1. Sums are about the means of the pair within its group, so that no digits
+    cancel.
     """
     parts = []
     for at, pair in enumerate(pairs):
@@ -83,14 +93,15 @@ def row_correlations(
         sums = {f"sum {name}": nw.col(name).sum() for name in ("xx", "yy", "xy")}
         rows = with_totals(rows, keys, n=nw.col("xx").count(), **sums)
         size = nw.col("sum xx").sqrt() * nw.col("sum yy").sqrt()
-        r, times = (nw.col("sum xy") / size).clip(-1, 1), nw.col("n") / (nw.col("n") - 1)
+        r: nw.Expr = nw.when(size > 0).then((nw.col("sum xy") / size).clip(-1, 1))
+        times = nw.col("n") / (nw.col("n") - 1)
         # what is left of each sum without the row; in steps, as an engine that puts the text of one
         # expression into the next would else be given millions of words
         xx, yy = (1 - times * nw.col(name) / nw.col(f"sum {name}") for name in ("xx", "yy"))
         rows = rows.select(*keys, r=r, xx=xx, yy=yy, xy=times * nw.col("xy") / size)
         r, xx, yy = (nw.col(name) for name in ("r", "xx", "yy"))
         rows = rows.with_columns(xy=(r - nw.col("xy")) / (_some(xx).sqrt() * _some(yy).sqrt()))
-        away = nw.when((xx > _LEAST) & (yy > _LEAST)).then(_arctanh(nw.col("xy")) - _arctanh(r))
+        away = nw.when((xx > LEAST) & (yy > LEAST)).then(_arctanh(nw.col("xy")) - _arctanh(r))
         found = reduce_frame(
             rows.select(*keys, "r", away=away),
             keys,
@@ -108,11 +119,11 @@ def row_correlations(
 
 
 def _some(share: nw.Expr) -> nw.Expr:
-    return share.clip(_LEAST, 1)
+    return share.clip(LEAST, 1)
 
 
 def _arctanh(r: nw.Expr) -> nw.Expr:
-    inside = r.clip(-_NEAR_ONE, _NEAR_ONE)
+    inside = r.clip(-NEAR_ONE, NEAR_ONE)
     return ((1 + inside) / (1 - inside)).log() / 2
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import narwhals.stable.v2 as nw
+import polars as pl
 
 from traceana.analysis.correlation.correlate import correlate
 from traceana.analysis.frames import Names, admit_columns, as_names, column_names, reduce_frame
@@ -82,15 +84,16 @@ def runtime_correlations(
     status = nw.col("status").cast(nw.String)
     if failure == "strict":
         lazy = lazy.filter(status.is_in(("completed", "failed")))
-    outcome = nw.when(status == "completed").then(nw.lit("success")).otherwise(nw.lit("failure"))
     named = {
         called: nw.col(name) * times if times != 1 else nw.col(name)
         for name, (called, times) in FEATURES.items()
         if name in features
     }
     columns = [expression.alias(name) for name, expression in named.items()]
-    rows: Any = lazy.select(*keys, *clusters, outcome.alias("outcome"), "runtime_s", *columns)
-    return correlate(
+    # a truth value, which takes less time and memory than a word, is put in words at the end
+    completed = (status == "completed").alias("outcome")
+    rows: Any = lazy.select(*keys, *clusters, completed, "runtime_s", *columns)
+    found = correlate(
         rows.to_native(),
         list(named),
         "runtime_s",
@@ -103,6 +106,8 @@ def runtime_correlations(
         resamples=resamples,
         rng=rng,
     )
+    outcome = pl.when("outcome").then(pl.lit("success")).otherwise(pl.lit("failure"))
+    return replace(found, table=found.table.with_columns(outcome=outcome))
 
 
 def _check_statuses(lazy: nw.LazyFrame[Any]) -> None:

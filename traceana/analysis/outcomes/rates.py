@@ -73,23 +73,27 @@ def outcome_rates(
     _check_statuses(succeeded, failed)
     keys = as_names(by)
     added = () if cluster is None else CLUSTERED
-    refuse_clash(keys, ("rate", "ci_low", "ci_high", "others", *added))
+    refuse_clash(keys, ("n", "successes", "rate", "ci_low", "ci_high", "others", *added))
     check_confidence(confidence)
     columns = keys if cluster is None else (*keys, cluster)
-    status = nw.col("status").cast(nw.String)
-    parts = reduce_frame(
-        open_frame(frame, keys=(*columns, "status")),
-        columns,
-        n=nw.when(status.is_in((*succeeded, *failed))).then(status).count(),
-        successes=nw.when(status.is_in(succeeded)).then(status).count(),
-        rows=nw.len(),
-        unknown=nw.when(~status.is_in(STATUSES)).then(status).min(),
+    lazy = open_frame(frame, keys=(*columns, "status"))
+    counts = reduce_frame(
+        lazy.with_columns(nw.col("status").cast(nw.String)), (*columns, "status"), rows=nw.len()
     )
-    unknown = parts["unknown"].drop_nulls()
-    if not unknown.is_empty():
-        raise DataError(f"status {unknown.min()!r} is found; statuses are {', '.join(STATUSES)}")
-    parts = parts.drop("unknown")
-    groups = parts if cluster is None else _add_up(parts, keys, cluster)
+    unknown = set(counts["status"].drop_nulls()).difference(STATUSES)
+    if unknown:
+        raise DataError(f"status {min(unknown)!r} is found; statuses are {', '.join(STATUSES)}")
+    status, rows = pl.col("status"), pl.col("rows")
+    parts = _add_up(
+        counts.select(
+            *columns,
+            n=rows * status.is_in((*succeeded, *failed)).fill_null(value=False),
+            successes=rows * status.is_in(succeeded).fill_null(value=False),
+            rows=rows,
+        ),
+        columns,
+    )
+    groups = parts if cluster is None else _add_up_clusters(parts, keys, cluster)
     table = groups.with_columns(others=pl.col("rows") - pl.col("n"))
     order = (*keys, "n", "successes", "rate", "ci_low", "ci_high", "others", *added)
     return _with_rates(table, "successes", parts, keys, cluster, confidence=confidence).select(
@@ -146,7 +150,7 @@ def failure_rates(
         **{word: nw.when(status == word).then(status).count() for word in STATUSES},
         rows=nw.len(),
     )
-    groups = parts if cluster is None else _add_up(parts, keys, cluster)
+    groups = parts if cluster is None else _add_up_clusters(parts, keys, cluster)
     missing = pl.col("rows") - pl.sum_horizontal(STATUSES)
     order = (*keys, "reading", "n", "failures", "rate", "ci_low", "ci_high", *STATUSES)
     tables = []
@@ -168,13 +172,16 @@ def _count_failures(counts: pl.DataFrame, reading: Reading) -> pl.DataFrame:
     )
 
 
-def _add_up(parts: pl.DataFrame, keys: tuple[str, ...], cluster: str) -> pl.DataFrame:
+def _add_up_clusters(parts: pl.DataFrame, keys: tuple[str, ...], cluster: str) -> pl.DataFrame:
     """Return the counts of groups, from those of their clusters."""
     refuse_lost(parts[cluster], parts["rows"])
-    sums = pl.exclude(*keys, cluster).sum()
+    return _add_up(parts.drop(cluster), keys)
+
+
+def _add_up(parts: pl.DataFrame, keys: tuple[str, ...]) -> pl.DataFrame:
     if not keys:
-        return parts.select(sums)
-    return parts.group_by(keys).agg(sums).sort(keys, nulls_last=True)
+        return parts.sum()
+    return parts.group_by(keys).agg(pl.all().sum()).sort(keys, nulls_last=True)
 
 
 def _with_rates(
