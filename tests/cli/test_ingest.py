@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -105,3 +106,25 @@ def test_the_store_is_found_in_the_environment(
     assert "store: " + str(tmp_path / "named") in run("tables", cwd=tmp_path).stdout.replace(
         "\n", ""
     )
+
+
+POLARS_SET = """
+import os, runpy, sys
+sys.argv = ["traceana", "ingest", sys.argv[1], "--store", "store"]
+try:
+    runpy.run_module("traceana", run_name="__main__")
+except SystemExit:
+    print(os.environ["_RJEM_MALLOC_CONF"], os.environ["POLARS_MAX_THREADS"])
+"""
+
+
+def test_how_polars_works_is_set_where_the_user_has_not(files: Path, tmp_path: Path) -> None:
+    told = subprocess.run(
+        [sys.executable, "-c", POLARS_SET, str(files)],
+        check=True,
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "POLARS_MAX_THREADS": "7"},
+    )
+    assert told.stdout.splitlines()[-1] == "dirty_decay_ms:10000 7"
