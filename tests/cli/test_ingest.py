@@ -119,12 +119,14 @@ except SystemExit:
 
 
 def test_how_polars_works_is_set_where_the_user_has_not(files: Path, tmp_path: Path) -> None:
+    environment = {**os.environ, "POLARS_MAX_THREADS": "7"}
+    environment.pop("_RJEM_MALLOC_CONF", None)  # which Polars sets too, where it is loaded
     told = subprocess.run(
         [sys.executable, "-c", POLARS_SET, str(files)],
         check=True,
         capture_output=True,
         text=True,
         cwd=tmp_path,
-        env={**os.environ, "POLARS_MAX_THREADS": "7"},
+        env=environment,
     )
-    assert told.stdout.splitlines()[-1] == "dirty_decay_ms:10000 7"
+    assert told.stdout.endswith("dirty_decay_ms:10000 7\n")
