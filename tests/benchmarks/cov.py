@@ -1,4 +1,4 @@
-"""iteration_cov on 20 million rows beside DuckDB, Polars, pandas and a numpy reshape.
+"""iteration_cov on 20 million rows beside DuckDB, Polars, pandas, pyarrow and a numpy reshape.
 
 The peers are what one writes by hand: count, mean and population deviation by (job, tick). None
 of them looks for repeated workers, missing names or values out of range, as traceana does, and
@@ -51,6 +51,11 @@ def with_pandas(path: Path) -> object:
     return groups.agg(["count", "mean"]).assign(std=groups.std(ddof=0))
 
 
+def with_pyarrow(path: Path) -> object:
+    rows = pq.read_table(path, columns=[*KEYS, "batch_time"])
+    return rows.group_by(KEYS).aggregate([("batch_time", of) for of in ("count", "mean", "stddev")])
+
+
 def with_numpy(path: Path) -> object:
     table = pq.read_table(path, columns=[*KEYS, "batch_time"])
     values = table["batch_time"].to_numpy().reshape(-1, 10)
@@ -63,6 +68,7 @@ CONTENDERS: dict[str, Contender] = {
     "DuckDB, sorted": with_duckdb_sorted,
     "Polars": with_polars,
     "pandas": with_pandas,
+    "pyarrow": with_pyarrow,
     "numpy reshape (ordered)": with_numpy,
 }
 

@@ -37,6 +37,19 @@ import sys, pandas as pd
 rows = pd.read_csv(sys.argv[1], header=None, names=list("abcdefghi"), engine="pyarrow")
 rows.to_parquet(sys.argv[2], compression="zstd")
 """
+PYARROW = """
+import sys, pyarrow as pa, pyarrow.parquet as pq
+from pyarrow import csv
+names = list("abcdefghi")
+rows = csv.open_csv(
+    sys.argv[1],
+    read_options=csv.ReadOptions(column_names=names, block_size=1 << 24),
+    convert_options=csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string())),
+)
+with pq.ParquetWriter(sys.argv[2], rows.schema, compression="zstd") as to:
+    for batch in rows:
+        to.write_batch(batch)
+"""
 
 
 def commands(archive: Path, csv: Path, to: Path) -> dict[str, list[str]]:
@@ -52,6 +65,7 @@ def commands(archive: Path, csv: Path, to: Path) -> dict[str, list[str]]:
         "Polars (CSV)": python(POLARS, csv),
         "DuckDB (CSV)": python(DUCKDB, csv),
         "pandas (CSV)": python(PANDAS, csv),
+        "pyarrow (CSV)": python(PYARROW, csv),
     }
 
 

@@ -1,4 +1,4 @@
-"""task_runtimes on 7.5 million synthetic instances beside DuckDB, pandas and Polars.
+"""task_runtimes on 7.5 million synthetic instances beside DuckDB, Polars, pandas and pyarrow.
 
 The peers are what one writes by hand under the policy "drop": the rows with both times, their
 first start and last end by (job, task), joined to the tasks. "as told" asks for all that
@@ -17,6 +17,8 @@ import duckdb
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from tests.benchmarks.race import Contender, race
 from traceana import task_runtimes
@@ -91,6 +93,15 @@ def with_pandas(path: Path) -> object:
     return joined.assign(runtime_s=joined["last_s"] - joined["first_s"])
 
 
+def with_pyarrow(path: Path) -> object:
+    rows = pq.read_table(path, columns=[*KEYS, *TIMES])
+    known = rows.filter(pc.field("start_s").is_valid() & pc.field("end_s").is_valid())
+    ends = known.group_by(KEYS).aggregate([("start_s", "min"), ("end_s", "max")])
+    joined = pq.read_table(tasks_of(path)).join(ends, KEYS, join_type="left outer")
+    runtime = pc.subtract(joined["end_s_max"], joined["start_s_min"])
+    return joined.append_column("runtime_s", runtime)
+
+
 CONTENDERS: dict[str, Contender] = {
     "traceana": with_traceana,
     "traceana, ends of tasks": with_traceana_task_ends,
@@ -99,6 +110,7 @@ CONTENDERS: dict[str, Contender] = {
     "Polars": with_polars,
     "Polars, as told": with_polars_as_told,
     "pandas": with_pandas,
+    "pyarrow": with_pyarrow,
 }
 
 
