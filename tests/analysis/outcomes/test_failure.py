@@ -17,7 +17,7 @@ from statsmodels.stats.contingency_tables import StratifiedTable
 from traceana.analysis import failure_model, failure_odds, failure_rates, outcome_association
 from traceana.errors import DataError
 from traceana.schema import STATUSES
-from traceana.stats import wilson_interval
+from traceana.stats.intervals import wilson_interval
 
 WORDS = np.array(["completed", "failed"])
 

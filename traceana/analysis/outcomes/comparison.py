@@ -12,14 +12,9 @@ import polars as pl
 from traceana.analysis.frames import Names, as_names, collect, open_frame, refuse_clash
 from traceana.analysis.outcomes.codes import cluster_codes, group_codes
 from traceana.result import Result
-from traceana.stats import (
-    adjust_pvalues,
-    kruskal_wallis,
-    median_interval,
-    placements,
-    superiority,
-)
 from traceana.stats.arguments import check_confidence
+from traceana.stats.multiplicity import adjust_pvalues
+from traceana.stats.ranks import kruskal_wallis, median_interval, placements, superiority
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame

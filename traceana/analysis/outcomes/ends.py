@@ -16,8 +16,8 @@ from traceana.analysis.outcomes.readings import open_outcomes
 from traceana.errors import DataError
 from traceana.result import Result
 from traceana.schema import STATUSES
-from traceana.stats import Incidence, incidence, incidence_variances
 from traceana.stats.arguments import is_number
+from traceana.stats.incidence import Incidence, incidence, incidence_variances
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame

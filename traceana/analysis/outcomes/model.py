@@ -14,8 +14,9 @@ from traceana.analysis.outcomes.design import Design, make_design
 from traceana.analysis.outcomes.readings import Reading, open_outcomes, with_failure
 from traceana.errors import DataError
 from traceana.result import Result
-from traceana.stats import calibrate, fit_logistic, predict_held_out, wilson_interval
 from traceana.stats.arguments import as_generator, check_confidence
+from traceana.stats.intervals import wilson_interval
+from traceana.stats.logistic import calibrate, fit_logistic, predict_held_out
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame

@@ -12,7 +12,7 @@ from traceana.analysis.energy.savings import energy_savings
 from traceana.analysis.frames import Names, as_names, collect, open_frame, reduce_frame
 from traceana.errors import DataError
 from traceana.result import Result
-from traceana.stats import kmeans_1d
+from traceana.stats.kmeans import kmeans_1d
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
