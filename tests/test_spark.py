@@ -44,7 +44,7 @@ from traceana.analysis import (
     task_runtimes,
     workload_summary,
 )
-from traceana.claims import job_sample
+from traceana.derived import job_sample
 from traceana.cli import main
 from traceana.errors import DataError, TraceanaError
 from traceana.report import build_report

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pytest
 
-from traceana.claims import job_sample
-from traceana.claims.computed import pai_records, pai_sample
+from traceana.derived import job_sample
+from traceana.derived.tasks import task_records, task_sample
 from traceana.report.blocks import Gallery, Table, Text
 from traceana.report.build import open_material
 from traceana.report.origin import find_origin
@@ -17,8 +17,9 @@ from traceana.report.sections import SECTIONS
 from traceana.simulate.sample.pai_shares import ROWS
 
 if TYPE_CHECKING:
-    from traceana.report.blocks import Content
     from traceana.report.material import Material
+
+    from traceana.report.blocks import Content
     from traceana.store import Store
 
 PAI = "Alibaba PAI GPU cluster trace"
@@ -45,13 +46,13 @@ def test_the_published_trace_and_whatever_has_no_more_tasks_is_analysed_whole(
     data = open_material(find_origin(store.path), None).data
     tasks = data.scan("alibaba-pai-2020", "tasks").collect()
     monkeypatch.setattr(job_sample, "MOST_TASKS", tasks.height)
-    assert data.once(pai_sample) is None
+    assert data.once(task_sample, PAI) is None
 
 
 @pytest.mark.parametrize("name", OF_TASKS)
 def test_every_number_of_a_sample_says_that_it_is_one(sampled: Material, name: str) -> None:
     content = build(sampled, name)
-    sample = sampled.data.once(pai_sample)
+    sample = sampled.data.once(task_sample, PAI)
     assert sample is not None
     share = f", a sample of {100 * sample.share:.1f} % of its tasks"
     texts = [block.text for block in content.blocks if isinstance(block, Text)]
@@ -93,7 +94,7 @@ def test_gpu_hours_of_a_sample_are_those_of_the_trace_within_their_error(
 
 
 def test_the_end_of_the_trace_is_that_of_all_its_rows(sampled: Material) -> None:
-    records = sampled.data.once(pai_records)
+    records = sampled.data.once(task_records, PAI)
     times = pl.concat(
         sampled.scan("alibaba-pai-2020", table).select(pl.col(time).alias("time_s"))
         for table in ("tasks", "instances")
@@ -103,6 +104,6 @@ def test_the_end_of_the_trace_is_that_of_all_its_rows(sampled: Material) -> None
         times.select(pl.col("time_s").min(), last=pl.col("time_s").max()).collect().row(0)
     )
     assert (records.first_s, records.last_s) == (first_s, last_s)
-    sample = sampled.data.once(pai_sample)
+    sample = sampled.data.once(task_sample, PAI)
     assert sample is not None
     assert records.tasks.height == sample.drawn

@@ -22,7 +22,9 @@ from .interarrivals import plot_interarrivals as plot_interarrivals
 from .outcome_rates import plot_outcome_rates as plot_outcome_rates
 from .recurring_choices import plot_recurring_choices as plot_recurring_choices
 from .recurring_savings import plot_recurring_savings as plot_recurring_savings
-from .registry import FIGURES as FIGURES
+from .registry import figure as figure
+from .registry import figures as figures
+from .registry import get_figure as get_figure
 from .registry import FigureEntry as FigureEntry
 from .registry import draw_figure as draw_figure
 from .regret import plot_regret as plot_regret

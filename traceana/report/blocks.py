@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
@@ -83,10 +83,57 @@ class Picture:
 
 
 @dataclass(frozen=True)
+class Drawing:
+    """A result to be drawn.
+
+    Attributes
+    ----------
+    figure
+        Id of the figure in the registry.
+    result
+        What it takes.
+    trace
+        The trace that it shows; synthetic rows are marked. None where it shows none: then it is
+        marked if all of the page is synthetic.
+    key
+        Name of the picture, unique on the page.
+    about
+        What is shown: the first words of the caption.
+    title
+        What the trace is called; None: its title.
+    options
+        Passed on to the figure.
+    """
+
+    figure: str
+    result: Any
+    trace: str | None
+    key: str
+    about: str
+    title: str | None = None
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+def drawing(
+    figure: str,
+    result: Any,  # noqa: ANN401  whatever the figure takes
+    /,
+    *,
+    trace: str | None,
+    key: str,
+    about: str,
+    title: str | None = None,
+    **options: object,
+) -> Drawing:
+    """Return a drawing; what it does not take itself are options of the figure."""
+    return Drawing(figure, result, trace, key, about, title, options)
+
+
+@dataclass(frozen=True)
 class Gallery:
     """Figures side by side where there is room."""
 
-    pictures: tuple[Picture, ...]
+    pictures: tuple[Picture | Drawing, ...]
 
     def captions(self, first: int, /) -> list[str]:
         """Return what stands under each; how figures of one kind are read is said once.

@@ -4,28 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import pickle
-import platform
 import shutil
 import tempfile
 from contextlib import suppress
-from importlib.metadata import PackageNotFoundError, version
-from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from platformdirs import user_cache_path
 
-from traceana.report.origin import digest_of
 from traceana.store.ledger import ledger_json
+from traceana.store.session import code_digest, versions
 
 if TYPE_CHECKING:
     from traceana.report.blocks import Content
-    from traceana.report.material import Material
+    from traceana.report.context import Context
 
-_LIBRARIES: Final = (
-    *("polars", "pyarrow", "narwhals", "numpy", "scipy", "statsmodels", "matplotlib"),
-    *("jinja2", "markupsafe"),
-)
+_LIBRARIES: Final = ("matplotlib", "jinja2", "markupsafe")
 _MOST_KEPT: Final = 8
 """Reports whose sections are kept; the one that was used longest ago goes first."""
 _DIGEST_BYTES: Final = 32
@@ -39,9 +33,9 @@ class Cache:
     kept and nothing fails.
     """
 
-    def __init__(self, material: Material) -> None:
+    def __init__(self, context: Context) -> None:
         self._reports = user_cache_path("traceana") / "report"
-        self._folder = self._reports / _key(material)
+        self._folder = self._reports / _key(context)
 
     def load(self, section: str, /) -> Content | None:
         """Return a section as it was kept; None where it was not."""
@@ -76,19 +70,11 @@ class Cache:
         return self._folder / f"{section}.pickle"
 
 
-def _key(material: Material) -> str:
+def _key(context: Context) -> str:
     """Return what a section depends on, as one name: data, code, versions, options."""
-    ledgers = {name: ledger_json(ledger) for name, ledger in sorted(material.ledgers.items())}
-    figures = None if material.figures is None else sorted(material.figures)
-    origin = (str(material.origin.place), material.origin.is_sample)
-    versions = [platform.python_version(), platform.machine(), *map(_version, _LIBRARIES)]
-    parts = (digest_of(files("traceana")), versions, ledgers, origin, material.date, figures)
-    engine = (material.master, _version("pyspark") if material.master else None)
-    return hashlib.sha256(repr((*parts, material.formats, engine)).encode()).hexdigest()[:24]
-
-
-def _version(library: str) -> str:
-    try:
-        return version(library)
-    except PackageNotFoundError:
-        return ""
+    ledgers = {name: ledger_json(ledger) for name, ledger in sorted(context.ledgers.items())}
+    figures = None if context.figures is None else sorted(context.figures)
+    origin = (str(context.origin.place), context.origin.is_sample)
+    parts = (code_digest(), versions(*_LIBRARIES), ledgers, origin, context.date, figures)
+    engine = (context.master, versions("pyspark") if context.master else None)
+    return hashlib.sha256(repr((*parts, context.formats, engine)).encode()).hexdigest()[:24]

@@ -20,16 +20,17 @@ from traceana.report.blocks import (
     make_table,
     words,
 )
-from traceana.report.wording import count, plural, size
+from traceana.report.section import Section
+from traceana.results.formatting import count, plural, size
 
 if TYPE_CHECKING:
     from traceana.catalog import Trace
-    from traceana.report.material import Material
+    from traceana.report.context import Context
 
 
-def build(material: Material) -> Content:
+def build(session: Context) -> Content:
     """Introduce each trace; of one that is not in the store, say how to get it."""
-    held = material.store.tables()
+    held = session.store.tables()
     blocks: list[Block] = [
         Text(
             "What each trace is, where it is published and under which licence, and which of its "
@@ -37,8 +38,8 @@ def build(material: Material) -> Content:
         )
     ]
     for trace in load_catalog().values():
-        there = trace.id in material.ledgers
-        blocks += [Heading(material.name(trace.id)), Text(trace.what)]
+        there = trace.id in session.ledgers
+        blocks += [Heading(session.title(trace.id)), Text(trace.what)]
         if there:
             blocks += [*_about(trace), _tables(trace, held.filter(trace=trace.id))]
         else:
@@ -47,20 +48,20 @@ def build(material: Material) -> Content:
                     "It is not in the store.",
                     (
                         f"traceana fetch {trace.id} --to files/{trace.id}",
-                        f"traceana ingest files/{trace.id} {material.origin.option}",
+                        f"traceana ingest files/{trace.id} {session.origin.option}",
                     ),
                 )
             )
-    return Content((), tuple(blocks), _headline(material, held))
+    return Content((), tuple(blocks), _headline(session, held))
 
 
-def _headline(material: Material, held: pl.DataFrame) -> str:
+def _headline(session: Context, held: pl.DataFrame) -> str:
     """Say of how many traces the store holds anything, and of which of them a part only."""
     catalog = load_catalog()
     there = {trace: held.filter(trace=trace).height for trace in catalog}
     known = sum(rows > 0 for rows in there.values())
     parts = [
-        f"{material.name(trace)} ({tables} of {plural(len(catalog[trace].tables), 'table')})"
+        f"{session.title(trace)} ({tables} of {plural(len(catalog[trace].tables), 'table')})"
         for trace, tables in there.items()
         if 0 < tables < len(catalog[trace].tables)
     ]
@@ -97,3 +98,6 @@ def _tables(trace: Trace, held: pl.DataFrame) -> Block:
         ],
         caption=f"Tables of {trace.id}",
     )
+
+
+SECTION = Section("traces", "The traces", 20, build)

@@ -8,10 +8,9 @@ import duckdb
 import numpy as np
 import polars as pl
 import pytest
+from traceana.derived.job_sample import draw_jobs
 
-from traceana.claims import Data, job_sample
-from traceana.claims.computed import pai_owners
-from traceana.claims.job_sample import draw_jobs
+from traceana.derived import job_sample
 from traceana.store import Store
 
 N_JOBS = 20_000
