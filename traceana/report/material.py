@@ -81,11 +81,17 @@ class Material:
         """The traces whose rows are synthetic."""
         return [trace for trace in self.ledgers if self.synthetic(trace)]
 
+    def title(self, trace: str, /) -> str:
+        """Return a trace's title: its manifest's, else the catalog's, else its id."""
+        if trace in self.ledgers:
+            return self.store.manifest(trace).title
+        return get_trace(trace).title if trace in load_catalog() else trace
+
     def name(self, trace: str | None, /) -> str:
         """Return a trace's title, with a word where its rows are synthetic."""
         if trace is None:
             return "Simulated, from no trace"
-        title = get_trace(trace).title if trace in load_catalog() else trace
+        title = self.title(trace)
         return f"{title} (SYNTHETIC)" if self.synthetic(trace) else title
 
     def picture(
@@ -143,9 +149,8 @@ class Material:
 
     def absent(self, trace: str, table: str, /, *, what: str) -> Absent:
         """Say what is missing for lack of a table, and what brings it."""
-        title = get_trace(trace).title
         return Absent(
-            f"{what}: table `{table}` of {title} is not in the store.",
+            f"{what}: table `{table}` of {self.title(trace)} is not in the store.",
             (
                 f"traceana fetch {trace} --to files/{trace}",
                 f"traceana ingest files/{trace} {self.origin.option}",

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final
 import jinja2
 from markupsafe import Markup, escape
 
-from traceana.catalog import get_trace
 from traceana.report.blocks import Gallery
 
 if TYPE_CHECKING:
@@ -77,7 +76,7 @@ def name_page(title: str, material: Material, /) -> str:
 
 def trace_titles(material: Material, /) -> list[str]:
     """Return the titles of the traces that a report is made from."""
-    return [get_trace(trace).title for trace in material.ledgers]
+    return [material.title(trace) for trace in material.ledgers]
 
 
 def _is_wholly_synthetic(material: Material) -> bool:
