@@ -44,8 +44,8 @@ from traceana.analysis import (
     task_runtimes,
     workload_summary,
 )
-from traceana.derived import job_sample
 from traceana.cli import main
+from traceana.derived import job_sample
 from traceana.errors import DataError, TraceanaError
 from traceana.report import build_report
 from traceana.report.build import open_material

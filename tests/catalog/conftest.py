@@ -107,16 +107,17 @@ def planted(monkeypatch: pytest.MonkeyPatch, server: Server) -> Trace:
     trace = Trace(
         id="planted",
         title="Planted",
-        what="A planted trace.",
+        description="A planted trace.",
         tables=("table_a", "table_b", "table_c"),
         rows={},
-        licence="none",
+        license="none",
         citation="none",
         homepage="none",
         revision="none",
-        quirks=(),
+        notes=(),
         files=files,
         contents=contents,
+        text="",
     )
     monkeypatch.setattr("traceana.catalog.download.get_trace", lambda _: trace)
     return trace

@@ -15,11 +15,11 @@ def test_one_row_a_trace_with_what_it_takes_to_choose() -> None:
     traces = list_traces()
     assert traces.schema == {
         "trace": pl.String,
-        "what": pl.String,
+        "description": pl.String,
         "tables": pl.List(pl.String),
         "rows": pl.Int64,
         "bytes": pl.Int64,
-        "licence": pl.String,
+        "license": pl.String,
         "files": pl.Int64,
     }
     assert traces["trace"].to_list() == [

@@ -51,13 +51,13 @@ def test_catalog_is_read_once() -> None:
 @every_trace
 def test_trace_says_all_that_a_reader_needs(trace: Trace) -> None:
     assert get_trace(trace.id) is trace
-    for text in (trace.title, trace.what, trace.licence, trace.citation, *trace.quirks):
+    for text in (trace.title, trace.description, trace.license, trace.citation, *trace.notes):
         assert text.strip() == text != ""
         assert "\n" not in text
-    assert trace.what.endswith(".")
+    assert trace.description.endswith(".")
     assert trace.citation.startswith("@inproceedings{")
     assert trace.citation.count("{") == trace.citation.count("}")
-    assert trace.quirks
+    assert trace.notes
     assert set(trace.rows) <= set(trace.tables) <= set(TABLES)
 
 

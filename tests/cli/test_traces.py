@@ -63,7 +63,7 @@ def test_json_is_alone_on_standard_output() -> None:
     assert list(records) == list_traces()["trace"].to_list()
     assert records["alibaba-pai-2020"]["in_store"] == ["jobs", "machines"]
     assert records["zeus-2023"]["in_store"] == []
-    assert records["zeus-2023"]["licence"] == "Apache-2.0"
+    assert records["zeus-2023"]["license"] == "Apache-2.0"
 
 
 def test_no_store_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import sys
-import tomllib
 import types
 from pathlib import Path
 
@@ -22,7 +21,7 @@ def test_the_page_adds_a_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     blocks = re.findall(r"```\w+\n(.*?)```", page, flags=re.DOTALL)
     csv, toml, ingester, line, result = blocks
 
-    trace = model._read_trace("example-2026", tomllib.loads(toml))
+    trace = model._read_trace("example-2026", toml)
     catalog = {**model.load_catalog(), trace.id: trace}
     for module in ("traceana.catalog.model", "traceana.store.discover"):
         monkeypatch.setattr(f"{module}.load_catalog", lambda: catalog)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 WORKERS, TICKS = 3, 5
+Write = Callable[[str, bytes | str], Path]
 
 
 def tar_gz(path: Path, members: dict[str, bytes]) -> Path:

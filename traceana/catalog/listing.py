@@ -1,4 +1,4 @@
-"""The catalogue as a table."""
+"""The catalog as a table."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def list_traces() -> pl.DataFrame:
     Returns
     -------
     polars.DataFrame
-        [trace, what, tables, rows, bytes, licence, files]: `tables` is a list of names,
+        [trace, description, tables, rows, bytes, license, files]: `tables` is a list of names,
         `rows` the published rows summed over the tables whose count is known, `bytes` the
         size of the files as shipped (mostly packed) summed over the files whose size is known,
         `files` their count; a sum of which nothing is known is null. Unknown are, of zeus-2023,
@@ -23,11 +23,11 @@ def list_traces() -> pl.DataFrame:
     return pl.DataFrame(
         {
             "trace": [trace.id for trace in traces],
-            "what": [trace.what for trace in traces],
+            "description": [trace.description for trace in traces],
             "tables": [list(trace.tables) for trace in traces],
             "rows": [_sum_known(list(trace.rows.values())) for trace in traces],
             "bytes": [_sum_known([file.bytes for file in trace.files]) for trace in traces],
-            "licence": [trace.licence for trace in traces],
+            "license": [trace.license for trace in traces],
             "files": [len(trace.files) for trace in traces],
         },
         schema_overrides={"rows": pl.Int64, "bytes": pl.Int64, "files": pl.Int64},

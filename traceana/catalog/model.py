@@ -1,4 +1,4 @@
-"""What the catalogue knows of a trace, read from one TOML file a trace."""
+"""What the catalog knows of a trace, read from one TOML file a trace."""
 
 from __future__ import annotations
 
@@ -80,34 +80,37 @@ class Trace:
     ----------
     id
         Name of the trace here, such as ``zeus-2023``.
-    title, what
+    title, description
         The trace's name and one sentence on it.
     tables
         Tables that its files become.
     rows
         Rows of the published files by table, where known; rejected ones are among them.
-    licence, citation, homepage, revision
+    license, citation, homepage, revision
         Terms of use, the paper to cite, where it is published, and the pinned revision.
-    quirks
+    notes
         What a reader of the files should know, one sentence each.
     files
         The publisher's files.
     contents
         The kinds of CSV in these files.
+    text
+        The entry's TOML, whose sections ``[trace]`` and ``[<table>]`` are a mapping.
     """
 
     id: str
     title: str
-    what: str
+    description: str
     tables: tuple[str, ...]
     rows: dict[str, int]
-    licence: str
+    license: str
     citation: str
     homepage: str
     revision: str
-    quirks: tuple[str, ...]
+    notes: tuple[str, ...]
     files: tuple[PublishedFile, ...]
     contents: tuple[Content, ...]
+    text: str
 
 
 @cache
@@ -120,14 +123,14 @@ def load_catalog() -> dict[str, Trace]:
     )
     return {
         source.name.removesuffix(".toml"): _read_trace(
-            source.name.removesuffix(".toml"), tomllib.loads(source.read_text(encoding="utf-8"))
+            source.name.removesuffix(".toml"), source.read_text(encoding="utf-8")
         )
         for source in sources
     }
 
 
 def get_trace(trace: str, /) -> Trace:
-    """Return what the catalogue knows of a trace.
+    """Return what the catalog knows of a trace.
 
     Raises
     ------
@@ -142,19 +145,20 @@ def get_trace(trace: str, /) -> Trace:
     raise CatalogError(f"no trace is called {trace!r}{hint}; the traces are {', '.join(catalog)}")
 
 
-def _read_trace(trace: str, text: dict[str, Any]) -> Trace:
-    base_url = text["base_url"]
+def _read_trace(trace: str, text: str) -> Trace:
+    entry: dict[str, Any] = tomllib.loads(text)
+    facts, base_url = entry["trace"], entry["base_url"]
     return Trace(
         id=trace,
-        title=text["title"],
-        what=text["what"],
-        tables=tuple(text["tables"]),
-        rows=text["rows"],
-        licence=text["licence"],
-        citation=text["citation"],
-        homepage=text["homepage"],
-        revision=text["revision"],
-        quirks=tuple(text["quirks"]),
+        title=facts["title"],
+        description=facts["description"],
+        tables=tuple(entry["tables"]),
+        rows=entry["rows"],
+        license=facts["license"],
+        citation=facts["citation"],
+        homepage=facts["homepage"],
+        revision=entry["revision"],
+        notes=tuple(facts["notes"]),
         files=tuple(
             PublishedFile(
                 name=file["name"],
@@ -164,7 +168,7 @@ def _read_trace(trace: str, text: dict[str, Any]) -> Trace:
                 bytes=file.get("bytes"),
                 optional=file.get("optional", False),
             )
-            for file in text["files"]
+            for file in entry["files"]
         ),
         contents=tuple(
             Content(
@@ -176,8 +180,9 @@ def _read_trace(trace: str, text: dict[str, Any]) -> Trace:
                 tables=tuple(content["tables"]),
                 not_applicable=tuple(content.get("not_applicable", ())),
             )
-            for content in text["contents"]
+            for content in entry["contents"]
         ),
+        text=text,
     )
 
 

@@ -157,9 +157,10 @@ def _notes(entry: TableEntry) -> Iterator[str]:
 
 def _published_rows(entry: TableEntry) -> int | None:
     """Return the rows that the publisher's files hold, if these are meant to be those files."""
-    from traceana.catalog import get_trace
+    from traceana.catalog import load_catalog
 
-    return None if entry.synthetic else get_trace(entry.trace).rows.get(entry.table)
+    known = None if entry.synthetic else load_catalog().get(entry.trace)
+    return known.rows.get(entry.table) if known else None
 
 
 def _name_some(out: Console, heading: str, names: list[str]) -> None:

@@ -21,17 +21,17 @@ def tables(*, store: StoreOption = None, json: JsonOption = False) -> None:
     where = store_path(store)
     there = Store(where) if store is None else open_store(where)
     stored = {(row["trace"], row["table"]): row for row in there.tables().iter_rows(named=True)}
+    every = [(trace.id, table) for trace in load_catalog().values() for table in trace.tables]
     rows: list[dict[str, Any]] = [
         {
-            "trace": trace.id,
+            "trace": trace,
             "table": table,
             **{
-                key: stored.get((trace.id, table), {}).get(key)
+                key: stored.get((trace, table), {}).get(key)
                 for key in ("rows", "rows_rejected", "bytes", "synthetic")
             },
         }
-        for trace in load_catalog().values()
-        for table in trace.tables
+        for trace, table in dict.fromkeys([*every, *stored])
     ]
     if json:
         sys.stdout.write(json_text.dumps(rows, indent=2) + "\n")

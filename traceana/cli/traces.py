@@ -21,7 +21,7 @@ def traces(
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON alone.")] = False,
 ) -> None:
-    """List the public traces: tables, rows, size, licence."""
+    """List the public traces: tables, rows, size, license."""
     from traceana.catalog import list_traces
 
     listed = list_traces()
@@ -57,22 +57,22 @@ def _print_table(listed: pl.DataFrame, stored: dict[str, list[str]]) -> None:
     from traceana.cli.output import print_table
 
     shown = Table(box=None, padding=(0, 1, 1, 0), pad_edge=False)
-    shown.add_column("trace, what", min_width=22)
+    shown.add_column("trace, description", min_width=22)
     shown.add_column("tables", no_wrap=True)
     shown.add_column("rows", justify="right", no_wrap=True)
     shown.add_column("size", justify="right", no_wrap=True)
-    shown.add_column("licence", width=10)
+    shown.add_column("license", width=10)
     shown.add_column("in the\nstore", min_width=6, no_wrap=True)
-    for trace, what, tables, rows, size, licence, _ in listed.iter_rows():
+    for trace, description, tables, rows, size, terms, _ in listed.iter_rows():
         published, present = get_trace(trace), len(stored[trace])
         more_rows = " +" if len(published.rows) < len(tables) else ""
         more_bytes = " +" if any(file.bytes is None for file in published.files) else ""
         shown.add_row(
-            f"{trace}\n{what}",
+            f"{trace}\n{description}",
             "\n".join(tables),
             "unknown" if rows is None else f"{rows:,}{more_rows}",
             "unknown" if size is None else f"{decimal(size)}{more_bytes}",
-            licence,
+            terms,
             f"{present} of {len(tables)}" if present else "no",
         )
     print_table(shown)

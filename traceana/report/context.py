@@ -34,6 +34,11 @@ class Context(Session):
     figures: frozenset[str] | None = None
     formats: tuple[str, ...] = ()
 
+    def title(self, trace: str | None, /) -> str:
+        """Return the title of a trace, in the store or not."""
+        known = trace is None or trace in self.ledgers
+        return super().title(trace) if known else get_trace(str(trace)).title
+
     def absent(self, trace: str, table: str, /, *, what: str) -> Absent:
         """Return which table is missing, and the commands that add it."""
         return Absent(

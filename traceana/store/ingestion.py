@@ -20,8 +20,10 @@ from traceana.ingesters import INGESTERS, UnlistedMemberError
 from traceana.schema import schema_version
 from traceana.store.build import Progress, TableBuilder, read_source
 from traceana.store.checksums import Checksums
+from traceana.store.describe import describe_trace
 from traceana.store.discover import Discovery, Source, discover
 from traceana.store.ledger import FileEntry, Ledger, TableEntry, ledger_json
+from traceana.store.manifest import MANIFEST, manifest_json
 from traceana.store.store import LEDGER, Store, is_whole, read_ledger, store_path
 from traceana.store.writer import TableWriter, sources_json, write_whole
 
@@ -142,7 +144,7 @@ def _ingest_locked(
             if not mine:
                 continue
             beside = [s for s in sources if recipe.table in s.content.not_applicable]
-            fingerprint = partial(_fingerprint, recipe.table, [*mine, *beside], checksums)
+            fingerprint = partial(_fingerprint, name, recipe.table, [*mine, *beside], checksums)
             before = entries.get(recipe.table)
             if before and before.fingerprint == fingerprint() and is_whole(folder, before):
                 entries[recipe.table] = replace(before, state="unchanged")
@@ -180,6 +182,8 @@ def _ingest_locked(
         _missing(name, entries),
     )
     if writers:
+        manifest = describe_trace(ledger, folder, get_trace(name).text, source="catalog")
+        write_whole(folder / MANIFEST, manifest_json(manifest))
         write_whole(folder / LEDGER, ledger_json(ledger))
     return ledger
 
@@ -202,11 +206,12 @@ def _file_entry(trace: str, checksums: Checksums, source: Source) -> FileEntry:
     )
 
 
-def _fingerprint(table: str, sources: list[Source], checksums: Checksums) -> str:
+def _fingerprint(trace: str, table: str, sources: list[Source], checksums: Checksums) -> str:
     """Return a digest that changes when a source, the schema or the version does."""
     content = [
         traceana.__version__,
         schema_version(table),
+        get_trace(trace).text,
         sorted((s.csv.label, checksums[s.csv.paths], s.columns) for s in sources),
     ]
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import polars as pl
     from narwhals.stable.v2.typing import IntoFrame
 
+    from traceana.store.manifest import Manifest
     from traceana.store.store import Store
 
 Found = TypeVar("Found")
@@ -35,7 +36,6 @@ LIBRARIES: Final = ("polars", "pyarrow", "narwhals", "numpy", "scipy", "statsmod
 """Their versions are part of what a number depends on."""
 _COMPUTED_BY: Final = ("analysis", "derived", "results", "schema", "simulate", "stats")
 _CODE: Final = (".py", ".toml", ".csv", ".jinja", ".css", ".js", ".mplstyle")
-_LARGE_TABLE_ROWS: Final = 1_000_000
 _CACHE_BYTES: Final = 1 << 30
 _LARGEST_RESULT_BYTES: Final = 1 << 26
 _DIGEST_BYTES: Final = 32
@@ -50,8 +50,7 @@ class Session:
     store
         The store.
     master
-        Master of the Spark that reduces tables of more than a million rows; None: Polars reduces
-        all.
+        Master of the Spark that reduces tables; None: Polars does.
     """
 
     store: Store
@@ -59,12 +58,16 @@ class Session:
     _known: dict[Key, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"store": self.store, "master": self.master, "_known": {}}
+        return {**self.__dict__, "_known": {}}
 
     @cached_property
     def ledgers(self) -> dict[str, Ledger]:
         """Ledger of each trace in the store."""
         return {trace: self.store.ledger(trace) for trace in self.store.traces()}
+
+    def manifest(self, trace: str, /) -> Manifest:
+        """Return what a trace is."""
+        return self.store.manifest(trace)
 
     def has(self, trace: str, table: str, /) -> bool:
         """Return whether the store has a table with at least one row."""
@@ -79,14 +82,10 @@ class Session:
 
     def frame(self, trace: str, table: str, /) -> IntoFrame:
         """Return a table as the engine of this session reads it: a lazy frame, or one of Spark."""
-        if self.master is None or self._rows(trace, table) < _LARGE_TABLE_ROWS:
+        if self.master is None:
             return self.scan(trace, table)
         rows: IntoFrame = scan_by_spark(self.store, trace, table, master=self.master)
         return rows
-
-    def _rows(self, trace: str, table: str) -> int:
-        entries = self.ledgers[trace].entries
-        return sum(entry.rows_kept for entry in entries if entry.table == table)
 
     def cached(self, key: Key, function: Callable[[], Found], /, *, on_disk: bool = True) -> Found:
         """Return the result of a function, called once per session and kept between sessions.
@@ -103,7 +102,8 @@ class Session:
             the version of a library change.
         """
         if key not in self._known:
-            kept = _Kept(self._digest(key)) if on_disk and self.master is None else None
+            on_disk = on_disk and self.master is None and bool(self.ledgers)
+            kept = _Kept(self._digest(key)) if on_disk else None
             found = kept.load() if kept else None
             if found is None:
                 found = function()
@@ -122,7 +122,7 @@ class Session:
         """Return the title of a trace, marked if its rows are synthetic."""
         if trace is None:
             return "Simulated, from no trace"
-        title = self.store.manifest(trace).title
+        title = self.manifest(trace).title
         return f"{title} (SYNTHETIC)" if self.synthetic(trace) else title
 
     def synthetic(self, trace: str | None, /) -> bool:

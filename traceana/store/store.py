@@ -11,9 +11,11 @@ import polars as pl
 
 from traceana.errors import StoreError
 from traceana.store.ledger import Ledger, TableEntry, parse_ledger
+from traceana.store.manifest import MANIFEST, Manifest, parse_manifest
 from traceana.store.writer import stored_metadata
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from os import PathLike
 
 DEFAULT_STORE: Final = Path("data")
@@ -37,9 +39,38 @@ class Store:
 
     path: Path
 
-    def traces(self) -> list[str]:
-        """Return the traces in the store, in alphabetical order."""
-        return sorted(ledger.parent.name for ledger in self.path.glob(f"*/{LEDGER}"))
+    def traces(self, table: str | None = None, columns: Sequence[str] = ()) -> list[str]:
+        """Return the traces in the store, in alphabetical order.
+
+        Parameters
+        ----------
+        table
+            Only traces with at least one row in this table.
+        columns
+            Only traces whose table has values in all these columns.
+        """
+        traces = sorted(ledger.parent.name for ledger in self.path.glob(f"*/{LEDGER}"))
+        if table is None:
+            return traces
+        return [trace for trace in traces if self.manifest(trace).has(table, tuple(columns))]
+
+    def manifest(self, trace: str, /) -> Manifest:
+        """Return what a trace is: title, license, times, tables and the columns with values.
+
+        Raises
+        ------
+        StoreError
+            If the trace is not in the store, or its manifest cannot be read.
+        """
+        path = self.path / trace / MANIFEST
+        try:
+            return parse_manifest(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            self.ledger(trace)  # raises where there is no such trace
+            raise StoreError(
+                f"{path}: not a manifest that this version can read ({error}); "
+                f"delete {path.parent} and ingest the trace again"
+            ) from error
 
     def ledger(self, trace: str, /) -> Ledger:
         """Return the accounts of a trace.

@@ -18,7 +18,7 @@ from traceana.ingesters import REJECTED
 from traceana.schema import describe_table, get_table
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
     from pathlib import Path
     from types import TracebackType
 
@@ -114,6 +114,7 @@ class _ParquetFile:
         self._thread = ThreadPoolExecutor(1)
         self._sent = 0
         self._waiting: deque[Future[None]] = deque()
+        self._empty = set(schema.names)
 
     def write(self, rows: pl.DataFrame) -> None:
         if rows.height:
@@ -132,6 +133,7 @@ class _ParquetFile:
 
     def _pack(self, group: pl.DataFrame) -> None:
         self._writer = self._writer or self._open(group)
+        self._empty -= {name for name in self._empty if group[name].null_count() < group.height}
         table = group.to_arrow(compat_level=pl.CompatLevel.newest())
         self._writer.write_table(table.cast(self._views), row_group_size=group.height)
         self._send()
@@ -169,7 +171,9 @@ class _ParquetFile:
         for group in self._waiting:
             group.result()
         self._thread.shutdown()
-        schema = self._schema.with_metadata(dict(metadata))
+        filled = [name for name in self._schema.names if name not in self._empty]
+        metadata = {**metadata, "traceana.columns": json.dumps(filled)}
+        schema = self._schema.with_metadata(metadata)
         told = base64.b64encode(schema.serialize().to_pybytes()).decode()
         if self._writer is None:
             self._writer = self._open(
@@ -214,6 +218,23 @@ def stored_metadata(path: Path) -> tuple[str | None, int]:
         return None, 0
     fingerprint = (stored.metadata or {}).get(FINGERPRINT)
     return (fingerprint.decode() if fingerprint else None), stored.num_rows
+
+
+def stored_columns(path: Path) -> tuple[str, ...]:
+    """Return the columns of a Parquet file with at least one value."""
+    return tuple(json.loads(pq.read_metadata(path).metadata[b"traceana.columns"]))
+
+
+def stored_range(path: Path, columns: Collection[str]) -> list[float]:
+    """Return the smallest and largest values of some numeric columns, from their statistics."""
+    stored = pq.read_metadata(path)
+    statistics = (
+        stored.row_group(group).column(column).statistics
+        for group in range(stored.num_row_groups)
+        for column, name in enumerate(stored.schema.names)
+        if name in columns
+    )
+    return [end for one in statistics if one and one.has_min_max for end in (one.min, one.max)]
 
 
 def write_whole(path: Path, text: str) -> None:

@@ -111,7 +111,7 @@ def _recorded(session: Context) -> tuple[tuple[str, ...], list[Block]]:
     samples = session.scan(TRACE, "worker_samples").collect().sort(*IN_ORDER)
     name = session.title(TRACE)
     try:
-        result = replay_batching(samples, episodes=session.once(stragglers, _TRACE).episodes)
+        result = replay_batching(samples, episodes=session.once(stragglers, TRACE).episodes)
     except DataError as error:
         return (), [Text(f"{name}: no job was replayed. {error}.")]
     jobs = result.jobs.sort(*IN_ORDER, maintain_order=True)

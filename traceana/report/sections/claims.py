@@ -35,7 +35,7 @@ _MEANINGS: Final = {
 
 def build(session: Context) -> Content:
     """Judge every published statement by the store."""
-    results = check_claims(session.store, data=session)
+    results = check_claims(session.store, session=session)
     papers = results.table.partition_by("paper", maintain_order=True)
     blocks: list[Block] = [
         Text(

@@ -189,7 +189,7 @@ def _pictures(ends: EndCurves, population: Population, by: str, heading: str) ->
                 "cumulative-incidence",
                 groups,
                 trace=population.trace,
-                name=population.name,
+                title=population.name,
                 key=f"ends-{event}-{population.trace}",
                 about=f"Share of {population.things} that ended {event}, by {heading}",
                 curves=ends.curves,

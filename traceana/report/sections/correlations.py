@@ -120,7 +120,7 @@ def _group_means(population: Population, rows: pl.DataFrame, table: pl.DataFrame
                 "group-means",
                 means,
                 trace=population.trace,
-                name=population.name,
+                title=population.name,
                 key=f"group-means-{outcome}-{feature}-{population.trace}",
                 about=f"Runtime of {population.things} against {name}, {outcome}: rows and group "
                 "means",
@@ -150,7 +150,7 @@ def _published_views(
                 "runtime-against",
                 mean_by_value(rows.filter(outcome=outcome), feature, "runtime_s"),
                 trace=population.trace,
-                name=population.name,
+                title=population.name,
                 key=f"against-{view}-{population.trace}",
                 about=f"Mean runtime of {population.things} against {name}, {outcome}{closer}",
                 x_label=label,

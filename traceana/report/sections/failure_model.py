@@ -169,7 +169,7 @@ def _pictures(models: dict[str, FailureModel], population: Population) -> list[D
                     figure,
                     result,
                     trace=population.trace,
-                    name=population.name,
+                    title=population.name,
                     key=f"{figure}-{reading}-{population.trace}",
                     about=about,
                 )

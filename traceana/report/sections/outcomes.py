@@ -165,7 +165,7 @@ def _pictures(population: Population, question: _Question, runtimes: pl.DataFram
             "runtime-by",
             runtimes.filter(status=status).filter(pl.col("n") > 0).drop("status"),
             trace=population.trace,
-            name=population.name,
+            title=population.name,
             key=f"runtime-{status}-{key}",
             about=f"Runtime of {status} {what}",
         )
@@ -180,7 +180,7 @@ def _pictures(population: Population, question: _Question, runtimes: pl.DataFram
                 "runtime-by",
                 ended,
                 trace=population.trace,
-                name=population.name,
+                title=population.name,
                 key=f"runtime-published-failure-{key}",
                 about=f"Runtime of {what}, every status but completed (the published failure)",
             )
@@ -190,7 +190,7 @@ def _pictures(population: Population, question: _Question, runtimes: pl.DataFram
             "outcome-rates",
             outcome_rates(population.rows, question.by, failure=failure),
             trace=population.trace,
-            name=population.name,
+            title=population.name,
             key=f"rates-{reading}-{key}",
             about=f"Success rate of {what}, {reading} reading",
         )

@@ -94,7 +94,7 @@ def read_populations(
 
 def tell_populations(
     session: Context,
-    tell: Callable[[Context, Population], Content],
+    tell: Callable[[Population], Content],
     /,
     *,
     opening: str,
@@ -113,7 +113,7 @@ def tell_populations(
         The section's first paragraph.
     """
     parts = (
-        part if isinstance(part, Absent) else (f"{part.name}: {part.things}", tell(session, part))
+        part if isinstance(part, Absent) else (f"{part.name}: {part.things}", tell(part))
         for part in read_populations(session, what=what, missing_end=missing_end)
     )
     return join_parts(opening, parts)

@@ -7,7 +7,6 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from traceana import __version__
-from traceana.claims.data import BY_SPARK
 from traceana.report.blocks import Block, Content, Facts, Heading, Text
 from traceana.report.origin import SEED
 from traceana.report.section import Section
@@ -71,7 +70,7 @@ def _engine(session: Context) -> str:
     spark = f"Spark {version('pyspark')} on `{session.master}`"
     reduced = [
         f"{table} of {session.title(trace)}"
-        for trace in BY_SPARK
+        for trace in session.ledgers
         for table in ("tasks", "instances", "jobs")
         if session.has(trace, table)
     ]

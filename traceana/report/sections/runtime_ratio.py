@@ -153,7 +153,7 @@ def _answer(session: Context, question: _Question, name: str) -> Content:
             "runtime-ratio",
             groups,
             trace=question.trace,
-            name=name,
+            title=name,
             key=f"runtime-ratio-{question.trace}",
             about=f"Runtime of {question.things} over the mean by {heading}",
         )

@@ -1,4 +1,4 @@
-"""Each trace of the catalogue: what it is, whose it is, and what the store holds of it."""
+"""Each trace: what it is, whose it is, and what the store holds of it."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from traceana.report.section import Section
 from traceana.results.formatting import count, plural, size
 
 if TYPE_CHECKING:
-    from traceana.catalog import Trace
     from traceana.report.context import Context
+    from traceana.store import Manifest
 
 
 def build(session: Context) -> Content:
@@ -33,25 +33,31 @@ def build(session: Context) -> Content:
     held = session.store.tables()
     blocks: list[Block] = [
         Text(
-            "What each trace is, where it is published and under which licence, and which of its "
+            "What each trace is, where it is published and under which license, and which of its "
             "tables this report is made from."
         )
     ]
-    for trace in load_catalog().values():
-        there = trace.id in session.ledgers
-        blocks += [Heading(session.title(trace.id)), Text(trace.what)]
-        if there:
-            blocks += [*_about(trace), _tables(trace, held.filter(trace=trace.id))]
+    catalog = load_catalog()
+    for trace in sorted(catalog.keys() | session.ledgers.keys()):
+        blocks.append(Heading(session.title(trace)))
+        if trace in session.ledgers:
+            manifest = session.store.manifest(trace)
+            known = catalog.get(trace)
+            tables = known.tables if known else tuple(manifest.tables)
+            blocks += [Text(manifest.description)] if manifest.description else []
+            blocks += _about(manifest, known.revision if known else "")
+            blocks.append(_tables(trace, tables, held.filter(trace=trace)))
         else:
-            blocks.append(
+            blocks += [
+                Text(catalog[trace].description),
                 Absent(
                     "It is not in the store.",
                     (
-                        f"traceana fetch {trace.id} --to files/{trace.id}",
-                        f"traceana ingest files/{trace.id} {session.origin.option}",
+                        f"traceana fetch {trace} --to files/{trace}",
+                        f"traceana ingest files/{trace} {session.origin.option}",
                     ),
-                )
-            )
+                ),
+            ]
     return Content((), tuple(blocks), _headline(session, held))
 
 
@@ -69,25 +75,24 @@ def _headline(session: Context, held: pl.DataFrame) -> str:
     return f"{told}; in part: {', '.join(parts)}." if parts else f"{told}."
 
 
-def _about(trace: Trace) -> list[Block]:
-    return [
-        Facts(
-            (
-                ("Id", f"`{trace.id}`"),
-                ("Licence", trace.licence),
-                ("Published at", trace.homepage),
-                ("Revision", f"`{trace.revision}`"),
-            )
-        ),
-        Points(
-            f"What a reader of the files should know ({len(trace.quirks)} points)", trace.quirks
-        ),
-        Quote("Citation (BibTeX)", trace.citation),
-    ]
+def _about(manifest: Manifest, revision: str) -> list[Block]:
+    facts = (
+        ("Id", f"`{manifest.trace}`"),
+        ("License", manifest.license),
+        ("Published at", manifest.homepage),
+        ("Revision", revision and f"`{revision}`"),
+    )
+    blocks: list[Block] = [Facts(tuple(fact for fact in facts if fact[1]))]
+    if manifest.notes:
+        heading = f"What a reader of the files should know ({len(manifest.notes)} points)"
+        blocks.append(Points(heading, manifest.notes))
+    if manifest.citation:
+        blocks.append(Quote("Citation (BibTeX)", manifest.citation))
+    return blocks
 
 
-def _tables(trace: Trace, held: pl.DataFrame) -> Block:
-    every = pl.DataFrame({"table": trace.tables}, schema={"table": pl.String})
+def _tables(trace: str, tables: tuple[str, ...], held: pl.DataFrame) -> Block:
+    every = pl.DataFrame({"table": tables}, schema={"table": pl.String})
     return make_table(
         every.join(held, on="table", how="left", maintain_order="left"),
         [
@@ -96,7 +101,7 @@ def _tables(trace: Trace, held: pl.DataFrame) -> Block:
             Column("Rejected", "rows_rejected", count),
             Column("Size as Parquet", "bytes", size),
         ],
-        caption=f"Tables of {trace.id}",
+        caption=f"Tables of {trace}",
     )
 
 
