@@ -50,7 +50,7 @@ from traceana.errors import DataError, TraceanaError
 from traceana.report import build_report
 from traceana.report.build import open_material
 from traceana.report.origin import find_origin
-from traceana.report.sections import SECTIONS
+from traceana.report.section import sections
 from traceana.simulate import write_sample
 from traceana.store import Store, ingest, open_spark, open_store
 
@@ -267,7 +267,7 @@ SHOWN = ("workload", "task-runtimes", "outcomes", "competing-ends", "runtime-rat
 
 
 @pytest.mark.parametrize(
-    "section", [part for part in SECTIONS if part.id in SHOWN], ids=lambda part: part.id
+    "section", [part for part in sections() if part.id in SHOWN], ids=lambda part: part.id
 )
 def test_a_section_is_the_same_from_spark(
     section: Any, spark: Any, synthetic_store: Store, monkeypatch: pytest.MonkeyPatch
@@ -295,7 +295,7 @@ def test_a_sample_of_jobs_is_the_same_from_spark(
     monkeypatch.setattr(job_sample, "MOST_TASKS", 1000)
     monkeypatch.setattr(job_sample, "SAMPLED_TASKS", 300)
     polars = replace(open_material(find_origin(synthetic_store.path)), figures=frozenset())
-    (section,) = (part for part in SECTIONS if part.id == "task-runtimes")
+    (section,) = (part for part in sections() if part.id == "task-runtimes")
     found = section.build(replace(polars, master=MASTER))
     assert found == section.build(polars)
     assert "a sample of" in found.findings[0]

@@ -25,7 +25,7 @@ def test_the_page_is_written_from_the_registry() -> None:
 
 
 @pytest.mark.parametrize(
-    ("paper", "figures"),
+    ("paper", "ids"),
     [
         ("AntMan", {"worker-times", "cov", "cov-ecdf", "batch-time-ecdf"}),
         ("Analyzing ML Training Tasks", {"runtime-by", "runtime-against"}),
@@ -43,8 +43,8 @@ def test_the_page_is_written_from_the_registry() -> None:
         ("Dynamic batching", {"batching-trajectory", "batching-iterations", "batching-speedup"}),
     ],
 )
-def test_every_published_figure_is_drawn_again(paper: str, figures: set[str]) -> None:
-    assert {name for name, entry in figures().items() if entry.source.startswith(paper)} == figures
+def test_every_published_figure_is_drawn_again(paper: str, ids: set[str]) -> None:
+    assert {name for name, entry in figures().items() if entry.source.startswith(paper)} == ids
 
 
 def test_the_distribution_of_mini_batch_time_is_of_each_job_on_its_own() -> None:

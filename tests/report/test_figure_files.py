@@ -13,7 +13,7 @@ from traceana.cli import main
 from traceana.errors import DataError
 from traceana.figures import figures
 from traceana.report import build_report, write_figures
-from traceana.report.sections import SECTIONS
+from traceana.report.section import sections
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -105,4 +105,4 @@ def test_the_command_lists_writes_and_refuses(
 
 
 def test_every_figure_has_a_section_that_draws_it() -> None:
-    assert {name for section in SECTIONS for name in section.figures} == set(figures())
+    assert {name for section in sections() for name in section.figures} == set(figures())

@@ -13,16 +13,16 @@ import pytest
 
 from traceana.report import build, build_report
 from traceana.report.blocks import Content, Text
-from traceana.report.build import open_material
+from traceana.report.build import open_context
 from traceana.report.cache import Cache
 from traceana.report.origin import find_origin
 from traceana.report.run import count_workers
-from traceana.report.sections import SECTIONS
+from traceana.report.section import sections
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from traceana.report.material import Material
+    from traceana.report.context import Context
     from traceana.store import Store
 
 SOME = ("reading", "traces", "task-runtimes", "energy")
@@ -36,8 +36,8 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def material(zeus_store: Store) -> Material:
-    return open_material(find_origin(zeus_store.path))
+def context(zeus_store: Store) -> Context:
+    return open_context(find_origin(zeus_store.path))
 
 
 def written(folder: Path) -> dict[str, bytes]:
@@ -82,12 +82,12 @@ def test_an_unchanged_section_is_not_built_again(
 ) -> None:
     built: list[str] = []
 
-    def count(_: Material) -> Content:
+    def count(_: Context) -> Content:
         built.append("once")
         return Content((), (Text("here"),))
 
-    section = replace(SECTIONS[0], build=count)
-    monkeypatch.setattr(build, "SECTIONS", (section,))
+    section = replace(sections()[0], build=count)
+    monkeypatch.setattr(build, "sections", lambda: (section,))
     for _ in range(2):
         build_report(zeus_store.path, out=tmp_path / "out")
     assert built == ["once"]
@@ -116,35 +116,33 @@ def test_an_unchanged_section_is_not_built_again(
     ids=["date", "figures", "formats", "origin", "library", "code"],
 )
 def test_a_kept_section_is_for_the_same_options_and_code_only(
-    cache: Path, material: Material, monkeypatch: pytest.MonkeyPatch, change: object
+    cache: Path, context: Context, monkeypatch: pytest.MonkeyPatch, change: object
 ) -> None:
-    Cache(material).keep("reading", Content(("told",)))
-    assert Cache(material).load("reading") == Content(("told",))
-    assert Cache(material).load("traces") is None
+    Cache(context).keep("reading", Content(("told",)))
+    assert Cache(context).load("reading") == Content(("told",))
+    assert Cache(context).load("traces") is None
     assert callable(change)
-    assert Cache(change(material, monkeypatch)).load("reading") is None
+    assert Cache(change(context, monkeypatch)).load("reading") is None
     assert cache.is_dir()
 
 
 @pytest.mark.parametrize("damage", [b"", b"x" * 40, None])
-def test_a_damaged_file_counts_as_none(
-    cache: Path, material: Material, damage: bytes | None
-) -> None:
-    kept = Cache(material)
+def test_a_damaged_file_counts_as_none(cache: Path, context: Context, damage: bytes | None) -> None:
+    kept = Cache(context)
     kept.keep("reading", Content(("told",)))
     (path,) = cache.rglob("*.pickle")
     path.write_bytes(path.read_bytes()[:-1] if damage is None else damage)
     assert kept.load("reading") is None
 
 
-def test_the_oldest_reports_go(cache: Path, material: Material) -> None:
+def test_the_oldest_reports_go(cache: Path, context: Context) -> None:
     for day in range(12):
-        kept = Cache(replace(material, date=str(day)))
+        kept = Cache(replace(context, date=str(day)))
         kept.keep("reading", Content())
         kept.tidy()
     assert len(list(cache.iterdir())) == 8
-    assert Cache(replace(material, date="11")).load("reading") == Content()
-    assert Cache(replace(material, date="0")).load("reading") is None
+    assert Cache(replace(context, date="11")).load("reading") == Content()
+    assert Cache(replace(context, date="0")).load("reading") is None
 
 
 def test_a_cache_that_cannot_be_written_is_done_without(

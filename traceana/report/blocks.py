@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from traceana.results.display import DASH, cells_of
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     import polars as pl
 
-DASH = "\N{EN DASH}"
-"""Stands for no value."""
+    from traceana.results.tables import ResultTable
 
 
 @dataclass(frozen=True)
@@ -195,6 +196,29 @@ def join_parts(opening: str, parts: Iterable[Absent | tuple[str, Content]], /) -
         findings += content.findings
         blocks += [Heading(heading), *content.blocks]
     return Content(tuple(findings), tuple(blocks))
+
+
+def result_table(
+    frame: pl.DataFrame,
+    table: type[ResultTable] | None = None,
+    /,
+    *,
+    caption: str,
+    columns: Sequence[str] | None = None,
+    headings: Mapping[str, str] | None = None,
+    null: Mapping[str, str] | None = None,
+    total: pl.DataFrame | None = None,
+    folded: bool = False,
+) -> Table:
+    """Return a frame as a table of the page, formatted as its declaration says.
+
+    `columns`, `headings` and `null` are those of :func:`traceana.results.display.cells_of`;
+    `total` has one row, displayed last.
+    """
+    options: dict[str, Any] = {"columns": columns, "headings": headings, "null": null}
+    cells = cells_of(frame, table, **options)
+    last = () if total is None else cells_of(total, table, **options).rows[0]
+    return Table(caption, cells.headings, cells.numeric, cells.rows, last, folded=folded)
 
 
 @dataclass(frozen=True)

@@ -25,10 +25,10 @@ KEY_HEADINGS: Final = {
     "gpu_type": "GPU type",
     "gpus": "GPUs",
     "job_id": "Job",
-    "memory_gib": "Memory (GiB)",
     "qos": "QoS class",
     "worker_id": "Worker",
 }
+_UNITS: Final = {"s": "s", "w": "W", "j": "J", "gib": "GiB", "bytes": "bytes"}
 _FIRST_ROWS: Final = 10
 
 
@@ -51,6 +51,9 @@ class Cells:
 
 def key_heading(name: str, /) -> str:
     """Return the heading of a column that no table declares, such as one of `by`."""
+    words, _, unit = name.rpartition("_")
+    if unit in _UNITS and words:
+        return f"{key_heading(words)} ({_UNITS[unit]})"
     return KEY_HEADINGS.get(name, name.replace("_", " ").capitalize())
 
 

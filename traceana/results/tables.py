@@ -134,20 +134,30 @@ def declared(
     return typed.select(*by, *present)
 
 
-def returns(table: type[ResultTable], /, *, by: str = "") -> Callable[[Function], Function]:
-    """Fill ``{columns}`` in a docstring with the columns of a table, those of `by` first."""
+def returns(table: type[ResultTable], /) -> Callable[[Function], Function]:
+    """Replace the line ``{columns}`` of a docstring with a list of the columns of a table."""
 
     def fill(function: Function) -> Function:
-        text = inspect.cleandoc(function.__doc__ or "")
-        function.__doc__ = text.replace("{columns}", describe_columns(table, by=by))
+        lines = inspect.cleandoc(function.__doc__ or "").splitlines()
+        columns = describe_columns(table).splitlines()
+        filled = [
+            indented
+            for line in lines
+            for indented in (
+                [line.replace("{columns}", column) for column in columns]
+                if line.strip() == "{columns}"
+                else [line]
+            )
+        ]
+        function.__doc__ = "\n".join(filled)
         return function
 
     return fill
 
 
-def describe_columns(table: type[ResultTable], /, *, by: str = "") -> str:
+def describe_columns(table: type[ResultTable], /) -> str:
     """Return the columns of a table as a list for a docstring."""
-    lines = [f"- `*{by}`: the columns of `{by}`"] if by else []
+    lines = []
     for name, column in table.columns().items():
         metadata = column.metadata or {}
         unit = f" ({metadata['unit']})" if metadata["unit"] not in ("", "count") else ""
