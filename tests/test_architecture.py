@@ -22,20 +22,21 @@ MAY_IMPORT: dict[str, set[str]] = {
     "result": set(),
     "schema": set(),
     "catalog": set(),
-    "ingesters": {"schema"},
-    "store": {"schema", "catalog", "ingesters"},
+    "store": {"schema"},
+    "ingesters": {"schema", "catalog", "store"},
     "stats": set(),
+    "samples": {"schema", "stats"},
     "analysis": {"schema", "stats"},
     "simulate": {"schema", "stats"},
     "figures": {"analysis", "simulate", "schema"},
     "claims": {"store", "analysis", "simulate"},
     "report": {
         "schema", "catalog", "ingesters", "store", "stats", "analysis", "simulate", "figures",
-        "claims",
+        "claims", "samples",
     },
     "cli": {
         "schema", "catalog", "ingesters", "store", "stats", "analysis", "simulate", "figures",
-        "claims", "report",
+        "claims", "report", "samples",
     },
 }  # fmt: skip
 HEAVY = ("scipy", "statsmodels", "matplotlib", "narwhals", "dataframely", "pyspark", "pandas")

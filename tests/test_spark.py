@@ -47,12 +47,13 @@ from traceana.analysis import (
 from traceana.claims import job_sample
 from traceana.cli import main
 from traceana.errors import DataError, TraceanaError
+from traceana.ingesters import ingest
 from traceana.report import build_report
 from traceana.report.build import open_material
 from traceana.report.origin import find_origin
 from traceana.report.sections import SECTIONS
-from traceana.simulate import write_sample
-from traceana.store import Store, ingest, open_spark, open_store
+from traceana.samples import write_sample
+from traceana.store import Store, open_spark, open_store
 
 MASTER = "local[2]"
 ABSENT = "is not here: nothing is tested with Spark (pip install -e '.[spark]', and Java 17)"

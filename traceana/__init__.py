@@ -7,9 +7,10 @@ Every public name is importable from here and is loaded when it is first used, s
 from __future__ import annotations
 
 from importlib import import_module
+from importlib.metadata import version
 from typing import TYPE_CHECKING
 
-__version__ = "0.1.0"
+__version__ = version("traceana")
 
 if TYPE_CHECKING:
     from traceana.analysis import (
@@ -75,9 +76,15 @@ if TYPE_CHECKING:
     from traceana.errors import (
         TraceanaError,
     )
+    from traceana.ingesters import (
+        ingest,
+    )
     from traceana.report import (
         build_report,
         write_figures,
+    )
+    from traceana.samples import (
+        write_sample,
     )
     from traceana.simulate import (
         implied_throughput_ratio,
@@ -91,10 +98,8 @@ if TYPE_CHECKING:
         sweep_batching,
         sweep_recurring,
         synthesize_deadlines,
-        write_sample,
     )
     from traceana.store import (
-        ingest,
         open_store,
     )
 
@@ -127,7 +132,7 @@ _ROOM_OF = {
     "gpu_demand_if_started_at_submission": "analysis",
     "implied_n": "analysis",
     "implied_throughput_ratio": "simulate",
-    "ingest": "store",
+    "ingest": "ingesters",
     "interarrival_curve": "analysis",
     "interarrivals": "analysis",
     "iteration_cov": "analysis",
@@ -169,7 +174,7 @@ _ROOM_OF = {
     "task_runtimes": "analysis",
     "workload_summary": "analysis",
     "write_figures": "report",
-    "write_sample": "simulate",
+    "write_sample": "samples",
 }
 
 __all__ = [

@@ -12,11 +12,11 @@ import pytest
 
 from tests.report.reader import read_page, read_table, section
 from traceana.figures import FIGURES, FigureEntry
+from traceana.ingesters import ingest
 from traceana.report import build, build_report, figure_files, write_figures
 from traceana.report.material import Material
 from traceana.report.sections import Section, later
-from traceana.simulate import write_sample
-from traceana.store import ingest
+from traceana.samples import write_sample
 
 PAGES = Path(__file__).parents[2] / "docs" / "how-to"
 TRACE = "microsoft-itp-2021"

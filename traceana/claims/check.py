@@ -11,7 +11,6 @@ from traceana.claims.data import Data
 from traceana.claims.papers import PAPERS
 from traceana.claims.result import ClaimResults
 from traceana.errors import DataError
-from traceana.store import missing_csvs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -112,7 +111,7 @@ def _judge(claim: Claim, data: Data, entries: dict[tuple[str, str], TableEntry])
     if synthetic:
         return untested(f"the store's rows of {', '.join(synthetic)} are synthetic")
     if claim.every_file:
-        csvs = dict.fromkeys(csv for need in claim.needs for csv in missing_csvs(data.store, *need))
+        csvs = dict.fromkeys(csv for need in claim.needs for csv in data.store.missing(*need))
         if csvs:
             return untested(f"files of the trace are not in the store: {', '.join(csvs)}")
     try:

@@ -1,4 +1,4 @@
-"""What-ifs, seeded, and the synthetic sample traces."""
+"""What-if simulations, seeded."""
 
 from traceana.simulate.batching.controllers import (
     BatchController,
@@ -45,9 +45,6 @@ from traceana.simulate.recurring.sweep import (
     summarize_recurring,
     sweep_recurring,
 )
-from traceana.simulate.sample import (
-    write_sample,
-)
 
 __all__ = [
     "BatchController",
@@ -73,5 +70,4 @@ __all__ = [
     "sweep_batching",
     "sweep_recurring",
     "synthesize_deadlines",
-    "write_sample",
 ]
