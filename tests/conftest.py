@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from traceana.store import Store, ingest, open_store
+from traceana.ingesters import ingest
+from traceana.store import Store, open_store
 
 # no test depends on how fast a machine is
 settings.register_profile("unhurried", deadline=None)

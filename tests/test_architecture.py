@@ -22,9 +22,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "results": set(),
     "schema": set(),
     "catalog": set(),
-    "ingesters": {"schema"},
-    "store": {"schema", "catalog", "ingesters"},
+    "store": {"schema"},
+    "ingesters": {"schema", "catalog", "store"},
     "stats": set(),
+    "samples": {"schema", "stats"},
     "analysis": {"schema", "stats", "results"},
     "simulate": {"schema", "stats", "results"},
     "figures": {"analysis", "simulate", "schema", "results"},
@@ -32,11 +33,11 @@ MAY_IMPORT: dict[str, set[str]] = {
     "claims": {"store", "analysis", "simulate", "derived", "results"},
     "report": {
         "schema", "catalog", "ingesters", "store", "stats", "analysis", "simulate", "figures",
-        "claims", "derived", "results",
+        "claims", "derived", "results", "samples",
     },
     "cli": {
         "schema", "catalog", "ingesters", "store", "stats", "analysis", "simulate", "figures",
-        "claims", "derived", "results", "report",
+        "claims", "derived", "results", "samples", "report",
     },
 }  # fmt: skip
 HEAVY = ("scipy", "statsmodels", "matplotlib", "narwhals", "dataframely", "pyspark", "pandas")

@@ -47,11 +47,12 @@ from traceana.analysis import (
 from traceana.cli import main
 from traceana.derived import job_sample
 from traceana.errors import DataError, TraceanaError
+from traceana.ingesters import ingest
 from traceana.report import build_report
 from traceana.report.build import open_material
 from traceana.report.origin import find_origin
 from traceana.report.section import sections
-from traceana.simulate import write_sample
+from traceana.samples import write_sample
 from traceana.store import Store, ingest, open_spark, open_store
 
 MASTER = "local[2]"

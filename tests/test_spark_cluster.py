@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 
 from tests.test_spark import ABSENT
+from traceana.ingesters import ingest
 from traceana.report import build_report
-from traceana.simulate import write_sample
-from traceana.store import ingest
+from traceana.samples import write_sample
 
 SECTIONS = "task-runtimes"
 JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"

@@ -66,8 +66,8 @@ from .simulate import summarize_recurring as summarize_recurring
 from .simulate import sweep_batching as sweep_batching
 from .simulate import sweep_recurring as sweep_recurring
 from .simulate import synthesize_deadlines as synthesize_deadlines
-from .simulate import write_sample as write_sample
-from .store import ingest as ingest
+from .samples import write_sample as write_sample
+from .ingesters import ingest as ingest
 from .store import open_store as open_store
 
 __version__: str

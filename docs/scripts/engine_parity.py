@@ -22,11 +22,13 @@ from pyspark.sql import SparkSession
 from tests.analysis.test_frames import ROWS
 from tests.test_spark import OPTIONS, ROW_QUESTIONS, TABLES, ask_of_ended
 from traceana import open_store
-from traceana.simulate import write_sample
-from traceana.store import Store, ingest
+from traceana.ingesters import ingest
+from traceana.samples import write_sample
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from traceana.store import Store
 
 WORDS = pl.selectors.by_dtype(pl.Categorical, pl.Enum).cast(pl.String)
 

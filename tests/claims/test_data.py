@@ -9,7 +9,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from tests.store.conftest import tar_gz
+from tests.ingesters.conftest import tar_gz
 from traceana.catalog import load_catalog
 from traceana.claims import (
     PAPERS,
@@ -21,8 +21,9 @@ from traceana.claims import (
 )
 from traceana.derived import job_sample
 from traceana.errors import DataError
-from traceana.simulate import write_sample
-from traceana.store import Store, ingest, open_store
+from traceana.ingesters import ingest
+from traceana.samples import write_sample
+from traceana.store import Store, open_store
 from traceana.store.session import Session
 
 ITP = ("microsoft-itp-2021", "jobs")

@@ -12,8 +12,9 @@ from typer.testing import CliRunner
 from traceana import open_store, replay_batching, simulate_batching
 from traceana.cli import app
 from traceana.errors import DataError
-from traceana.simulate import Static, write_sample
-from traceana.store import ingest
+from traceana.ingesters import ingest
+from traceana.samples import write_sample
+from traceana.simulate import Static
 
 SWEEP = ("--sweep", "--seeds", "2", "--steps", "5", "--overheads", "0", "--noise", "0.1")
 

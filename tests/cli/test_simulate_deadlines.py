@@ -12,8 +12,9 @@ from typer.testing import CliRunner
 from traceana import deadline_tightness, synthesize_deadlines
 from traceana.cli import app
 from traceana.errors import DataError
-from traceana.simulate import write_sample
-from traceana.store import ingest, open_store
+from traceana.ingesters import ingest
+from traceana.samples import write_sample
+from traceana.store import open_store
 
 JOBS = pl.DataFrame(
     {

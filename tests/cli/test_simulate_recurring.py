@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 
 from traceana.cli import app
 from traceana.errors import DataError
-from traceana.simulate import write_sample
-from traceana.store import ingest
+from traceana.ingesters import ingest
+from traceana.samples import write_sample
 
 ONE = ("--gpu", "v100", "--dataset", "cifar100", "--recurrences", "8")
 

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from traceana.catalog import model
-from traceana.ingesters import INGESTERS
-from traceana.store import ingest, open_store
+from traceana.ingesters import ingest
+from traceana.ingesters.recipes import INGESTERS
+from traceana.store import open_store
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "add-a-trace.md"
 
@@ -23,7 +24,7 @@ def test_the_page_adds_a_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
     trace = model._read_trace("example-2026", toml)
     catalog = {**model.load_catalog(), trace.id: trace}
-    for module in ("traceana.catalog.model", "traceana.store.discover"):
+    for module in ("traceana.catalog.model", "traceana.ingesters.discover"):
         monkeypatch.setattr(f"{module}.load_catalog", lambda: catalog)
     example = types.ModuleType("example")
     exec(compile(ingester, "example.py", "exec"), example.__dict__)  # noqa: S102

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from traceana.store import Store, ingest, open_store
+from traceana.ingesters import ingest
+from traceana.store import Store, open_store
 
 DOCS = Path(__file__).parents[2] / "docs"
 NAMES = sorted(path.stem.removesuffix("_findings") for path in DOCS.glob("scripts/*_findings.py"))

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.store.conftest import tar_gz
-from traceana.ingesters import archive, list_csvs
-from traceana.store import IngestError, ingest, open_store
+from tests.ingesters.conftest import tar_gz
+from traceana.ingesters import IngestError, archive, ingest
+from traceana.ingesters.files import list_csvs
+from traceana.store import open_store
 
 INSTANCES = "".join(f"j{i},worker,n{i},w{i},i{i},Running,{i + 1}.0,,m1\n" for i in range(3000))
 TABLES = {

@@ -8,9 +8,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
-from traceana.ingesters import INGESTERS, Block, convert
+from traceana.ingesters.block import Block
+from traceana.ingesters.convert import convert
+from traceana.ingesters.recipes import INGESTERS
+from traceana.samples.pai import COLUMNS
 from traceana.schema import get_table
-from traceana.simulate.sample.pai import COLUMNS
 
 TASKS = list(COLUMNS["pai_task_table"])
 (RECIPE,) = (recipe for recipe in INGESTERS["alibaba-pai-2020"] if recipe.table == "tasks")

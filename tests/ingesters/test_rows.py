@@ -11,7 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from traceana.errors import SourceError
-from traceana.ingesters import LINE, Block, list_csvs, read_blocks, rows
+from traceana.ingesters import rows
+from traceana.ingesters.block import LINE, Block
+from traceana.ingesters.files import list_csvs
+from traceana.ingesters.rows import read_blocks
 
 COLUMNS = ["a", "b", "c"]
 

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from tests.report.reader import Element, read_page
+from traceana.ingesters import ingest
 from traceana.report import build_report
-from traceana.simulate import write_sample
-from traceana.store import Store, ingest, open_store
+from traceana.samples import write_sample
+from traceana.store import Store, open_store
 
 
 @pytest.fixture(scope="session")

@@ -14,7 +14,7 @@ from traceana.report.blocks import Gallery, Table, Text
 from traceana.report.build import open_context
 from traceana.report.origin import find_origin
 from traceana.report.section import sections
-from traceana.simulate.sample.pai_shares import ROWS
+from traceana.samples.pai_shares import ROWS
 
 if TYPE_CHECKING:
     from traceana.report.blocks import Content

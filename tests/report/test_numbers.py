@@ -12,8 +12,9 @@ from scipy import stats
 
 from tests.report.reader import Element, number, read_page, read_table, section
 from traceana.analysis import task_runtimes
+from traceana.ingesters import ingest
 from traceana.report import build_report
-from traceana.store import ingest, open_store
+from traceana.store import open_store
 
 if TYPE_CHECKING:
     from pathlib import Path

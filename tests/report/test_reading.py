@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tests.report.reader import read_page, section
+from traceana.ingesters import ingest
 from traceana.report import build_report
-from traceana.store import ingest
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,8 +11,9 @@ import pytest
 
 from tests.report.reader import Element, number, read_page, read_table, section
 from traceana.analysis import StragglerResult, detect_stragglers
+from traceana.ingesters import ingest
 from traceana.report import build_report
-from traceana.store import Store, ingest
+from traceana.store import Store
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,7 +10,6 @@ from traceana.claims.claim import Claim, Judgement, untested
 from traceana.claims.papers import PAPERS
 from traceana.claims.result import ClaimResults
 from traceana.errors import DataError
-from traceana.store import missing_csvs
 from traceana.store.session import Session
 
 if TYPE_CHECKING:
@@ -112,9 +111,7 @@ def _judge(claim: Claim, session: Session, entries: dict[tuple[str, str], TableE
     if synthetic:
         return untested(f"the store's rows of {', '.join(synthetic)} are synthetic")
     if claim.every_file:
-        csvs = dict.fromkeys(
-            csv for need in claim.needs for csv in missing_csvs(session.store, *need)
-        )
+        csvs = dict.fromkeys(csv for need in claim.needs for csv in session.store.missing(*need))
         if csvs:
             return untested(f"files of the trace are not in the store: {', '.join(csvs)}")
     try:

@@ -7,11 +7,11 @@ else: one line on standard error, exit status 2.
 from __future__ import annotations
 
 import sys
+from importlib.metadata import version
 from typing import Annotated
 
 import typer
 
-from traceana import __version__
 from traceana.cli import claims, fetch, figures, ingest, report, sample, simulate, tables, traces
 from traceana.errors import TraceanaError
 
@@ -28,7 +28,7 @@ app = typer.Typer(
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        sys.stdout.write(f"traceana {__version__}\n")
+        sys.stdout.write(f"traceana {version('traceana')}\n")
         raise typer.Exit
 
 

@@ -41,8 +41,9 @@ def ingest(
     _suit_polars()
     from rich.console import Console
 
-    from traceana.store import IngestError, store_path
-    from traceana.store import ingest as ingest_files
+    from traceana.ingesters import IngestError
+    from traceana.ingesters import ingest as ingest_files
+    from traceana.store import store_path
 
     console = Console(stderr=True)
     failure = None
@@ -109,12 +110,12 @@ def _show(ledger: Ledger, store: Path) -> None:
     for entry in ledger.entries:
         for note in _notes(entry):
             out.print(note, soft_wrap=True)
-    _name_some(out, "not there", [f"{trace}/{csv}" for trace, csv in ledger.missing_csvs])
+    _name_some(out, "not there", [f"{trace}/{csv}" for trace, csv, _ in ledger.missing_csvs])
     _name_some(out, "left out", list(ledger.left_out))
     strangers = list(ledger.not_recognised)
     _name_some(out, "not recognised", strangers)
     if any(name.endswith((".csv", ".csv.gz", ".csv.xz")) for name in strangers):
-        from traceana.store import known_names
+        from traceana.ingesters import known_names
 
         out.print(f"expected: files named as published, such as {known_names()}", soft_wrap=True)
     if any(entry.rows_rejected for entry in ledger.entries):

@@ -41,7 +41,7 @@ def sample(
     from rich.table import Table
 
     from traceana.cli.output import print_table
-    from traceana.simulate import write_sample
+    from traceana.samples import write_sample
 
     stderr = Console(stderr=True)
     with Progress(console=stderr, transient=True, disable=not stderr.is_terminal) as bars:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from traceana.ingesters.block import LINE, BadLine, Block
-from traceana.schema import get_rules, get_table
+from traceana.schema import REJECTED, get_rules, get_table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,12 +21,6 @@ ROW: Final = "__row"
 UNKNOWN: Final = "unknown"
 _RIGHT: Final = "__right"
 _LARGEST: Final = 2.0**63
-REJECTED: Final = pl.Schema(
-    {"file": pl.String, "row": pl.Int64, "line": pl.Int64, "rule": pl.String, "text": pl.String}
-)
-"""Rejected rows: file, row (data rows counted from 1), line (as an editor counts), the first rule
-that the row broke, and its text as published (of a reshaped table: its cells')."""
-
 
 _NONE_REJECTED: Final = pl.DataFrame(schema=REJECTED).select("line", "rule", "text")
 _FAILED: Final = pl.Schema({ROW: pl.UInt32, "rule": pl.String})

@@ -7,17 +7,18 @@ import shlex
 import tempfile
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
-from traceana import __version__
 from traceana.errors import DataError, StoreError
-from traceana.store import Store, ingest, open_store, store_path
+from traceana.ingesters import ingest
+from traceana.store import Store, open_store, store_path
 from traceana.store.session import code_digest
 
 SEED: Final = 1
 """Seed of the synthetic sample that a report is made from where there is no store."""
-_MADE_BY: Final = ("catalog", "ingesters", "schema", "simulate", "store")
+_MADE_BY: Final = ("catalog", "ingesters", "samples", "schema", "stats", "store")
 """Rooms whose code decides what a store made from the sample holds."""
 
 _OF_CODE: Final = (".py", ".toml", ".csv", ".jinja", ".css", ".js", ".mplstyle")
@@ -94,7 +95,7 @@ def open_origin(origin: Origin, /) -> Store:
 
     cache = user_cache_path("traceana") / "sample"
     digest = code_digest(*_MADE_BY)
-    place = cache / f"{__version__}-seed{SEED}-{digest}"
+    place = cache / f"{version('traceana')}-seed{SEED}-{digest}"
     if not place.is_dir():
         try:
             _make_sample_store(cache, place)
@@ -107,7 +108,7 @@ def open_origin(origin: Origin, /) -> Store:
 
 
 def _make_sample_store(cache: Path, place: Path) -> None:
-    from traceana.simulate import write_sample  # noqa: PLC0415  only where it is needed
+    from traceana.samples import write_sample  # noqa: PLC0415  only where it is needed
 
     cache.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=cache, prefix=".making-") as folder:

@@ -3,7 +3,7 @@
 Each declaration gives a column's dtype, unit, meaning and null rule, the key and the row rules.
 """
 
-from traceana.schema.columns import STATUSES
+from traceana.schema.columns import REJECTED, STATUSES
 from traceana.schema.registry import (
     TABLES,
     describe_table,
@@ -15,6 +15,7 @@ from traceana.schema.registry import (
 from traceana.schema.training_defaults import TRAINING_DEFAULTS, TrainingDefault
 
 __all__ = [
+    "REJECTED",
     "STATUSES",
     "TABLES",
     "TRAINING_DEFAULTS",

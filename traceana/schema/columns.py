@@ -5,9 +5,16 @@ from __future__ import annotations
 from typing import Final
 
 import dataframely as dy
+import polars as pl
 
 STATUSES: Final = ("completed", "failed", "cancelled", "running", "pending", "unknown")
 """The closed set that every publisher's status words are mapped to."""
+
+REJECTED: Final = pl.Schema(
+    {"file": pl.String, "row": pl.Int64, "line": pl.Int64, "rule": pl.String, "text": pl.String}
+)
+"""Rejected rows: file, row (data rows counted from 1), line (as an editor counts), the first rule
+that the row broke, and its text as published (of a reshaped table: its cells')."""
 
 
 def text(meaning: str, *, key: bool = False, nullable: bool = False) -> dy.String:

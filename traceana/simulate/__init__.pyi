@@ -21,4 +21,3 @@ from .recurring.simulate import RecurringResult as RecurringResult
 from .recurring.simulate import simulate_recurring as simulate_recurring
 from .recurring.sweep import summarize_recurring as summarize_recurring
 from .recurring.sweep import sweep_recurring as sweep_recurring
-from .sample import write_sample as write_sample

@@ -1,24 +1,17 @@
 """The Parquet store: tables of traces, each with the accounts of where its rows came from."""
 
-from traceana.store.discover import known_names
-from traceana.store.ingestion import IngestError, ingest
 from traceana.store.ledger import FileEntry, Ledger, TableEntry
 from traceana.store.manifest import Manifest, TableManifest
-from traceana.store.missing import missing_csvs
 from traceana.store.spark import open_spark, scan_by_spark
 from traceana.store.store import Store, open_store, store_path
 
 __all__ = [
     "FileEntry",
-    "IngestError",
     "Ledger",
     "Manifest",
     "Store",
     "TableEntry",
     "TableManifest",
-    "ingest",
-    "known_names",
-    "missing_csvs",
     "open_spark",
     "open_store",
     "scan_by_spark",

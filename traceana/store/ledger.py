@@ -107,7 +107,7 @@ class Ledger:
     entries
         One a table.
     missing_csvs
-        (trace, CSV) that the publisher ships and that were not there.
+        (trace, CSV, its tables) that the publisher ships and that were not there.
     not_recognised
         Files that belong to no known trace (only from ``ingest``).
     left_out
@@ -117,7 +117,7 @@ class Ledger:
     """
 
     entries: tuple[TableEntry, ...]
-    missing_csvs: tuple[tuple[str, str], ...] = ()
+    missing_csvs: tuple[tuple[str, str, tuple[str, ...]], ...] = ()
     not_recognised: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
     failures: tuple[tuple[str | None, str], ...] = ()
@@ -215,7 +215,9 @@ class Ledger:
     def missing(self) -> pl.DataFrame:
         """One row a CSV that the publisher ships and that was not there."""
         return pl.DataFrame(
-            list(self.missing_csvs), schema={"trace": pl.String, "csv": pl.String}, orient="row"
+            list(self.missing_csvs),
+            schema={"trace": pl.String, "csv": pl.String, "tables": pl.List(pl.String)},
+            orient="row",
         )
 
     def __str__(self) -> str:
@@ -250,7 +252,7 @@ def ledger_json(ledger: Ledger, /) -> str:
         "trace": ledger.entries[0].trace,
         "synthetic": ledger.synthetic,
         "tables": tables,
-        "missing": [csv for _, csv in ledger.missing_csvs],
+        "missing": {csv: tables for _, csv, tables in ledger.missing_csvs},
     }
     return json.dumps(content, indent=2) + "\n"
 
@@ -287,4 +289,5 @@ def parse_ledger(text: str, /) -> Ledger:
                 state="stored",
             )
         )
-    return Ledger(tuple(entries), tuple((content["trace"], csv) for csv in content["missing"]))
+    missing = content["missing"].items()
+    return Ledger(tuple(entries), tuple((content["trace"], csv, tuple(t)) for csv, t in missing))

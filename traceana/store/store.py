@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from traceana.errors import StoreError
+from traceana.schema import REJECTED
 from traceana.store.ledger import Ledger, TableEntry, parse_ledger
 from traceana.store.manifest import MANIFEST, Manifest, parse_manifest
 from traceana.store.writer import stored_metadata
@@ -96,6 +97,11 @@ class Store:
                 )
         return ledger
 
+    def missing(self, trace: str, table: str, /) -> tuple[str, ...]:
+        """Return the CSVs behind a table that its publisher ships and that were not ingested."""
+        missing = self.ledger(trace).missing_csvs
+        return tuple(csv for _, csv, tables in missing if table in tables)
+
     def tables(self) -> pl.DataFrame:
         """Return what the store holds: [trace, table, rows, rows_rejected, bytes, synthetic]."""
         return pl.DataFrame(
@@ -152,8 +158,6 @@ class Store:
         if path.is_file():
             return pl.scan_parquet(path)
         self.scan(trace, table)  # raises where there is no such table
-        from traceana.ingesters import REJECTED  # noqa: PLC0415  only where it is needed
-
         return pl.LazyFrame(schema=REJECTED)
 
     def _file(self, trace: str, table: str) -> Path:

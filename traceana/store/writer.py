@@ -14,8 +14,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from traceana.ingesters import REJECTED
-from traceana.schema import describe_table, get_table
+from traceana.schema import REJECTED, describe_table, get_table
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -49,7 +48,7 @@ class TableWriter:
         self._kept.write(rows)
 
     def reject(self, rows: pl.DataFrame) -> None:
-        """Add rejected rows (columns of :data:`~traceana.ingesters.REJECTED`)."""
+        """Add rejected rows (columns of :data:`~traceana.schema.REJECTED`)."""
         if not rows.height:
             return
         if self._rejected is None:

@@ -16,10 +16,11 @@ from tests.benchmarks.recurring import plain_history, same
 from tests.simulate.recurring.tiny import POWER, RUNS, tiny_power, tiny_runs
 from traceana import simulate_recurring
 from traceana.errors import DataError
+from traceana.ingesters import ingest
 from traceana.schema import TRAINING_DEFAULTS
 from traceana.simulate import RecurringResult
 from traceana.simulate.recurring.policies import Fixed, JustInTime
-from traceana.store import ingest, open_store
+from traceana.store import open_store
 
 REFERENCE = tomllib.loads(
     (Path(__file__).parents[2] / "reference" / "zeus_recurring.toml").read_text()

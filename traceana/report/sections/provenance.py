@@ -6,7 +6,6 @@ import platform
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
-from traceana import __version__
 from traceana.report.blocks import Block, Content, Facts, Heading, Text
 from traceana.report.origin import SEED
 from traceana.report.section import Section
@@ -48,7 +47,7 @@ def build(session: Context) -> Content:
     facts = [
         ("Data", _data(session)),
         ("Engine", _engine(session)),
-        ("traceana", __version__),
+        ("traceana", version("traceana")),
         ("Python", platform.python_version()),
         *((name, version(name)) for name in _LIBRARIES),
     ]

@@ -1,0 +1,96 @@
+"""The manifest states what a trace is, and which traces have values where."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.ingesters.conftest import Write, itp_archive, worker_times
+from traceana.catalog import get_trace
+from traceana.errors import StoreError
+from traceana.ingesters import ingest
+from traceana.store import Store, open_store
+
+JOBS = "j1,i1,u1,Terminated,100.0,200.0\nj2,i2,,Failed,50.0,\n"
+PODS = (
+    "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,"
+    "deletion_time,scheduled_time\np1,1000,1024,1,500,,LS,Succeeded,0,900,10\n"
+)
+
+
+@pytest.fixture
+def store(write: Write, tmp_path: Path) -> Store:
+    write("pai_job_table.csv", JOBS)
+    write("openb_pod_list_default.csv", PODS)
+    write("job_1_norm.csv", worker_times())
+    folder = write("elsewhere/job_2_norm.csv", worker_times())
+    itp_archive(folder)
+    ingest(folder, store=tmp_path / "store")
+    return open_store(tmp_path / "store")
+
+
+def test_traces_are_found_by_table_and_columns_with_values(store: Store) -> None:
+    assert store.traces() == [
+        "alibaba-minibatch-2020",
+        "alibaba-openb-2023",
+        "alibaba-pai-2020",
+        "microsoft-itp-2021",
+    ]
+    assert store.traces("jobs") == store.traces()[1:]
+    assert store.traces(table="jobs", columns=("gpus", "runtime_s")) == [
+        "alibaba-openb-2023",
+        "microsoft-itp-2021",
+    ]
+    assert store.traces("jobs", ["user", "status"]) == ["alibaba-pai-2020"]
+    assert store.traces("jobs", ["gpu_type"]) == []
+    assert store.traces("power_profiles") == []
+
+
+def test_a_manifest_states_times_failures_and_columns(store: Store) -> None:
+    manifest = store.manifest("alibaba-pai-2020")
+    known = get_trace("alibaba-pai-2020")
+    assert (manifest.title, manifest.license) == (known.title, "CC BY 4.0")
+    assert (manifest.source, manifest.synthetic) == ("catalog", False)
+    assert (manifest.timezone, manifest.absolute_times, manifest.utc_offset_h) == (None, False, 8)
+    assert (manifest.window_start_s, manifest.window_end_s, manifest.window) == (50, 200, "derived")
+    assert manifest.independent_unit == "user"
+    assert set(manifest.failure_statuses) == {
+        *("failed", "cancelled", "running", "pending", "unknown")
+    }
+    jobs = manifest.tables["jobs"]
+    assert (jobs.rows, jobs.unit_noun, jobs.generated) == (2, "jobs", False)
+    assert set(jobs.columns) == {"job_id", "inst_id", "user", "status", "submit_s", "end_s"}
+    pods = store.manifest("alibaba-openb-2023")
+    assert pods.lists_only_survivors
+    assert (pods.tables["jobs"].unit_noun, pods.tables["jobs"].groups) == ("pods", ("qos",))
+    samples = store.manifest("alibaba-minibatch-2020").tables["worker_samples"]
+    assert (samples.units, samples.values_held) == ({"batch_time": "relative"}, True)
+    assert store.manifest("microsoft-itp-2021").tables["jobs"].left_truncated
+
+
+def test_a_manifest_can_be_read_without_traceana(store: Store) -> None:
+    path = store.path / "microsoft-itp-2021" / "manifest.json"
+    stored = json.loads(path.read_text())
+    assert stored["tables"]["jobs"]["rows"] == 30
+    assert stored["window_start_s"] == 0
+    assert "[trace]" in stored["mapping"]
+    path.write_text("{}")
+    with pytest.raises(StoreError, match="not a manifest that this version can read"):
+        store.manifest("microsoft-itp-2021")
+    with pytest.raises(StoreError, match="not in the store"):
+        store.manifest("zeus-2023")
+
+
+def test_a_changed_catalog_entry_builds_its_tables_anew(
+    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = write("job_1_norm.csv", worker_times())
+    assert str(ingest(folder, store=tmp_path / "store")).endswith("(written)")
+    assert str(ingest(folder, store=tmp_path / "store")).endswith("(unchanged)")
+    known = get_trace("alibaba-minibatch-2020")
+    monkeypatch.setitem(known.__dict__, "text", known.text.replace("Mini-batch time", "Time"))
+    assert str(ingest(folder, store=tmp_path / "store")).endswith("(written)")
+    description = open_store(tmp_path / "store").manifest(known.id).description
+    assert description.startswith("Time of each worker")

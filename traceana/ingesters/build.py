@@ -1,0 +1,125 @@
+"""One table from its sources: rows kept, rows set apart, and the accounts of both."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from traceana.ingesters.block import LINE
+from traceana.ingesters.convert import convert
+from traceana.ingesters.duplicates import KeyFilter, RowCounter
+from traceana.ingesters.rows import read_ahead, read_blocks
+from traceana.schema import REJECTED, get_table, schema_version
+from traceana.store.ledger import FileEntry, TableEntry
+
+if TYPE_CHECKING:
+    from traceana.ingesters.block import Block
+    from traceana.ingesters.convert import Converted
+    from traceana.ingesters.discover import Source
+    from traceana.ingesters.recipe import Recipe
+    from traceana.store.writer import TableWriter
+
+Progress = Callable[[str, str, int], None]
+
+
+class TableBuilder:
+    """Reads the sources of one table into its writer.
+
+    Parameters
+    ----------
+    progress
+        Called with trace, table and the rows read so far, after every block.
+    """
+
+    def __init__(
+        self, trace: str, recipe: Recipe, writer: TableWriter, progress: Progress | None
+    ) -> None:
+        schema = get_table(recipe.table)
+        key = schema.primary_key()
+        self._trace = trace
+        self._recipe = recipe
+        self._writer = writer
+        self._progress = progress
+        self._duplicates = KeyFilter(key) if key else RowCounter(schema.column_names())
+        self._unknown: dict[str, Counter[str]] = defaultdict(Counter)
+        self._rows_read = 0
+
+    def build(
+        self,
+        sources: list[Source],
+        *,
+        describe: Callable[[Source], FileEntry],
+        fingerprint: Callable[[], str],
+    ) -> TableEntry:
+        """Read every source and return the table's accounts.
+
+        A source is described, and the fingerprint taken, after it was read: its checksum is
+        taken meanwhile.
+        """
+        with self._duplicates:
+            files = tuple(self._read(source, describe) for source in sources)
+            self._writer.flush()  # repeated rows are counted meanwhile
+            return TableEntry(
+                trace=self._trace,
+                table=self._recipe.table,
+                fingerprint=fingerprint(),
+                schema_version=schema_version(self._recipe.table),
+                files=files,
+                duplicate_rows=self._duplicates.count(),
+                unknown_words={
+                    column: dict(sorted(words.items())) for column, words in self._unknown.items()
+                },
+            )
+
+    def _read(self, source: Source, describe: Callable[[Source], FileEntry]) -> FileEntry:
+        kept = 0
+        rejected: Counter[str] = Counter()
+        stem = source.csv.name.removesuffix(".csv")
+        converted = ((one, convert(one, self._recipe, stem)) for one in read_source(source))
+        for block, result in read_ahead(converted):
+            good, bad = self._split(block, result)
+            self._writer.keep(good)
+            if bad.height:
+                self._writer.reject(
+                    bad.select(
+                        file=pl.lit(source.csv.label),
+                        row=pl.col("line") - block.header_lines,
+                        line="line",
+                        rule="rule",
+                        text="text",
+                    )
+                )
+                rejected.update(bad["rule"].to_list())
+            kept += good.height
+            self._rows_read += good.height + bad.height
+            if self._progress:
+                self._progress(self._trace, self._recipe.table, self._rows_read)
+        return replace(
+            describe(source),
+            rows_read=kept + rejected.total(),
+            rows_kept=kept,
+            rejected=dict(sorted(rejected.items())),
+        )
+
+    def _split(self, block: Block, result: Converted) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """Return a block's rows for the table, and its rejected ones [line, rule, text]."""
+        for column, words in result.unknown_words.items():
+            self._unknown[column].update(words)
+        good, repeated = self._duplicates.split(result.kept)
+        bad = result.rejected
+        if repeated.height:
+            texts = [block.text_of(line) for line in repeated[LINE]]
+            told = repeated.select(line=LINE, rule=pl.lit("duplicate_key"), text=pl.Series(texts))
+            bad = pl.concat([bad, told]).sort("line", maintain_order=True)
+        if self._recipe.reshape is None and block.lines != good.height + bad.height:
+            raise AssertionError(f"{block.lines} lines: {good.height} kept, {bad.height} rejected")
+        return good.drop(LINE), bad.cast({"line": REJECTED["line"]})
+
+
+def read_source(source: Source) -> Iterator[Block]:
+    """Read a recognised CSV block by block."""
+    return read_blocks(source.csv, columns=list(source.columns), header=source.content.header)

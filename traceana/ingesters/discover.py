@@ -1,0 +1,193 @@
+"""Which of the CSVs in a folder tree belong to which trace, told by name and header."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from traceana.catalog import Content, get_trace, load_catalog
+from traceana.errors import SourceError
+from traceana.ingesters.files import CsvFile, Listing, content_sha256, list_csvs
+from traceana.ingesters.rows import read_header
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Source:
+    """A recognised CSV, what the catalogue knows of its kind, and its columns in their order."""
+
+    csv: CsvFile
+    content: Content
+    columns: tuple[str, ...]
+
+    @property
+    def unused_columns(self) -> tuple[str, ...]:
+        """Columns beyond the published ones."""
+        return tuple(name for name in self.columns if name not in self.content.columns)
+
+
+@dataclass
+class Discovery:
+    """Sources by trace, what is broken (trace or None, and why), and files nobody knows."""
+
+    sources: dict[str, list[Source]] = field(default_factory=lambda: defaultdict(list))
+    failures: list[tuple[str | None, str]] = field(default_factory=list)
+    not_recognised: list[str] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
+
+
+def discover(
+    paths: list[Path],
+    /,
+    *,
+    trace: str | None,
+    leave_out: Sequence[Path] = (),
+    read_through: bool = False,
+) -> Discovery:
+    """Find the traces under some files and folders.
+
+    Parameters
+    ----------
+    trace
+        The only trace to look for; None looks for all.
+    leave_out
+        Folders not to look into.
+    read_through
+        Whether to read every archive to its end (see :func:`~traceana.ingesters.list_csvs`).
+
+    Raises
+    ------
+    SourceError
+        If a path does not exist, or nothing is recognised at all.
+    CatalogError
+        If `trace` is not in the catalogue.
+    """
+    wanted = [get_trace(trace)] if trace else list(load_catalog().values())
+    contents = [(known.id, content) for known in wanted for content in known.contents]
+    discovery = Discovery()
+    for path in paths:
+        listing = list_csvs(path, leave_out=leave_out, read_through=read_through)
+        _match(listing, contents, discovery)
+    for name in discovery.sources:
+        _drop_repeated(name, discovery)
+    if not discovery.sources and not discovery.failures:
+        raise SourceError(_nothing_found(paths, discovery.not_recognised, contents))
+    return discovery
+
+
+def known_names(trace: str | None = None) -> str:
+    """Name one CSV of each kind, for messages."""
+    known = [get_trace(trace)] if trace else load_catalog().values()
+    return ", ".join(sorted({content.csvs[0] for one in known for content in one.contents}))
+
+
+def _match(listing: Listing, contents: list[tuple[str, Content]], discovery: Discovery) -> None:
+    for csv in listing.csvs:
+        named = [(t, c) for t, c in contents if re.fullmatch(c.pattern, csv.name)]
+        if not named:
+            discovery.not_recognised.append(csv.label + _hint(csv, contents))
+            continue
+        try:
+            trace, source = _fit(csv, named, listing)
+        except SourceError as error:
+            neighbours = {t for t, _ in named} & {
+                t for t, sources in discovery.sources.items() if _beside(csv, sources)
+            }
+            traces = neighbours or {t for t, _ in named}
+            discovery.failures.append((min(traces) if len(traces) == 1 else None, str(error)))
+        else:
+            discovery.sources[trace].append(source)
+    discovery.not_recognised += listing.others
+    for name, reason in listing.broken:
+        packed = {t for t, c in contents if any(_packs(name, csv) for csv in c.csvs)}
+        packed |= {t for t, _ in contents for f in get_trace(t).files if _packs(name, f.name)}
+        discovery.failures.append((min(packed) if len(packed) == 1 else None, str(reason)))
+
+
+def _packs(archive: str, name: str) -> bool:
+    """Say whether two names differ in their wrapping only."""
+    wrapping = r"\.(csv|tar|tgz|gz|xz)\b.*"
+    return re.sub(wrapping, "", archive) == re.sub(wrapping, "", name)
+
+
+def _hint(csv: CsvFile, contents: list[tuple[str, Content]]) -> str:
+    """Name the published CSV whose columns a file of another name has."""
+    columns = set(read_header(csv.head))
+    like = [c.csvs[0] for _, c in contents if c.header and columns == set(c.columns)]
+    return f" (its columns are those of {like[0]}: name it so)" if like else ""
+
+
+def _beside(csv: CsvFile, sources: list[Source]) -> bool:
+    return any(source.csv.folder == csv.folder for source in sources)
+
+
+def _fit(csv: CsvFile, named: list[tuple[str, Content]], listing: Listing) -> tuple[str, Source]:
+    """Choose among the kinds of CSV with the right name the one whose columns are there."""
+    if not csv.head:
+        raise SourceError(f"{csv.where}: the file is empty; fetch it again")
+    fits: list[tuple[int, str, Source]] = []
+    for trace, content in named:
+        columns = read_header(csv.head) if content.header else _columns_beside(csv, listing)
+        columns = columns or list(content.columns)
+        if set(content.columns) <= set(columns) and len(columns) == len(set(columns)):
+            source = Source(csv, content, tuple(columns))
+            fits.append((len(content.columns), trace, source))
+    if not fits:
+        expected = " or ".join(_shorten(content.columns) for _, content in named)
+        found = read_header(csv.head) if named[0][1].header else _columns_beside(csv, listing)
+        lacking = min((set(content.columns) - set(found) for _, content in named), key=len)
+        raise SourceError(
+            f"{csv.where}: its columns are not the published ones: it lacks "
+            f"{_shorten(tuple(sorted(lacking)))}; expected {expected}, "
+            f"found {_shorten(tuple(found))}; fetch the file again"
+        )
+    _, trace, source = max(fits, key=lambda fit: fit[0])
+    return trace, source
+
+
+def _columns_beside(csv: CsvFile, listing: Listing) -> list[str]:
+    """Return the names in the `.header` file beside a CSV, or nothing."""
+    path = listing.headers.get((csv.folder, csv.name.removesuffix(".csv")))
+    return read_header(path.read_bytes().split(b"\n")[0].rstrip(b"\r")) if path else []
+
+
+def _drop_repeated(trace: str, discovery: Discovery) -> None:
+    """Read a CSV that stands twice with the same content once; refuse two that differ."""
+    by_name: dict[str, list[Source]] = defaultdict(list)
+    for source in discovery.sources[trace]:
+        by_name[source.csv.name].append(source)
+    kept = []
+    for name, sources in by_name.items():
+        first, *others = sources
+        kept.append(first)
+        if not others:
+            continue
+        places = [source.csv.where for source in sources]
+        if len({content_sha256(source.csv) for source in sources}) > 1:
+            reason = f"{name} stands here twice and the two differ: {', '.join(places)}"
+            discovery.failures.append((trace, f"{reason}; name one of them"))
+        else:
+            discovery.left_out += [f"{place} (same as {places[0]})" for place in places[1:]]
+    discovery.sources[trace] = kept
+
+
+def _nothing_found(
+    paths: list[Path], others: list[str], contents: list[tuple[str, Content]]
+) -> str:
+    where = ", ".join(map(str, paths))
+    found = f"found {_shorten(tuple(others))}" if others else "it holds no files"
+    names = ", ".join(sorted({content.csvs[0] for _, content in contents}))
+    return (
+        f"{where}: no known trace here: {found}; expected files named as published, "
+        f"such as {names} (plain, .gz, .xz or in .tar.gz); see `traceana traces`"
+    )
+
+
+def _shorten(names: tuple[str, ...], most: int = 12) -> str:
+    shown = ", ".join(name or "(no name)" for name in names[:most])
+    return f"{shown}, ... ({len(names)} in all)" if len(names) > most else shown or "nothing"
