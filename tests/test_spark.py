@@ -49,11 +49,11 @@ from traceana.derived import job_sample
 from traceana.errors import DataError, TraceanaError
 from traceana.ingesters import ingest
 from traceana.report import build_report
-from traceana.report.build import open_material
+from traceana.report.build import open_context
 from traceana.report.origin import find_origin
 from traceana.report.section import sections
 from traceana.samples import write_sample
-from traceana.store import Store, ingest, open_spark, open_store
+from traceana.store import Store, open_spark, open_store
 
 MASTER = "local[2]"
 ABSENT = "is not here: nothing is tested with Spark (pip install -e '.[spark]', and Java 17)"
@@ -273,7 +273,7 @@ SHOWN = ("workload", "task-runtimes", "outcomes", "competing-ends", "runtime-rat
 def test_a_section_is_the_same_from_spark(
     section: Any, spark: Any, synthetic_store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    polars = replace(open_material(find_origin(synthetic_store.path)), figures=frozenset())
+    polars = replace(open_context(find_origin(synthetic_store.path)), figures=frozenset())
     by_spark = replace(polars, master=MASTER)
     read: list[str] = []
     reader = type(spark.read)
@@ -295,7 +295,7 @@ def test_a_sample_of_jobs_is_the_same_from_spark(
 ) -> None:
     monkeypatch.setattr(job_sample, "MOST_TASKS", 1000)
     monkeypatch.setattr(job_sample, "SAMPLED_TASKS", 300)
-    polars = replace(open_material(find_origin(synthetic_store.path)), figures=frozenset())
+    polars = replace(open_context(find_origin(synthetic_store.path)), figures=frozenset())
     (section,) = (part for part in sections() if part.id == "task-runtimes")
     found = section.build(replace(polars, master=MASTER))
     assert found == section.build(polars)

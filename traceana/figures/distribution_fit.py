@@ -90,7 +90,7 @@ def draw_distribution_fit(quantiles: pl.DataFrame, *, unit: str = "s") -> Figure
         figure = Figure(figsize=(WIDTH_IN * len(panels), 2.6))
         for place, panel in enumerate(panels, start=1):
             ax = figure.add_subplot(1, len(panels), place)
-            plot_distribution_fit(quantiles, ax, panel=panel, unit=unit)
+            plot_distribution_fit(quantiles, ax=ax, panel=panel, unit=unit)
         return figure
 
 
