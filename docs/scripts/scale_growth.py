@@ -20,7 +20,6 @@ from typing import TypeAlias
 import numpy as np
 import polars as pl
 from findings import as_table, write_measured
-
 from traceana.claims.job_sample import SAMPLED_TASKS
 
 TRACE = "alibaba-pai-2020"
