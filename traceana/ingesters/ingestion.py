@@ -1,32 +1,42 @@
-"""From publishers' files to tables, with accounts of every row."""
+"""From files to tables, with counts of every row."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.metadata import version
 from os import PathLike
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import filelock
+import polars as pl
 
 from traceana.catalog import get_trace
-from traceana.errors import SourceError, StoreError
+from traceana.errors import DataError, SourceError, StoreError, TraceanaError
 from traceana.ingesters.archive import UnlistedMemberError
-from traceana.ingesters.build import Progress, TableBuilder, read_source
+from traceana.ingesters.build import Progress, TableBuilder
 from traceana.ingesters.checksums import Checksums
 from traceana.ingesters.describe import describe_trace
-from traceana.ingesters.discover import Discovery, Source, discover
-from traceana.ingesters.recipes import INGESTERS
+from traceana.ingesters.discover import Discovery, discover
+from traceana.ingesters.mapping import READERS, Mapping, parse_mapping
+from traceana.ingesters.match import match_files
+from traceana.ingesters.minibatch import RESHAPES
+from traceana.ingesters.recipe import Recipe, compile_recipe
 from traceana.schema import schema_version
 from traceana.store.ledger import FileEntry, Ledger, TableEntry, ledger_json
 from traceana.store.manifest import MANIFEST, manifest_json
 from traceana.store.store import LEDGER, Store, is_whole, read_ledger, store_path
 from traceana.store.writer import TableWriter, sources_json, write_whole
+
+if TYPE_CHECKING:
+    from traceana.catalog import Trace
+    from traceana.ingesters.source import Source
 
 Paths = str | PathLike[str] | Sequence[str | PathLike[str]]
 
@@ -39,200 +49,366 @@ class IngestError(SourceError):
         self.ledger = ledger
 
 
+@dataclass(frozen=True)
+class Plan:
+    """What is to be ingested of one trace.
+
+    Attributes
+    ----------
+    trace
+        Id of the trace.
+    mapping
+        From its sources to its tables.
+    sources
+        The sources.
+    kind
+        Where the mapping is from: catalog, mapping or api.
+    checksums
+        sha256 of sources that are no files, by label.
+    facts
+        Facts of the manifest that are not in the mapping.
+    """
+
+    trace: str
+    mapping: Mapping
+    sources: list[Source]
+    kind: str
+    checksums: dict[str, str] = field(default_factory=dict)
+    facts: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def known(self) -> Trace | None:
+        """The catalog's entry, where the mapping is from there."""
+        return get_trace(self.trace) if self.kind == "catalog" else None
+
+
 def ingest(
-    path: Paths,
+    paths: Paths,
     /,
     *,
     trace: str | None = None,
+    mapping: str | PathLike[str] | None = None,
+    reader: str | None = None,
     store: str | PathLike[str] | None = None,
     progress: Progress | None = None,
 ) -> Ledger:
-    """Read publishers' files into a store.
+    """Read files into a store: a publisher's as they are, others by a mapping.
 
     Each table is written beside its final name and moved there when it is whole; a table whose
-    sources, schema and version are those of last time is left alone. Every row read is either
-    kept or set apart with file, row number and rule (see ``Store.scan_rejected``).
+    sources, mapping, schema and version are those of last time is left alone. Every row read is
+    either kept or set apart with file, row number and rule (see ``Store.scan_rejected``).
 
     Parameters
     ----------
-    path
-        Folder, file, or several of them: CSVs named as published, plain, ``.gz``, ``.xz``, in
-        ``.tar.gz``, or split into ``.partaa``, ``.partab``, ...
+    paths
+        Folder, file, or several of them, plain, ``.gz``, ``.xz``, in ``.tar.gz``, or split into
+        ``.partaa``, ``.partab``, ... Without a mapping: CSVs named as published.
     trace
-        The trace that they belong to; None finds it from names and columns.
+        Id of the trace. None: found from names and columns, or the name of the mapping's file.
+    mapping
+        TOML file that states the tables' columns in terms of the files' columns, or its text.
+    reader
+        Format of the files: ``csv``, ``jsonl`` or ``parquet``; None finds it out. It needs a
+        mapping.
     store
-        Folder of the store; None stands for TRACEANA_STORE, else ``./data``.
+        Folder of the store; None: TRACEANA_STORE, else ``./data``.
     progress
         Called with trace, table and the rows read so far, after every block.
 
     Returns
     -------
     Ledger
-        The accounts of what was found, and of what else the store holds of these traces.
+        Row counts of what was found, and of what else the store has of these traces.
 
     Raises
     ------
     IngestError
-        If a file cannot be read at all (cut short, empty, a Git LFS pointer, other columns): its
-        trace is left as it was, the other traces are ingested; the ledger is in ``.ledger``.
+        If a file cannot be read at all, or no row of a table could be kept: its trace is left as
+        it was, the other traces are ingested; the ledger is in ``.ledger``.
     SourceError
-        If nothing is recognised, or a path does not exist.
+        If nothing is recognized, or a path does not exist.
+    DataError
+        If the mapping is wrong.
     StoreError
         If another process is ingesting the trace, or the store cannot be written.
     """
-    names = [path] if isinstance(path, str | PathLike) else list(path)
-    paths = [Path(one) for one in names]
+    names = [paths] if isinstance(paths, str | PathLike) else list(paths)
+    folders = [Path(one) for one in names]
     folder = store_path(store)
-    tables = [folder / name for name in Store(folder).traces()]
+    leave_out = [folder / name for name in Store(folder).traces()]
+    if mapping is None and reader is not None:
+        raise DataError(f"reader {reader!r} needs a mapping: pass mapping= (--mapping FILE)")
+    if reader is not None and reader not in READERS:
+        raise DataError(f"no reader is called {reader!r}; the readers are {', '.join(READERS)}")
+    own, name = read_mapping(mapping, trace) if mapping is not None else (None, "")
+
+    def run(*, read_through: bool) -> Ledger:
+        if own is None:
+            found = discover(folders, trace=trace, leave_out=leave_out, read_through=read_through)
+            plans = {
+                one: Plan(one, parse_mapping(get_trace(one).text, where=one), sources, "catalog")
+                for one, sources in sorted(found.sources.items())
+            }
+        else:
+            found = match_files(
+                folders, own, trace=name, reader=reader, leave_out=leave_out,
+                read_through=read_through,
+            )  # fmt: skip
+            plans = {name: Plan(name, own, found.sources[name], "mapping")}
+        return _ingest_found(found, plans, folder, progress)
+
     try:
-        found = discover(paths, trace=trace, leave_out=tables)
-        return _ingest_found(found, folder, progress)
+        return run(read_through=False)
     except UnlistedMemberError:  # an archive holds more than its size says
-        found = discover(paths, trace=trace, leave_out=tables, read_through=True)
-        return _ingest_found(found, folder, progress)
+        return run(read_through=True)
 
 
-def _ingest_found(found: Discovery, folder: Path, progress: Progress | None) -> Ledger:
+def read_mapping(mapping: str | PathLike[str], trace: str | None, /) -> tuple[Mapping, str]:
+    """Return a mapping from its file or text, and the id of its trace.
+
+    Raises
+    ------
+    DataError
+        If it cannot be read, or the id cannot be the name of a folder.
+    """
+    name = trace
+    if isinstance(mapping, str) and "\n" in mapping:
+        text, where = mapping, "mapping"
+    else:
+        path = Path(mapping)
+        name, where = trace or path.stem, path.name
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise DataError(f"{path}: the mapping cannot be read ({reason})") from error
+    if not name or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
+        raise DataError(
+            f"trace {name!r} needs an id of letters, digits, dots, hyphens and underscores: "
+            "pass trace= (--trace ID)"
+        )
+    return parse_mapping(text, where=where), name
+
+
+def _ingest_found(
+    found: Discovery, plans: dict[str, Plan], folder: Path, progress: Progress | None
+) -> Ledger:
     failures = list(found.failures)
     failed = {name for name, _ in failures}
-    ledgers = []
-    for name, sources in sorted(found.sources.items()):
-        if name in failed:
+    ledgers: list[Ledger] = []
+    of_store: list[StoreError] = []
+    for name, plan in plans.items():
+        if name in failed or not plan.sources:
             continue
         try:
-            ledgers.append(_ingest_trace(name, sources, folder, progress))
-        except SourceError as error:
+            ledgers.append(ingest_plan(plan, folder, progress))
+        except StoreError as error:
+            of_store.append(error)
             failures.append((name, str(error)))
-        except OSError as error:
-            raise StoreError(
-                f"{folder / name}: cannot be written: {error.strerror or error}"
-            ) from error
-    ledger = _joined(ledgers, found, failures)
+        except TraceanaError as error:
+            failures.append((name, str(error)))
+    if of_store and not ledgers and len(of_store) == len(failures):
+        raise of_store[0]
+    ledger = Ledger(
+        tuple(entry for ledger in ledgers for entry in ledger.entries),
+        tuple(missing for ledger in ledgers for missing in ledger.missing_csvs),
+        tuple(found.not_recognised),
+        tuple(found.left_out),
+        tuple(failures),
+    )
     if failures:
         raise IngestError(ledger)
     return ledger
 
 
-def _ingest_trace(
-    name: str, sources: list[Source], store: Path, progress: Progress | None
-) -> Ledger:
-    folder = store / name
-    folder.mkdir(parents=True, exist_ok=True)
+def ingest_plan(plan: Plan, store: Path, progress: Progress | None = None) -> Ledger:
+    """Ingest one trace into a store, and return the row counts of all of its tables.
+
+    Raises
+    ------
+    SourceError
+        If a source cannot be read, or no row of a table could be kept.
+    DataError
+        If the mapping does not fit a source.
+    StoreError
+        If another process is ingesting the trace, or the store cannot be written.
+    """
+    folder = store / plan.trace
     try:
+        folder.mkdir(parents=True, exist_ok=True)
         with filelock.FileLock(folder / ".lock", timeout=0):
-            return _ingest_locked(name, sources, folder, progress)
+            return _ingest_locked(plan, folder, progress)
     except filelock.Timeout:
         raise StoreError(
-            f"{folder}: another process is ingesting {name} into this store; "
+            f"{folder}: another process is ingesting {plan.trace} into this store; "
             "run again when it has finished"
         ) from None
+    except OSError as error:
+        raise StoreError(f"{folder}: cannot be written: {error.strerror or error}") from error
 
 
-def _ingest_locked(
-    name: str, sources: list[Source], folder: Path, progress: Progress | None
-) -> Ledger:
+def _ingest_locked(plan: Plan, folder: Path, progress: Progress | None) -> Ledger:
     for left in folder.rglob(".*.tmp"):  # of an ingest that was killed
         left.unlink()
     old = read_ledger(folder)
-    _keep_real_and_synthetic_apart(name, sources, old, folder)
+    _keep_real_and_synthetic_apart(plan, old, folder)
     entries = {entry.table: entry for entry in old.entries} if old else {}
+    _check_keep(plan)
     with ExitStack() as stack:
-        checksums = stack.enter_context(Checksums(dict.fromkeys(s.csv.paths for s in sources)))
-        describe = partial(_file_entry, name, checksums)
+        files = dict.fromkeys(source.file.paths for source in plan.sources if source.file)
+        checksums = stack.enter_context(Checksums(files))
+        describe = partial(_file_entry, plan, checksums)
         writers = []
-        for recipe in INGESTERS[name]:
-            mine = [s for s in sources if recipe.table in s.content.tables]
+        for table in plan.mapping.tables:
+            mine = [source for source in plan.sources if table in source.tables]
             if not mine:
                 continue
-            beside = [s for s in sources if recipe.table in s.content.not_applicable]
-            fingerprint = partial(_fingerprint, name, recipe.table, [*mine, *beside], checksums)
-            before = entries.get(recipe.table)
+            beside = [source for source in plan.sources if table in source.not_applicable]
+            fingerprint = partial(_fingerprint, plan, table, [*mine, *beside], checksums)
+            before = entries.get(table)
             if before and before.fingerprint == fingerprint() and is_whole(folder, before):
-                entries[recipe.table] = replace(before, state="unchanged")
+                entries[table] = replace(before, state="unchanged")
                 continue
-            writer = stack.enter_context(TableWriter(folder, recipe.table))
-            builder = TableBuilder(name, recipe, writer, progress)
-            entry = builder.build(mine, describe=describe, fingerprint=fingerprint)
+            keep = _kept_columns(plan.mapping, table, mine)
+            recipes = [(source, _compile(plan, table, source, keep)) for source in mine]
+            writer = stack.enter_context(TableWriter(folder, table, keep))
+            builder = TableBuilder(plan.trace, table, writer, progress)
+            entry = builder.build(recipes, describe=describe, fingerprint=fingerprint)
+            if entry.rows_read and not entry.rows_kept:
+                raise SourceError(_none_kept(entry, builder.first_rejected))
             counted = tuple(
                 replace(
-                    describe(source),
-                    rows_not_applicable=sum(block.lines for block in read_source(source)),
+                    describe(source), rows_not_applicable=sum(b.lines for b in source.blocks({}))
                 )
                 for source in beside
             )
             gone = {file.label for file in before.files} if before else set()
             gone -= {file.label for file in entry.files + counted}
-            entries[recipe.table] = replace(
+            entries[table] = replace(
                 entry, files=entry.files + counted, replaced_files=tuple(sorted(gone))
             )
             metadata = {
-                "trace": name,
-                "table": recipe.table,
+                "trace": plan.trace,
+                "table": table,
                 "version": version("traceana"),
                 "schema_version": entry.schema_version,
                 "fingerprint": entry.fingerprint,
-                "synthetic": json.dumps(any(s.csv.synthetic for s in mine)),
+                "synthetic": json.dumps(any(source.synthetic for source in mine)),
                 "sources": sources_json([(f.label, f.sha256) for f in entry.files]),
             }
             writer.finish(metadata)
             writers.append(writer)
         for writer in writers:
             writer.publish()
+    order = [
+        *plan.mapping.tables,
+        *(table for table in entries if table not in plan.mapping.tables),
+    ]
     ledger = Ledger(
-        tuple(entries[recipe.table] for recipe in INGESTERS[name] if recipe.table in entries),
-        _missing(name, entries),
+        tuple(entries[table] for table in order if table in entries), _missing(plan, entries)
     )
     if writers:
-        manifest = describe_trace(ledger, folder, get_trace(name).text, source="catalog")
+        manifest = describe_trace(ledger, folder, plan.mapping, kind=plan.kind, facts=plan.facts)
         write_whole(folder / MANIFEST, manifest_json(manifest))
         write_whole(folder / LEDGER, ledger_json(ledger))
     return ledger
 
 
-def _file_entry(trace: str, checksums: Checksums, source: Source) -> FileEntry:
-    csv = source.csv
-    sha256 = checksums[csv.paths]
-    published = {file.name: file.sha256 for file in get_trace(trace).files}
-    name = csv.label.removesuffix(f":{csv.member}")
-    whole_name = name.split(".part")[0]
-    known = published.get(whole_name)
+def _compile(plan: Plan, table: str, source: Source, keep: dict[str, pl.DataType]) -> Recipe:
+    reshape = RESHAPES.get((plan.trace, table)) if plan.kind == "catalog" else None
+    recipe = compile_recipe(
+        plan.mapping.tables[table],
+        columns=reshape.columns if reshape else source.columns,
+        timezone=plan.mapping.timezone,
+        dtypes=source.types,
+        literals=source.literals,
+        keep=keep,
+        where=plan.mapping.where,
+    )
+    return replace(recipe, reshape=reshape.apply) if reshape else recipe
+
+
+def _kept_columns(mapping: Mapping, table: str, sources: list[Source]) -> dict[str, pl.DataType]:
+    """Return the columns that a table carries along, with their types."""
+    kept: dict[str, pl.DataType] = {}
+    for name in mapping.keep:
+        there = [source for source in sources if name in source.columns]
+        declared = mapping.tables[table].source.get(name)
+        if declared and declared.type:
+            numeric = declared.type == "number"
+        else:
+            numeric = all((dtype := s.types.get(name)) and dtype.is_numeric() for s in there)
+        if there:
+            kept[name] = pl.Float64() if numeric else pl.String()
+    return kept
+
+
+def _check_keep(plan: Plan) -> None:
+    """Refuse a column to keep that no source has."""
+    for name in plan.mapping.keep:
+        if not any(name in source.columns for source in plan.sources):
+            raise DataError(f"{plan.mapping.where}: keep names {name!r}, which no source has")
+
+
+def _none_kept(entry: TableEntry, first: str) -> str:
+    rules = ", ".join(f"{rows:,} by {rule}" for rule, rows in list(entry.rejected.items())[:3])
+    return (
+        f"{entry.trace}/{entry.table}: none of {entry.rows_read:,} rows could be kept: {rules}; "
+        f"the first is {first}"
+    )
+
+
+def _file_entry(plan: Plan, checksums: Checksums, source: Source) -> FileEntry:
+    if source.file is None:
+        return FileEntry(source.label, None, plan.checksums[source.label], 0, None, synthetic=False)
+    member = source.file.member
+    sha256 = checksums[source.file.paths]
+    published = {file.name: file.sha256 for file in plan.known.files} if plan.known else {}
+    name = source.label.removesuffix(f":{member}")
+    known = published.get(name.split(".part")[0])
     return FileEntry(
         file=name,
-        member=csv.member,
+        member=member,
         sha256=sha256,
-        bytes=sum(path.stat().st_size for path in csv.paths),
+        bytes=sum(path.stat().st_size for path in source.file.paths),
         as_published=None if known is None else known == sha256,
-        synthetic=csv.synthetic,
+        synthetic=source.synthetic,
         unused_columns=source.unused_columns,
     )
 
 
-def _fingerprint(trace: str, table: str, sources: list[Source], checksums: Checksums) -> str:
-    """Return a digest that changes when a source, the schema or the version does."""
+def _fingerprint(plan: Plan, table: str, sources: list[Source], checksums: Checksums) -> str:
+    """Return a digest that changes when a source, the mapping, the schema or the version does."""
     content = [
         version("traceana"),
         schema_version(table),
-        get_trace(trace).text,
-        sorted((s.csv.label, checksums[s.csv.paths], s.columns) for s in sources),
+        [plan.kind, plan.mapping.text, plan.facts],
+        sorted(
+            (
+                source.label,
+                checksums[source.file.paths] if source.file else plan.checksums[source.label],
+                [*source.columns],
+                [source.reader, source.separator, source.header],
+            )
+            for source in sources
+        ),
     ]
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 
-def _keep_real_and_synthetic_apart(
-    name: str, sources: list[Source], old: Ledger | None, folder: Path
-) -> None:
-    marks = {source.csv.synthetic for source in sources}
+def _keep_real_and_synthetic_apart(plan: Plan, old: Ledger | None, folder: Path) -> None:
+    marks = {source.synthetic for source in plan.sources}
     if old:
         marks |= {file.synthetic for entry in old.entries for file in entry.files}
     if len(marks) > 1:
         raise SourceError(
-            f"{folder}: {name} would mix synthetic and real rows; "
+            f"{folder}: {plan.trace} would mix synthetic and real rows; "
             "ingest one of them into another store (--store DIR)"
         )
 
 
 def _missing(
-    name: str, entries: dict[str, TableEntry]
+    plan: Plan, entries: dict[str, TableEntry]
 ) -> tuple[tuple[str, str, tuple[str, ...]], ...]:
     there = {
         (file.member or file.file).rsplit("/", 1)[-1].removeprefix("SYNTHETIC-")
@@ -241,20 +417,8 @@ def _missing(
     }
     there = {name.removesuffix(".gz").removesuffix(".xz").split(".csv")[0] for name in there}
     return tuple(
-        (name, csv, content.tables)
-        for content in get_trace(name).contents
+        (plan.trace, csv, content.tables)
+        for content in (plan.known.contents if plan.known else ())
         for csv in content.csvs
         if csv.removesuffix(".csv") not in there
-    )
-
-
-def _joined(
-    ledgers: list[Ledger], found: Discovery, failures: list[tuple[str | None, str]]
-) -> Ledger:
-    return Ledger(
-        tuple(entry for ledger in ledgers for entry in ledger.entries),
-        tuple(missing for ledger in ledgers for missing in ledger.missing_csvs),
-        tuple(found.not_recognised),
-        tuple(found.left_out),
-        tuple(failures),
     )

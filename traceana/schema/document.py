@@ -41,6 +41,8 @@ def _section(name: str) -> str:
     schema = TABLES[name]
     columns = describe_table(name)
     key = ", ".join(f"`{column}`" for column in schema.primary_key())
+    if name == "worker_samples":
+        key = "`job_id`, `worker_id` and `time_s`, or `step` where `time_s` is null"
     lines = [
         f"## {name}",
         "",
