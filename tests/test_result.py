@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from traceana import analysis, claims, correlate, cumulative_incidence, kaplan_meier, simulate
-from traceana.result import Result, _short
+from traceana.results.base import Result, _short
 
 ROWS = pl.DataFrame(
     {

@@ -44,14 +44,14 @@ from traceana.analysis import (
     task_runtimes,
     workload_summary,
 )
-from traceana.claims import job_sample
 from traceana.cli import main
+from traceana.derived import job_sample
 from traceana.errors import DataError, TraceanaError
 from traceana.ingesters import ingest
 from traceana.report import build_report
-from traceana.report.build import open_material
+from traceana.report.build import open_context
 from traceana.report.origin import find_origin
-from traceana.report.sections import SECTIONS
+from traceana.report.section import sections
 from traceana.samples import write_sample
 from traceana.store import Store, open_spark, open_store
 
@@ -268,12 +268,12 @@ SHOWN = ("workload", "task-runtimes", "outcomes", "competing-ends", "runtime-rat
 
 
 @pytest.mark.parametrize(
-    "section", [part for part in SECTIONS if part.id in SHOWN], ids=lambda part: part.id
+    "section", [part for part in sections() if part.id in SHOWN], ids=lambda part: part.id
 )
 def test_a_section_is_the_same_from_spark(
     section: Any, spark: Any, synthetic_store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    polars = replace(open_material(find_origin(synthetic_store.path)), figures=frozenset())
+    polars = replace(open_context(find_origin(synthetic_store.path)), figures=frozenset())
     by_spark = replace(polars, master=MASTER)
     read: list[str] = []
     reader = type(spark.read)
@@ -295,8 +295,8 @@ def test_a_sample_of_jobs_is_the_same_from_spark(
 ) -> None:
     monkeypatch.setattr(job_sample, "MOST_TASKS", 1000)
     monkeypatch.setattr(job_sample, "SAMPLED_TASKS", 300)
-    polars = replace(open_material(find_origin(synthetic_store.path)), figures=frozenset())
-    (section,) = (part for part in SECTIONS if part.id == "task-runtimes")
+    polars = replace(open_context(find_origin(synthetic_store.path)), figures=frozenset())
+    (section,) = (part for part in sections() if part.id == "task-runtimes")
     found = section.build(replace(polars, master=MASTER))
     assert found == section.build(polars)
     assert "a sample of" in found.findings[0]

@@ -12,8 +12,8 @@ import polars as pl
 from findings import as_table, write_measured
 
 from traceana import correlate
-from traceana.stats import adjust_pvalues, correlation, correlation_pvalue
-from traceana.stats.correlation import METHODS
+from traceana.stats.correlation import METHODS, correlation, correlation_pvalue
+from traceana.stats.multiplicity import adjust_pvalues
 
 RHO = 0.5
 RESAMPLES = 299

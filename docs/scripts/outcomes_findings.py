@@ -99,7 +99,7 @@ def model(pods: pl.DataFrame) -> str:
         found = failure_model(pods, features=("qos", "gpus", "cpus", "memory_gib"), reading=reading)
         ratios = found.odds_ratios.drop("log_odds", "std_error")
         parts.append(f"Reading {reading}:\n\n{as_table(ratios, digits=4)}")
-        parts.append(as_table(found.summary.drop("n_clusters", "note"), digits=4))
+        parts.append(as_table(found.fit.drop("n_clusters", "note"), digits=4))
         parts.append(as_table(found.calibration))
     return "\n".join(parts)
 

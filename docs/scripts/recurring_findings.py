@@ -46,9 +46,9 @@ def one_job(runs: pl.DataFrame, power: pl.DataFrame) -> str:
             "gpu": result.job.gpu,
             "dataset": result.job.dataset,
             "seed": result.seed,
-            **result.summary.select("recurrences", "runs", "runs_missed").to_dicts()[0],
-            "energy (J)": f"{result.summary['energy_j'].item():,.1f}",
-            "time (s)": f"{result.summary['time_s'].item():,.1f}",
+            **result.totals.select("recurrences", "runs", "runs_missed").to_dicts()[0],
+            "energy (J)": f"{result.totals['energy_j'].item():,.1f}",
+            "time (s)": f"{result.totals['time_s'].item():,.1f}",
         }
         for result in results
     ]

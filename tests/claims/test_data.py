@@ -15,16 +15,16 @@ from traceana.claims import (
     PAPERS,
     Claim,
     ClaimResults,
-    Data,
     Paper,
     check_claims,
     decide,
-    job_sample,
 )
+from traceana.derived import job_sample
 from traceana.errors import DataError
 from traceana.ingesters import ingest
 from traceana.samples import write_sample
 from traceana.store import Store, open_store
+from traceana.store.session import Session
 
 ITP = ("microsoft-itp-2021", "jobs")
 CLAIMS = {claim.id: claim for paper in PAPERS.values() for claim in paper.claims}
@@ -198,11 +198,11 @@ def test_what_two_claims_need_is_computed_once_a_run(
 ) -> None:
     calls = []
 
-    def count(data: Data) -> int:
+    def count(data: Session) -> int:
         calls.append(data)
         return data.scan(*ITP).collect().height
 
-    def judge(data: Data):  # type: ignore[no-untyped-def]  # noqa: ANN202
+    def judge(data: Session):  # type: ignore[no-untyped-def]  # noqa: ANN202
         return decide(holds=data.once(count) == 20, measured="", note="")
 
     planted(monkeypatch, *(Claim(name, ONE_PAPER, "", "", (ITP,), judge) for name in "ab"))
@@ -217,7 +217,7 @@ def test_what_two_claims_need_is_computed_once_a_run(
 def test_rows_that_cannot_be_analysed_are_no_verdict(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(_data: Data):  # type: ignore[no-untyped-def]  # noqa: ANN202
+    def refuse(_data: Session):  # type: ignore[no-untyped-def]  # noqa: ANN202
         raise DataError("a column is constant")
 
     planted(monkeypatch, Claim("refused", ONE_PAPER, "", "", (ITP,), refuse))

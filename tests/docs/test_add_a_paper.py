@@ -27,7 +27,7 @@ def test_the_page_adds_a_paper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setitem(PAPERS, name.strip('"'), made)
 
     results = check_claims(itp_store(tmp_path), paper="example")
-    assert results.summary == result.strip()
+    assert results.headline == result.strip()
     assert results.table["measured"].to_list() == ["2"]
     nothing = check_claims(Store(tmp_path / "no store"), paper="example")
     assert nothing.table["verdict"].to_list() == ["untested"]

@@ -14,10 +14,10 @@ import pytest
 
 from traceana.errors import DataError
 from traceana.figures import (
-    FIGURES,
     WATERMARK,
     draw_figure,
     draw_worker_times,
+    figures,
     mark_synthetic,
     render_svg,
 )
@@ -104,7 +104,7 @@ def test_the_published_jobs_stay_small(real_data: Path) -> None:
 
 
 def test_every_registered_figure_tells_how_it_is_read() -> None:
-    for entry in FIGURES.values():
+    for entry in figures().values():
         assert entry.reading.endswith(".")
         assert entry.plot.__doc__
 

@@ -10,7 +10,9 @@ import polars as pl
 import pytest
 
 from traceana.analysis import correlate
-from traceana.stats import autocorrelation, between_groups, correlation
+from traceana.stats.between_groups import between_groups
+from traceana.stats.correlation import correlation
+from traceana.stats.dependence import autocorrelation
 from traceana.stats.null_correlation import shared_by_clusters
 
 HERE = Path(__file__).parent

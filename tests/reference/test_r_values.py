@@ -21,17 +21,16 @@ from traceana.analysis import (
     kaplan_meier,
     outcome_association,
 )
-from traceana.stats import (
-    adjust_pvalues,
-    autocorrelation,
+from traceana.stats.correlation import (
     correlation,
     correlation_pvalue,
     fisher_interval,
-    incidence,
-    kmeans_1d,
+    kendall_pvalue,
 )
-from traceana.stats.correlation import kendall_pvalue
-from traceana.stats.multiplicity import ADJUSTMENTS
+from traceana.stats.dependence import autocorrelation
+from traceana.stats.incidence import incidence
+from traceana.stats.kmeans import kmeans_1d
+from traceana.stats.multiplicity import ADJUSTMENTS, adjust_pvalues
 
 HERE = Path(__file__).parent
 R = tomllib.loads((HERE / "r_values.toml").read_text(encoding="utf-8"))

@@ -8,50 +8,50 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pytest
 
-from traceana.claims import job_sample
-from traceana.claims.computed import pai_records, pai_sample
+from traceana.derived import job_sample
+from traceana.derived.tasks import task_records, task_sample
 from traceana.report.blocks import Gallery, Table, Text
-from traceana.report.build import open_material
+from traceana.report.build import open_context
 from traceana.report.origin import find_origin
-from traceana.report.sections import SECTIONS
+from traceana.report.section import sections
 from traceana.samples.pai_shares import ROWS
 
 if TYPE_CHECKING:
     from traceana.report.blocks import Content
-    from traceana.report.material import Material
+    from traceana.report.context import Context
     from traceana.store import Store
 
 PAI = "Alibaba PAI GPU cluster trace"
-OF_TASKS = [section.id for section in SECTIONS if section.of_tasks and section.id != "claims"]
+OF_TASKS = [section.id for section in sections() if section.of_tasks and section.id != "claims"]
 
 
-def build(material: Material, name: str) -> Content:
-    (section,) = (section for section in SECTIONS if section.id == name)
-    return section.build(material)
+def build(context: Context, name: str) -> Content:
+    (section,) = (section for section in sections() if section.id == name)
+    return section.build(context)
 
 
 @pytest.fixture
-def sampled(store: Store, monkeypatch: pytest.MonkeyPatch) -> Material:
+def sampled(store: Store, monkeypatch: pytest.MonkeyPatch) -> Context:
     """What a store with more tasks than are analysed one by one is built from."""
     monkeypatch.setattr(job_sample, "MOST_TASKS", 1000)
     monkeypatch.setattr(job_sample, "SAMPLED_TASKS", 800)
-    return open_material(find_origin(store.path), None)
+    return open_context(find_origin(store.path), None)
 
 
 def test_the_published_trace_and_whatever_has_no_more_tasks_is_analysed_whole(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert ROWS["pai_task_table"] <= job_sample.MOST_TASKS
-    data = open_material(find_origin(store.path), None).data
+    data = open_context(find_origin(store.path), None).data
     tasks = data.scan("alibaba-pai-2020", "tasks").collect()
     monkeypatch.setattr(job_sample, "MOST_TASKS", tasks.height)
-    assert data.once(pai_sample) is None
+    assert data.once(task_sample, PAI) is None
 
 
 @pytest.mark.parametrize("name", OF_TASKS)
-def test_every_number_of_a_sample_says_that_it_is_one(sampled: Material, name: str) -> None:
+def test_every_number_of_a_sample_says_that_it_is_one(sampled: Context, name: str) -> None:
     content = build(sampled, name)
-    sample = sampled.data.once(pai_sample)
+    sample = sampled.data.once(task_sample, PAI)
     assert sample is not None
     share = f", a sample of {100 * sample.share:.1f} % of its tasks"
     texts = [block.text for block in content.blocks if isinstance(block, Text)]
@@ -72,7 +72,7 @@ def test_every_number_of_a_sample_says_that_it_is_one(sampled: Material, name: s
 
 
 def test_gpu_hours_of_a_sample_are_those_of_the_trace_within_their_error(
-    sampled: Material, store: Store, monkeypatch: pytest.MonkeyPatch
+    sampled: Context, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def hours_of(content: Content) -> dict[str, float]:
         (table,) = (
@@ -87,13 +87,13 @@ def test_gpu_hours_of_a_sample_are_those_of_the_trace_within_their_error(
     (told,) = (block.text for block in part.blocks if isinstance(block, Text))
     off = float(re.search(r"unsure by ([\d.]+) % at most", told)[1]) / 100  # type: ignore[index]
     monkeypatch.undo()
-    whole = hours_of(build(open_material(find_origin(store.path), None), "task-runtimes"))
+    whole = hours_of(build(open_context(find_origin(store.path), None), "task-runtimes"))
     for policy, hours in hours_of(part).items():
         assert hours == pytest.approx(whole[policy], rel=1.5 * off)
 
 
-def test_the_end_of_the_trace_is_that_of_all_its_rows(sampled: Material) -> None:
-    records = sampled.data.once(pai_records)
+def test_the_end_of_the_trace_is_that_of_all_its_rows(sampled: Context) -> None:
+    records = sampled.data.once(task_records, PAI)
     times = pl.concat(
         sampled.scan("alibaba-pai-2020", table).select(pl.col(time).alias("time_s"))
         for table in ("tasks", "instances")
@@ -103,6 +103,6 @@ def test_the_end_of_the_trace_is_that_of_all_its_rows(sampled: Material) -> None
         times.select(pl.col("time_s").min(), last=pl.col("time_s").max()).collect().row(0)
     )
     assert (records.first_s, records.last_s) == (first_s, last_s)
-    sample = sampled.data.once(pai_sample)
+    sample = sampled.data.once(task_sample, PAI)
     assert sample is not None
     assert records.tasks.height == sample.drawn

@@ -17,14 +17,14 @@ from traceana.report import build_report
 from traceana.report.build import open_material
 from traceana.report.origin import find_origin
 from traceana.report.page import Built
-from traceana.report.sections import SECTIONS
+from traceana.report.section import sections
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from traceana.store import Store
 
-IDS = [part.id for part in SECTIONS]
+IDS = [part.id for part in sections()]
 
 
 def shown(page: Element) -> list[str]:
@@ -68,7 +68,7 @@ def test_markdown_alone_with_its_figures(zeus_store: Store, tmp_path: Path) -> N
 
 
 def test_the_markdown_says_what_the_page_says(page: Element, markdown: str) -> None:
-    titles = [part.title for part in SECTIONS]
+    titles = [part.title for part in sections()]
     assert re.findall("^## (.*)$", markdown, flags=re.MULTILINE) == ["Findings", *titles]
     assert markdown.count("\n**Figure ") == len(page.all("figure"))
     rows = [line for line in markdown.splitlines() if line.startswith("| ")]
@@ -94,7 +94,7 @@ def test_findings_in_full_begin_their_section(page: Element) -> None:
 
 def test_every_figure_is_declared_by_the_section_that_draws_it(store: Store) -> None:
     nothing = replace(open_material(find_origin(store.path)), figures=frozenset())
-    for part in SECTIONS:
+    for part in sections():
         drawn = {picture.figure for picture in Built(part, part.build(nothing)).pictures}
         assert drawn == set(part.figures), part.id
 

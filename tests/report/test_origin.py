@@ -13,13 +13,13 @@ from traceana.cli import main
 from traceana.errors import StoreError, TraceanaError
 from traceana.report import build, build_report, find_origin
 from traceana.report.origin import open_origin
-from traceana.report.sections import SECTIONS
+from traceana.report.section import sections
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from traceana.report.blocks import Content
-    from traceana.report.material import Material
+    from traceana.report.context import Context
     from traceana.store import Store
 
 
@@ -111,12 +111,12 @@ def test_a_place_that_cannot_be_written_is_one_line_and_status_2(
 def test_a_run_that_fails_leaves_the_earlier_page(
     store: Store, nowhere: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(_: Material) -> Content:
+    def fail(_: Context) -> Content:
         raise TraceanaError("the last section fails")
 
     (nowhere / "index.html").write_text("earlier")
-    sections = (*SECTIONS[:1], replace(SECTIONS[-1], build=fail))
-    monkeypatch.setattr(build, "SECTIONS", sections)
+    chosen = (*sections()[:1], replace(sections()[-1], build=fail))
+    monkeypatch.setattr(build, "sections", lambda: chosen)
     with pytest.raises(TraceanaError, match="the last section fails"):
         build_report(store.path, out=nowhere)
     assert (nowhere / "index.html").read_text() == "earlier"
@@ -126,6 +126,6 @@ def test_a_run_that_fails_leaves_the_earlier_page(
 def test_steps_are_told_as_they_come(zeus_store: Store, nowhere: Path) -> None:
     told: list[tuple[int, int, str]] = []
     build_report(zeus_store.path, out=nowhere, on_step=lambda *step: told.append(step))
-    steps = len(SECTIONS) + 1
+    steps = len(sections()) + 1
     assert [(done, of) for done, of, _ in told] == [(done, steps) for done in range(steps + 1)]
-    assert [what for *_, what in told] == ["ledgers", *(part.title for part in SECTIONS), "page"]
+    assert [what for *_, what in told] == ["ledgers", *(part.title for part in sections()), "page"]

@@ -12,7 +12,7 @@ from tests.report.reader import Element, number, read_table, section
 from traceana.analysis import interarrivals
 from traceana.report import find_origin
 from traceana.report.blocks import Gallery, Table, Text
-from traceana.report.material import Material
+from traceana.report.context import Context
 from traceana.report.sections.workload_shape import build_shape
 
 if TYPE_CHECKING:
@@ -120,9 +120,8 @@ def test_survivors_of_an_earlier_time_are_told_and_left_out_of_arrivals(store: S
     jobs = jobs.with_columns(
         pl.when(early).then(pl.col("submit_s") - 864_000).otherwise("submit_s")
     )
-    ledgers = {trace: store.ledger(trace) for trace in store.traces()}
-    material = Material(find_origin(store.path), store, ledgers, None)
-    content = build_shape(material, OPENB, jobs.lazy(), several_clusters=False)
+    context = Context(store, origin=find_origin(store.path))
+    content = build_shape(context, OPENB, jobs.lazy(), several_clusters=False)
     first_end = min(jobs["end_s"].drop_nulls())
     survivors = sum(submit < first_end for submit in jobs["submit_s"])
     assert survivors >= 5

@@ -10,12 +10,13 @@ from scipy.signal import lfilter
 from scipy.stats import binom
 
 from traceana.errors import DataError
-from traceana.stats import (
+from traceana.stats.bootstrap import (
+    RESAMPLES,
+    _quantiles_of_counts,
     autoregressive_block,
     block_quantile_intervals,
     cluster_quantile_intervals,
 )
-from traceana.stats.bootstrap import RESAMPLES, _quantiles_of_counts
 
 QUANTILES = [0.05, 0.5, 0.95]
 

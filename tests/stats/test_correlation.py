@@ -12,10 +12,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from traceana.errors import DataError
-from traceana.stats import adjust_pvalues, correlation, correlation_pvalue, fisher_interval
 from traceana.stats.cluster_correlation import draw_clusters, pearson_error, rank_error
-from traceana.stats.correlation import METHODS, kendall_pvalue, n_of_variance
-from traceana.stats.multiplicity import ADJUSTMENTS
+from traceana.stats.correlation import (
+    METHODS,
+    correlation,
+    correlation_pvalue,
+    fisher_interval,
+    kendall_pvalue,
+    n_of_variance,
+)
+from traceana.stats.multiplicity import ADJUSTMENTS, adjust_pvalues
 from traceana.stats.rank_influence import concordance, kendall_influence, spearman_influence
 
 REFERENCE = tomllib.loads(

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.signal import lfilter
 
 from traceana.errors import DataError
-from traceana.stats import autocorrelation, effective_sample_size
+from traceana.stats.dependence import autocorrelation, effective_sample_size
 
 
 def test_autocorrelation_by_hand() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from traceana.stats import row_moments
+from traceana.stats.dispersion import row_moments
 
 
 @pytest.mark.parametrize("ddof", [0, 1])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from traceana.errors import DataError
-from traceana.stats import mean_interval, wilson_interval
+from traceana.stats.intervals import mean_interval, wilson_interval
 
 CONFIDENCES = st.floats(0.01, 0.999)
 

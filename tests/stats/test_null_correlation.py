@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from traceana.analysis import correlate
-from traceana.stats import correlation
+from traceana.stats.correlation import correlation
 from traceana.stats.null_correlation import (
     Null,
     null_correlations,

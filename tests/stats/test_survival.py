@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.stats import CensoredData, ecdf
 
 from traceana.errors import DataError
-from traceana.stats import censored_quantiles
+from traceana.stats.survival import censored_quantiles
 
 
 def test_the_leukaemia_trial() -> None:

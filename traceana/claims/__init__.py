@@ -2,7 +2,6 @@
 
 from traceana.claims.check import check_claims
 from traceana.claims.claim import VERDICTS, Claim, Judgement, decide, not_testable, untested
-from traceana.claims.data import Data
 from traceana.claims.papers import PAPERS, Paper
 from traceana.claims.result import ClaimResults
 
@@ -11,7 +10,6 @@ __all__ = [
     "VERDICTS",
     "Claim",
     "ClaimResults",
-    "Data",
     "Judgement",
     "Paper",
     "check_claims",

@@ -10,13 +10,13 @@ import polars as pl
 
 from traceana.analysis import summarize_cov
 from traceana.claims.claim import Claim, Judgement, decide, not_testable, untested
-from traceana.claims.computed import cov_matches, stragglers
 from traceana.claims.printed import same_number, span
+from traceana.derived.workers import cov_matches, stragglers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from traceana.claims.data import Data
+    from traceana.store.session import Session
 
 _PAPER: Final = "antman-minibatch"
 _TRACE: Final = "alibaba-minibatch-2020"
@@ -27,9 +27,9 @@ _IS_ROW: Final = 0.99
 """A job is a row of the table where rounding explains this share of the differences, or more."""
 
 
-def _files(data: Data) -> pl.DataFrame:
+def _files(session: Session) -> pl.DataFrame:
     time = pl.col("batch_time")
-    jobs = data.scan(*_SAMPLES).group_by("job_id")
+    jobs = session.scan(*_SAMPLES).group_by("job_id")
     return (
         jobs.agg(
             workers=pl.col("worker_id").n_unique(),
@@ -44,11 +44,11 @@ def _files(data: Data) -> pl.DataFrame:
     )
 
 
-def _own_range(data: Data) -> pl.DataFrame:
+def _own_range(session: Session) -> pl.DataFrame:
     """How far each worker's own time varies: its 95 % over its 5 % quantile."""
     high, low = (pl.col("batch_time").quantile(q, "linear") for q in (0.95, 0.05))
     return (
-        data.scan(*_SAMPLES)
+        session.scan(*_SAMPLES)
         .group_by("job_id", "worker_id")
         .agg(own_range=high / low)
         .sort("job_id", "worker_id")
@@ -56,9 +56,9 @@ def _own_range(data: Data) -> pl.DataFrame:
     )
 
 
-def _judge_workers(data: Data) -> Judgement:
-    files = data.once(_files)
-    largest = data.scan(*_COV).group_by("job_id").agg(pl.col("cov").max()).sort("cov").collect()
+def _judge_workers(session: Session) -> Judgement:
+    files = session.once(_files)
+    largest = session.scan(*_COV).group_by("job_id").agg(pl.col("cov").max()).sort("cov").collect()
     # n values that are not negative have a CoV of sqrt(n) at most, with ddof 1
     beyond = largest.filter(pl.col("cov") > sqrt(_WORKERS))
     tight = largest.filter(pl.col("cov") > sqrt(_WORKERS - 1)).height
@@ -79,10 +79,10 @@ def _judge_workers(data: Data) -> Judgement:
     )
 
 
-def _judge_definition(data: Data) -> Judgement:
-    matches = data.once(cov_matches)
+def _judge_definition(session: Session) -> Judgement:
+    matches = session.once(cov_matches, _TRACE)
     rows = matches.filter(pl.col("share_within_rounding") > _IS_ROW)
-    above = data.scan(*_COV).filter(pl.col("cov") > sqrt(_WORKERS - 1)).collect().height
+    above = session.scan(*_COV).filter(pl.col("cov") > sqrt(_WORKERS - 1)).collect().height
     bound = f"{above:,} CoVs above {sqrt(_WORKERS - 1):g}, the largest that {_WORKERS} values have"
     if rows.is_empty():
         if above:
@@ -107,8 +107,8 @@ def _judge_definition(data: Data) -> Judgement:
     )
 
 
-def _judge_scale(data: Data) -> Judgement:
-    files = data.once(_files)
+def _judge_scale(session: Session) -> Judgement:
+    files = session.once(_files)
     least, most = span(files["smallest"])[0], span(files["largest"])[1]
     own = files.filter(largest=1000).height
     return decide(
@@ -121,15 +121,15 @@ def _judge_scale(data: Data) -> Judgement:
 
 
 def _of_job(
-    job: str, gpus: float, judge: Callable[[Data, pl.DataFrame], Judgement]
-) -> Callable[[Data], Judgement]:
+    job: str, gpus: float, judge: Callable[[Session, pl.DataFrame], Judgement]
+) -> Callable[[Session], Judgement]:
     """Judge a job: the GPU share it asked for, then what is said of its workers."""
 
-    def judge_job(data: Data) -> Judgement:
-        file = data.once(_files).filter(job_id=job)
+    def judge_job(session: Session) -> Judgement:
+        file = session.once(_files).filter(job_id=job)
         if file.is_empty():
             return untested(f"{job} is not among the jobs of {'/'.join(_SAMPLES)}")
-        found = judge(data, data.once(stragglers).episodes.filter(job_id=job))
+        found = judge(session, session.once(stragglers, _TRACE).episodes.filter(job_id=job))
         asked = file["gpus"].item().to_list()
         share = ", ".join(f"{100 * each:g} %" for each in asked) or "unknown"
         return Judgement(
@@ -142,8 +142,8 @@ def _of_job(
     return judge_job
 
 
-def _judge_job1(data: Data, episodes: pl.DataFrame) -> Judgement:
-    first, last = data.once(_files).filter(job_id="job_1").select("first_s", "last_s").row(0)
+def _judge_job1(session: Session, episodes: pl.DataFrame) -> Judgement:
+    first, last = session.once(_files).filter(job_id="job_1").select("first_s", "last_s").row(0)
     told = [
         f"worker {row['worker_id']} from {100 * (row['onset_s'] - first) / (last - first):.0f} % "
         f"of the job on, {row['severity']:.2f} times its usual"
@@ -159,11 +159,11 @@ def _judge_job1(data: Data, episodes: pl.DataFrame) -> Judgement:
     )
 
 
-def _judge_job2(data: Data, episodes: pl.DataFrame) -> Judgement:
-    medians = data.once(stragglers).levels.filter(job_id="job_2")["median"]
+def _judge_job2(session: Session, episodes: pl.DataFrame) -> Judgement:
+    medians = session.once(stragglers, _TRACE).levels.filter(job_id="job_2")["median"]
     least, most = span(medians)
     between = most / least
-    own = span(data.once(_own_range).filter(job_id="job_2")["own_range"])[1]
+    own = span(session.once(_own_range).filter(job_id="job_2")["own_range"])[1]
     return decide(
         holds=episodes.is_empty() and between > own,
         measured=f"{episodes.height} episodes; workers' medians differ by a factor of "
@@ -173,14 +173,14 @@ def _judge_job2(data: Data, episodes: pl.DataFrame) -> Judgement:
     )
 
 
-def _judge_job3(data: Data, episodes: pl.DataFrame) -> Judgement:
-    return _several("job_3", data, episodes, "It holds where two workers or more")
+def _judge_job3(session: Session, episodes: pl.DataFrame) -> Judgement:
+    return _several("job_3", session, episodes, "It holds where two workers or more")
 
 
-def _judge_job4(data: Data, episodes: pl.DataFrame) -> Judgement:
-    own = span(data.once(_own_range).filter(job_id="job_4")["own_range"])[1]
+def _judge_job4(session: Session, episodes: pl.DataFrame) -> Judgement:
+    own = span(session.once(_own_range).filter(job_id="job_4")["own_range"])[1]
     found = _several(
-        "job_4", data, episodes, "It holds where some worker's own time doubles and two"
+        "job_4", session, episodes, "It holds where some worker's own time doubles and two"
     )
     return Judgement(
         found.verdict if own >= 2 else "differs",
@@ -191,8 +191,8 @@ def _judge_job4(data: Data, episodes: pl.DataFrame) -> Judgement:
     )
 
 
-def _several(job: str, data: Data, episodes: pl.DataFrame, holds: str) -> Judgement:
-    slow = data.once(stragglers).levels.filter(job_id=job).filter("is_slow")["worker_id"]
+def _several(job: str, session: Session, episodes: pl.DataFrame, holds: str) -> Judgement:
+    slow = session.once(stragglers, _TRACE).levels.filter(job_id=job).filter("is_slow")["worker_id"]
     in_episodes = episodes["worker_id"].unique()
     return decide(
         holds=len(set(slow) | set(in_episodes)) >= 2,
@@ -203,8 +203,8 @@ def _several(job: str, data: Data, episodes: pl.DataFrame, holds: str) -> Judgem
     )
 
 
-def _judge_diversity(data: Data) -> Judgement:
-    jobs = summarize_cov(data.scan(*_COV))
+def _judge_diversity(session: Session) -> Judgement:
+    jobs = summarize_cov(session.scan(*_COV))
     low, high = np.quantile(jobs["median"].to_numpy(), (0.1, 0.9)).tolist()
     within = float(np.median((jobs["q95"] / jobs["q05"]).to_numpy()))
     return decide(
@@ -221,7 +221,7 @@ CLAIMS: Final = (
         "antman-jobs", _PAPER, "the CoV table holds 100 training jobs", "100", (_COV,),
         same_number(
             "100",
-            lambda data: data.scan(*_COV).select(pl.col("job_id").n_unique()).collect().item(),
+            lambda session: session.scan(*_COV).select(pl.n_unique("job_id")).collect().item(),
             "Rows of the published table.",
         ),
         "Store.scan",

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from traceana.claims.claim import Claim, Judgement, untested
-from traceana.claims.data import Data
 from traceana.claims.papers import PAPERS
 from traceana.claims.result import ClaimResults
 from traceana.errors import DataError
+from traceana.store.session import Session
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,7 +31,7 @@ def check_claims(
     /,
     *,
     paper: str | None = None,
-    data: Data | None = None,
+    session: Session | None = None,
     progress: Callable[[float], None] | None = None,
 ) -> ClaimResults:
     """Judge published statements by what a store holds.
@@ -47,8 +47,8 @@ def check_claims(
         As :func:`open_store` returns it.
     paper
         One of :data:`traceana.claims.PAPERS`; None for all.
-    data
-        What is known of the store from elsewhere, such as a report's sections.
+    session
+        Session on the store that shares derived tables, such as a report's.
     progress
         Called after each claim with the share of claims that are done.
 
@@ -69,7 +69,7 @@ def check_claims(
         raise DataError(f"paper {paper!r} is unknown; there is {', '.join(PAPERS)}")
     names = PAPERS if paper is None else (paper,)
     claims = [claim for name in names for claim in PAPERS[name].claims]
-    data = data or Data(store)
+    session = session or Session(store)
     entries = {
         (trace, entry.table): entry
         for trace in store.traces()
@@ -77,7 +77,7 @@ def check_claims(
     }
     rows, evidence = [], {}
     for done, claim in enumerate(claims, 1):
-        found = _judge(claim, data, entries)
+        found = _judge(claim, session, entries)
         rows.append(
             (
                 *(claim.id, claim.paper, claim.statement, claim.published),
@@ -99,7 +99,7 @@ def check_claims(
     return ClaimResults(pl.DataFrame(rows, schema=_SCHEMA, orient="row"), evidence, tuple(altered))
 
 
-def _judge(claim: Claim, data: Data, entries: dict[tuple[str, str], TableEntry]) -> Judgement:
+def _judge(claim: Claim, session: Session, entries: dict[tuple[str, str], TableEntry]) -> Judgement:
     absent = [
         f"{trace}/{table}"
         for trace, table in claim.needs
@@ -111,11 +111,11 @@ def _judge(claim: Claim, data: Data, entries: dict[tuple[str, str], TableEntry])
     if synthetic:
         return untested(f"the store's rows of {', '.join(synthetic)} are synthetic")
     if claim.every_file:
-        csvs = dict.fromkeys(csv for need in claim.needs for csv in data.store.missing(*need))
+        csvs = dict.fromkeys(csv for need in claim.needs for csv in session.store.missing(*need))
         if csvs:
             return untested(f"files of the trace are not in the store: {', '.join(csvs)}")
     try:
-        return claim.judge(data)
+        return claim.judge(session)
     except DataError as error:
         return untested(f"the rows in the store cannot be analysed: {error}")
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from traceana.result import Result
+from traceana.results.base import Result
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     import polars as pl
 
-    from traceana.claims.data import Data
+    from traceana.store.session import Session
 
 VERDICTS: Final = ("reproduced", "differs", "untested", "not testable")
 """Equal to the precision printed; not so; its tables are not at hand; no public data decides it."""
@@ -68,7 +68,7 @@ class Claim:
     statement: str
     published: str
     needs: tuple[tuple[str, str], ...]
-    judge: Callable[[Data], Judgement]
+    judge: Callable[[Session], Judgement]
     function: str = "Store.scan"
     every_file: bool = True
 

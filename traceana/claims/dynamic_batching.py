@@ -19,7 +19,7 @@ from traceana.simulate.batching.devices import LEVELS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from traceana.claims.data import Data
+    from traceana.store.session import Session
 
 _PAPER: Final = "dynamic-batching"
 _SAMPLES: Final = ("alibaba-minibatch-2020", "worker_samples")
@@ -27,19 +27,19 @@ _NEAR: Final = 0.05
 """Times are near-equal where the slowest worker takes at most this share more than the mean."""
 
 
-def _gains(_data: Data) -> pl.DataFrame:
+def _gains(_session: Session) -> pl.DataFrame:
     return published_gains()
 
 
-def _gain(data: Data, name: str) -> dict[str, Any]:
-    return data.once(_gains).filter(id=name).row(0, named=True)
+def _gain(session: Session, name: str) -> dict[str, Any]:
+    return session.once(_gains).filter(id=name).row(0, named=True)
 
 
-def _of_cores(name: str) -> Callable[[Data], Judgement]:
+def _of_cores(name: str) -> Callable[[Session], Judgement]:
     """Judge a slowdown on CPU workers: the paper's split of cores is not printed with it."""
 
-    def judge(data: Data) -> Judgement:
-        found = _gain(data, name)
+    def judge(session: Session) -> Judgement:
+        found = _gain(session, name)
         times = found["published"]
         measured = (
             f"needs a slowest worker of 1/{times:g} of the mean throughput: at equal total cores, "
@@ -58,17 +58,17 @@ def _of_cores(name: str) -> Callable[[Data], Judgement]:
     return judge
 
 
-def _of_devices(name: str, *, both_named: bool) -> Callable[[Data], Judgement]:
+def _of_devices(name: str, *, both_named: bool) -> Callable[[Session], Judgement]:
     """Judge a gain on devices: where both are named, their FLOPS bound it."""
 
-    def judge(data: Data) -> Judgement:
-        found = _gain(data, name)
+    def judge(session: Session) -> Judgement:
+        found = _gain(session, name)
         gain, most = found["published"], found["largest_gain"]
         measured = (
             f"implies a throughput ratio of {found['ratio']:.2f}; peak FLOPS differ by "
             f"{found['flops_ratio']:.2f}, worth {most:.2f}x at most"
         )
-        evidence = data.once(_gains).filter(id=name).drop("note")
+        evidence = session.once(_gains).filter(id=name).drop("note")
         if both_named and gain > most and not found["is_plausible"]:
             return decide(
                 holds=False,
@@ -89,7 +89,7 @@ def _of_devices(name: str, *, both_named: bool) -> Callable[[Data], Judgement]:
     return judge
 
 
-def _judge_equalises(_data: Data) -> Judgement:
+def _judge_equalises(_session: Session) -> Judgement:
     rows = []
     for name, cores in LEVELS.items():
         if len(set(cores)) == 1:
@@ -112,9 +112,9 @@ def _judge_equalises(_data: Data) -> Judgement:
     )
 
 
-def _judge_open_loop(data: Data) -> Judgement:
+def _judge_open_loop(session: Session) -> Judgement:
     names = ("measured", "proportional")
-    replay = replay_batching(data.scan(*_SAMPLES), controllers=(*names, "oracle")).jobs
+    replay = replay_batching(session.scan(*_SAMPLES), controllers=(*names, "oracle")).jobs
     saved = (
         replay.filter(pl.col("controller").is_in(names))
         .pivot("controller", index="job_id", values="of_possible")
@@ -137,7 +137,9 @@ def _percent(shares: pl.Series) -> str:
     return f"{100 * low:.0f} % to {100 * high:.0f} %"
 
 
-def _claim(name: str, statement: str, published: str, judge: Callable[[Data], Judgement]) -> Claim:
+def _claim(
+    name: str, statement: str, published: str, judge: Callable[[Session], Judgement]
+) -> Claim:
     return Claim(name, _PAPER, statement, published, (), judge, "published_gains")
 
 

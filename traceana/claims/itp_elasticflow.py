@@ -11,11 +11,11 @@ from traceana.analysis import (
     workload_summary,
 )
 from traceana.claims.claim import Claim, Judgement, decide
-from traceana.claims.computed import rates, rules
 from traceana.claims.printed import agrees, same_number, span
+from traceana.derived.plans import rates, rules
 
 if TYPE_CHECKING:
-    from traceana.claims.data import Data
+    from traceana.store.session import Session
 
 _PAPER: Final = "itp-elasticflow"
 _ITP: Final = ("microsoft-itp-2021", "jobs")
@@ -30,13 +30,13 @@ _EXAMPLE: Final = {
 _ALPHA: Final = 0.05
 
 
-def _workload(data: Data) -> pl.DataFrame:
-    return workload_summary(data.scan(*_ITP))
+def _workload(session: Session) -> pl.DataFrame:
+    return workload_summary(session.scan(*_ITP))
 
 
-def _judge_span(data: Data) -> Judgement:
+def _judge_span(session: Session) -> Judgement:
     submitted, ended = pl.col("submit_s"), pl.col("submit_s") + pl.col("runtime_s")
-    jobs = data.scan(*_ITP).select(submitted=submitted / 86_400, ended=ended / 86_400).collect()
+    jobs = session.scan(*_ITP).select(submitted=submitted / 86_400, ended=ended / 86_400).collect()
     (first, _), (_, last) = span(jobs["submitted"]), span(jobs["ended"])
     days = str((_SPAN[1] - _SPAN[0]).days)
     return decide(
@@ -47,13 +47,13 @@ def _judge_span(data: Data) -> Judgement:
     )
 
 
-def _judge_rule(data: Data) -> Judgement:
-    found = data.once(rules)
+def _judge_rule(session: Session) -> Judgement:
+    found = session.once(rules, _PLANS[0])
     of_deadlines = found.filter(pl.col("rule").str.starts_with("tightness"))
     rejected = of_deadlines.filter(pl.col("pvalue_adjusted") < _ALPHA)
     fit = of_deadlines.row(0, named=True)
     left, runtime = pl.col("deadline_s") - pl.col("submit_s"), pl.col("runtime_s")
-    jobs = data.scan(*_PLANS).join(data.scan(*_JOBS), on=("cluster", "job_id"))
+    jobs = session.scan(*_PLANS).join(session.scan(*_JOBS), on=("cluster", "job_id"))
     # deadlines are cut to whole seconds, so that up to one more may have been left
     outside = jobs.filter((left + 1 <= 0.5 * runtime) | (left >= 1.5 * runtime)).collect().height
     return decide(
@@ -69,11 +69,11 @@ def _judge_rule(data: Data) -> Judgement:
     )
 
 
-def _judge_random(data: Data) -> Judgement:
-    found = data.once(rules)
+def _judge_random(session: Session) -> Judgement:
+    found = session.once(rules, _PLANS[0])
     determined = found.filter(rule="iterations are floor(rate * runtime)").row(0, named=True)
     n, share = determined["n"], determined["value"]
-    cells = data.once(rates)
+    cells = session.once(rates, _PLANS[0])
     note = (
         "Iterations follow from model, batch size, GPUs and runtime; what was drawn is model and "
         "batch size."
@@ -88,15 +88,15 @@ def _judge_random(data: Data) -> Judgement:
     )
 
 
-def _judge_testbed(data: Data) -> Judgement:
-    plans, jobs = data.scan(*_PLANS).collect(), data.scan(*_JOBS).collect()
+def _judge_testbed(session: Session) -> Judgement:
+    plans, jobs = session.scan(*_PLANS).collect(), session.scan(*_JOBS).collect()
     listed = plans.filter(cluster=_TESTBED)
     beside = listed.join(
         plans.filter(pl.col("cluster") != _TESTBED), on="job_id", suffix="_there"
     ).join(jobs, left_on=("cluster_there", "job_id"), right_on=("cluster", "job_id"))
     names = ("model", "batch_size", "iterations", "deadline_s")
     same = {name: (beside[name] == beside[f"{name}_there"]).sum() for name in names}
-    cells = data.once(rates).select("model", "batch_size", "gpus", "iterations_per_s")
+    cells = session.once(rates, _PLANS[0]).select("model", "batch_size", "gpus", "iterations_per_s")
     implied = (pl.col("iterations_per_s") * pl.col("runtime_s")).floor()
     kept = beside.join(cells, on=("model", "batch_size", "gpus")).filter(
         implied == pl.col("iterations")
@@ -113,10 +113,10 @@ def _judge_testbed(data: Data) -> Judgement:
     )
 
 
-def _judge_example(data: Data) -> Judgement:
+def _judge_example(session: Session) -> Judgement:
     rows = (
-        data.scan(*_PLANS)
-        .join(data.scan(*_JOBS), on=("cluster", "job_id"))
+        session.scan(*_PLANS)
+        .join(session.scan(*_JOBS), on=("cluster", "job_id"))
         .filter(**_EXAMPLE)
         .select("cluster", "job_id", *_EXAMPLE)
         .collect()
@@ -135,7 +135,9 @@ CLAIMS: Final = (
     Claim(
         "itp-jobs", _PAPER, "69,351 jobs", "69,351", (_ITP,),
         same_number(
-            "69,351", lambda data: data.once(_workload)["jobs"].item(), "Jobs of the ten files."
+            "69,351",
+            lambda session: session.once(_workload)["jobs"].item(),
+            "Jobs of the ten files.",
         ),
         "workload_summary",
     ),
@@ -143,7 +145,7 @@ CLAIMS: Final = (
         "itp-gpu-hours", _PAPER, "1,632,719.7 GPU-hours", _PRINTED_HOURS, (_ITP,),
         same_number(
             _PRINTED_HOURS,
-            lambda data: data.once(_workload)["gpu_hours"].item(),
+            lambda session: session.once(_workload)["gpu_hours"].item(),
             "Sum of GPUs times runtime over all jobs.",
         ),
         "workload_summary",
@@ -152,7 +154,7 @@ CLAIMS: Final = (
         "itp-clusters", _PAPER, "10 clusters", "10", (_ITP,),
         same_number(
             "10",
-            lambda data: data.scan(*_ITP).select(pl.col("cluster").n_unique()).collect().item(),
+            lambda session: session.scan(*_ITP).select(pl.n_unique("cluster")).collect().item(),
             "One file a cluster.",
         ),
         "Store.scan",

@@ -16,17 +16,18 @@ import polars as pl
 from traceana.analysis import implied_n, runtime_by, runtime_correlations
 from traceana.analysis.frames import open_frame, reduce_frame
 from traceana.claims.claim import Claim, Judgement, decide, untested
-from traceana.claims.computed import pai_rows, pai_runtimes, pai_sample
 from traceana.claims.printed import agrees, as_printed, same_number
+from traceana.derived.tasks import sampled_rows, task_sample, task_times
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from traceana.claims.data import Data
+    from traceana.store.session import Session
 
 _PAPER: Final = "pai"
+_TRACE: Final = "alibaba-pai-2020"
 _JOBS, _TASKS, _INSTANCES, _MACHINES = (
-    ("alibaba-pai-2020", table) for table in ("jobs", "tasks", "instances", "machines")
+    (_TRACE, table) for table in ("jobs", "tasks", "instances", "machines")
 )
 _PODS, _NODES = (("alibaba-openb-2023", table) for table in ("jobs", "machines"))
 _FEATURES: Final = {
@@ -53,43 +54,44 @@ _RUNTIMES: Final = {
 }  # fmt: skip
 
 
-def _runtimes(data: Data) -> pl.DataFrame:
-    frame = pai_runtimes(data).drop("job_id")
+def _runtimes(session: Session) -> pl.DataFrame:
+    frame = task_times(session, _TRACE).drop("job_id")
     completed = pl.col("status") == "completed"
     return frame.with_columns(
         outcome=pl.when(completed).then(pl.lit("success")).otherwise(pl.lit("failure"))
     )
 
 
-def _correlations(data: Data) -> pl.DataFrame:
-    frame = data.once(_runtimes).drop("outcome")
+def _correlations(session: Session) -> pl.DataFrame:
+    frame = session.once(_runtimes).drop("outcome")
     return runtime_correlations(frame, method="pearson", level="group_mean").table
 
 
-def _judge_jobs(data: Data) -> Judgement:
-    jobs = data.scan(*_JOBS).select(pl.len()).collect().item()
-    rows = open_frame(pai_rows(data, data.frame(*_INSTANCES)), keys=("job_id",))
+def _judge_jobs(session: Session) -> Judgement:
+    jobs = session.scan(*_JOBS).select(pl.len()).collect().item()
+    sampled = sampled_rows(session, _TRACE, session.frame(*_INSTANCES))
+    rows = open_frame(sampled, keys=("job_id",))
     each = rows.group_by("job_id").agg(n=nw.len())
     least, most = reduce_frame(each, (), least=nw.col("n").min(), most=nw.col("n").max()).row(0)
     return decide(
         holds=agrees(jobs, "1,050,501") and (least, most) == (2, 6330),
         measured=f"{jobs:,} jobs; from {least:,} to {most:,} instances a job",
         note="Rows of the job table and of the instance table by job; the publisher itself counts "
-        f"1,055,501 jobs.{_sampled(data, 'Instances a job are')}",
+        f"1,055,501 jobs.{_sampled(session, 'Instances a job are')}",
     )
 
 
-def _sampled(data: Data, what: str) -> str:
+def _sampled(session: Session, what: str) -> str:
     """Return what the note of a judgement adds where it is not of all tasks."""
-    sample = data.once(pai_sample)
+    sample = session.once(task_sample, _TRACE)
     return "" if sample is None else f" {what} of a sample: {sample.told}."
 
 
 def _correlation(outcome: str, feature: str) -> Claim:
     r, p = _CORRELATIONS[outcome, feature]
 
-    def judge(data: Data) -> Judgement:
-        table = data.once(_correlations).filter(outcome=outcome, x=_FEATURES[feature])
+    def judge(session: Session) -> Judgement:
+        table = session.once(_correlations).filter(outcome=outcome, x=_FEATURES[feature])
         found = table.row(0, named=True) if table.height else {"r": None}
         if found["r"] is None:
             return untested(f"no correlation can be had: {found.get('note') or 'no such task'}")
@@ -98,7 +100,7 @@ def _correlation(outcome: str, feature: str) -> Claim:
             measured=f"r = {as_printed(found['r'], r)} (p = {as_printed(found['pvalue'], p)})",
             note=f"Over {found['n_groups']:,} distinct values, means of {found['n']:,} tasks whose "
             "runtime is known; of the others the end is lost, and other policies on it differ."
-            + _sampled(data, "They are"),
+            + _sampled(session, "They are"),
             evidence=table,
         )
 
@@ -117,8 +119,8 @@ def _correlation(outcome: str, feature: str) -> Claim:
 def _runtime(outcome: str) -> Claim:
     printed = _RUNTIMES[outcome]
 
-    def judge(data: Data) -> Judgement:
-        rows = data.once(_runtimes).filter(outcome=outcome)
+    def judge(session: Session) -> Judgement:
+        rows = session.once(_runtimes).filter(outcome=outcome)
         table = runtime_by(rows, "gpu_type").filter(pl.col("gpu_type").is_in(list(printed)))
         means = dict(table.select("gpu_type", "mean_s").rows())
         return decide(
@@ -127,7 +129,7 @@ def _runtime(outcome: str) -> Claim:
                 f"{gpu} {as_printed(means.get(gpu), mean)}" for gpu, mean in printed.items()
             ),
             note=f"Means over the {table['n'].sum():,} tasks of these types with a known runtime."
-            + _sampled(data, "They are"),
+            + _sampled(session, "They are"),
             evidence=table,
         )
 
@@ -143,8 +145,8 @@ def _runtime(outcome: str) -> Claim:
     )
 
 
-def _judge_machines(data: Data) -> Judgement:
-    machines = data.scan(*_MACHINES).select("gpus").collect()["gpus"]
+def _judge_machines(session: Session) -> Judgement:
+    machines = session.scan(*_MACHINES).select("gpus").collect()["gpus"]
     gpus, with_gpu = machines.sum(), int((machines > 0).sum())
     return decide(
         # "about 1,800" is read as: to the hundred that is printed
@@ -154,7 +156,7 @@ def _judge_machines(data: Data) -> Judgement:
     )
 
 
-def _judge_consistency(_data: Data) -> Judgement:
+def _judge_consistency(_session: Session) -> Judgement:
     rows = []
     for (outcome, feature), (r, p) in _CORRELATIONS.items():
         implied = implied_n(r, p)
@@ -183,12 +185,12 @@ def _judge_consistency(_data: Data) -> Judgement:
     )
 
 
-def _rows_of(need: tuple[str, str]) -> Callable[[Data], int]:
-    return lambda data: int(data.scan(*need).select(pl.len()).collect().item())
+def _rows_of(need: tuple[str, str]) -> Callable[[Session], int]:
+    return lambda session: int(session.scan(*need).select(pl.len()).collect().item())
 
 
-def _judge_openb_gpus(data: Data) -> Judgement:
-    gpus = data.scan(*_NODES).select(pl.col("gpus").sum()).collect().item()
+def _judge_openb_gpus(session: Session) -> Judgement:
+    gpus = session.scan(*_NODES).select(pl.col("gpus").sum()).collect().item()
     return decide(
         holds=gpus > 6200, measured=f"{gpus:,.0f}", note="Sum over the nodes' list of GPUs."
     )

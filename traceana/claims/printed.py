@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from traceana.claims.data import Data
+    from traceana.store.session import Session
 
 
 def agrees(value: float | None, printed: str, /) -> bool:
@@ -39,12 +39,12 @@ def as_printed(value: float | None, printed: str, /) -> str:
 
 
 def same_number(
-    printed: str, measure: Callable[[Data], float | None], note: str
-) -> Callable[[Data], Judgement]:
+    printed: str, measure: Callable[[Session], float | None], note: str
+) -> Callable[[Session], Judgement]:
     """Return a judge: the measured number is the printed one, or differs from it."""
 
-    def judge(data: Data) -> Judgement:
-        value = measure(data)
+    def judge(session: Session) -> Judgement:
+        value = measure(session)
         return decide(holds=agrees(value, printed), measured=as_printed(value, printed), note=note)
 
     return judge

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from traceana.claims.claim import VERDICTS
-from traceana.result import Result
+from traceana.results.base import Result
 
 if TYPE_CHECKING:
     import polars as pl
@@ -39,16 +39,16 @@ class ClaimResults(Result):
         return {verdict: self.table.filter(verdict=verdict).height for verdict in VERDICTS}
 
     @property
-    def summary(self) -> str:
+    def headline(self) -> str:
         """The counts in a line."""
         told = ", ".join(f"{number} {verdict}" for verdict, number in self.counts.items())
         number = self.table.height
         return f"{number} claim{'' if number == 1 else 's'}: {told}"
 
-    def __str__(self) -> str:
-        """Return the counts, and each claim that differs with what was published and measured."""
+    def summary(self) -> str:
+        """Return a short text on the result."""
         differs = self.table.filter(verdict="differs").iter_rows(named=True)
-        lines = [self.summary]
+        lines = [self.headline]
         lines += [f"{row['id']}: {row['published']}; measured {row['measured']}" for row in differs]
         lines += [f"not as published: {name}" for name in self.altered]
         return "\n".join(lines)

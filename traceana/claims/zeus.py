@@ -14,7 +14,7 @@ from traceana.simulate import summarize_recurring, sweep_recurring
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from traceana.claims.data import Data
+    from traceana.store.session import Session
 
 _PAPER: Final = "zeus"
 _TRACE: Final = "zeus-2023"
@@ -39,7 +39,9 @@ _GROUP_EXAMPLE: Final[dict[str, str | float]] = {
 }  # fmt: skip
 
 
-def _rows(data: Data, need: tuple[str, str], values: Mapping[str, str | float]) -> pl.DataFrame:
+def _rows(
+    session: Session, need: tuple[str, str], values: Mapping[str, str | float]
+) -> pl.DataFrame:
     """Rows that have these values; texts are compared without case, numbers to 1e-9 of them."""
     conditions = [
         pl.col(name).str.to_lowercase() == value
@@ -47,16 +49,16 @@ def _rows(data: Data, need: tuple[str, str], values: Mapping[str, str | float]) 
         else pl.col(name).cast(pl.Float64).is_close(value, rel_tol=1e-9)
         for name, value in values.items()
     ]
-    return data.scan(*need).filter(*conditions).collect()
+    return session.scan(*need).filter(*conditions).collect()
 
 
-def _pairs(data: Data, need: tuple[str, str]) -> int:
-    pairs = data.scan(*need).select("dataset", "network").unique()
+def _pairs(session: Session, need: tuple[str, str]) -> int:
+    pairs = session.scan(*need).select("dataset", "network").unique()
     return pairs.collect().height
 
 
-def _judge_pairs(data: Data) -> Judgement:
-    trained, profiled = _pairs(data, _RUNS), _pairs(data, _POWER)
+def _judge_pairs(session: Session) -> Judgement:
+    trained, profiled = _pairs(session, _RUNS), _pairs(session, _POWER)
     return decide(
         holds=agrees(trained, "6") and agrees(profiled, "6"),
         measured=f"{trained} in the training runs, {profiled} in the power traces",
@@ -64,9 +66,9 @@ def _judge_pairs(data: Data) -> Judgement:
     )
 
 
-def _judge_seeds(data: Data) -> Judgement:
+def _judge_seeds(session: Session) -> Judgement:
     runs = (
-        data.scan(*_RUNS)
+        session.scan(*_RUNS)
         .group_by("dataset", "network", "batch_size")
         .agg(runs=pl.col("run").n_unique().cast(pl.Int64))
         .sort("runs", "dataset", "batch_size")
@@ -86,15 +88,15 @@ def _judge_seeds(data: Data) -> Judgement:
     )
 
 
-def _judge_once(data: Data) -> Judgement:
+def _judge_once(session: Session) -> Judgement:
     point = ("gpu", "dataset", "network", "batch_size", "power_limit_w")
-    power = data.scan(*_POWER).collect()
+    power = session.scan(*_POWER).collect()
     counted = power.group_by(*point).agg(
         rows=pl.len(), optimizers=pl.col("optimizer").n_unique(), names=pl.col("optimizer").sort()
     )
     several = counted.filter(pl.col("rows") > 1).sort(point)
     # a second row of the same key is rejected when a table is ingested
-    rejected = data.store.scan_rejected(*_POWER).filter(rule="duplicate_key").collect().height
+    rejected = session.store.scan_rejected(*_POWER).filter(rule="duplicate_key").collect().height
     names = sorted({name for row in several["names"] for name in row})
     where = several.select("gpu", "dataset").unique().sort("gpu", "dataset").rows()
     under = f" ({', '.join(' '.join(each) for each in where)}: {', '.join(names)})" if names else ""
@@ -107,8 +109,8 @@ def _judge_once(data: Data) -> Judgement:
     )
 
 
-def _judge_potential(data: Data) -> Judgement:
-    savings = energy_savings(data.scan(*_RUNS), data.scan(*_POWER))
+def _judge_potential(session: Session) -> Judgement:
+    savings = energy_savings(session.scan(*_RUNS), session.scan(*_POWER))
     v100 = savings.filter(gpu=_GPU, objective="energy", choice="both").drop_nulls("ratio")
     if v100.is_empty():
         return untested(f"no data set of {_GPU} has a baseline to compare with")
@@ -123,8 +125,8 @@ def _judge_potential(data: Data) -> Judgement:
     )
 
 
-def _judge_improvement(data: Data) -> Judgement:
-    runs, power = data.scan(*_RUNS).collect(), data.scan(*_POWER).collect()
+def _judge_improvement(session: Session) -> Judgement:
+    runs, power = session.scan(*_RUNS).collect(), session.scan(*_POWER).collect()
     sweep = sweep_recurring(runs, power, gpus=[_GPU], seeds=_SEEDS)
     table = summarize_recurring(sweep).drop_nulls("energy_saved")
     if table.is_empty():
@@ -158,9 +160,9 @@ def _range(ends: tuple[float, float], printed: tuple[str, str]) -> str:
     return f"{low} % to {high} %"
 
 
-def _judge_ratio(data: Data) -> Judgement:
+def _judge_ratio(session: Session) -> Judgement:
     means = (
-        data.scan(*_GROUPS)
+        session.scan(*_GROUPS)
         .group_by("dataset")
         .agg(jobs=pl.len(), mean=pl.col("runtime_ratio").mean())
         .sort("dataset")
@@ -175,14 +177,14 @@ def _judge_ratio(data: Data) -> Judgement:
     )
 
 
-def _judge_example(data: Data) -> Judgement:
-    rows = _rows(data, _POWER, _POWER_EXAMPLE)
+def _judge_example(session: Session) -> Judgement:
+    rows = _rows(session, _POWER, _POWER_EXAMPLE)
     if not rows.is_empty():
         return decide(
             holds=True, measured=f"a row of {rows['gpu'][0]}", note="Every value is compared."
         )
     measures = {name: _POWER_EXAMPLE[name] for name in ("epoch_s", "mean_power_w")}
-    same = _rows(data, _POWER, measures)
+    same = _rows(session, _POWER, measures)
     told = [
         f"{row['gpu']} has this time and power at batch size {row['batch_size']} and "
         f"{row['power_limit_w']:g} W"
@@ -198,12 +200,12 @@ def _judge_example(data: Data) -> Judgement:
     )
 
 
-def _judge_train_example(data: Data) -> Judgement:
-    rows = _rows(data, _RUNS, _TRAIN_EXAMPLE)
+def _judge_train_example(session: Session) -> Judgement:
+    rows = _rows(session, _RUNS, _TRAIN_EXAMPLE)
     looked = ("learning_rate", "target_epoch")
     key = {name: value for name, value in _TRAIN_EXAMPLE.items() if name not in looked}
-    there = _rows(data, _RUNS, key)
-    rate = _rows(data, _RUNS, {"learning_rate": _TRAIN_EXAMPLE["learning_rate"]}).height
+    there = _rows(session, _RUNS, key)
+    rate = _rows(session, _RUNS, {"learning_rate": _TRAIN_EXAMPLE["learning_rate"]}).height
     told = [
         f"that run is at learning rate {row['learning_rate']:g} and epoch {row['target_epoch']}"
         for row in there.iter_rows(named=True)
@@ -217,8 +219,8 @@ def _judge_train_example(data: Data) -> Judgement:
     )
 
 
-def _judge_group_example(data: Data) -> Judgement:
-    rows = _rows(data, _GROUPS, _GROUP_EXAMPLE)
+def _judge_group_example(session: Session) -> Judgement:
+    rows = _rows(session, _GROUPS, _GROUP_EXAMPLE)
     return decide(
         holds=not rows.is_empty(),
         measured="the row" if len(rows) else "no such row",

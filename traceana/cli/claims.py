@@ -95,6 +95,6 @@ def _print_table(results: ClaimResults) -> None:
         shown.add_row(name, told)
     print_table(shown)
     out = Console(highlight=False, markup=False)
-    out.print(results.summary)
+    out.print(results.headline)
     if results.counts["untested"]:
         out.print("to test the untested: traceana fetch TRACE --to DIR, then traceana ingest DIR")

@@ -53,12 +53,12 @@ def _list_figures() -> None:
     from rich.table import Table
 
     from traceana.cli.output import print_table
-    from traceana.figures import FIGURES
+    from traceana.figures import figures as all_figures
 
     shown = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
     shown.add_column("figure", no_wrap=True)
     shown.add_column("what it shows, what it is drawn from, and which published one it is")
-    for name, entry in FIGURES.items():
+    for name, entry in all_figures().items():
         told = (entry.shows, f"from: {entry.result}", f"source: {entry.source}")
         shown.add_row(name, "\n".join(told))
     print_table(shown)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from traceana.errors import DataError
+from traceana.figures.registry import figure
 from traceana.figures.style import start_axes, use_style
 
 if TYPE_CHECKING:
@@ -20,7 +21,8 @@ _FIRST_DAY: Final = 4
 _WEEKDAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 
-def plot_arrivals(rhythm: pl.DataFrame, ax: Axes | None = None, *, clock: str | None) -> Axes:
+@figure("arrivals", result="arrival_rhythm")
+def plot_arrivals(rhythm: pl.DataFrame, /, *, ax: Axes | None = None, clock: str | None) -> Axes:
     """Draw the rate of submissions by hour of the day, or by weekday.
 
     Parameters

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from traceana.errors import DataError
+from traceana.figures.registry import figure
 from traceana.figures.scales import use_log_axis
 from traceana.figures.style import start_axes, use_style
 
@@ -32,7 +33,10 @@ _LOG_FROM: Final = 30
 """Largest over smallest value from which a logarithmic axis shows more than a linear one."""
 
 
-def plot_batch_sweep(sweep: pl.DataFrame, ax: Axes | None = None, *, measure: str = "eta") -> Axes:
+@figure("batch-sweep", result="batch_size_sweep", source="Zeus (NSDI'23): batch-size sweeps")
+def plot_batch_sweep(
+    sweep: pl.DataFrame, /, *, ax: Axes | None = None, measure: str = "eta"
+) -> Axes:
     """Draw what each batch size takes, one line a limit.
 
     Parameters

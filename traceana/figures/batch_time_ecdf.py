@@ -9,6 +9,7 @@ from matplotlib.ticker import PercentFormatter
 
 from traceana.errors import DataError
 from traceana.figures.labels import natural_order
+from traceana.figures.registry import figure
 from traceana.figures.style import start_axes, use_style
 
 if TYPE_CHECKING:
@@ -20,7 +21,12 @@ READING: Final = (
 )
 
 
-def plot_batch_time_ecdf(samples: pl.DataFrame, ax: Axes | None = None) -> Axes:
+@figure(
+    "batch-time-ecdf",
+    result="worker_samples",
+    source="AntMan (OSDI'20, Fig. 5b): the distribution of mini-batch time",
+)
+def plot_batch_time_ecdf(samples: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
     """Draw the empirical distribution function of mini-batch time, one line a job.
 
     Parameters

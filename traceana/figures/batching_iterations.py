@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from traceana.errors import DataError
 from traceana.figures.controllers import look_of
 from traceana.figures.labels import natural_order
+from traceana.figures.registry import figure
 from traceana.figures.style import start_axes, use_style
 
 if TYPE_CHECKING:
@@ -21,7 +22,12 @@ _BAND: Final = 0.7
 """Height of a worker's row that its controllers share."""
 
 
-def plot_batching_iterations(workers: pl.DataFrame, ax: Axes | None = None) -> Axes:
+@figure(
+    "batching-iterations",
+    result="workers of one job of replay_batching",
+    source="Dynamic batching (ACSOS'20): iteration times before and after",
+)
+def plot_batching_iterations(workers: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
     """Draw quantiles of each worker's iteration times, a row a worker, a colour a controller.
 
     Parameters

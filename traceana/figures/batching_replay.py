@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from traceana.errors import DataError
 from traceana.figures.controllers import look_of
+from traceana.figures.registry import figure
 from traceana.figures.style import start_axes, use_style
 
 if TYPE_CHECKING:
@@ -19,8 +20,9 @@ READING: Final = (
 )
 
 
+@figure("batching-replay", result="steps of one job of replay_batching")
 def plot_batching_replay(
-    steps: pl.DataFrame, ax: Axes | None = None, *, episodes: pl.DataFrame | None = None
+    steps: pl.DataFrame, /, *, ax: Axes | None = None, episodes: pl.DataFrame | None = None
 ) -> Axes:
     """Draw the time of each step against the trace's clock, one line a controller.
 

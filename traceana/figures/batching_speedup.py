@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from traceana.errors import DataError
 from traceana.figures.controllers import look_of
+from traceana.figures.registry import figure
 from traceana.figures.style import start_axes, use_style
 
 if TYPE_CHECKING:
@@ -18,7 +19,12 @@ READING: Final = (
 )
 
 
-def plot_batching_speedup(summary: pl.DataFrame, ax: Axes | None = None) -> Axes:
+@figure(
+    "batching-speedup",
+    result="summarize_batching of one overhead and noise",
+    source="Dynamic batching (ACSOS'20): speed-up by heterogeneity",
+)
+def plot_batching_speedup(summary: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
     """Draw speed-ups against uniform batches, a row a level of heterogeneity.
 
     Parameters

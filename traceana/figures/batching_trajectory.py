@@ -8,6 +8,7 @@ import polars as pl
 
 from traceana.errors import DataError
 from traceana.figures.labels import name_lines, natural_order
+from traceana.figures.registry import figure
 from traceana.figures.style import start_axes, use_style
 
 if TYPE_CHECKING:
@@ -19,8 +20,13 @@ READING: Final = (
 )
 
 
+@figure(
+    "batching-trajectory",
+    result="batches of simulate_batching",
+    source="Dynamic batching (ACSOS'20): the controller's batches",
+)
 def plot_batching_trajectory(
-    batches: pl.DataFrame, ax: Axes | None = None, *, steps: int | None = None
+    batches: pl.DataFrame, /, *, ax: Axes | None = None, steps: int | None = None
 ) -> Axes:
     """Draw each worker's batch against the step, one line a worker.
 

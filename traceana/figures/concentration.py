@@ -10,6 +10,7 @@ from matplotlib.ticker import PercentFormatter
 
 from traceana.errors import DataError
 from traceana.figures.labels import name_group
+from traceana.figures.registry import figure
 from traceana.figures.style import start_axes, use_style
 
 if TYPE_CHECKING:
@@ -23,8 +24,9 @@ READING: Final = (
 _TOPS: Final = (0.1, 0.01)
 
 
+@figure("concentration", result="lorenz_curve")
 def plot_concentration(
-    curve: pl.DataFrame, ax: Axes | None = None, *, groups: pl.DataFrame | None = None
+    curve: pl.DataFrame, /, *, ax: Axes | None = None, groups: pl.DataFrame | None = None
 ) -> Axes:
     """Draw the Lorenz curve of GPU-hours over jobs.
 

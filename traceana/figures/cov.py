@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from traceana.figures.labels import name_lines, natural_order
+from traceana.figures.registry import figure
 from traceana.figures.style import start_axes, use_style
 
 if TYPE_CHECKING:
@@ -15,7 +16,8 @@ if TYPE_CHECKING:
 READING: Final = "CoV is the standard deviation over the mean of the workers at one time."
 
 
-def plot_cov(cov: pl.DataFrame, ax: Axes | None = None, *, ddof: int | None) -> Axes:
+@figure("cov", result="iteration_cov", source="AntMan (OSDI'20): CoV of five sampled jobs")
+def plot_cov(cov: pl.DataFrame, /, *, ax: Axes | None = None, ddof: int | None) -> Axes:
     """Draw CoV against time, one line a job.
 
     Parameters

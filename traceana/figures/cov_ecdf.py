@@ -11,6 +11,7 @@ from matplotlib.ticker import PercentFormatter
 from traceana.errors import DataError
 from traceana.figures.cov import label_cov
 from traceana.figures.labels import natural_order
+from traceana.figures.registry import figure
 from traceana.figures.style import start_axes, use_style
 
 if TYPE_CHECKING:
@@ -24,7 +25,8 @@ _MOST_NAMED: Final = 7
 """As many jobs as there are colours; more are drawn grey and without names."""
 
 
-def plot_cov_ecdf(cov: pl.DataFrame, ax: Axes | None = None, *, ddof: int | None) -> Axes:
+@figure("cov-ecdf", result="iteration_cov", source="AntMan (OSDI'20): the distribution of CoV")
+def plot_cov_ecdf(cov: pl.DataFrame, /, *, ax: Axes | None = None, ddof: int | None) -> Axes:
     """Draw the empirical distribution function of CoV, one line a job.
 
     Parameters

@@ -11,6 +11,7 @@ from matplotlib.ticker import PercentFormatter
 
 from traceana.errors import DataError
 from traceana.figures.labels import name_columns, name_group, name_lines, small_size
+from traceana.figures.registry import figure
 from traceana.figures.scales import use_log_axis
 from traceana.figures.style import start_axes, use_style
 
@@ -27,8 +28,9 @@ _MOST_STEPS: Final = 200
 _MOST_GROUPS: Final = 7
 
 
+@figure("cumulative-incidence", result="cumulative_incidence, one event, with its curves")
 def plot_cumulative_incidence(
-    groups: pl.DataFrame, ax: Axes | None = None, *, curves: pl.DataFrame, at_risk: pl.DataFrame
+    groups: pl.DataFrame, /, *, ax: Axes | None = None, curves: pl.DataFrame, at_risk: pl.DataFrame
 ) -> Axes:
     """Draw the cumulative incidence of one way to end, a line a group.
 

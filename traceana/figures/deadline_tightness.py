@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from traceana.errors import DataError
 from traceana.figures.labels import natural_order, small_size
+from traceana.figures.registry import figure
 from traceana.figures.style import start_axes, use_style
 
 if TYPE_CHECKING:
@@ -21,7 +22,8 @@ _COLOURS: Final = ("#0072B2", "#D55E00")
 _STEP: Final = 0.36
 
 
-def plot_deadline_tightness(tightness: pl.DataFrame, ax: Axes | None = None) -> Axes:
+@figure("deadline-tightness", result="deadline_tightness by cluster, with the kind of plans")
+def plot_deadline_tightness(tightness: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
     """Draw quantiles of tightness, one line a cluster and kind of plans.
 
     Parameters

@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
 from traceana.errors import DataError
+from traceana.figures.registry import figure
 from traceana.figures.scales import use_log_axis
 from traceana.figures.style import WIDTH_IN, start_axes, use_style
 
@@ -29,10 +30,12 @@ _FAR: Final = 1e6
 _OTHERS: Final = ("n", "share_below", "value", "ci_low", "ci_high")
 
 
+@figure("distribution-fit", result="fitted_quantiles")
 def plot_distribution_fit(
     quantiles: pl.DataFrame,
-    ax: Axes | None = None,
+    /,
     *,
+    ax: Axes | None = None,
     panel: Panel = "shares",
     what: str = "Value",
     unit: str = "s",
@@ -87,7 +90,7 @@ def draw_distribution_fit(quantiles: pl.DataFrame, *, unit: str = "s") -> Figure
         figure = Figure(figsize=(WIDTH_IN * len(panels), 2.6))
         for place, panel in enumerate(panels, start=1):
             ax = figure.add_subplot(1, len(panels), place)
-            plot_distribution_fit(quantiles, ax, panel=panel, unit=unit)
+            plot_distribution_fit(quantiles, ax=ax, panel=panel, unit=unit)
         return figure
 
 

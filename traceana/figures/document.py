@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from typing import Final
 
-from traceana.figures.registry import FIGURES
+from traceana.figures.registry import figures
 
 _HEAD: Final = """\
 # Figures
@@ -29,7 +29,7 @@ def figures_page() -> str:
     """Return the reference page of all figures as Markdown."""
     rows = (
         f"| `{name}` | {entry.shows} | {entry.result} | {entry.source} |\n"
-        for name, entry in FIGURES.items()
+        for name, entry in figures().items()
     )
     return _HEAD + "".join(rows)
 

@@ -8,6 +8,7 @@ import polars as pl
 
 from traceana.errors import DataError
 from traceana.figures.labels import small_size, spread
+from traceana.figures.registry import figure
 from traceana.figures.style import start_axes, use_style
 
 if TYPE_CHECKING:
@@ -23,7 +24,12 @@ _FRAME: Final = 1.3
 _HEIGHT_IN: Final = 3.2
 
 
-def plot_energy_front(energy: pl.DataFrame, ax: Axes | None = None) -> Axes:
+@figure(
+    "energy-front",
+    result="energy_to_accuracy",
+    source="Zeus (NSDI'23): energy against time, with the Pareto front",
+)
+def plot_energy_front(energy: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
     """Draw each configuration's energy against its time, with the Pareto front.
 
     Parameters

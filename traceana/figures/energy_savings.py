@@ -8,6 +8,7 @@ from matplotlib.ticker import PercentFormatter
 
 from traceana.errors import DataError
 from traceana.figures.labels import small_size
+from traceana.figures.registry import figure
 from traceana.figures.style import start_axes, use_style
 
 if TYPE_CHECKING:
@@ -26,7 +27,12 @@ _CHOICES: Final = {
 _BAR: Final = 0.26
 
 
-def plot_energy_savings(savings: pl.DataFrame, ax: Axes | None = None) -> Axes:
+@figure(
+    "energy-savings",
+    result="energy_savings of one GPU and objective",
+    source="Zeus (NSDI'23): batch size, power limit and both, over six data sets",
+)
+def plot_energy_savings(savings: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
     """Draw what each choice needs over what the baseline needs, three bars a data set.
 
     Parameters

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from traceana.errors import DataError
+from traceana.figures.registry import figure
 from traceana.figures.style import start_axes, use_style
 
 if TYPE_CHECKING:
@@ -20,7 +21,8 @@ READING: Final = (
 )
 
 
-def plot_failure_calibration(calibration: pl.DataFrame, ax: Axes | None = None) -> Axes:
+@figure("failure-calibration", result="calibration of failure_model")
+def plot_failure_calibration(calibration: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
     """Draw the share that failed against the predicted chance of failure.
 
     Parameters

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from traceana.errors import DataError
 from traceana.figures.labels import natural_order, small_size
+from traceana.figures.registry import figure
 from traceana.figures.scales import use_log_axis
 from traceana.figures.style import start_axes, use_style
 
@@ -21,7 +22,8 @@ _BEYOND: Final = 20.0
 """So many times beyond the outermost dot the axis ends, however far an interval reaches."""
 
 
-def plot_failure_odds(odds_ratios: pl.DataFrame, ax: Axes | None = None) -> Axes:
+@figure("failure-odds", result="odds_ratios of failure_model")
+def plot_failure_odds(odds_ratios: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
     """Draw the odds ratios of a model of failure with their intervals.
 
     Parameters

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from traceana.errors import DataError
+from traceana.figures.registry import figure
 from traceana.figures.style import start_axes, use_style
 
 if TYPE_CHECKING:
@@ -18,7 +19,10 @@ READING: Final = (
 )
 
 
-def plot_gpu_demand(demand: pl.DataFrame, ax: Axes | None = None, *, starts_assumed: bool) -> Axes:
+@figure("gpu-demand", result="gpu_demand or gpu_demand_if_started_at_submission")
+def plot_gpu_demand(
+    demand: pl.DataFrame, /, *, ax: Axes | None = None, starts_assumed: bool
+) -> Axes:
     """Draw the GPUs asked for against time.
 
     Parameters

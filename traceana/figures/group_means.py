@@ -13,6 +13,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from traceana.errors import DataError
+from traceana.figures.registry import figure
 from traceana.figures.scales import use_log_axis
 from traceana.figures.style import MOST_MARKS, start_axes, use_style
 
@@ -34,10 +35,12 @@ _RASTER_DPI: Final = 300
 _LEVELS: Final = ("row", "group_mean", "group_mean_weighted")
 
 
+@figure("group-means", result="mean_by_value, with joint_counts and correlate")
 def plot_group_means(
     means: pl.DataFrame,
-    ax: Axes | None = None,
+    /,
     *,
+    ax: Axes | None = None,
     counts: pl.DataFrame,
     correlations: pl.DataFrame,
     x_label: str,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from traceana.errors import DataError
+from traceana.figures.registry import figure
 from traceana.figures.scales import use_log_axis
 from traceana.figures.style import start_axes, use_style
 
@@ -21,7 +22,8 @@ READING: Final = (
 )
 
 
-def plot_interarrivals(curve: pl.DataFrame, ax: Axes | None = None) -> Axes:
+@figure("interarrivals", result="interarrival_curve")
+def plot_interarrivals(curve: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
     """Draw the share of times between submissions that are longer than each.
 
     Parameters

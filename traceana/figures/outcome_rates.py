@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from matplotlib.ticker import PercentFormatter
 
 from traceana.figures.groups import draw_rows, split_groups
+from traceana.figures.registry import figure
 from traceana.figures.style import start_axes, use_style
 
 if TYPE_CHECKING:
@@ -19,7 +20,8 @@ READING: Final = (
 )
 
 
-def plot_outcome_rates(result: pl.DataFrame, ax: Axes | None = None) -> Axes:
+@figure("outcome-rates", result="outcome_rates")
+def plot_outcome_rates(result: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
     """Draw the success rate by group with its interval.
 
     Parameters

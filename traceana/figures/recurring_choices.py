@@ -10,6 +10,7 @@ from matplotlib import colormaps
 from matplotlib.colors import ListedColormap
 
 from traceana.errors import DataError
+from traceana.figures.registry import figure
 from traceana.figures.style import start_axes, use_style
 
 if TYPE_CHECKING:
@@ -21,8 +22,13 @@ READING: Final = (
 )
 
 
+@figure(
+    "recurring-choices",
+    result="history of simulate_recurring",
+    source="Zeus (NSDI'23): choices of a recurring job",
+)
 def plot_recurring_choices(
-    history: pl.DataFrame, ax: Axes | None = None, *, batch_sizes: list[int] | None = None
+    history: pl.DataFrame, /, *, ax: Axes | None = None, batch_sizes: list[int] | None = None
 ) -> Axes:
     """Draw the batch size of every run against its recurrence.
 

@@ -8,6 +8,7 @@ import polars as pl
 from matplotlib.ticker import PercentFormatter
 
 from traceana.errors import DataError
+from traceana.figures.registry import figure
 from traceana.figures.style import start_axes, use_style
 
 if TYPE_CHECKING:
@@ -29,7 +30,8 @@ _WIDE: Final = 0.64
 """Share of a row over which its GPUs are spread."""
 
 
-def plot_recurring_savings(summary: pl.DataFrame, ax: Axes | None = None) -> Axes:
+@figure("recurring-savings", result="summarize_recurring")
+def plot_recurring_savings(summary: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
     """Draw the energy saved, a row a data set and a mark a GPU.
 
     Parameters

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from traceana.errors import DataError
+from traceana.figures.registry import figure
 from traceana.figures.style import start_axes, use_style
 
 if TYPE_CHECKING:
@@ -19,7 +20,12 @@ _COLOURS: Final = {"zeus": "#0072B2", "grid": "#E69F00", "default": "#9A9A9A", "
 _STYLES: Final = {"zeus": "-", "grid": "--", "default": ":", "oracle": "-."}
 
 
-def plot_regret(recurrences: pl.DataFrame, ax: Axes | None = None) -> Axes:
+@figure(
+    "regret",
+    result="recurrences of simulate_recurring, with their policy",
+    source="Zeus (NSDI'23): regret of a recurring job",
+)
+def plot_regret(recurrences: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
     """Draw cumulative regret by recurrence, one line a policy.
 
     Parameters

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from traceana.errors import DataError
+from traceana.figures.registry import figure
 from traceana.figures.scales import use_log_axis
 from traceana.figures.style import MOST_MARKS, start_axes, use_style
 
@@ -18,10 +19,17 @@ READING: Final = (
 )
 
 
+@figure(
+    "runtime-against",
+    result="mean_by_value of runtimes",
+    source="Analyzing ML Training Tasks (Alibaba PAI): mean runtime against GPU %, CPU %, memory "
+    "and size",
+)
 def plot_runtime_against(
     means: pl.DataFrame,
-    ax: Axes | None = None,
+    /,
     *,
+    ax: Axes | None = None,
     x_label: str,
     log_x: bool = False,
     log_y: bool = False,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from matplotlib.ticker import LogLocator, NullFormatter
 
 from traceana.figures.groups import draw_rows, split_groups
+from traceana.figures.registry import figure
 from traceana.figures.style import start_axes, use_style
 
 if TYPE_CHECKING:
@@ -18,7 +19,12 @@ _LOG_FROM: Final = 20
 """Largest over smallest value from which a logarithmic axis shows more than a linear one."""
 
 
-def plot_runtime_by(result: pl.DataFrame, ax: Axes | None = None) -> Axes:
+@figure(
+    "runtime-by",
+    result="runtime_by",
+    source="Analyzing ML Training Tasks (Alibaba PAI): mean runtime by GPU type",
+)
+def plot_runtime_by(result: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
     """Draw mean runtime by group with its interval, and the median.
 
     Parameters

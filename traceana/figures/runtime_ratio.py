@@ -9,6 +9,7 @@ from matplotlib.ticker import LogLocator, NullFormatter
 
 from traceana.errors import DataError
 from traceana.figures.groups import name_rows, split_groups
+from traceana.figures.registry import figure
 from traceana.figures.style import start_axes, use_style
 
 if TYPE_CHECKING:
@@ -21,7 +22,12 @@ READING: Final = (
 )
 
 
-def plot_runtime_ratio(result: pl.DataFrame, ax: Axes | None = None) -> Axes:
+@figure(
+    "runtime-ratio",
+    result="summarize_runtime_ratio",
+    source="Zeus (NSDI'23): runtime ratios by data set",
+)
+def plot_runtime_ratio(result: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
     """Draw the quantiles of runtime ratios by group, one row a group.
 
     Parameters

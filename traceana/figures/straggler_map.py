@@ -14,6 +14,7 @@ from matplotlib.patheffects import withStroke
 
 from traceana.errors import DataError
 from traceana.figures.labels import natural_order, small_size
+from traceana.figures.registry import figure
 from traceana.figures.style import start_axes, use_style
 
 if TYPE_CHECKING:
@@ -33,8 +34,9 @@ _RASTER_DPI: Final = 400
 """The map is an image within the figure, whose text and outlines are not."""
 
 
+@figure("straggler-map", result="ratios to peers, with detect_stragglers")
 def plot_straggler_map(
-    ratios: pl.DataFrame, ax: Axes | None = None, *, episodes: pl.DataFrame, levels: pl.DataFrame
+    ratios: pl.DataFrame, /, *, ax: Axes | None = None, episodes: pl.DataFrame, levels: pl.DataFrame
 ) -> Axes:
     """Draw each worker's ratio to its peers against time, a row a worker.
 

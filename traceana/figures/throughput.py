@@ -8,6 +8,7 @@ from matplotlib.ticker import LogLocator, NullLocator
 
 from traceana.errors import DataError
 from traceana.figures.labels import name_lines
+from traceana.figures.registry import figure
 from traceana.figures.style import start_axes, use_style
 
 if TYPE_CHECKING:
@@ -28,8 +29,9 @@ _STYLES: Final = ("-", "--", ":", "-.")
 _MARKERS: Final = ("o", "s", "^", "D")
 
 
+@figure("throughput", result="iteration_rates")
 def plot_throughput(
-    rates: pl.DataFrame, ax: Axes | None = None, *, measure: str = "samples_per_s"
+    rates: pl.DataFrame, /, *, ax: Axes | None = None, measure: str = "samples_per_s"
 ) -> Axes:
     """Draw rates against GPUs, one line a (model, batch size).
 

@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 
 from traceana.errors import DataError
 from traceana.figures.labels import name_lines, natural_order
+from traceana.figures.registry import figure
 from traceana.figures.style import WIDTH_IN, start_axes, use_style
 
 if TYPE_CHECKING:
@@ -24,7 +25,12 @@ READING: Final = (
 _BREAK_AFTER_STEPS: Final = 1.5
 
 
-def plot_worker_times(samples: pl.DataFrame, ax: Axes | None = None) -> Axes:
+@figure(
+    "worker-times",
+    result="worker_samples of one job",
+    source="AntMan (OSDI'20): mini-batch time of the ten workers of four jobs",
+)
+def plot_worker_times(samples: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
     """Draw each worker's mini-batch time against time, one line a worker.
 
     Parameters

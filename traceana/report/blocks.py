@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from traceana.results.display import DASH, cells_of
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     import polars as pl
 
-DASH = "\N{EN DASH}"
-"""Stands for no value."""
+    from traceana.results.tables import ResultTable
 
 
 @dataclass(frozen=True)
@@ -83,10 +84,57 @@ class Picture:
 
 
 @dataclass(frozen=True)
+class Drawing:
+    """A result to be drawn.
+
+    Attributes
+    ----------
+    figure
+        Id of the figure in the registry.
+    result
+        What it takes.
+    trace
+        The trace that it shows; synthetic rows are marked. None where it shows none: then it is
+        marked if all of the page is synthetic.
+    key
+        Name of the picture, unique on the page.
+    about
+        What is shown: the first words of the caption.
+    title
+        What the trace is called; None: its title.
+    options
+        Passed on to the figure.
+    """
+
+    figure: str
+    result: Any
+    trace: str | None
+    key: str
+    about: str
+    title: str | None = None
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+def drawing(
+    figure: str,
+    result: Any,  # noqa: ANN401  whatever the figure takes
+    /,
+    *,
+    trace: str | None,
+    key: str,
+    about: str,
+    title: str | None = None,
+    **options: object,
+) -> Drawing:
+    """Return a drawing; what it does not take itself are options of the figure."""
+    return Drawing(figure, result, trace, key, about, title, options)
+
+
+@dataclass(frozen=True)
 class Gallery:
     """Figures side by side where there is room."""
 
-    pictures: tuple[Picture, ...]
+    pictures: tuple[Picture | Drawing, ...]
 
     def captions(self, first: int, /) -> list[str]:
         """Return what stands under each; how figures of one kind are read is said once.
@@ -148,6 +196,29 @@ def join_parts(opening: str, parts: Iterable[Absent | tuple[str, Content]], /) -
         findings += content.findings
         blocks += [Heading(heading), *content.blocks]
     return Content(tuple(findings), tuple(blocks))
+
+
+def result_table(
+    frame: pl.DataFrame,
+    table: type[ResultTable] | None = None,
+    /,
+    *,
+    caption: str,
+    columns: Sequence[str] | None = None,
+    headings: Mapping[str, str] | None = None,
+    null: Mapping[str, str] | None = None,
+    total: pl.DataFrame | None = None,
+    folded: bool = False,
+) -> Table:
+    """Return a frame as a table of the page, formatted as its declaration says.
+
+    `columns`, `headings` and `null` are those of :func:`traceana.results.display.cells_of`;
+    `total` has one row, displayed last.
+    """
+    options: dict[str, Any] = {"columns": columns, "headings": headings, "null": null}
+    cells = cells_of(frame, table, **options)
+    last = () if total is None else cells_of(total, table, **options).rows[0]
+    return Table(caption, cells.headings, cells.numeric, cells.rows, last, folded=folded)
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from traceana.errors import DataError, TraceanaError
+from traceana.report.context import Context
 from traceana.report.markdown import render_markdown
-from traceana.report.material import Material
 from traceana.report.origin import find_origin, open_origin, read_date
 from traceana.report.page import Built, render_page
 from traceana.report.run import build_sections
-from traceana.report.sections import SECTIONS
+from traceana.report.section import sections
 from traceana.store import open_spark
 from traceana.store.writer import write_whole
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from os import PathLike
 
     from traceana.report.origin import Origin
-    from traceana.report.sections import Section
+    from traceana.report.section import Section
 
 FORMATS: Final = ("html", "md")
 ENGINES: Final = ("polars", "spark")
@@ -86,7 +86,7 @@ def build_report(
     TraceanaError
         If the store cannot be read, the folder cannot be written, or Spark cannot be had.
     """
-    sections = check_sections(only)
+    chosen = check_sections(only)
     forms = _choose(formats, FORMATS, what="format")
     spark = _choose_master(engine, master)
     folder = Path(out)
@@ -96,35 +96,35 @@ def build_report(
     except OSError as error:
         raise _cannot_write(folder, error) from error
     origin = find_origin(store)
-    steps = len(sections) + 1
+    steps = len(chosen) + 1
     tell = on_step or (lambda _done, _steps, _what: None)
     tell(0, steps, "synthetic sample" if origin.is_sample else "ledgers")
-    material = replace(open_material(origin, date), master=spark)
+    context = replace(open_context(origin, date), master=spark)
     contents = build_sections(
-        sections,
-        material,
+        chosen,
+        context,
         workers=1 if spark else workers,
         on_done=lambda done, section: tell(done, steps, section.title),
     )
-    built = [Built(*pair) for pair in zip(sections, contents, strict=True)]
+    built = [Built(*pair) for pair in zip(chosen, contents, strict=True)]
     try:
         if "md" in forms:
             _write_figures(folder / FIGURES_FOLDER, built)
-            text = render_markdown(built, material, title=title, figures=FIGURES_FOLDER)
+            text = render_markdown(built, context, title=title, figures=FIGURES_FOLDER)
             write_whole(folder / "index.md", text)
         if "html" in forms:
-            write_whole(folder / "index.html", render_page(built, material, title=title))
+            write_whole(folder / "index.html", render_page(built, context, title=title))
     except OSError as error:
         raise _cannot_write(folder, error) from error
     tell(steps, steps, "page")
     return folder / ("index.html" if "html" in forms else "index.md")
 
 
-def open_material(origin: Origin, date: str | None = None, /) -> Material:
+def open_context(origin: Origin, date: str | None = None, /) -> Context:
     """Open the store that a report is made from, with its accounts."""
-    opened = open_origin(origin)
-    ledgers = {trace: opened.ledger(trace) for trace in opened.traces()}
-    return Material(origin, opened, ledgers, date)
+    context = Context(open_origin(origin), origin=origin, date=date)
+    _ = context.ledgers  # an interrupted ingest is told before anything is built
+    return context
 
 
 def check_sections(only: str | Sequence[str], /) -> list[Section]:
@@ -135,8 +135,8 @@ def check_sections(only: str | Sequence[str], /) -> list[Section]:
     DataError
         If no section has such an id; the message lists the ids.
     """
-    chosen = _choose(only, [section.id for section in SECTIONS], what="section")
-    return [section for section in SECTIONS if section.id in chosen]
+    chosen = _choose(only, [section.id for section in sections()], what="section")
+    return [section for section in sections() if section.id in chosen]
 
 
 def _choose(wanted: str | Sequence[str], there: Sequence[str], *, what: str) -> Sequence[str]:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from traceana.errors import DataError, TraceanaError
 from traceana.report.blocks import Absent
-from traceana.report.build import open_material
+from traceana.report.build import open_context
 from traceana.report.origin import find_origin
 from traceana.report.page import Built
 from traceana.report.run import build_sections
-from traceana.report.sections import SECTIONS
+from traceana.report.section import sections
 from traceana.store.writer import write_bytes_whole
 
 if TYPE_CHECKING:
@@ -71,21 +71,21 @@ def write_figures(
     TraceanaError
         If the store cannot be read or the folder cannot be written.
     """
-    from traceana.figures import FIGURES  # noqa: PLC0415  a report that was kept draws nothing
+    from traceana.figures import figures as all_figures  # noqa: PLC0415  a report that was kept draws nothing
 
     ids = check_figures(figures)
-    sections = [section for section in SECTIONS if set(section.figures) & set(ids)]
+    chosen = [section for section in sections() if set(section.figures) & set(ids)]
     tell = on_step or (lambda _done, _steps, _what: None)
-    material = replace(
-        open_material(find_origin(store)), figures=frozenset(ids), formats=("pdf", "png")
+    context = replace(
+        open_context(find_origin(store)), figures=frozenset(ids), formats=("pdf", "png")
     )
     contents = build_sections(
-        sections,
-        material,
+        chosen,
+        context,
         workers=workers,
-        on_done=lambda done, section: tell(done, len(sections), section.title),
+        on_done=lambda done, section: tell(done, len(chosen), section.title),
     )
-    built = [Built(*pair) for pair in zip(sections, contents, strict=True)]
+    built = [Built(*pair) for pair in zip(chosen, contents, strict=True)]
     paths: list[Path] = []
     absent = []
     try:
@@ -95,7 +95,7 @@ def write_figures(
             if drawn:
                 paths += _write(Path(out), name, drawn)
             else:
-                absent.append(f"{name}: {_tell_absent(name, FIGURES[name].result, built)}")
+                absent.append(f"{name}: {_tell_absent(name, all_figures()[name].result, built)}")
     except OSError as error:
         raise TraceanaError(
             f"{out}: figures cannot be written here ({error.strerror or error}); "
@@ -114,12 +114,14 @@ def check_figures(figures: str | Sequence[str], /) -> list[str]:
     DataError
         If no figure has such an id; the message lists the ids.
     """
-    from traceana.figures import FIGURES  # noqa: PLC0415  as above
+    from traceana.figures import figures as all_figures  # noqa: PLC0415  as above
 
-    ids = [figures] if isinstance(figures, str) else list(figures or FIGURES)
+    ids = [figures] if isinstance(figures, str) else list(figures or all_figures())
     for name in ids:
-        if name not in FIGURES:
-            raise DataError(f"no figure is called {name!r}; the figures are {', '.join(FIGURES)}")
+        if name not in all_figures():
+            raise DataError(
+                f"no figure is called {name!r}; the figures are {', '.join(all_figures())}"
+            )
     return ids
 
 

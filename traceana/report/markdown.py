@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from traceana.report.blocks import Block
-    from traceana.report.material import Material
+    from traceana.report.context import Context
     from traceana.report.page import Built
 
 _CODE: Final = re.compile(r"(`[^`]+`)")
@@ -20,22 +20,22 @@ _MARKS: Final = re.compile(r"[\\*<\[\]]")
 _NOT_IN_ANCHORS: Final = re.compile(r"[^\w\- ]")
 
 
-def render_markdown(built: list[Built], material: Material, /, *, title: str, figures: str) -> str:
+def render_markdown(built: list[Built], context: Context, /, *, title: str, figures: str) -> str:
     """Write the report as Markdown (GitHub's, for the tables).
 
     Parameters
     ----------
     built
         The sections.
-    material
+    context
         What they were built from.
     title
         The report's title.
     figures
         Folder of the figures, from where the Markdown stands.
     """
-    parts = [f"# {_prose(name_page(title, material))}", " · ".join(trace_titles(material))]
-    synthetic = material.synthetic_traces
+    parts = [f"# {_prose(name_page(title, context))}", " · ".join(trace_titles(context))]
+    synthetic = context.synthetic_traces
     if synthetic:
         parts.append(
             f"> **SYNTHETIC data** ({', '.join(synthetic)}): no number and no figure that comes "

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shlex
 import tempfile
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
-from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from traceana.errors import DataError, StoreError
 from traceana.ingesters import ingest
 from traceana.store import Store, open_store, store_path
-
-if TYPE_CHECKING:
-    from importlib.resources.abc import Traversable
+from traceana.store.cache import code_digest
 
 SEED: Final = 1
 """Seed of the synthetic sample that a report is made from where there is no store."""
@@ -98,7 +94,7 @@ def open_origin(origin: Origin, /) -> Store:
     from platformdirs import user_cache_path  # noqa: PLC0415  only where it is needed
 
     cache = user_cache_path("traceana") / "sample"
-    digest = digest_of(*(files(f"traceana.{room}") for room in _MADE_BY))
+    digest = code_digest(*_MADE_BY)
     place = cache / f"{version('traceana')}-seed{SEED}-{digest}"
     if not place.is_dir():
         try:
@@ -124,22 +120,3 @@ def _make_sample_store(cache: Path, place: Path) -> None:
             # another process was faster: its store is as good
             if not place.is_dir():
                 raise
-
-
-def digest_of(*folders: Traversable) -> str:
-    """Return a digest of the code, and all that it reads beside it, in these folders."""
-    digest = hashlib.sha256()
-    for folder in folders:
-        for source in _sources(folder):
-            digest.update(source.name.encode() + b"\0" + source.read_bytes())
-    return digest.hexdigest()[:12]
-
-
-def _sources(folder: Traversable) -> list[Traversable]:
-    found: list[Traversable] = []
-    for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
-        if entry.is_dir():
-            found += _sources(entry) if entry.name != "__pycache__" else []
-        elif entry.name.endswith(_OF_CODE):
-            found.append(entry)
-    return found

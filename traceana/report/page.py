@@ -13,8 +13,8 @@ from traceana.report.blocks import Gallery
 
 if TYPE_CHECKING:
     from traceana.report.blocks import Content, Picture
-    from traceana.report.material import Material
-    from traceana.report.sections import Section
+    from traceana.report.context import Context
+    from traceana.report.section import Section
 
 _CODE: Final = re.compile(r"`([^`]+)`")
 _UNIT: Final = re.compile(r"(?<=\d) (?=(?:%|s|kB|MB|GB)(?!\w))")
@@ -45,7 +45,7 @@ class Built:
         return [picture for gallery in galleries for picture in gallery.pictures]
 
 
-def render_page(built: list[Built], material: Material, /, *, title: str) -> str:
+def render_page(built: list[Built], context: Context, /, *, title: str) -> str:
     """Write the page: one HTML document that asks for no other file."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("traceana.report", "templates"),
@@ -58,29 +58,29 @@ def render_page(built: list[Built], material: Material, /, *, title: str) -> str
     environment.tests["kind"] = lambda block, name: type(block).__name__ == name
     return environment.get_template("page.html.jinja").render(
         built=built,
-        title=name_page(title, material),
+        title=name_page(title, context),
         heading=title,
-        traces=trace_titles(material),
-        synthetic=material.synthetic_traces,
-        wholly_synthetic=_is_wholly_synthetic(material),
-        origin=material.origin,
+        traces=trace_titles(context),
+        synthetic=context.synthetic_traces,
+        wholly_synthetic=_is_wholly_synthetic(context),
+        origin=context.origin,
     )
 
 
-def name_page(title: str, material: Material, /) -> str:
+def name_page(title: str, context: Context, /) -> str:
     """Return the title with a word before it where data are synthetic."""
-    if _is_wholly_synthetic(material):
+    if _is_wholly_synthetic(context):
         return f"SYNTHETIC sample: {title}"
-    return f"Partly SYNTHETIC: {title}" if material.synthetic_traces else title
+    return f"Partly SYNTHETIC: {title}" if context.synthetic_traces else title
 
 
-def trace_titles(material: Material, /) -> list[str]:
+def trace_titles(context: Context, /) -> list[str]:
     """Return the titles of the traces that a report is made from."""
-    return [material.title(trace) for trace in material.ledgers]
+    return [context.store.manifest(trace).title for trace in context.ledgers]
 
 
-def _is_wholly_synthetic(material: Material) -> bool:
-    return len(material.synthetic_traces) == len(material.ledgers)
+def _is_wholly_synthetic(context: Context) -> bool:
+    return len(context.synthetic_traces) == len(context.ledgers)
 
 
 def write_prose(text: str, /) -> Markup:

@@ -9,15 +9,16 @@ from multiprocessing import get_context
 from typing import TYPE_CHECKING, Final
 
 from traceana.errors import TraceanaError
-from traceana.report.cache import Cache
-from traceana.report.sections import SECTIONS
+from traceana.report.cache import SECTION_CACHE, section_key
+from traceana.report.draw import draw_content
+from traceana.report.section import sections
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from traceana.report.blocks import Content
-    from traceana.report.material import Material
-    from traceana.report.sections import Section
+    from traceana.report.context import Context
+    from traceana.report.section import Section
 
 _MOST_WORKERS: Final = 4
 """More would wait for the longest section, and each takes some 300 MB."""
@@ -31,7 +32,7 @@ def count_workers() -> int:
 
 def build_sections(
     sections: Sequence[Section],
-    material: Material,
+    context: Context,
     /,
     *,
     workers: int,
@@ -46,14 +47,13 @@ def build_sections(
     ----------
     sections
         The sections.
-    material
+    context
         What they are built from.
     workers
         Number of processes, this one among them.
     on_done
         Told of each section when it is there, with how many are.
     """
-    cache = Cache(material)
     contents: dict[str, Content] = {}
 
     def take(section: Section, content: Content) -> None:
@@ -62,31 +62,29 @@ def build_sections(
 
     missing = []
     for section in sections:
-        kept = cache.load(section.id)
+        kept = SECTION_CACHE.load(section_key(context, section.id))
         if kept is None:
             missing.append(section)
         else:
             take(section, kept)
     if workers > 1 and len(missing) > 1:
-        _share(missing, material, workers - 1, cache, take)
+        _share(missing, context, workers - 1, take)
     else:
         for section in missing:
-            take(section, _build(section, material, cache))
-    cache.tidy()
+            take(section, _build(section, context))
     return [contents[section.id] for section in sections]
 
 
 def _share(
     missing: list[Section],
-    material: Material,
+    context: Context,
     others: int,
-    cache: Cache,
     take: Callable[[Section, Content], None],
 ) -> None:
     # spawned, not forked: Polars' and BLAS's threads do not outlive a fork
     taken: set[str] = set()
     pool = ProcessPoolExecutor(
-        others, mp_context=get_context("spawn"), initializer=_open, initargs=(material,)
+        others, mp_context=get_context("spawn"), initializer=_open, initargs=(context,)
     )
     try:
         elsewhere: list[tuple[Section, Future[Content]]] = [
@@ -96,13 +94,13 @@ def _share(
         ]
         for section in missing:
             if section.of_tasks:
-                take(section, _build(section, material, cache))
+                take(section, _build(section, context))
                 _collect(elsewhere, taken, take, wait=False)
                 if len(taken) == len(elsewhere):
                     pool.shutdown()  # with nothing left to build they would hold what they loaded
         for section, future in reversed(elsewhere):
             if future.cancel():
-                take(section, _build(section, material, cache))
+                take(section, _build(section, context))
             _collect(elsewhere, taken, take, wait=False)
         _collect(elsewhere, taken, take, wait=True)
     except BrokenProcessPool as error:
@@ -128,20 +126,20 @@ def _collect(
             take(section, future.result())
 
 
-_opened: list[tuple[Material, Cache]] = []
+_opened: list[Context] = []
 """In a process that was started to build sections: what they share."""
 
 
-def _open(material: Material) -> None:
-    _opened.append((material, Cache(material)))
+def _open(context: Context) -> None:
+    _opened.append(context)
 
 
 def _build_by_id(name: str) -> Content:
-    (section,) = (section for section in SECTIONS if section.id == name)
-    return _build(section, *_opened[0])
+    (section,) = (section for section in sections() if section.id == name)
+    return _build(section, _opened[0])
 
 
-def _build(section: Section, material: Material, cache: Cache) -> Content:
-    content = section.build(material)
-    cache.keep(section.id, content)
+def _build(section: Section, context: Context) -> Content:
+    content = draw_content(section.content(context), context)
+    SECTION_CACHE.save(section_key(context, section.id), content)
     return content

@@ -14,7 +14,8 @@ from scipy import stats
 
 from traceana.analysis import compare_runtimes
 from traceana.errors import DataError
-from traceana.stats import adjust_pvalues, median_interval
+from traceana.stats.multiplicity import adjust_pvalues
+from traceana.stats.ranks import median_interval
 
 
 def test_plant_growth_as_r_has_it(published: dict[str, Any]) -> None:

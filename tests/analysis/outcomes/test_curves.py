@@ -14,7 +14,7 @@ from statsmodels.duration.survfunc import CumIncidenceRight
 
 from traceana.analysis import cumulative_incidence, kaplan_meier, rows_at_risk
 from traceana.errors import DataError
-from traceana.stats import incidence
+from traceana.stats.incidence import incidence
 
 STATUS = ["completed", "failed", "cancelled", "running", None]
 

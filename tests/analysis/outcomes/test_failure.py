@@ -17,7 +17,7 @@ from statsmodels.stats.contingency_tables import StratifiedTable
 from traceana.analysis import failure_model, failure_odds, failure_rates, outcome_association
 from traceana.errors import DataError
 from traceana.schema import STATUSES
-from traceana.stats import wilson_interval
+from traceana.stats.intervals import wilson_interval
 
 WORDS = np.array(["completed", "failed"])
 
@@ -211,7 +211,7 @@ def test_a_planted_model_is_recovered_and_calibrated() -> None:
     assert cpu["log_odds"] == pytest.approx(0.3, abs=0.03)
     sign = -1 if kind["level"] == "v100" else 1
     assert kind["log_odds"] == pytest.approx(0.7 * sign, abs=0.13)
-    score = model.summary.row(0, named=True)
+    score = model.fit.row(0, named=True)
     assert score["calibration_slope"] == pytest.approx(1, abs=0.1)
     assert score["calibration_intercept"] == pytest.approx(0, abs=0.1)
     assert 0.6 < score["auc"] < 0.8
@@ -227,7 +227,7 @@ def test_a_level_without_a_failure_is_told_and_changes_nothing_else() -> None:
     assert notes["d"].startswith("every row of the 7 failed")
     alone = failure_model(frame.filter(pl.col("g").is_in(["a", "b"])), features="g")
     assert alone.odds_ratios["odds_ratio"][0] == model.odds_ratios["odds_ratio"][0]
-    assert model.summary["n_left_out"].item() == 47
+    assert model.fit["n_left_out"].item() == 47
 
 
 def test_constants_and_nulls_are_told() -> None:
@@ -239,7 +239,7 @@ def test_constants_and_nulls_are_told() -> None:
     model = failure_model(frame, features=("gpa", "tuce", "same", "word"))
     notes = model.odds_ratios["note"].to_list()
     assert notes == [None, None, "the same in every row: 3", "the same in every row"]
-    assert model.summary["n_left_out"].item() == 2
+    assert model.fit["n_left_out"].item() == 2
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from polars.testing import assert_frame_equal
 
 from traceana import summarize_cov, summarize_cov_pooled, summarize_cov_series
 from traceana.errors import DataError
-from traceana.stats import autocorrelation
+from traceana.stats.dependence import autocorrelation
 
 if TYPE_CHECKING:
     from traceana.store import Store

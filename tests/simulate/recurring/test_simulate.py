@@ -50,7 +50,7 @@ def test_the_publishers_histories(
 ) -> None:
     which = {name: reference[name] for name in ("gpu", "dataset", "seed")}
     result = simulate_recurring(*zeus, **which)
-    summary = result.summary.to_dicts()[0]
+    summary = result.totals.to_dicts()[0]
     for count in ("recurrences", "runs", "runs_missed"):
         assert summary[count] == reference[count]
     for measure in ("energy_j", "time_s"):
@@ -102,7 +102,7 @@ def test_a_history_by_hand() -> None:
     ]
     regret = [10_712.5 - 9240, 60.0, 0.0, 10_500.0 - 9240, 0.0, 0.0, 0.0, 0.0]
     assert result.recurrences["regret_j"].to_list() == regret
-    summary = result.summary.to_dicts()[0]
+    summary = result.totals.to_dicts()[0]
     # of the last five one is 4's
     assert summary["energy_saved"] == pytest.approx(1 - (9000 + 4 * 5280) / 5 / 9000)
     assert summary["time_saved"] == pytest.approx(1 - (60 + 4 * 66) / 5 / 60)
@@ -250,14 +250,14 @@ def test_what_the_trace_cannot_answer_is_counted() -> None:
         (2, 1, 1, 1, "not profiled at every power limit"),
         (8, 2, 0, 2, "trained only"),
     ]
-    assert result.summary["points_missing"].item() == 5
+    assert result.totals["points_missing"].item() == 5
     assert "5 points" in str(result)
 
 
 def test_no_default_is_no_saving() -> None:
     result = simulate(tiny_runs({2: [3], 4: [6, 6, None]}), recurrences=1, seed=1)
     assert result.references["note"][0] == "a run of batch size 4 missed the target"
-    assert result.summary["energy_saved"].item() is None
+    assert result.totals["energy_saved"].item() is None
     assert "no default" in str(result)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from traceana.result import Result
+from traceana.results.base import Result
 
 if TYPE_CHECKING:
     import polars as pl
@@ -40,8 +40,8 @@ class CorrelationResult(Result):
         """Number of tests in the family: the correlations that have a p-value."""
         return int(self.table["pvalue"].count())
 
-    def __str__(self) -> str:
-        """Return a line a correlation: the coefficient and its interval before n and p."""
+    def summary(self) -> str:
+        """Return a short text on the result."""
         unit = f"clusters of {', '.join(self.cluster)}" if self.cluster else "rows or groups"
         several = "" if self.table.height == 1 else "s"
         tests = "test" if self.n_tested == 1 else "tests"

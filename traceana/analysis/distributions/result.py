@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from traceana.errors import DataError
-from traceana.result import Result
+from traceana.results.base import Result
 
 if TYPE_CHECKING:
     import polars as pl
@@ -60,8 +60,8 @@ class DistributionFits(Result):
         rows = self.parameters.filter(family=family).drop_nulls("estimate")
         return dict(rows.select("parameter", "estimate").iter_rows())
 
-    def __str__(self) -> str:
-        """Return a short summary."""
+    def summary(self) -> str:
+        """Return a short text on the result."""
         first = self.table.row(0, named=True)
         bound = first["truncated_below"]
         lines = [

@@ -12,8 +12,8 @@ from scipy.special import chdtrc
 from traceana.analysis.frames import Names, as_names, reduce_frame, refuse_clash
 from traceana.analysis.outcomes.codes import cluster_codes, group_codes
 from traceana.analysis.outcomes.readings import READINGS, Reading, open_outcomes, with_failure
-from traceana.stats import between_groups, cluster_covariance
 from traceana.stats.arguments import as_generator, check_confidence
+from traceana.stats.between_groups import between_groups, cluster_covariance
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame

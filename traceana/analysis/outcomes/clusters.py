@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from traceana.errors import DataError
-from traceana.stats import clustered_wilson_interval
+from traceana.stats.intervals import clustered_wilson_interval
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,15 +11,10 @@ import polars as pl
 
 from traceana.analysis.frames import Names, as_names, collect, open_frame, refuse_clash
 from traceana.analysis.outcomes.codes import cluster_codes, group_codes
-from traceana.result import Result
-from traceana.stats import (
-    adjust_pvalues,
-    kruskal_wallis,
-    median_interval,
-    placements,
-    superiority,
-)
+from traceana.results.base import Result
 from traceana.stats.arguments import check_confidence
+from traceana.stats.multiplicity import adjust_pvalues
+from traceana.stats.ranks import kruskal_wallis, median_interval, placements, superiority
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
@@ -69,8 +64,8 @@ class RuntimeComparison(Result):
     groups: pl.DataFrame
     pairs: pl.DataFrame
 
-    def __str__(self) -> str:
-        """Return a short summary."""
+    def summary(self) -> str:
+        """Return a short text on the result."""
         row = self.test.row(0, named=True)
         head = f"{row['n']:,} runtimes in {row['n_groups']} groups"
         if row["n_clusters"] is not None:

@@ -18,8 +18,8 @@ from traceana.analysis.outcomes.ends import (
     estimate_ends,
 )
 from traceana.errors import DataError
-from traceana.stats import log_log_interval
 from traceana.stats.arguments import check_confidence, is_number
+from traceana.stats.incidence import log_log_interval
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

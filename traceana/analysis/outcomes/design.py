@@ -11,7 +11,7 @@ import polars as pl
 from traceana.analysis.frames import LARGEST
 from traceana.analysis.outcomes.codes import MOST_GROUPS
 from traceana.errors import DataError
-from traceana.stats import dependent_columns
+from traceana.stats.logistic import dependent_columns
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

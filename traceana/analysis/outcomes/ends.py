@@ -14,10 +14,10 @@ from traceana.analysis.frames import LARGEST, Names, as_names, collect, reduce_f
 from traceana.analysis.outcomes.clusters import refuse_lost
 from traceana.analysis.outcomes.readings import open_outcomes
 from traceana.errors import DataError
-from traceana.result import Result
+from traceana.results.base import Result
 from traceana.schema import STATUSES
-from traceana.stats import Incidence, incidence, incidence_variances
 from traceana.stats.arguments import is_number
+from traceana.stats.incidence import Incidence, incidence, incidence_variances
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
@@ -44,8 +44,8 @@ class EndCurves(Result):
     curves: pl.DataFrame
     groups: pl.DataFrame
 
-    def __str__(self) -> str:
-        """Return a line a group and curve: rows first, then the estimate with its interval."""
+    def summary(self) -> str:
+        """Return a short text on the result."""
         keys = self.groups.columns[: self.groups.columns.index("n")]
         if "median_s" in self.groups.columns:
             name, value = "median_s", "median {:,.0f} s ({:,.0f} to {:,.0f})"

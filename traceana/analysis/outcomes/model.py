@@ -13,9 +13,10 @@ from traceana.analysis.outcomes.codes import cluster_codes
 from traceana.analysis.outcomes.design import Design, make_design
 from traceana.analysis.outcomes.readings import Reading, open_outcomes, with_failure
 from traceana.errors import DataError
-from traceana.result import Result
-from traceana.stats import calibrate, fit_logistic, predict_held_out, wilson_interval
+from traceana.results.base import Result
 from traceana.stats.arguments import as_generator, check_confidence
+from traceana.stats.intervals import wilson_interval
+from traceana.stats.logistic import calibrate, fit_logistic, predict_held_out
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
@@ -74,17 +75,17 @@ class FailureModel(Result):
         One row a numeric feature, and one a level of a categorical one.
     calibration
         One row a tenth of the rows, by predicted chance of failure.
-    summary
+    fit
         One row: what was fitted, and how well it predicts rows that it has not seen.
     """
 
     odds_ratios: pl.DataFrame
     calibration: pl.DataFrame
-    summary: pl.DataFrame
+    fit: pl.DataFrame
 
-    def __str__(self) -> str:
-        """Return a short summary."""
-        row = self.summary.row(0, named=True)
+    def summary(self) -> str:
+        """Return a short text on the result."""
+        row = self.fit.row(0, named=True)
         head = (
             f"{row['failures']:,} of {row['n']:,} rows failed ({row['reading']} reading); "
             f"{row['n_left_out']:,} left out; errors: {row['errors']}"
@@ -152,7 +153,7 @@ def failure_model(
         ``.odds_ratios`` [feature, level, reference, n, failures, odds_ratio, ci_low, ci_high,
         log_odds, std_error, pvalue, note]; level and reference are null for a numeric feature.
         ``.calibration`` [bin, n, predicted, observed, ci_low, ci_high], with Wilson's interval of
-        what was observed. ``.summary`` [reading, n, failures, n_left_out, n_clusters, errors, auc,
+        what was observed. ``.fit`` [reading, n, failures, n_left_out, n_clusters, errors, auc,
         brier, brier_of_rate, calibration_intercept, calibration_slope, note]. Predictions are of
         rows held out: each fifth of the rows (of the clusters, where given) is predicted by the
         fit to the others.
@@ -187,7 +188,7 @@ def failure_model(
     return FailureModel(
         odds_ratios=_odds_ratios(design, of, confidence),
         calibration=bins,
-        summary=pl.DataFrame([summary], schema=_SUMMARY).fill_nan(None),
+        fit=pl.DataFrame([summary], schema=_SUMMARY).fill_nan(None),
     )
 
 

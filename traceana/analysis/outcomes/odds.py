@@ -13,8 +13,8 @@ from traceana.analysis.outcomes.clusters import ONE_CLUSTER, refuse_lost
 from traceana.analysis.outcomes.codes import cluster_codes, group_codes
 from traceana.analysis.outcomes.ends import CELLS
 from traceana.analysis.outcomes.readings import READINGS, Reading, open_outcomes, with_failure
-from traceana.stats import clustered_odds, odds_ratio, pooled_odds
 from traceana.stats.arguments import check_confidence
+from traceana.stats.strata import clustered_odds, odds_ratio, pooled_odds
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame

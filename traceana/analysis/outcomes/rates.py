@@ -12,8 +12,8 @@ from traceana.analysis.outcomes.clusters import CLUSTERED, rate_columns, refuse_
 from traceana.analysis.outcomes.readings import READINGS, Reading, failure_of, open_outcomes
 from traceana.errors import DataError
 from traceana.schema import STATUSES
-from traceana.stats import wilson_interval
 from traceana.stats.arguments import check_confidence
+from traceana.stats.intervals import wilson_interval
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame

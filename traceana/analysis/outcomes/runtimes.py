@@ -16,8 +16,8 @@ from traceana.analysis.frames import (
     with_totals,
 )
 from traceana.analysis.outcomes.clusters import ONE_CLUSTER, cluster_errors, refuse_lost
-from traceana.stats import clustered_mean_interval, mean_interval
 from traceana.stats.arguments import check_confidence
+from traceana.stats.intervals import clustered_mean_interval, mean_interval
 
 if TYPE_CHECKING:
     import numpy as np

@@ -11,8 +11,8 @@ import polars as pl
 from traceana.analysis.energy.savings import energy_savings
 from traceana.analysis.frames import Names, as_names, collect, open_frame, reduce_frame
 from traceana.errors import DataError
-from traceana.result import Result
-from traceana.stats import kmeans_1d
+from traceana.results.base import Result
+from traceana.stats.kmeans import kmeans_1d
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
@@ -43,8 +43,8 @@ class WorkloadMapping(Result):
     groups: pl.DataFrame
     workloads: pl.DataFrame
 
-    def __str__(self) -> str:
-        """Return a short summary."""
+    def summary(self) -> str:
+        """Return a short text on the result."""
         lines = [f"{self.groups.height:,} groups with {self.jobs.height:,} jobs"]
         for row in self.workloads.iter_rows(named=True):
             if row["groups"] is None:

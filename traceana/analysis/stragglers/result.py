@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from traceana.result import Result
+from traceana.results.base import Result
 
 if TYPE_CHECKING:
     import polars as pl
@@ -30,8 +30,8 @@ class StragglerResult(Result):
     levels: pl.DataFrame
     jobs: pl.DataFrame
 
-    def __str__(self) -> str:
-        """Return a short summary."""
+    def summary(self) -> str:
+        """Return a short text on the result."""
         lines = [
             f"{_count(self.jobs.height, 'job')}, {_count(self.levels.height, 'worker')}",
             f"episodes: {self._episodes()}",

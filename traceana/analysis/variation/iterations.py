@@ -18,6 +18,8 @@ from traceana.analysis.frames import (
 )
 from traceana.analysis.variation.ticks import tick_moments
 from traceana.errors import DataError
+from traceana.results.tables import declared, returns
+from traceana.results.variation import IterationCov
 from traceana.stats.arguments import is_number
 
 if TYPE_CHECKING:
@@ -29,6 +31,7 @@ QUANTILES: Final = {"q05": 0.05, "q25": 0.25, "median": 0.5, "q75": 0.75, "q95":
 _THRESHOLDS = {"share_above_0_1": 0.1, "share_above_0_5": 0.5, "share_above_1": 1.0}
 
 
+@returns(IterationCov)
 def iteration_cov(
     samples: IntoFrame,
     /,
@@ -64,8 +67,9 @@ def iteration_cov(
     Returns
     -------
     DataFrame
-        [*by, at, n_workers, mean, std, cov], sorted by (by, at), nulls last; mean and std in the
-        value's unit. cov is null where all workers are at 0 (the mean is 0).
+        Sorted by (by, at), nulls last, with the columns `by`, `at` and
+
+        {columns}
 
     Raises
     ------
@@ -93,9 +97,10 @@ def iteration_cov(
     if ticks.schema[at].is_float() and ticks[at].is_infinite().any():
         raise DataError(f"column {at} holds inf; a tick has a finite time")
     cov = pl.col("std") / pl.col("mean")
-    return ticks.filter(pl.col("n_workers") >= min_workers).with_columns(
+    found = ticks.filter(pl.col("n_workers") >= min_workers).with_columns(
         cov=pl.when(pl.col("mean") > 0).then(cov)
     )
+    return declared(found, IterationCov, by=(*names, at))
 
 
 def summarize_cov(

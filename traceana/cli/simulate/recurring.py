@@ -121,7 +121,7 @@ def _print_result(result: RecurringResult, *, synthetic: bool, json: bool) -> No
             "beta": _finite(result.beta),
             "seed": result.seed,
             "synthetic": synthetic,
-            "summary": result.summary.to_dicts()[0],
+            "summary": result.totals.to_dicts()[0],
             "references": result.references.to_dicts(),
             "gaps": result.job.gaps.to_dicts(),
             "history": result.history.to_dicts(),

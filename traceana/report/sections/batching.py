@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from traceana.claims.computed import stragglers
+from traceana.derived.workers import stragglers
 from traceana.errors import DataError
 from traceana.report.blocks import (
     Block,
@@ -16,11 +16,13 @@ from traceana.report.blocks import (
     Gallery,
     Heading,
     Text,
+    drawing,
     make_table,
     words,
 )
+from traceana.report.section import Section
 from traceana.report.sections.straggler_maps import IN_ORDER, TRACE
-from traceana.report.wording import count, plain, plural, ratio, share
+from traceana.results.formatting import count, plain, plural, ratio, share
 from traceana.simulate import (
     Workers,
     published_gains,
@@ -31,7 +33,7 @@ from traceana.simulate import (
 )
 
 if TYPE_CHECKING:
-    from traceana.report.material import Material
+    from traceana.report.context import Context
     from traceana.simulate import BatchingReplay
 
 _MOST_DRAWN = 8
@@ -60,9 +62,9 @@ _GAINS = [
 ]
 
 
-def build(material: Material) -> Content:
+def build(session: Context) -> Content:
     """Recorded workers under each controller, the sweep over heterogeneity, published gains."""
-    findings, recorded = _recorded(material)
+    findings, recorded = _recorded(session)
     sweep = summarize_batching(sweep_batching(overheads_s=[0.0, _OVERHEAD_S], noise_cvs=[0.0, _CV]))
     blocks: list[Block] = [
         Text(
@@ -76,8 +78,8 @@ def build(material: Material) -> Content:
         ),
         *recorded,
         Heading("Simulated workers"),
-        _trajectories(material),
-        *_levels(material, sweep),
+        _trajectories(),
+        *_levels(session, sweep),
         Heading("Published gains"),
         Text(
             "Without overhead the most that any split gains over a uniform one is mean(x) / "
@@ -91,25 +93,25 @@ def build(material: Material) -> Content:
         make_table(
             published_gains(), _GAINS,
             caption="Throughput ratios that the published gains imply. Computed from the "
-            "statements and data sheets, from no trace." + _mark(material),
+            "statements and data sheets, from no trace." + _mark(session),
         ),
     ]  # fmt: skip
     return Content(findings, tuple(blocks))
 
 
-def _mark(material: Material) -> str:
+def _mark(session: Context) -> str:
     """Return the words that a wholly synthetic page has everywhere."""
-    return " SYNTHETIC data: no real system is shown." if material.synthetic(None) else ""
+    return " SYNTHETIC data: no real system is shown." if session.synthetic(None) else ""
 
 
-def _recorded(material: Material) -> tuple[tuple[str, ...], list[Block]]:
-    if not material.has(TRACE, "worker_samples"):
+def _recorded(session: Context) -> tuple[tuple[str, ...], list[Block]]:
+    if not session.has(TRACE, "worker_samples"):
         what = "What batching would have made of recorded workers"
-        return (), [material.absent(TRACE, "worker_samples", what=what)]
-    samples = material.scan(TRACE, "worker_samples").collect().sort(*IN_ORDER)
-    name = material.name(TRACE)
+        return (), [session.absent(TRACE, "worker_samples", what=what)]
+    samples = session.scan(TRACE, "worker_samples").collect().sort(*IN_ORDER)
+    name = session.title(TRACE)
     try:
-        result = replay_batching(samples, episodes=material.data.once(stragglers).episodes)
+        result = replay_batching(samples, episodes=session.once(stragglers, TRACE).episodes)
     except DataError as error:
         return (), [Text(f"{name}: no job was replayed. {error}.")]
     jobs = result.jobs.sort(*IN_ORDER, maintain_order=True)
@@ -141,7 +143,7 @@ def _recorded(material: Material) -> tuple[tuple[str, ...], list[Block]]:
             f"the proportional controller saves. {name}",
         ),
         _episodes(result, names, name),
-        _pictures(material, result, jobs.drop_nulls("speedup")),
+        _pictures(result, jobs.drop_nulls("speedup")),
     ]  # fmt: skip
     return (_finding(jobs.drop_nulls("speedup"), name),), blocks
 
@@ -172,13 +174,13 @@ def _episodes(result: BatchingReplay, names: list[str], name: str) -> Block:
     )  # fmt: skip
 
 
-def _pictures(material: Material, result: BatchingReplay, jobs: pl.DataFrame) -> Gallery:
+def _pictures(result: BatchingReplay, jobs: pl.DataFrame) -> Gallery:
     episodes = result.episodes.unique(["job_id", "worker_id", "onset_s"], maintain_order=True)
     pictures = []
     for job in jobs["job_id"].unique(maintain_order=True).head(_MOST_DRAWN):
         rows = result.steps.filter(pl.col("controller").is_in(_DRAWN), job_id=job)
         pictures.append(
-            material.picture(
+            drawing(
                 "batching-replay", rows, trace=TRACE, key=f"batching-{job}",
                 about=f"Steps of {job} under three controllers",
                 episodes=episodes.filter(job_id=job),
@@ -187,7 +189,7 @@ def _pictures(material: Material, result: BatchingReplay, jobs: pl.DataFrame) ->
     most = jobs.filter(controller="oracle").sort("speedup")["job_id"][-1]
     rows = result.workers.filter(pl.col("controller").is_in(_DRAWN[:2]), job_id=most)
     pictures.append(
-        material.picture(
+        drawing(
             "batching-iterations", rows, trace=TRACE, key=f"iterations-{most}",
             about=f"Iteration times of the workers of {most} before and after",
         )
@@ -211,7 +213,7 @@ def _finding(jobs: pl.DataFrame, name: str) -> str:
     return "".join(told) + " (simulated on recorded workers)."
 
 
-def _trajectories(material: Material) -> Gallery:
+def _trajectories() -> Gallery:
     """Four workers, of which the fastest is at half of its throughput for a third of the time."""
     samples_per_s = np.tile([48.0, 48.0, 32.0, 64.0], (60, 1))
     samples_per_s[20:40, 3] /= 2
@@ -220,7 +222,7 @@ def _trajectories(material: Material) -> Gallery:
     for name in ("proportional", "damped"):
         result = simulate_batching(crew, controller=name, global_batch=192)
         pictures.append(
-            material.picture(
+            drawing(
                 "batching-trajectory", result.batches, trace=None, key=f"trajectory-{name}",
                 about=f"Batches of workers with 12, 12, 8 and 16 cores, {_NAMES[name].lower()}; "
                 f"worker 3 is at half of its throughput from step 20 to 39: {result.speedup:.2f} "
@@ -231,9 +233,9 @@ def _trajectories(material: Material) -> Gallery:
     return Gallery(tuple(pictures))
 
 
-def _levels(material: Material, summary: pl.DataFrame) -> list[Block]:
+def _levels(session: Context, summary: pl.DataFrame) -> list[Block]:
     shown = summary.filter(overhead_s=_OVERHEAD_S, noise_cv=_CV)
-    picture = material.picture(
+    picture = drawing(
         "batching-speedup", shown, trace=None, key="batching-levels",
         about="Speed-up by how unlike the workers are, at 48 cores in all",
     )  # fmt: skip
@@ -252,6 +254,15 @@ def _levels(material: Material, summary: pl.DataFrame) -> list[Block]:
         wide, columns, folded=True,
         caption=f"Times as fast as uniform batches, mean of {plural(seeds, 'seed')} of the noise. "
         "A step of equal workers takes 1 s and the overhead. Simulated, from no trace."
-        + _mark(material),
+        + _mark(session),
     )  # fmt: skip
     return [Gallery((picture,)), table]
+
+
+SECTION = Section(
+    "batching",
+    "Dynamic batching",
+    150,
+    build,
+    figures=("batching-replay", "batching-iterations", "batching-trajectory", "batching-speedup"),
+)

@@ -16,13 +16,14 @@ from traceana.report.blocks import (
     make_table,
     words,
 )
-from traceana.report.wording import plain, plural
+from traceana.report.section import Section
+from traceana.results.formatting import plain, plural
 
 if TYPE_CHECKING:
     import polars as pl
 
     from traceana.claims import ClaimResults
-    from traceana.report.material import Material
+    from traceana.report.context import Context
 
 _MEANINGS: Final = {
     "reproduced": "equal to the precision printed",
@@ -32,9 +33,9 @@ _MEANINGS: Final = {
 }
 
 
-def build(material: Material) -> Content:
+def build(session: Context) -> Content:
     """Judge every published statement by the store."""
-    results = check_claims(material.store, data=material.data)
+    results = check_claims(session.store, session=session)
     papers = results.table.partition_by("paper", maintain_order=True)
     blocks: list[Block] = [
         Text(
@@ -118,3 +119,6 @@ def _findings(results: ClaimResults) -> list[str]:
         f"lack of data, and {counts['not testable']} no public data could decide."
     )
     return [told]
+
+
+SECTION = Section("claims", "Published statements, judged", 170, build, of_tasks=True)

@@ -14,19 +14,21 @@ from traceana.report.blocks import (
     Block,
     Column,
     Content,
+    Drawing,
     Gallery,
-    Picture,
     Table,
     Text,
+    drawing,
     make_table,
     notes,
     words,
 )
+from traceana.report.section import Section
 from traceana.report.sections.populations import PAI, Population, tell_populations
-from traceana.report.wording import count, seconds, seconds_range, share, share_range
+from traceana.results.formatting import count, seconds, seconds_range, share, share_range
 
 if TYPE_CHECKING:
-    from traceana.report.material import Material
+    from traceana.report.context import Context
 
 _POLICY: Final = "running"
 _HOUR_S: Final = 3600
@@ -44,14 +46,14 @@ _OPENING: Final = (
 )
 
 
-def build(material: Material) -> Content:
+def build(session: Context) -> Content:
     """Tell and draw the cumulative incidence of each end."""
     return tell_populations(
-        material, _tell, opening=_OPENING, what="How much has ended", missing_end=_POLICY
+        session, _tell, opening=_OPENING, what="How much has ended", missing_end=_POLICY
     )
 
 
-def _tell(material: Material, population: Population) -> Content:
+def _tell(population: Population) -> Content:
     by, heading = ("gpu_type", "GPU type") if population.trace == PAI else ("qos", "QoS class")
     events = _EVENTS.get(population.trace, _OPENB_EVENTS)
     note = (
@@ -70,7 +72,7 @@ def _tell(material: Material, population: Population) -> Content:
         _lost(population, by, heading),
         _incidence_table(ends, population, by, heading),
         _medians(medians.groups, population, by, heading),
-        Gallery(tuple(_pictures(material, ends, population, by, heading))),
+        Gallery(tuple(_pictures(ends, population, by, heading))),
     )
     return Content(tuple(_findings(ends, population, by, heading)), blocks)
 
@@ -175,9 +177,7 @@ def _medians(groups: pl.DataFrame, population: Population, by: str, heading: str
     )
 
 
-def _pictures(
-    material: Material, ends: EndCurves, population: Population, by: str, heading: str
-) -> list[Picture]:
+def _pictures(ends: EndCurves, population: Population, by: str, heading: str) -> list[Drawing]:
     pictures = []
     at_risk = rows_at_risk(population.rows, _decades(ends.curves), by=by)
     for (event,), groups in ends.groups.group_by("event", maintain_order=True):
@@ -185,11 +185,11 @@ def _pictures(
         if not (curve["time_s"] > 0).any():
             continue
         pictures.append(
-            material.picture(
+            drawing(
                 "cumulative-incidence",
                 groups,
                 trace=population.trace,
-                name=population.name,
+                title=population.name,
                 key=f"ends-{event}-{population.trace}",
                 about=f"Share of {population.things} that ended {event}, by {heading}",
                 curves=ends.curves,
@@ -231,3 +231,13 @@ def _findings(ends: EndCurves, population: Population, by: str, heading: str) ->
 
 def _told(row: dict[str, Any], by: str) -> str:
     return f"{share(row['incidence'])} ({share_range(row['ci_low'], row['ci_high'])}) of {row[by]}"
+
+
+SECTION = Section(
+    "competing-ends",
+    "How much has ended, and how",
+    90,
+    build,
+    figures=("cumulative-incidence",),
+    of_tasks=True,
+)

@@ -16,19 +16,21 @@ from traceana.report.blocks import (
     Block,
     Column,
     Content,
+    Drawing,
     Gallery,
-    Picture,
     Table,
     Text,
+    drawing,
     make_table,
     notes,
     words,
 )
+from traceana.report.section import Section
 from traceana.report.sections.populations import PAI, Population, tell_populations
-from traceana.report.wording import correlation, count, pvalue, seconds
+from traceana.results.formatting import correlation, count, pvalue, seconds
 
 if TYPE_CHECKING:
-    from traceana.report.material import Material
+    from traceana.report.context import Context
 
 _RESAMPLES: Final = 200
 _BINS: Final = 60
@@ -64,12 +66,12 @@ _OPENING: Final = (
 )
 
 
-def build(material: Material) -> Content:
+def build(session: Context) -> Content:
     """Tell each trace's family of correlations, and draw what it is taken over."""
-    return tell_populations(material, _tell, opening=_OPENING, what="Correlations of runtime")
+    return tell_populations(session, _tell, opening=_OPENING, what="Correlations of runtime")
 
 
-def _tell(material: Material, population: Population) -> Content:
+def _tell(population: Population) -> Content:
     rows = _with_features(population.rows)
     clusters = () if population.cluster is None else (population.cluster,)
     found = runtime_correlations(
@@ -88,8 +90,8 @@ def _tell(material: Material, population: Population) -> Content:
     blocks: tuple[Block, ...] = (
         Text(how),
         _levels_table(table, found, population),
-        Gallery(tuple(_group_means(material, population, rows, table))),
-        Gallery(tuple(_published_views(material, population, rows, table))),
+        Gallery(tuple(_group_means(population, rows, table))),
+        Gallery(tuple(_published_views(population, rows, table))),
         _full_table(table, found, population),
     )
     return Content(tuple(_findings(table, population)), blocks)
@@ -107,20 +109,18 @@ def _cases(table: pl.DataFrame) -> list[tuple[str, str]]:
     return sorted(known.select("outcome", "x").rows(), key=lambda case: case[0], reverse=True)
 
 
-def _group_means(
-    material: Material, population: Population, rows: pl.DataFrame, table: pl.DataFrame
-) -> list[Picture]:
+def _group_means(population: Population, rows: pl.DataFrame, table: pl.DataFrame) -> list[Drawing]:
     pictures = []
     for outcome, feature in _cases(table):
         own = rows.filter(outcome=outcome)
         means = mean_by_value(own, feature, "runtime_s")
         name, label = _FEATURES[feature]
         pictures.append(
-            material.picture(
+            drawing(
                 "group-means",
                 means,
                 trace=population.trace,
-                name=population.name,
+                title=population.name,
                 key=f"group-means-{outcome}-{feature}-{population.trace}",
                 about=f"Runtime of {population.things} against {name}, {outcome}: rows and group "
                 "means",
@@ -133,8 +133,8 @@ def _group_means(
 
 
 def _published_views(
-    material: Material, population: Population, rows: pl.DataFrame, table: pl.DataFrame
-) -> list[Picture]:
+    population: Population, rows: pl.DataFrame, table: pl.DataFrame
+) -> list[Drawing]:
     """Group means alone as was published of PAI, its closer views too; others' over decades."""
     cases = _cases(table)
     views: list[tuple[str, str, bool, int | None]] = [(*case, False, None) for case in cases]
@@ -146,11 +146,11 @@ def _published_views(
         closer = f", below {below_s:,} s" if below_s else ""
         view = f"{outcome}-{feature}{'-log' * log_x}{f'-{below_s}s' if below_s else ''}"
         pictures.append(
-            material.picture(
+            drawing(
                 "runtime-against",
                 mean_by_value(rows.filter(outcome=outcome), feature, "runtime_s"),
                 trace=population.trace,
-                name=population.name,
+                title=population.name,
                 key=f"against-{view}-{population.trace}",
                 about=f"Mean runtime of {population.things} against {name}, {outcome}{closer}",
                 x_label=label,
@@ -245,3 +245,13 @@ def _findings(table: pl.DataFrame, of: Population) -> list[str]:
         f"{rows} over the n = {row['n']:,} rows that they are means of."
     )
     return [told]
+
+
+SECTION = Section(
+    "correlations",
+    "Runtime against what was asked for",
+    100,
+    build,
+    figures=("runtime-against", "group-means"),
+    of_tasks=True,
+)

@@ -6,23 +6,23 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from traceana.claims.computed import cov_matches
+from traceana.derived.workers import cov_matches
 from traceana.report.blocks import Column, Content, Heading, Text, make_table, words
-from traceana.report.wording import count, plural, three_digits
+from traceana.results.formatting import count, plural, three_digits
 
 if TYPE_CHECKING:
-    from traceana.report.material import Material
+    from traceana.report.context import Context
 
 _TRACE: Final = "alibaba-minibatch-2020"
 _A_ROW: Final = 0.99
 """Share of differences within rounding from which a job is said to be the row."""
 
 
-def match_jobs(material: Material) -> Content:
+def match_jobs(session: Context) -> Content:
     """Table of best matches under both ddof; nothing where one of the two tables is absent."""
-    if not all(material.has(_TRACE, table) for table in ("worker_samples", "cov_samples")):
+    if not all(session.has(_TRACE, table) for table in ("worker_samples", "cov_samples")):
         return Content((), ())
-    matches = material.data.once(cov_matches)
+    matches = session.once(cov_matches, _TRACE)
     told = matches.filter(pl.col("overlap").is_not_null())
     blocks = (
         Heading("Are these jobs rows of that table?"),
@@ -44,7 +44,7 @@ def match_jobs(material: Material) -> Content:
                 Column("Median difference", "median_abs_difference", three_digits),
                 Column("Within rounding", "share_within_rounding", _fine_share),
             ],
-            caption=f"Best match of each job in the published CoV table. {material.name(_TRACE)}",
+            caption=f"Best match of each job in the published CoV table. {session.title(_TRACE)}",
         ),
     )
     return Content((_finding(matches),), blocks)

@@ -12,18 +12,19 @@ from traceana.report.blocks import (
     Block,
     Column,
     Content,
+    Drawing,
     Gallery,
     Heading,
-    Picture,
     Text,
+    drawing,
     make_table,
     words,
 )
-from traceana.report.wording import count, plural, ratio, ratio_range, share
+from traceana.results.formatting import count, plural, ratio, ratio_range, share
 from traceana.schema.training import COV_TABLE_END_S, WORKERS_A_JOB
 
 if TYPE_CHECKING:
-    from traceana.report.material import Material
+    from traceana.report.context import Context
 
 _TRACE = "alibaba-minibatch-2020"
 _SAMPLED: Final = ("job_13", "job_74", "job_81", "job_27", "job_15")
@@ -47,13 +48,13 @@ WORTH: Final = Column("Effective ticks", "effective_n", count)
 """How many independent ticks a job's are worth."""
 
 
-def published_table(material: Material) -> Content:
+def published_table(session: Context) -> Content:
     """Summarise the table over all jobs, and by job; nothing but the remedy where it is absent."""
     heading = Heading("The published CoV table")
-    if not material.has(_TRACE, "cov_samples"):
-        remedy = material.absent(_TRACE, "cov_samples", what="The published CoV of each job")
+    if not session.has(_TRACE, "cov_samples"):
+        remedy = session.absent(_TRACE, "cov_samples", what="The published CoV of each job")
         return Content((), (heading, remedy))
-    cov = material.scan(_TRACE, "cov_samples").collect()
+    cov = session.scan(_TRACE, "cov_samples").collect()
     jobs = summarize_cov_series(cov, cut_at=COV_TABLE_END_S, rng=1)
     medians = jobs["median"].to_numpy()
     overall = summarize_cov_pooled(cov, cut_at=COV_TABLE_END_S, rng=1).with_columns(
@@ -71,7 +72,7 @@ def published_table(material: Material) -> Content:
         make_table(
             overall,
             [words("Jobs", "job_id"), *SUMMARY, INTERVAL],
-            caption=f"Published CoV, each tick of each job counted once. {material.name(_TRACE)}",
+            caption=f"Published CoV, each tick of each job counted once. {session.title(_TRACE)}",
         ),
         make_table(
             jobs,
@@ -82,10 +83,10 @@ def published_table(material: Material) -> Content:
                 WORTH,
                 Column("Cut at the end", "right_truncated", _yes_or_no, numeric=False),
             ],
-            caption=f"Published CoV by job. {material.name(_TRACE)}",
+            caption=f"Published CoV by job. {session.title(_TRACE)}",
             folded=True,
         ),
-        Gallery(_pictures(material, cov)),
+        Gallery(_pictures(cov)),
     )
     finding = (
         f"the published CoV table has {plural(jobs.height, 'job')} and {overall['n'].item():,} "
@@ -96,10 +97,10 @@ def published_table(material: Material) -> Content:
     return Content((finding,), blocks)
 
 
-def _pictures(material: Material, cov: pl.DataFrame) -> tuple[Picture, ...]:
+def _pictures(cov: pl.DataFrame) -> tuple[Drawing, ...]:
     sampled = cov.filter(pl.col("job_id").is_in(_SAMPLED))
     pictures = [
-        material.picture(
+        drawing(
             "cov-ecdf",
             cov,
             trace=_TRACE,
@@ -109,7 +110,7 @@ def _pictures(material: Material, cov: pl.DataFrame) -> tuple[Picture, ...]:
         )
     ]
     if not sampled.is_empty():
-        picture = material.picture(
+        picture = drawing(
             "cov",
             sampled,
             trace=_TRACE,

@@ -11,7 +11,7 @@ from traceana.analysis import (
     deadline_tightness,
     replay_published_draws,
 )
-from traceana.claims.computed import rates, rules
+from traceana.derived.plans import rates, rules
 from traceana.report.blocks import (
     Block,
     Column,
@@ -20,14 +20,16 @@ from traceana.report.blocks import (
     Heading,
     Table,
     Text,
+    drawing,
     make_table,
     words,
 )
-from traceana.report.wording import count, plain, plural, ratio, share, share_range
+from traceana.report.section import Section
+from traceana.results.formatting import count, plain, plural, ratio, share, share_range
 from traceana.simulate import synthesize_deadlines
 
 if TYPE_CHECKING:
-    from traceana.report.material import Material
+    from traceana.report.context import Context
 
 _TRACE: Final = "elasticflow-2023"
 _TABLES: Final = ("training_plans", "jobs")
@@ -48,14 +50,14 @@ _UPPER_BOUND: Final = (
 )
 
 
-def build(material: Material) -> Content:
+def build(session: Context) -> Content:
     """Rules with their evidence, tightness by cluster, rates, synthetic beside published."""
     for table in _TABLES:
-        if not material.has(_TRACE, table):
-            return Content((), (material.absent(_TRACE, table, what="Deadlines"),))
-    plans, jobs = (material.scan(_TRACE, table).collect() for table in _TABLES)
-    name = material.name(_TRACE)
-    found = material.data.once(rules)
+        if not session.has(_TRACE, table):
+            return Content((), (session.absent(_TRACE, table, what="Deadlines"),))
+    plans, jobs = (session.scan(_TRACE, table).collect() for table in _TABLES)
+    name = session.title(_TRACE)
+    found = session.once(rules, _TRACE)
     drawn = synthesize_deadlines(jobs, rng=_SEED)
     tightness = pl.concat(
         deadline_tightness(each, jobs, by="cluster").select(pl.lit(kind).alias("plans"), pl.all())
@@ -70,7 +72,7 @@ def build(material: Material) -> Content:
         Text(_UPPER_BOUND),
         Gallery(
             (
-                material.picture(
+                drawing(
                     "deadline-tightness",
                     tightness,
                     trace=_TRACE,
@@ -81,7 +83,7 @@ def build(material: Material) -> Content:
         ),
         _met(tightness.filter(plans="published"), everything, name),
         Heading("The throughput behind the plans"),
-        *_throughput(material, material.data.once(rates), name),
+        *_throughput(session.once(rates, _TRACE), name),
         Heading("Plans drawn by the same rules"),
         Text(
             f"For the same jobs plans are drawn anew by these rules (seed {_SEED}), and held "
@@ -142,14 +144,14 @@ def _met(by_cluster: pl.DataFrame, everything: pl.DataFrame, name: str) -> Table
     return make_table(by_cluster, columns, caption=caption, total=everything)
 
 
-def _throughput(material: Material, rates: pl.DataFrame, name: str) -> list[Block]:
+def _throughput(rates: pl.DataFrame, name: str) -> list[Block]:
     one_rate = rates["is_one_rate"].sum()
     known = {
         "samples_per_s": "Throughput by GPUs",
         "scaling_efficiency": "Scaling efficiency by GPUs",
     }
     pictures = [
-        material.picture(
+        drawing(
             "throughput",
             rates,
             trace=_TRACE,
@@ -197,3 +199,8 @@ def _finding(rules: pl.DataFrame, everything: pl.DataFrame, name: str) -> str:
         f"(KS) from uniform on 0.5 to 1.5; {share(row['share_met'])} of the deadlines could be met "
         f"at the GPUs asked for, {share(row['share_met_fastest'])} with more."
     )
+
+
+SECTION = Section(
+    "deadlines", "Deadlines", 160, build, figures=("deadline-tightness", "throughput")
+)

@@ -8,7 +8,7 @@ import polars as pl
 
 from traceana.analysis import compare_distributions, fit_distributions
 from traceana.report.blocks import Column, make_table, notes, words
-from traceana.report.wording import count, in_sentence, pvalue, ratio, ratio_range, three_digits
+from traceana.results.formatting import count, in_sentence, pvalue, ratio, ratio_range, three_digits
 
 if TYPE_CHECKING:
     from traceana.report.blocks import Table

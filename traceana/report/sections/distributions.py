@@ -17,18 +17,20 @@ from traceana.report.blocks import (
     Block,
     Column,
     Content,
+    Drawing,
     Gallery,
-    Picture,
     Table,
     Text,
+    drawing,
     join_parts,
     make_table,
     notes,
     words,
 )
+from traceana.report.section import Section
 from traceana.report.sections.distribution_groups import tell_groups, tell_pairs
 from traceana.report.sections.populations import OPENB
-from traceana.report.wording import (
+from traceana.results.formatting import (
     count,
     pvalue,
     ratio,
@@ -40,7 +42,7 @@ from traceana.report.wording import (
 )
 
 if TYPE_CHECKING:
-    from traceana.report.material import Material
+    from traceana.report.context import Context
 
 ITP: Final = "microsoft-itp-2021"
 _REFITS: Final = 19
@@ -97,20 +99,20 @@ _OPENING: Final = (
 )
 
 
-def build(material: Material) -> Content:
+def build(session: Context) -> Content:
     """Fit families to the runtimes of each trace, whole and by group."""
     parts = (
-        (f"{material.name(trace.id)}: {trace.things}", _tell(material, trace))
-        if material.has(trace.id, "jobs")
-        else material.absent(trace.id, "jobs", what="Distributions of runtimes")
+        (f"{session.title(trace.id)}: {trace.things}", _tell(session, trace))
+        if session.has(trace.id, "jobs")
+        else session.absent(trace.id, "jobs", what="Distributions of runtimes")
         for trace in _TRACES
     )
     return join_parts(_OPENING, parts)
 
 
-def _tell(material: Material, trace: _Trace) -> Content:
-    name = material.name(trace.id)
-    jobs = material.scan(trace.id, "jobs").select(trace.by, "runtime_s").collect()
+def _tell(session: Context, trace: _Trace) -> Content:
+    name = session.title(trace.id)
+    jobs = session.scan(trace.id, "jobs").select(trace.by, "runtime_s").collect()
     rows = jobs.filter(pl.col("runtime_s") > 0)
     left_out = jobs.height - rows.height
     runtimes = rows["runtime_s"]
@@ -130,7 +132,7 @@ def _tell(material: Material, trace: _Trace) -> Content:
     blocks += [
         _families(fits, judged, trace, name),
         _tail(runtimes, name),
-        Gallery(tuple(_pictures(material, runtimes, fits, trace))),
+        Gallery(tuple(_pictures(runtimes, fits, trace))),
     ]
     groups = rows.filter(pl.col(trace.by).is_not_null())
     if groups[trace.by].n_unique() > 1:
@@ -217,15 +219,13 @@ def _tail(runtimes: pl.Series, name: str) -> Table:
     )
 
 
-def _pictures(
-    material: Material, runtimes: pl.Series, fits: DistributionFits, trace: _Trace
-) -> list[Picture]:
+def _pictures(runtimes: pl.Series, fits: DistributionFits, trace: _Trace) -> list[Drawing]:
     drawn = [family for family in fits.table["family"] if fits.params(family)][:_DRAWN]
     if not drawn:
         return []
     quantiles = fitted_quantiles(runtimes, fits, families=drawn)
     return [
-        material.picture(
+        drawing(
             "distribution-fit",
             quantiles,
             trace=trace.id,
@@ -259,3 +259,8 @@ def _findings(fits: DistributionFits, judged: float | None, name: str) -> list[s
         else f"chance alone would make it so far off with p {pvalue(judged)} ({_REFITS} re-fits)"
     )
     return [f"{told}; {verdict}."]
+
+
+SECTION = Section(
+    "distributions", "Distributions of runtimes", 110, build, figures=("distribution-fit",)
+)

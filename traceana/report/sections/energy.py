@@ -11,35 +11,37 @@ from traceana.report.blocks import (
     Block,
     Column,
     Content,
+    Drawing,
     Gallery,
     Heading,
-    Picture,
     Table,
     Text,
+    drawing,
     make_table,
     words,
 )
+from traceana.report.section import Section
 from traceana.report.sections.energy_front import PAIR, TRACE, build_coverage, build_front
 from traceana.report.sections.energy_sweeps import build_sweeps
-from traceana.report.wording import plural, share, share_range
+from traceana.results.formatting import plural, share, share_range
 
 if TYPE_CHECKING:
-    from traceana.report.material import Material
+    from traceana.report.context import Context
 
 _TABLES = ("training_runs", "power_profiles")
 _PUBLISHED_GPU = "v100"
 _CHOICES = ("batch_size", "power_limit", "both")
 
 
-def build(material: Material) -> Content:
+def build(session: Context) -> Content:
     """Savings by GPU and data set, what fell out of the join, and the Pareto front."""
     for table in _TABLES:
-        if not material.has(TRACE, table):
+        if not session.has(TRACE, table):
             what = "Energy to accuracy and savings"
-            return Content((), (material.absent(TRACE, table, what=what),))
-    runs, power = (material.scan(TRACE, table).collect() for table in _TABLES)
+            return Content((), (session.absent(TRACE, table, what=what),))
+    runs, power = (session.scan(TRACE, table).collect() for table in _TABLES)
     savings = energy_savings(runs, power)
-    name = material.name(TRACE)
+    name = session.title(TRACE)
     blocks: list[Block] = [
         Text(
             "Time to the target is the mean number of epochs over the runs of a batch size times "
@@ -52,13 +54,13 @@ def build(material: Material) -> Content:
             "each. It has no width where epochs cancel, the default's batch size being the only "
             "one, or where all runs take as many whole epochs."
         ),
-        Gallery(tuple(_bars(material, savings))),
+        Gallery(tuple(_bars(savings))),
         _savings(savings, "energy", name, folded=False),
         _savings(savings, "cost", name, folded=True),
         Heading("Energy against time"),
-        *build_front(material, runs, power),
+        *build_front(session, runs, power),
         Heading("Energy against the batch size"),
-        *build_sweeps(material, runs, power),
+        *build_sweeps(runs, power),
         Heading("What can be judged"),
         Text(
             "Training runs and power profiles are joined on data set, network, batch size and "
@@ -106,10 +108,10 @@ def _configuration(batch_size: int, power_limit_w: float) -> str:
     return f"{batch_size}, {power_limit_w:g} W"
 
 
-def _bars(material: Material, savings: pl.DataFrame) -> list[Picture]:
+def _bars(savings: pl.DataFrame) -> list[Drawing]:
     energy = savings.filter(objective="energy")
     return [
-        material.picture(
+        drawing(
             "energy-savings",
             energy.filter(gpu=gpu),
             trace=TRACE,
@@ -155,3 +157,12 @@ def _everywhere(both: pl.DataFrame) -> str:
 
 def _span(low: object, high: object) -> str:
     return f"{share(float(str(low)))} to {share(float(str(high)))}"
+
+
+SECTION = Section(
+    "energy",
+    "Energy to accuracy",
+    130,
+    build,
+    figures=("energy-savings", "energy-front", "batch-sweep"),
+)

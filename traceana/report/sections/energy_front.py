@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from traceana.analysis import energy_coverage, energy_to_accuracy
-from traceana.report.blocks import Block, Column, Gallery, Table, Text, make_table, words
-from traceana.report.wording import count, plain, seconds
+from traceana.report.blocks import Block, Column, Gallery, Table, Text, drawing, make_table, words
+from traceana.results.formatting import count, plain, seconds
 from traceana.schema import TRAINING_DEFAULTS
 
 if TYPE_CHECKING:
-    from traceana.report.material import Material
+    from traceana.report.context import Context
 
 TRACE: Final = "zeus-2023"
 PAIR: Final = (words("GPU", "gpu"), words("Data set", "dataset"))
@@ -25,7 +25,7 @@ _NOTES = (
 )
 
 
-def build_front(material: Material, runs: pl.DataFrame, power: pl.DataFrame) -> list[Block]:
+def build_front(session: Context, runs: pl.DataFrame, power: pl.DataFrame) -> list[Block]:
     """Draw and list the front whose figure the publisher shows, where the tables hold it."""
     gpu, dataset = _PUBLISHED_FRONT
     there = not power.filter(gpu=gpu, dataset=dataset).is_empty()
@@ -38,7 +38,7 @@ def build_front(material: Material, runs: pl.DataFrame, power: pl.DataFrame) -> 
     return [
         Gallery(
             (
-                material.picture(
+                drawing(
                     "energy-front",
                     energy,
                     trace=TRACE,
@@ -58,7 +58,7 @@ def build_front(material: Material, runs: pl.DataFrame, power: pl.DataFrame) -> 
                 Column("Fewest epochs", "epochs_min", count),
                 Column("Most epochs", "epochs_max", count),
             ],
-            caption=f"Configurations on the front: {dataset} on {gpu}. {material.name(TRACE)}",
+            caption=f"Configurations on the front: {dataset} on {gpu}. {session.title(TRACE)}",
         ),
     ]
 

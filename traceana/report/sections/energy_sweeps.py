@@ -7,22 +7,21 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from traceana.analysis import batch_size_sweep, energy_to_accuracy
-from traceana.report.blocks import Block, Gallery, Text
+from traceana.report.blocks import Block, Gallery, Text, drawing
 from traceana.report.sections.energy_front import TRACE
 from traceana.schema import TRAINING_DEFAULTS
 
 if TYPE_CHECKING:
-    from traceana.report.blocks import Picture
-    from traceana.report.material import Material
+    from traceana.report.blocks import Drawing
 
 _GPU: Final = "v100"
 _TIMED: Final = "librispeech"
 """The data set whose time is drawn beside its energy."""
 
 
-def build_sweeps(material: Material, runs: pl.DataFrame, power: pl.DataFrame) -> list[Block]:
+def build_sweeps(runs: pl.DataFrame, power: pl.DataFrame) -> list[Block]:
     """Draw the sweep of each data set on the publisher's GPU."""
-    pictures: list[Picture] = []
+    pictures: list[Drawing] = []
     for dataset in power.filter(gpu=_GPU)["dataset"].unique().sort():
         if dataset not in TRAINING_DEFAULTS:
             continue
@@ -37,7 +36,7 @@ def build_sweeps(material: Material, runs: pl.DataFrame, power: pl.DataFrame) ->
             if measure == "tta" and dataset != _TIMED:
                 continue
             pictures.append(
-                material.picture(
+                drawing(
                     "batch-sweep",
                     sweep,
                     trace=TRACE,

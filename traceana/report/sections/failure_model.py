@@ -12,19 +12,21 @@ from traceana.report.blocks import (
     Block,
     Column,
     Content,
+    Drawing,
     Gallery,
-    Picture,
     Table,
     Text,
+    drawing,
     make_table,
     notes,
     words,
 )
+from traceana.report.section import Section
 from traceana.report.sections.populations import OPENB, PAI, Population, tell_populations
-from traceana.report.wording import count, pvalue, ratio, three_digits, three_digits_range
+from traceana.results.formatting import count, pvalue, ratio, three_digits, three_digits_range
 
 if TYPE_CHECKING:
-    from traceana.report.material import Material
+    from traceana.report.context import Context
 
 _MOST_ROWS: Final = 50_000
 _SEED: Final = 1
@@ -54,12 +56,12 @@ _OPENING: Final = (
 )
 
 
-def build(material: Material) -> Content:
+def build(session: Context) -> Content:
     """Fit a logistic model of failure to each trace, under both readings."""
-    return tell_populations(material, _tell, opening=_OPENING, what="A model of failure")
+    return tell_populations(session, _tell, opening=_OPENING, what="A model of failure")
 
 
-def _tell(material: Material, population: Population) -> Content:
+def _tell(population: Population) -> Content:
     rows, names = _with_features(population)
     drawn = ""
     if rows.height > _MOST_ROWS:
@@ -82,7 +84,7 @@ def _tell(material: Material, population: Population) -> Content:
     told += [
         _ratios(models, population),
         _summary(models, population),
-        Gallery(tuple(_pictures(material, models, population))),
+        Gallery(tuple(_pictures(models, population))),
     ]
     return Content(tuple(_findings(models, population)), tuple(told))
 
@@ -125,7 +127,7 @@ def _ratios(models: dict[str, FailureModel], population: Population) -> Table:
 
 
 def _summary(models: dict[str, FailureModel], population: Population) -> Table:
-    table = pl.concat(model.summary for model in models.values())
+    table = pl.concat(model.fit for model in models.values())
     return make_table(
         table,
         [
@@ -149,13 +151,11 @@ def _summary(models: dict[str, FailureModel], population: Population) -> Table:
     )
 
 
-def _pictures(
-    material: Material, models: dict[str, FailureModel], population: Population
-) -> list[Picture]:
+def _pictures(models: dict[str, FailureModel], population: Population) -> list[Drawing]:
     pictures = []
     for reading, model in models.items():
         of = f"of {population.things}, {reading} reading"
-        n = model.summary["n"].item()
+        n = model.fit["n"].item()
         odds, calibration = model.odds_ratios, model.calibration
         known = odds.drop_nulls(["odds_ratio", "ci_low", "ci_high"])
         for figure, result, drawable, about in (
@@ -165,11 +165,11 @@ def _pictures(
             if drawable.is_empty():
                 continue
             pictures.append(
-                material.picture(
+                drawing(
                     figure,
                     result,
                     trace=population.trace,
-                    name=population.name,
+                    title=population.name,
                     key=f"{figure}-{reading}-{population.trace}",
                     about=about,
                 )
@@ -180,7 +180,7 @@ def _pictures(
 def _findings(models: dict[str, FailureModel], population: Population) -> list[str]:
     told = []
     for reading, model in models.items():
-        row = model.summary.row(0, named=True)
+        row = model.fit.row(0, named=True)
         clear = model.odds_ratios.filter((pl.col("ci_low") > 1) | (pl.col("ci_high") < 1))
         if row["auc"] is None or clear.is_empty():
             continue
@@ -200,3 +200,13 @@ def _findings(models: dict[str, FailureModel], population: Population) -> list[s
             f"(n = {row['n']:,})."
         )
     return told
+
+
+SECTION = Section(
+    "failure-model",
+    "Failure against several features",
+    80,
+    build,
+    figures=("failure-odds", "failure-calibration"),
+    of_tasks=True,
+)

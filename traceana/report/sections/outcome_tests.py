@@ -9,7 +9,7 @@ import polars as pl
 from traceana.analysis import compare_runtimes, failure_odds, outcome_association
 from traceana.errors import DataError
 from traceana.report.blocks import Block, Column, Content, Table, Text, make_table, notes, words
-from traceana.report.wording import (
+from traceana.results.formatting import (
     count,
     plain,
     pvalue,

@@ -13,21 +13,23 @@ from traceana.report.blocks import (
     Block,
     Column,
     Content,
+    Drawing,
     Gallery,
     Heading,
-    Picture,
     Table,
     Text,
+    drawing,
     make_table,
     words,
 )
+from traceana.report.section import Section
 from traceana.report.sections.outcome_tests import tell_dependence, tell_runtimes, tell_strata
 from traceana.report.sections.populations import OPENB, PAI, Population, read_populations
-from traceana.report.wording import count, seconds, seconds_range, share, share_range
+from traceana.results.formatting import count, seconds, seconds_range, share, share_range
 from traceana.schema import STATUSES
 
 if TYPE_CHECKING:
-    from traceana.report.material import Material
+    from traceana.report.context import Context
 
 _STATUSES_DRAWN: Final = ("completed", "failed")
 _READINGS: Final = {
@@ -66,7 +68,7 @@ _QUESTIONS: Final = (
 )
 
 
-def build(material: Material) -> Content:
+def build(session: Context) -> Content:
     """Runtime by group and status, and outcomes by group under both readings."""
     findings: list[str] = []
     blocks: list[Block] = [
@@ -82,21 +84,21 @@ def build(material: Material) -> Content:
         )
     ]
     parts = dict(
-        zip((PAI, OPENB), read_populations(material, what="Runtime and outcomes"), strict=True)
+        zip((PAI, OPENB), read_populations(session, what="Runtime and outcomes"), strict=True)
     )
     for trace, part in parts.items():
         if isinstance(part, Absent):
-            blocks += [Heading(material.name(trace)), part]
+            blocks += [Heading(session.title(trace)), part]
             continue
         for question in _QUESTIONS:
             if question.trace == trace:
-                content = _answer(material, part, question)
+                content = _answer(part, question)
                 findings += content.findings
                 blocks += content.blocks
     return Content(tuple(findings), tuple(blocks))
 
 
-def _answer(material: Material, population: Population, question: _Question) -> Content:
+def _answer(population: Population, question: _Question) -> Content:
     rows, name, by = population.rows, population.name, question.by
     runtimes = runtime_by(rows, ("status", by))
     rates = failure_rates(rows, by)
@@ -127,7 +129,7 @@ def _answer(material: Material, population: Population, question: _Question) -> 
         _rates_table(rates, question, f"Failure rate of {what}, under both readings. {name}"),
         *dependence.blocks,
         *strata,
-        Gallery(tuple(_pictures(material, population, question, runtimes))),
+        Gallery(tuple(_pictures(population, question, runtimes))),
     )
     told = _findings(question, population, runtimes, rates)
     if question.strata is None:  # else what is confounded would stand at the page's head
@@ -155,17 +157,15 @@ def _rates_table(rates: pl.DataFrame, question: _Question, caption: str) -> Tabl
     )
 
 
-def _pictures(
-    material: Material, population: Population, question: _Question, runtimes: pl.DataFrame
-) -> list[Picture]:
+def _pictures(population: Population, question: _Question, runtimes: pl.DataFrame) -> list[Drawing]:
     key = f"{population.trace}-{question.by}"
     what = f"{population.things} by {question.heading}"
     pictures = [
-        material.picture(
+        drawing(
             "runtime-by",
             runtimes.filter(status=status).filter(pl.col("n") > 0).drop("status"),
             trace=population.trace,
-            name=population.name,
+            title=population.name,
             key=f"runtime-{status}-{key}",
             about=f"Runtime of {status} {what}",
         )
@@ -176,21 +176,21 @@ def _pictures(
     ended = runtime_by(others, question.by).filter(pl.col("n") > 0)
     if population.trace == PAI and not ended.is_empty():
         pictures.append(
-            material.picture(
+            drawing(
                 "runtime-by",
                 ended,
                 trace=population.trace,
-                name=population.name,
+                title=population.name,
                 key=f"runtime-published-failure-{key}",
                 about=f"Runtime of {what}, every status but completed (the published failure)",
             )
         )
     return pictures + [
-        material.picture(
+        drawing(
             "outcome-rates",
             outcome_rates(population.rows, question.by, failure=failure),
             trace=population.trace,
-            name=population.name,
+            title=population.name,
             key=f"rates-{reading}-{key}",
             about=f"Success rate of {what}, {reading} reading",
         )
@@ -230,3 +230,13 @@ def _mean(row: dict[str, float], by: str) -> str:
 def _rate(row: dict[str, float], by: str) -> str:
     interval = share_range(row["ci_low"], row["ci_high"])
     return f"{row[by]} ({share(row['rate'])}, {interval}, n = {row['n']:,})"
+
+
+SECTION = Section(
+    "outcomes",
+    "Runtime and outcomes",
+    70,
+    build,
+    figures=("runtime-by", "outcome-rates"),
+    of_tasks=True,
+)

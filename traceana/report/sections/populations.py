@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from traceana.claims.computed import pai_owners, pai_runtimes, pai_sample
+from traceana.derived.tasks import task_owners, task_sample, task_times
 from traceana.report.blocks import Absent, join_parts
-from traceana.report.wording import share
+from traceana.results.formatting import share
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from traceana.report.blocks import Content
-    from traceana.report.material import Material
+    from traceana.report.context import Context
 
 PAI: Final = "alibaba-pai-2020"
 OPENB: Final = "alibaba-openb-2023"
@@ -66,13 +66,13 @@ class Population:
 
 
 def read_populations(
-    material: Material, /, *, what: str, missing_end: str = "drop"
+    session: Context, /, *, what: str, missing_end: str = "drop"
 ) -> list[Population | Absent]:
     """Return PAI's tasks and openb's pods, or what would bring them.
 
     Parameters
     ----------
-    material
+    session
         The store.
     what
         What is asked, for where a table is absent.
@@ -80,21 +80,21 @@ def read_populations(
         What stands for a missing end of an instance of PAI's tasks.
     """
     parts: list[Population | Absent] = []
-    lacking = [table for table in ("tasks", "instances") if not material.has(PAI, table)]
+    lacking = [table for table in ("tasks", "instances") if not session.has(PAI, table)]
     if lacking:
-        parts.append(material.absent(PAI, lacking[0], what=what))
+        parts.append(session.absent(PAI, lacking[0], what=what))
     else:
-        parts.append(_tasks(material, missing_end))
-    if material.has(OPENB, "jobs"):
-        parts.append(_pods(material))
+        parts.append(_tasks(session, missing_end))
+    if session.has(OPENB, "jobs"):
+        parts.append(_pods(session))
     else:
-        parts.append(material.absent(OPENB, "jobs", what=what))
+        parts.append(session.absent(OPENB, "jobs", what=what))
     return parts
 
 
 def tell_populations(
-    material: Material,
-    tell: Callable[[Material, Population], Content],
+    session: Context,
+    tell: Callable[[Population], Content],
     /,
     *,
     opening: str,
@@ -105,7 +105,7 @@ def tell_populations(
 
     Parameters
     ----------
-    material, what, missing_end
+    session, what, missing_end
         As for :func:`read_populations`.
     tell
         What there is to tell of one.
@@ -113,48 +113,48 @@ def tell_populations(
         The section's first paragraph.
     """
     parts = (
-        part if isinstance(part, Absent) else (f"{part.name}: {part.things}", tell(material, part))
-        for part in read_populations(material, what=what, missing_end=missing_end)
+        part if isinstance(part, Absent) else (f"{part.name}: {part.things}", tell(part))
+        for part in read_populations(session, what=what, missing_end=missing_end)
     )
     return join_parts(opening, parts)
 
 
-def pai_name(material: Material, /) -> str:
+def pai_name(session: Context, /) -> str:
     """Return the title of the PAI trace, with its share where its tasks are a sample."""
-    sample = material.data.once(pai_sample)
-    name = material.name(PAI)
+    sample = session.once(task_sample, PAI)
+    name = session.title(PAI)
     return name if sample is None else f"{name}, a sample of {share(sample.share)} of its tasks"
 
 
-def pai_sampled(material: Material, /) -> str:
+def pai_sampled(session: Context, /) -> str:
     """Return what to tell of the sample of PAI's tasks; nothing where all are analysed."""
-    sample = material.data.once(pai_sample)
+    sample = session.once(task_sample, PAI)
     return "" if sample is None else f" All here is of a sample: {sample.told}."
 
 
-def _tasks(material: Material, missing_end: str) -> Population:
-    tasks = pai_runtimes(material.data, missing_end)
+def _tasks(session: Context, missing_end: str) -> Population:
+    tasks = task_times(session, PAI, missing_end)
     user = pl.coalesce("user", pl.format("job {}", "job_id"))
-    rows = tasks.hstack(material.data.once(pai_owners).select("user")).with_columns(user)
+    rows = tasks.hstack(session.once(task_owners, PAI).select("user")).with_columns(user)
     known = rows["runtime_s"].count()
     return Population(
         PAI,
-        pai_name(material),
+        pai_name(session),
         "tasks",
         rows.drop("job_id"),
         "user",
         f"A task's runtime is the last end of its instances minus their first start, missing ends "
         f"treated by `{missing_end}` (see task runtimes): {known:,} of {rows.height:,} tasks have "
-        f"one.{pai_sampled(material)}",
-        pai_sampled(material),
+        f"one.{pai_sampled(session)}",
+        pai_sampled(session),
     )
 
 
-def _pods(material: Material) -> Population:
-    rows = material.scan(OPENB, "jobs").collect()
+def _pods(session: Context) -> Population:
+    rows = session.scan(OPENB, "jobs").collect()
     return Population(
         OPENB,
-        material.name(OPENB),
+        session.title(OPENB),
         "pods",
         rows.with_columns(gpus_asked=_gpus_asked(rows["gpus"])),
         None,

@@ -6,12 +6,12 @@ import platform
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
-from traceana.claims.data import BY_SPARK
 from traceana.report.blocks import Block, Content, Facts, Heading, Text
 from traceana.report.origin import SEED
+from traceana.report.section import Section
 
 if TYPE_CHECKING:
-    from traceana.report.material import Material
+    from traceana.report.context import Context
 
 _LIBRARIES = ("polars", "numpy", "scipy", "matplotlib")
 _DEFINITIONS = {
@@ -42,17 +42,17 @@ _DEFINITIONS = {
 }
 
 
-def build(material: Material) -> Content:
+def build(session: Context) -> Content:
     """Define what is computed; say from which store and with which versions."""
     facts = [
-        ("Data", _data(material)),
-        ("Engine", _engine(material)),
+        ("Data", _data(session)),
+        ("Engine", _engine(session)),
         ("traceana", version("traceana")),
         ("Python", platform.python_version()),
         *((name, version(name)) for name in _LIBRARIES),
     ]
-    if material.date:
-        facts.append(("Date", f"{material.date} (SOURCE_DATE_EPOCH)"))
+    if session.date:
+        facts.append(("Date", f"{session.date} (SOURCE_DATE_EPOCH)"))
     blocks: tuple[Block, ...] = (
         Text("How the numbers above are defined, and from what and with what they were computed."),
         Heading("Definitions"),
@@ -63,15 +63,15 @@ def build(material: Material) -> Content:
     return Content((), blocks)
 
 
-def _engine(material: Material) -> str:
-    if material.master is None:
+def _engine(session: Context) -> str:
+    if session.master is None:
         return "Polars"
-    spark = f"Spark {version('pyspark')} on `{material.master}`"
+    spark = f"Spark {version('pyspark')} on `{session.master}`"
     reduced = [
-        f"{table} of {material.name(trace)}"
-        for trace in BY_SPARK
+        f"{table} of {session.title(trace)}"
+        for trace in session.ledgers
         for table in ("tasks", "instances", "jobs")
-        if material.has(trace, table)
+        if session.has(trace, table)
     ]
     if not reduced:
         return f"Polars; {spark} found none of the tables that it reduces in the store"
@@ -81,7 +81,10 @@ def _engine(material: Material) -> str:
     )
 
 
-def _data(material: Material) -> str:
-    if material.origin.is_sample:
+def _data(session: Context) -> str:
+    if session.origin.is_sample:
         return f"the synthetic sample, seed {SEED}, as `traceana sample --seed {SEED}` writes it"
-    return f"store `{material.origin.place}`; the files it was made from stand above with sha256"
+    return f"store `{session.origin.place}`; the files it was made from stand above with sha256"
+
+
+SECTION = Section("provenance", "Definitions and provenance", 180, build)

@@ -17,18 +17,19 @@ from traceana.report.blocks import (
     make_table,
     words,
 )
-from traceana.report.wording import count, plural, size
+from traceana.report.section import Section
+from traceana.results.formatting import count, plural, size
 
 if TYPE_CHECKING:
-    from traceana.report.material import Material
+    from traceana.report.context import Context
     from traceana.store import Ledger
 
 _ROWS = ("rows_read", "rows_kept", "rows_rejected", "rows_not_applicable")
 
 
-def build(material: Material) -> Content:
+def build(session: Context) -> Content:
     """Tell each table's rows, the rules that rejected any, the files, and what was not there."""
-    ledgers = material.ledgers
+    ledgers = session.ledgers
     tables = pl.concat([ledger.tables for ledger in ledgers.values()])
     blocks: list[Block] = [
         Text(
@@ -53,7 +54,7 @@ def build(material: Material) -> Content:
         ),
         *_rejections(ledgers),
         *_unknown_words(ledgers),
-        *_missing(material),
+        *_missing(session),
         Heading("Files"),
         _files(ledgers),
         *(_rows_by_file(trace, ledger) for trace, ledger in ledgers.items()),
@@ -118,9 +119,9 @@ def _unknown_words(ledgers: dict[str, Ledger]) -> list[Block]:
     ]
 
 
-def _missing(material: Material) -> list[Block]:
+def _missing(session: Context) -> list[Block]:
     blocks: list[Block] = []
-    for trace, ledger in material.ledgers.items():
+    for trace, ledger in session.ledgers.items():
         names = ledger.missing["csv"].to_list()
         if names:
             blocks.append(
@@ -128,7 +129,7 @@ def _missing(material: Material) -> list[Block]:
                     f"Not there when {trace} was ingested: {', '.join(names)}.",
                     (
                         f"traceana fetch {trace} --to files/{trace}",
-                        f"traceana ingest files/{trace} {material.origin.option}",
+                        f"traceana ingest files/{trace} {session.origin.option}",
                     ),
                 )
             )
@@ -187,3 +188,6 @@ def _rows_by_file(trace: str, ledger: Ledger) -> Table:
 
 def _yes_or_no(value: bool) -> str:
     return "yes" if value else "no"
+
+
+SECTION = Section("reading", "What was read, and what was rejected", 10, build)

@@ -6,12 +6,23 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from traceana.report.blocks import Block, Column, Content, Gallery, Table, Text, make_table, words
-from traceana.report.wording import count, plural, share, share_range
+from traceana.report.blocks import (
+    Block,
+    Column,
+    Content,
+    Gallery,
+    Table,
+    Text,
+    drawing,
+    make_table,
+    words,
+)
+from traceana.report.section import Section
+from traceana.results.formatting import count, plural, share, share_range
 from traceana.simulate import simulate_recurring, summarize_recurring, sweep_recurring
 
 if TYPE_CHECKING:
-    from traceana.report.material import Material
+    from traceana.report.context import Context
 
 _TRACE = "zeus-2023"
 _TABLES = ("training_runs", "power_profiles")
@@ -20,15 +31,15 @@ _POLICIES = ("zeus", "grid", "default")
 _SEEDS = range(10)
 
 
-def build(material: Material) -> Content:
+def build(session: Context) -> Content:
     """Savings of the last five recurrences by GPU and data set, and one job's regret."""
     for table in _TABLES:
-        if not material.has(_TRACE, table):
-            return Content((), (material.absent(_TRACE, table, what="Recurring jobs"),))
-    runs, power = (material.scan(_TRACE, table).collect() for table in _TABLES)
+        if not session.has(_TRACE, table):
+            return Content((), (session.absent(_TRACE, table, what="Recurring jobs"),))
+    runs, power = (session.scan(_TRACE, table).collect() for table in _TABLES)
     sweep = sweep_recurring(runs, power, seeds=_SEEDS)
     summary = summarize_recurring(sweep)
-    name = material.name(_TRACE)
+    name = session.title(_TRACE)
     blocks: list[Block] = [
         Text(
             "A job that is trained again and again may learn which batch size and power limit "
@@ -38,8 +49,8 @@ def build(material: Material) -> Content:
             "and counts. Cost is half energy, half time at the GPU's largest power, so that a "
             "lower cost may be bought with time."
         ),
-        *_one_job(material, runs, power),
-        *_picture(material, summary),
+        *_one_job(runs, power),
+        *_picture(summary),
         _savings(summary, name),
         Text(
             "The intervals are those of the mean over seeds: they hold the luck of the "
@@ -51,7 +62,7 @@ def build(material: Material) -> Content:
     return Content(tuple(_findings(summary, name)), tuple(blocks))
 
 
-def _one_job(material: Material, runs: pl.DataFrame, power: pl.DataFrame) -> list[Block]:
+def _one_job(runs: pl.DataFrame, power: pl.DataFrame) -> list[Block]:
     gpu, dataset = _SHOWN
     if power.filter(gpu=gpu, dataset=dataset).is_empty() or dataset not in runs["dataset"]:
         return []
@@ -68,7 +79,7 @@ def _one_job(material: Material, runs: pl.DataFrame, power: pl.DataFrame) -> lis
     pictures = []
     if not regret["cumulative_regret_j"].has_nulls():
         pictures.append(
-            material.picture(
+            drawing(
                 "regret",
                 regret,
                 trace=_TRACE,
@@ -77,7 +88,7 @@ def _one_job(material: Material, runs: pl.DataFrame, power: pl.DataFrame) -> lis
             )
         )
     pictures.append(
-        material.picture(
+        drawing(
             "recurring-choices",
             results[0].history,
             trace=_TRACE,
@@ -89,13 +100,13 @@ def _one_job(material: Material, runs: pl.DataFrame, power: pl.DataFrame) -> lis
     return [Gallery(tuple(pictures))]
 
 
-def _picture(material: Material, summary: pl.DataFrame) -> list[Block]:
+def _picture(summary: pl.DataFrame) -> list[Block]:
     if not summary["energy_saved"].count():
         return []
     return [
         Gallery(
             (
-                material.picture(
+                drawing(
                     "recurring-savings",
                     summary,
                     trace=_TRACE,
@@ -153,3 +164,12 @@ def _findings(summary: pl.DataFrame, name: str) -> list[str]:
         f"{told}."
     )
     return [finding]
+
+
+SECTION = Section(
+    "recurring",
+    "Recurring jobs",
+    140,
+    build,
+    figures=("regret", "recurring-choices", "recurring-savings"),
+)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from traceana.analysis import runtime_ratio, summarize_runtime_ratio
-from traceana.claims.computed import pai_owners, pai_runtimes
+from traceana.derived.tasks import task_owners, task_times
 from traceana.report.blocks import (
     Block,
     Column,
@@ -17,14 +17,16 @@ from traceana.report.blocks import (
     Heading,
     Table,
     Text,
+    drawing,
     make_table,
     words,
 )
+from traceana.report.section import Section
 from traceana.report.sections.populations import PAI, pai_name, pai_sampled
-from traceana.report.wording import count, plural, seconds, share, three_digits
+from traceana.results.formatting import count, plural, seconds, share, three_digits
 
 if TYPE_CHECKING:
-    from traceana.report.material import Material
+    from traceana.report.context import Context
 
 _SPREAD = [
     Column("CoV", "cov", three_digits),
@@ -93,7 +95,7 @@ _QUESTIONS = (
 )
 
 
-def build(material: Material) -> Content:
+def build(session: Context) -> Content:
     """Show how far runtimes lie from the mean of their group."""
     findings: list[str] = []
     headlines: list[str] = []
@@ -107,25 +109,25 @@ def build(material: Material) -> Content:
         )
     ]
     for question in _QUESTIONS:
-        name = material.name(question.trace)
+        name = session.title(question.trace)
         blocks.append(Heading(f"{name}: {question.things}"))
-        absent = [table for table in question.tables if not material.has(question.trace, table)]
+        absent = [table for table in question.tables if not session.has(question.trace, table)]
         if absent:
             what = f"Runtime ratios of {question.things}"
-            blocks.append(material.absent(question.trace, absent[0], what=what))
+            blocks.append(session.absent(question.trace, absent[0], what=what))
             continue
-        content = _answer(material, question, name)
+        content = _answer(session, question, name)
         findings += content.findings
         headlines += [content.headline] if content.headline else []
         blocks += content.blocks
     return Content(tuple(findings), tuple(blocks), " ".join(headlines))
 
 
-def _answer(material: Material, question: _Question, name: str) -> Content:
+def _answer(session: Context, question: _Question, name: str) -> Content:
     note = question.note
     if question.trace == PAI:
-        name, note = pai_name(material), note + pai_sampled(material)
-    rows = _rows(material, question)
+        name, note = pai_name(session), note + pai_sampled(session)
+    rows = _rows(session, question)
     (heading, by), *_ = question.groupings
     groups = summarize_runtime_ratio(rows, by=by)
     if not groups["n"].sum():
@@ -147,11 +149,11 @@ def _answer(material: Material, question: _Question, name: str) -> Content:
         ),
     ]
     if groups["p95"].count():
-        picture = material.picture(
+        picture = drawing(
             "runtime-ratio",
             groups,
             trace=question.trace,
-            name=name,
+            title=name,
             key=f"runtime-ratio-{question.trace}",
             about=f"Runtime of {question.things} over the mean by {heading}",
         )
@@ -160,17 +162,17 @@ def _answer(material: Material, question: _Question, name: str) -> Content:
     return Content(findings, tuple(blocks), headline)
 
 
-def _rows(material: Material, question: _Question) -> pl.DataFrame:
+def _rows(session: Context, question: _Question) -> pl.DataFrame:
     """Return the runtimes with all that they are grouped by."""
     columns = {name for _, by in question.groupings for name in by}
     if "recurring_jobs" in question.tables:
         runtime = pl.col("end_s") - pl.col("start_s")
-        rows = material.scan(question.trace, "recurring_jobs")
+        rows = session.scan(question.trace, "recurring_jobs")
         return rows.select(*sorted(columns), runtime_s=runtime).collect()
     if "tasks" not in question.tables:
-        jobs = material.scan(question.trace, "jobs")
+        jobs = session.scan(question.trace, "jobs")
         return jobs.select("runtime_s", *sorted(columns)).collect()
-    tasks = pai_runtimes(material.data).hstack(material.data.once(pai_owners))
+    tasks = task_times(session, PAI).hstack(session.once(task_owners, PAI))
     return tasks.select("runtime_s", *sorted(columns))
 
 
@@ -225,3 +227,8 @@ def _findings(within: pl.DataFrame, question: _Question, name: str) -> tuple[tup
         f"mean of their {finest['grouping']}."
     )
     return (told,), headline
+
+
+SECTION = Section(
+    "runtime-ratio", "Runtime ratios", 120, build, figures=("runtime-ratio",), of_tasks=True
+)

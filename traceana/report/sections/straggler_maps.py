@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from traceana.report.wording import plural
+from traceana.report.blocks import drawing
+from traceana.results.formatting import plural
 from traceana.stats.order import peers_median
 
 if TYPE_CHECKING:
     from traceana.analysis import StragglerResult
-    from traceana.report.blocks import Picture
-    from traceana.report.material import Material
+    from traceana.report.blocks import Drawing
 
 TRACE: Final = "alibaba-minibatch-2020"
 IN_ORDER: Final = (pl.col("job_id").str.len_chars(), pl.col("job_id"))
@@ -20,7 +20,7 @@ IN_ORDER: Final = (pl.col("job_id").str.len_chars(), pl.col("job_id"))
 _MOST_DRAWN = 12
 
 
-def draw_jobs(material: Material, samples: pl.DataFrame, result: StragglerResult) -> list[Picture]:
+def draw_jobs(samples: pl.DataFrame, result: StragglerResult) -> list[Drawing]:
     """Draw the map of each job that has peers to compare, the first twelve."""
     pictures = []
     for job in result.jobs.sort(IN_ORDER).head(_MOST_DRAWN).iter_rows(named=True):
@@ -30,7 +30,7 @@ def draw_jobs(material: Material, samples: pl.DataFrame, result: StragglerResult
             continue  # one worker alone has no peers
         found = _number(job["n_episodes"], "episode")
         pictures.append(
-            material.picture(
+            drawing(
                 "straggler-map",
                 ratios,
                 trace=TRACE,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from traceana.analysis import detect_stragglers
-from traceana.claims.computed import stragglers
+from traceana.derived.workers import stragglers
 from traceana.report.blocks import (
     Block,
     Column,
@@ -19,12 +19,13 @@ from traceana.report.blocks import (
     make_table,
     words,
 )
+from traceana.report.section import Section
 from traceana.report.sections.straggler_maps import IN_ORDER, TRACE, draw_jobs
-from traceana.report.wording import count, plain, plural, ratio, share, share_range
+from traceana.results.formatting import count, plain, plural, ratio, share, share_range
 
 if TYPE_CHECKING:
     from traceana.analysis import StragglerResult
-    from traceana.report.material import Material
+    from traceana.report.context import Context
 
 _JOBS = [
     words("Job", "job_id"),
@@ -63,15 +64,15 @@ _LEVELS = [
 ]
 
 
-def build(material: Material) -> Content:
+def build(session: Context) -> Content:
     """Slowdown by job, episodes, levels, and a map of each job."""
-    if not material.has(TRACE, "worker_samples"):
+    if not session.has(TRACE, "worker_samples"):
         what = "Stragglers and what they cost"
-        return Content((), (material.absent(TRACE, "worker_samples", what=what),))
-    samples = material.scan(TRACE, "worker_samples").collect()
-    result = material.data.once(stragglers)
+        return Content((), (session.absent(TRACE, "worker_samples", what=what),))
+    samples = session.scan(TRACE, "worker_samples").collect()
+    result = session.once(stragglers, TRACE)
     jobs = result.jobs.sort(IN_ORDER)
-    name = material.name(TRACE)
+    name = session.title(TRACE)
     blocks: list[Block] = [
         Text(_definitions()),
         Text(
@@ -83,7 +84,7 @@ def build(material: Material) -> Content:
             "they account for; the rest is variation from tick to tick."
         ),
         make_table(jobs, _JOBS, caption=f"What the slowest workers cost, by job. {name}"),
-        Gallery(tuple(draw_jobs(material, samples, result))),
+        Gallery(tuple(draw_jobs(samples, result))),
         _episodes(result, name),
         *_levels(result, name),
     ]
@@ -177,3 +178,6 @@ def _cost(job: dict[str, float]) -> str:
         f"{told}, of which episodes account for {share(job['episodes_share'])} and levels for "
         f"{share(job['levels_share'])}"
     )
+
+
+SECTION = Section("stragglers", "Stragglers", 40, build, figures=("straggler-map",))

@@ -8,15 +8,16 @@ import polars as pl
 
 from traceana.analysis.runtimes.capacity import check_capacity
 from traceana.analysis.runtimes.tasks import MISSING_END, apply_policy
-from traceana.claims.computed import pai_records, pai_sample
+from traceana.derived.tasks import task_records, task_sample
 from traceana.report.blocks import Block, Column, Content, Points, Table, Text, make_table, words
+from traceana.report.section import Section
 from traceana.report.sections.populations import pai_name
-from traceana.report.wording import count, hours, plain, seconds, share, three_digits
+from traceana.results.formatting import count, hours, plain, seconds, share, three_digits
 
 if TYPE_CHECKING:
     from traceana.analysis.runtimes.records import Records
-    from traceana.claims.job_sample import JobSample
-    from traceana.report.material import Material
+    from traceana.derived.job_sample import JobSample
+    from traceana.report.context import Context
 
 TRACE = "alibaba-pai-2020"
 _TABLES = ("tasks", "instances", "machines")
@@ -31,17 +32,17 @@ _POLICIES = {
 }
 
 
-def build(material: Material) -> Content:
+def build(session: Context) -> Content:
     """Show every policy on missing ends side by side."""
     for table in _TABLES:
-        if not material.has(TRACE, table):
-            return Content((), (material.absent(TRACE, table, what="Task runtimes"),))
-    name = pai_name(material)
-    records = material.data.once(pai_records)
+        if not session.has(TRACE, table):
+            return Content((), (session.absent(TRACE, table, what="Task runtimes"),))
+    name = pai_name(session)
+    records = session.once(task_records, TRACE)
     check, scaled = _scale(
-        check_capacity(records, material.frame(TRACE, "machines")),
+        check_capacity(records, session.frame(TRACE, "machines")),
         records,
-        material.data.once(pai_sample),
+        session.once(task_sample, TRACE),
     )
     by_type = _by_type(records)
     blocks: tuple[Block, ...] = (
@@ -193,3 +194,6 @@ def _times(shares: float) -> str:
         if shares > 1
         else share(shares)
     )
+
+
+SECTION = Section("task-runtimes", "Task runtimes", 60, build, of_tasks=True)

@@ -20,16 +20,17 @@ from traceana.report.blocks import (
     make_table,
     words,
 )
-from traceana.report.wording import count, plural, size
+from traceana.report.section import Section
+from traceana.results.formatting import count, plural, size
 
 if TYPE_CHECKING:
-    from traceana.report.material import Material
+    from traceana.report.context import Context
     from traceana.store import Manifest
 
 
-def build(material: Material) -> Content:
+def build(session: Context) -> Content:
     """Introduce each trace; of one that is not in the store, say how to get it."""
-    held = material.store.tables()
+    held = session.store.tables()
     blocks: list[Block] = [
         Text(
             "What each trace is, where it is published and under which license, and which of its "
@@ -37,10 +38,10 @@ def build(material: Material) -> Content:
         )
     ]
     catalog = load_catalog()
-    for trace in sorted(catalog.keys() | material.ledgers.keys()):
-        blocks.append(Heading(material.name(trace)))
-        if trace in material.ledgers:
-            manifest = material.store.manifest(trace)
+    for trace in sorted(catalog.keys() | session.ledgers.keys()):
+        blocks.append(Heading(session.title(trace)))
+        if trace in session.ledgers:
+            manifest = session.store.manifest(trace)
             known = catalog.get(trace)
             tables = known.tables if known else tuple(manifest.tables)
             blocks += [Text(manifest.description)] if manifest.description else []
@@ -53,20 +54,20 @@ def build(material: Material) -> Content:
                     "It is not in the store.",
                     (
                         f"traceana fetch {trace} --to files/{trace}",
-                        f"traceana ingest files/{trace} {material.origin.option}",
+                        f"traceana ingest files/{trace} {session.origin.option}",
                     ),
                 ),
             ]
-    return Content((), tuple(blocks), _headline(material, held))
+    return Content((), tuple(blocks), _headline(session, held))
 
 
-def _headline(material: Material, held: pl.DataFrame) -> str:
+def _headline(session: Context, held: pl.DataFrame) -> str:
     """Say of how many traces the store holds anything, and of which of them a part only."""
     catalog = load_catalog()
     there = {trace: held.filter(trace=trace).height for trace in catalog}
     known = sum(rows > 0 for rows in there.values())
     parts = [
-        f"{material.name(trace)} ({tables} of {plural(len(catalog[trace].tables), 'table')})"
+        f"{session.title(trace)} ({tables} of {plural(len(catalog[trace].tables), 'table')})"
         for trace, tables in there.items()
         if 0 < tables < len(catalog[trace].tables)
     ]
@@ -102,3 +103,6 @@ def _tables(trace: str, tables: tuple[str, ...], held: pl.DataFrame) -> Block:
         ],
         caption=f"Tables of {trace}",
     )
+
+
+SECTION = Section("traces", "The traces", 20, build)

@@ -11,28 +11,30 @@ from traceana.report.blocks import (
     Block,
     Column,
     Content,
+    Drawing,
     Gallery,
     Heading,
-    Picture,
     Text,
+    drawing,
     make_table,
     words,
 )
+from traceana.report.section import Section
 from traceana.report.sections.cov_rows import match_jobs
 from traceana.report.sections.cov_table import INTERVAL, SUMMARY, WORTH, published_table
-from traceana.report.wording import plural, ratio, share
+from traceana.results.formatting import plural, ratio, share
 
 if TYPE_CHECKING:
-    from traceana.report.material import Material
+    from traceana.report.context import Context
 
 _TRACE = "alibaba-minibatch-2020"
 _MOST_DRAWN = 12
 
 
-def build(material: Material) -> Content:
+def build(session: Context) -> Content:
     """CoV by job with both ddof, the workers' times, the published CoV table, and their match."""
-    parts = [_computed(material), published_table(material), match_jobs(material)]
-    name = material.name(_TRACE)
+    parts = [_computed(session), published_table(session), match_jobs(session)]
+    name = session.title(_TRACE)
     return Content(
         tuple(f"{name}: {finding}" for part in parts for finding in part.findings),
         tuple(block for part in parts for block in part.blocks),
@@ -40,12 +42,12 @@ def build(material: Material) -> Content:
     )
 
 
-def _computed(material: Material) -> Content:
+def _computed(session: Context) -> Content:
     heading = Heading("Mini-batch time of the workers")
-    if not material.has(_TRACE, "worker_samples"):
-        remedy = material.absent(_TRACE, "worker_samples", what="CoV between workers by tick")
+    if not session.has(_TRACE, "worker_samples"):
+        remedy = session.absent(_TRACE, "worker_samples", what="CoV between workers by tick")
         return Content((), (heading, remedy))
-    samples = material.scan(_TRACE, "worker_samples").collect()
+    samples = session.scan(_TRACE, "worker_samples").collect()
     covs = {ddof: iteration_cov(samples, ddof=ddof) for ddof in (0, 1)}
     summary = pl.concat(
         [
@@ -69,27 +71,27 @@ def _computed(material: Material) -> Content:
         make_table(
             summary,
             [words("Job", "job_id"), Column("ddof", "ddof", str), *SUMMARY, INTERVAL, WORTH],
-            caption=f"CoV of mini-batch time over the workers, by job. {material.name(_TRACE)}",
+            caption=f"CoV of mini-batch time over the workers, by job. {session.title(_TRACE)}",
         ),
-        Gallery(_pictures(material, samples, covs[0])),
+        Gallery(_pictures(samples, covs[0])),
     )
     of_jobs = summary.filter(ddof=0)
     return Content((_finding(of_jobs),), blocks, _headline(of_jobs))
 
 
-def _pictures(material: Material, samples: pl.DataFrame, cov: pl.DataFrame) -> tuple[Picture, ...]:
+def _pictures(samples: pl.DataFrame, cov: pl.DataFrame) -> tuple[Drawing, ...]:
     jobs = samples["job_id"].unique().to_list()
     pictures = []
     for job in sorted(jobs, key=lambda name: (len(name), name))[:_MOST_DRAWN]:
         pictures += [
-            material.picture(
+            drawing(
                 "worker-times",
                 samples.filter(job_id=job),
                 trace=_TRACE,
                 key=f"times-{job}",
                 about=f"Mini-batch time of the workers of {job}",
             ),
-            material.picture(
+            drawing(
                 "cov",
                 cov.filter(job_id=job),
                 trace=_TRACE,
@@ -98,7 +100,7 @@ def _pictures(material: Material, samples: pl.DataFrame, cov: pl.DataFrame) -> t
                 ddof=0,
             ),
         ]
-    whole = material.picture(
+    whole = drawing(
         "cov-ecdf",
         cov,
         trace=_TRACE,
@@ -106,7 +108,7 @@ def _pictures(material: Material, samples: pl.DataFrame, cov: pl.DataFrame) -> t
         about="Distribution of CoV by job",
         ddof=0,
     )
-    times = material.picture(
+    times = drawing(
         "batch-time-ecdf",
         samples,
         trace=_TRACE,
@@ -136,3 +138,12 @@ def _finding(summary: pl.DataFrame) -> str:
         f"and most in {most['job_id']} (median {ratio(most['median'])}, largest "
         f"{ratio(most['max'])}, {most['n']:,} ticks)."
     )
+
+
+SECTION = Section(
+    "variation",
+    "Variation between workers",
+    30,
+    build,
+    figures=("worker-times", "cov", "batch-time-ecdf", "cov-ecdf"),
+)

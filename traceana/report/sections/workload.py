@@ -8,11 +8,12 @@ import polars as pl
 
 from traceana.analysis import workload_summary
 from traceana.report.blocks import Block, Column, Content, Heading, Text, make_table, words
+from traceana.report.section import Section
 from traceana.report.sections.workload_shape import build_shape
-from traceana.report.wording import count, days, hours, plain, plural, seconds
+from traceana.results.formatting import count, days, hours, plain, plural, seconds
 
 if TYPE_CHECKING:
-    from traceana.report.material import Material
+    from traceana.report.context import Context
 
 _JOBS = ("microsoft-itp-2021", "elasticflow-2023", "alibaba-pai-2020", "alibaba-openb-2023")
 _REPEATED = ("elasticflow-2023",)
@@ -42,7 +43,7 @@ _SUMMARY = [
 ]
 
 
-def build(material: Material) -> Content:
+def build(session: Context) -> Content:
     """Summarise the jobs of each trace, by cluster where there are several."""
     findings: list[str] = []
     held: list[str] = []
@@ -53,11 +54,11 @@ def build(material: Material) -> Content:
         )
     ]
     for trace in _JOBS:
-        blocks.append(Heading(material.name(trace)))
-        if not material.has(trace, "jobs"):
-            blocks.append(material.absent(trace, "jobs", what="Workload summary"))
+        blocks.append(Heading(session.title(trace)))
+        if not session.has(trace, "jobs"):
+            blocks.append(session.absent(trace, "jobs", what="Workload summary"))
             continue
-        jobs, frame = material.scan(trace, "jobs"), material.frame(trace, "jobs")
+        jobs, frame = session.scan(trace, "jobs"), session.frame(trace, "jobs")
         total = workload_summary(frame).with_columns(cluster=pl.lit("all"))
         what, by_cluster = "Workload", total.clear()
         several = jobs.select(pl.col("cluster").n_unique() > 1).collect().item()
@@ -69,14 +70,14 @@ def build(material: Material) -> Content:
             make_table(
                 by_cluster,
                 [words("Cluster", "cluster"), *_SUMMARY],
-                caption=f"{what}. {material.name(trace)}",
+                caption=f"{what}. {session.title(trace)}",
                 total=total,
                 folded=trace in _REPEATED,
             )
         )
         if trace not in _REPEATED:
-            shape = build_shape(material, trace, jobs, several_clusters=several)
-            findings.append(_finding(material.name(trace), total.row(0, named=True)))
+            shape = build_shape(session, trace, jobs, several_clusters=several)
+            findings.append(_finding(session.title(trace), total.row(0, named=True)))
             findings += shape.findings
             held += [shape.headline] if shape.headline else []
             blocks += shape.blocks
@@ -94,3 +95,12 @@ def _finding(name: str, total: dict[str, float | None]) -> str:
         f"{name}: {jobs}, {hours(total['gpu_hours'])} GPU-hours{but}; median runtime "
         f"{seconds(total['runtime_s_median'])} s, mean {seconds(total['runtime_s_mean'] or 0)} s."
     )
+
+
+SECTION = Section(
+    "workload",
+    "Workload",
+    50,
+    build,
+    figures=("arrivals", "interarrivals", "gpu-demand", "concentration"),
+)

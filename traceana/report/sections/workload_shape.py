@@ -15,12 +15,22 @@ from traceana.analysis import (
     lorenz_curve,
     queueing_delay,
 )
-from traceana.report.blocks import Block, Column, Content, Gallery, Picture, Text, make_table, words
+from traceana.report.blocks import (
+    Block,
+    Column,
+    Content,
+    Drawing,
+    Gallery,
+    Text,
+    drawing,
+    make_table,
+    words,
+)
 from traceana.report.sections.workload_spread import tell_spread
-from traceana.report.wording import count, days, plural, seconds, share
+from traceana.results.formatting import count, days, plural, seconds, share
 
 if TYPE_CHECKING:
-    from traceana.report.material import Material
+    from traceana.report.context import Context
 
 _HOUR_S = 3600
 _DAY_S = 24 * _HOUR_S
@@ -49,13 +59,13 @@ _CLOCKS = {
 
 
 def build_shape(
-    material: Material, trace: str, jobs: pl.LazyFrame, *, several_clusters: bool
+    session: Context, trace: str, jobs: pl.LazyFrame, *, several_clusters: bool
 ) -> Content:
     """Tell of one trace how unevenly its GPU-hours and submissions are spread.
 
     Jobs may be very many: each question reads the columns that it asks of, and leaves them.
     """
-    name = material.name(trace)
+    name = session.title(trace)
     n_jobs = _ask(jobs, pl.len())
     since, first_end, survivors = jobs, 0.0, 0
     if trace in _SURVIVORS:
@@ -74,9 +84,9 @@ def build_shape(
     )
     clock = _CLOCKS.get(trace, Clock(0, None, _CLOCK_OF_ITS_OWN))
     pictures = [
-        *_arrivals(material, trace, since, clock),
-        *_demand(material, trace, jobs),
-        *_concentration(material, trace, jobs, several_clusters=several_clusters),
+        *_arrivals(trace, since, clock),
+        *_demand(trace, jobs),
+        *_concentration(trace, jobs, several_clusters=several_clusters),
     ]
     blocks: list[Block] = [
         *([Text(told)] if survivors else []),
@@ -92,9 +102,7 @@ def _ask(jobs: pl.LazyFrame, what: pl.Expr) -> Any:  # noqa: ANN401  a number of
     return jobs.select(what).collect().item()
 
 
-def _concentration(
-    material: Material, trace: str, jobs: pl.LazyFrame, *, several_clusters: bool
-) -> list[Picture]:
+def _concentration(trace: str, jobs: pl.LazyFrame, *, several_clusters: bool) -> list[Drawing]:
     curve = lorenz_curve(jobs)
     if curve.is_empty():
         return []
@@ -102,7 +110,7 @@ def _concentration(
         _ask(jobs, what) for what in ((pl.col("gpus") * pl.col("runtime_s")).count(), pl.len())
     )
     return [
-        material.picture(
+        drawing(
             "concentration",
             curve,
             trace=trace,
@@ -113,12 +121,12 @@ def _concentration(
     ]
 
 
-def _arrivals(material: Material, trace: str, jobs: pl.LazyFrame, clock: Clock) -> list[Picture]:
+def _arrivals(trace: str, jobs: pl.LazyFrame, clock: Clock) -> list[Drawing]:
     slots: tuple[Literal["hour", "weekday"], ...] = ("hour", "weekday")
     if not _ask(jobs, pl.col("submit_s").count()):
         return []
     pictures = [
-        material.picture(
+        drawing(
             "arrivals",
             arrival_rhythm(jobs, per=per, utc_offset_h=clock.utc_offset_h),
             trace=trace,
@@ -131,7 +139,7 @@ def _arrivals(material: Material, trace: str, jobs: pl.LazyFrame, clock: Clock) 
     curve = interarrival_curve(jobs)
     if curve.height:
         pictures.append(
-            material.picture(
+            drawing(
                 "interarrivals",
                 curve,
                 trace=trace,
@@ -142,7 +150,7 @@ def _arrivals(material: Material, trace: str, jobs: pl.LazyFrame, clock: Clock) 
     return pictures
 
 
-def _demand(material: Material, trace: str, jobs: pl.LazyFrame) -> list[Picture]:
+def _demand(trace: str, jobs: pl.LazyFrame) -> list[Drawing]:
     about, by_hour = "GPUs asked for by hour", gpu_demand(jobs, bin_s=_HOUR_S)
     assumed = not by_hour["gpus_mean"].count()
     if assumed:
@@ -151,7 +159,7 @@ def _demand(material: Material, trace: str, jobs: pl.LazyFrame) -> list[Picture]
     if not by_hour["gpus_mean"].count():
         return []
     return [
-        material.picture(
+        drawing(
             "gpu-demand",
             by_hour,
             trace=trace,

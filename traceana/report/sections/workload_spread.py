@@ -6,7 +6,7 @@ import polars as pl
 
 from traceana.analysis import concentration, interarrivals
 from traceana.report.blocks import Column, Content, Text, make_table, words
-from traceana.report.wording import count, ratio, seconds, share, three_digits
+from traceana.results.formatting import count, ratio, seconds, share, three_digits
 
 _HOUR_S = 3600
 _SPREAD = [

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from traceana.errors import DataError
-from traceana.result import Result
+from traceana.results.base import Result
 from traceana.simulate.batching.controllers import Measured, Oracle, Uniform, find_controller
 from traceana.simulate.batching.episodes import (
     EPISODES,
@@ -86,8 +86,8 @@ class BatchingReplay(Result):
     episodes: pl.DataFrame
     within: float
 
-    def __str__(self) -> str:
-        """Say how many times as fast as uniform batches each job was under each controller."""
+    def summary(self) -> str:
+        """Return a short text on the result."""
         lines = [
             f"{job}: " + ", ".join(f"{name} {speedup:.3f}" for name, speedup in rows.iter_rows())
             for (job,), rows in (

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from traceana.errors import DataError
-from traceana.result import Result
+from traceana.results.base import Result
 from traceana.simulate.batching.controllers import Uniform, find_controller
 from traceana.simulate.batching.run import check_setting, run_course
 from traceana.simulate.batching.workers import Workers, read_workers
@@ -79,8 +79,8 @@ class BatchingResult(Result):
         time: float | None = reached.item()
         return time
 
-    def __str__(self) -> str:
-        """Say what it cost, in a few lines."""
+    def summary(self) -> str:
+        """Return a short text on the result."""
         lines = [
             f"{self.controller}: {self.samples:,} samples in {self.time_s:,.1f} s",
             f"{self.speedup:.3f} times as fast as uniform batches",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from traceana.errors import DataError
-from traceana.result import Result
+from traceana.results.base import Result
 from traceana.simulate.recurring.concurrent import Ended, Submission, recur_concurrently
 from traceana.simulate.recurring.policies import PolicyMaker, policy_maker
 from traceana.simulate.recurring.read import read_job, read_table, read_tables
@@ -80,8 +80,8 @@ class RecurringGroupsResult(Result):
     history: pl.DataFrame
     groups: pl.DataFrame
 
-    def __str__(self) -> str:
-        """Return a short summary."""
+    def summary(self) -> str:
+        """Return a short text on the result."""
         played = self.groups.filter(pl.col("runs").is_not_null())
         lines = [
             (

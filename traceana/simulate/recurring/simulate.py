@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from traceana.result import Result
+from traceana.results.base import Result
 from traceana.simulate.recurring.accounts import (
     LAST,
     by_recurrence,
@@ -49,7 +49,7 @@ class RecurringResult(Result):
     references
         [policy, batch_size, power_limit_w, energy_j, time_s, cost_j, note]: what a recurrence is
         expected to take with the default and with the oracle.
-    summary
+    totals
         One row: [recurrences, runs, runs_missed, batch_sizes_tried, points_missing, energy_j,
         energy_saved, time_s, time_saved, cost_j, cost_saved, regret_j, regret_share]. The savings
         are those of the last five recurrences against the default.
@@ -63,11 +63,11 @@ class RecurringResult(Result):
     history: pl.DataFrame
     recurrences: pl.DataFrame
     references: pl.DataFrame
-    summary: pl.DataFrame
+    totals: pl.DataFrame
 
-    def __str__(self) -> str:
-        """Return a short summary."""
-        row, job = self.summary.row(0, named=True), self.job
+    def summary(self) -> str:
+        """Return a short text on the result."""
+        row, job = self.totals.row(0, named=True), self.job
         lines = [
             (
                 f"{job.dataset} on {job.gpu} to {job.target:g}, policy {self.policy}, "
@@ -176,5 +176,5 @@ def simulate_recurring(
         history=history,
         recurrences=by_recurrence(history, references),
         references=references,
-        summary=pl.DataFrame([replication(job, runs, references)]),
+        totals=pl.DataFrame([replication(job, runs, references)]),
     )

@@ -9,10 +9,11 @@ import numpy as np
 import polars as pl
 import pytest
 
-from traceana.claims import Data, job_sample
-from traceana.claims.computed import pai_owners
-from traceana.claims.job_sample import draw_jobs
+from traceana.derived import job_sample
+from traceana.derived.job_sample import draw_jobs
+from traceana.derived.tasks import task_owners
 from traceana.store import Store
+from traceana.store.session import Session
 
 N_JOBS = 20_000
 
@@ -100,13 +101,13 @@ def test_owners_are_those_of_the_jobs_of_the_tasks(tmp_path: Path) -> None:
     words = {"status": ["completed"] * 4, "gpu_type": ["T4"] * 4}
     table("tasks", {**keys, **times, **words, **numbers})  # type: ignore[dict-item]
     table("instances", {**keys, **times})  # type: ignore[dict-item]
-    found = pai_owners(Data(Store(tmp_path)))
+    found = task_owners(Session(Store(tmp_path)), "alibaba-pai-2020")
     assert found.null_count().row(0) == (4, 4)
     table(
         "jobs", {"job_id": ["a", "b", "c"], "inst_id": ["1", "2", None], "user": ["u", None, None]}
     )
     table("job_tags", {"inst_id": ["2", "1", "2", None], "group": ["z", None, "y", "y"]})
-    found = pai_owners(Data(Store(tmp_path)))
+    found = task_owners(Session(Store(tmp_path)), "alibaba-pai-2020")
     assert found["user"].to_list() == [None, "u", None, None]
     y = pl.Series(["y"]).hash().item()
     assert found["group"].to_list() == [y, None, None, y]

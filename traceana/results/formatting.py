@@ -95,3 +95,18 @@ def three_digits(value: float) -> str:
 def three_digits_range(low: float, high: float) -> str:
     """Write an interval to three significant digits."""
     return f"{three_digits(low)} to {three_digits(high)}"
+
+
+def yes_or_no(value: bool) -> str:
+    """Write a Boolean."""
+    return "yes" if value else "no"
+
+
+def as_text(value: object) -> str:
+    """Write a value as Python does."""
+    return str(value)
+
+
+def text(value: str) -> str:
+    """Return a text as it is."""
+    return value

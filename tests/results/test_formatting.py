@@ -1,0 +1,52 @@
+"""How numbers are written."""
+
+from __future__ import annotations
+
+import pytest
+
+from traceana.report.blocks import DASH, Column
+from traceana.results import formatting
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        (formatting.count(82739), "82,739"),
+        (formatting.seconds(99.96), "100.0"),
+        (formatting.seconds(12345.6), "12,346"),
+        (formatting.hours(1632719.7), "1,632,719.7"),
+        (formatting.days(0, 43_200), "0.5"),
+        (formatting.ratio(0.05249), "0.052"),
+        (formatting.share(0.1234), "12.3 %"),
+        (formatting.plain(2.95), "2.95"),
+        (formatting.plain(8.0), "8"),
+        (formatting.share_range(0.1, 0.25), "10.0 to 25.0 %"),
+        (formatting.seconds_range(-5, 250), "-5.0 to 250"),
+        (formatting.size(999), "999 B"),
+        (formatting.size(54_814), "54.8 kB"),
+        (formatting.size(2_599_482), "2.6 MB"),
+        (formatting.size(7.5e9), "7.5 GB"),
+        (formatting.plural(1, "job"), "1 job"),
+        (formatting.pvalue(0.0123), "0.012"),
+        (formatting.pvalue(1e-300), "< 0.0001"),
+        (formatting.correlation(0.444, 0.1, 0.654), "0.44 (0.10 to 0.65)"),
+        (formatting.correlation(-0.1, None, None), "-0.10"),
+        (formatting.three_digits(12345.6), "12,346"),
+        (formatting.three_digits(0.012345), "0.0123"),
+        (formatting.three_digits_range(0.5, 2), "0.500 to 2.00"),
+        (formatting.three_digits(999.9), "1,000"),
+        (formatting.three_digits(999.4), "999"),
+        (formatting.three_digits(-0.0), "0"),
+        (formatting.three_digits(4.2e-7), "0.000000420"),
+        (formatting.share(-0.0002), "0.0 %"),
+        (formatting.plural(1234, "job"), "1,234 jobs"),
+    ],
+)
+def test_numbers(written: str, expected: str) -> None:
+    assert written == expected
+
+
+def test_a_missing_value_is_a_dash_and_a_zero_is_not() -> None:
+    column = Column("Span", ("low", "high"), formatting.seconds_range)
+    assert column.cell({"low": None, "high": 3.0}) == DASH
+    assert Column("n", "n", formatting.count).cell({"n": 0}) == "0"

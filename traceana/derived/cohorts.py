@@ -1,0 +1,172 @@
+"""Cohorts (jobs, or tasks with the runtimes of their instances) for outcome analyses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from traceana.derived.tasks import task_owners, task_sample, task_times
+
+if TYPE_CHECKING:
+    from traceana.store.session import Session
+
+COHORT_NEEDS: Final = (
+    {"jobs": ("status", "runtime_s")},
+    {"tasks": ("status",), "instances": ("start_s", "end_s")},
+)
+"""What a trace needs for a cohort: jobs with runtimes, or tasks and their instances."""
+_GROUPINGS: Final = ("gpu_type", "qos", "queue", "cluster")
+_MOST_GROUPS: Final = 20
+
+
+@dataclass(frozen=True)
+class Cohort:
+    """Rows with status and runtime_s, and what a reader must know of them.
+
+    Attributes
+    ----------
+    trace, title
+        The trace, and its title with the fraction that was sampled, if any.
+    noun
+        What a row is, in the plural.
+    rows
+        [status, runtime_s, gpus, cpus, memory_gib, gpus_requested, ...].
+    cluster
+        Column of the independent unit; None if the trace has none.
+    by
+        Column of few values by which rows are grouped first, such as the GPU type; None if there
+        is none.
+    about
+        What the rows are and where their runtime is from.
+    sampled
+        The sample that they are, as a sentence; empty if they are all rows.
+    from_tasks
+        Whether the rows are tasks whose runtimes are those of their instances.
+    """
+
+    trace: str
+    title: str
+    noun: str
+    rows: pl.DataFrame
+    cluster: str | None
+    by: str | None
+    about: str
+    sampled: str = ""
+    from_tasks: bool = False
+
+    @property
+    def independence(self) -> str:
+        """Which rows are treated as independent, as a sentence."""
+        if self.cluster is None:
+            return (
+                "The trace has no user column, so rows are treated as independent. Confidence "
+                "intervals are therefore likely too narrow."
+            )
+        units = self.rows[self.cluster].n_unique()
+        return (
+            f"Confidence intervals treat the {units:,} values of `{self.cluster}` as independent, "
+            "not the rows; a row without a value counts as its own unit."
+        )
+
+
+def form_cohort(session: Session, trace: str, /, *, end_imputation: str = "drop") -> Cohort:
+    """Return the cohort of a trace: its jobs if they have runtimes, else its tasks.
+
+    Parameters
+    ----------
+    session
+        The session.
+    trace
+        A trace that meets one of :data:`COHORT_NEEDS`.
+    end_imputation
+        What replaces a missing end of an instance (see :func:`traceana.task_runtimes`).
+    """
+    if session.store.traces(table="jobs", columns=("status", "runtime_s")).count(trace):
+        return _jobs(session, trace)
+    return _tasks(session, trace, end_imputation)
+
+
+def task_title(session: Session, trace: str, /) -> str:
+    """Return the title of a trace, with the fraction of its tasks that was sampled."""
+    sample = session.once(task_sample, trace)
+    title = session.title(trace)
+    if sample is None:
+        return title
+    return f"{title}, a sample of {100 * sample.share:.1f} % of its tasks"
+
+
+def sample_note(session: Session, trace: str, /) -> str:
+    """Return a sentence on the sample of a trace's tasks; empty if all are analyzed."""
+    sample = session.once(task_sample, trace)
+    return "" if sample is None else f" All here is of a sample: {sample.told}."
+
+
+def _tasks(session: Session, trace: str, end_imputation: str) -> Cohort:
+    tasks = task_times(session, trace, end_imputation)
+    manifest = session.store.manifest(trace)
+    unit = manifest.independent_unit
+    owners = session.once(task_owners, trace)
+    if unit in owners.columns:
+        owner = pl.coalesce(pl.col(unit), pl.format("job {}", "job_id"))
+        rows = tasks.hstack(owners.select(unit)).with_columns(owner)
+    else:
+        rows, unit = tasks, None
+    known = rows["runtime_s"].count()
+    note = sample_note(session, trace)
+    return Cohort(
+        trace,
+        task_title(session, trace),
+        manifest.tables["tasks"].unit_noun,
+        _with_requested(rows.drop("job_id")),
+        unit,
+        _grouping(rows),
+        "The runtime of a task is the last end of its instances minus their first start; missing "
+        f"ends are treated by `{end_imputation}` (see task runtimes): {known:,} of "
+        f"{rows.height:,} tasks have one.{note}",
+        note,
+        from_tasks=True,
+    )
+
+
+def _jobs(session: Session, trace: str) -> Cohort:
+    rows = session.scan(trace, "jobs").collect()
+    manifest = session.store.manifest(trace)
+    table = manifest.tables["jobs"]
+    unit = manifest.independent_unit
+    return Cohort(
+        trace,
+        session.title(trace),
+        table.unit_noun,
+        _with_requested(rows),
+        unit if unit in table.columns else None,
+        _grouping(rows),
+        " ".join((*table.notes, manifest.failure_definition)),
+    )
+
+
+def _grouping(rows: pl.DataFrame) -> str | None:
+    """Return the first candidate with at least two, and few, values."""
+    for name in _GROUPINGS:
+        if name in rows.columns and 2 <= rows[name].drop_nulls().n_unique() <= _MOST_GROUPS:
+            return name
+    return None
+
+
+def _with_requested(rows: pl.DataFrame) -> pl.DataFrame:
+    """Add the GPUs requested as categories, all fractions of one GPU taken together."""
+    gpus = pl.col("gpus")
+    name = (
+        pl.when((gpus > 0) & (gpus < 1))
+        .then(pl.lit("fraction of one"))
+        .otherwise(gpus.cast(pl.String).str.strip_suffix(".0"))
+    )
+    named = rows.with_columns(gpus_requested=name)
+    order = (
+        named.drop_nulls("gpus")
+        .sort("gpus")["gpus_requested"]
+        .unique(maintain_order=True)
+        .to_list()
+    )
+    return named.with_columns(pl.col("gpus_requested").cast(pl.Enum(order)))

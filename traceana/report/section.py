@@ -1,0 +1,117 @@
+"""What a section of the report is, and which traces it is built over."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import TYPE_CHECKING
+
+from traceana.catalog import load_catalog
+from traceana.report.blocks import Absent, Content
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from traceana.report.context import Context
+
+Needs = Mapping[str, tuple[str, ...]]
+"""Tables, and the columns of each in which a trace must have values."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """A section of the report.
+
+    Attributes
+    ----------
+    id, title
+        Its name in addresses, and its heading.
+    order
+        Sections stand in this order.
+    build
+        Returns the content: of a session and the traces that qualify, or of the session alone if
+        nothing is needed.
+    needs
+        Alternatives: a trace qualifies if it has the tables and columns of one of them.
+    figures
+        Ids of the figures that the section draws.
+    of_tasks
+        Whether it needs one row per task: such sections share these in one process.
+    """
+
+    id: str
+    title: str
+    order: int
+    build: Callable[..., Content] = field(repr=False)
+    needs: tuple[Needs, ...] = ()
+    figures: tuple[str, ...] = ()
+    of_tasks: bool = False
+
+    def traces(self, context: Context, /) -> list[str]:
+        """Return the traces in the store that qualify, in alphabetical order."""
+        found = (
+            set.intersection(
+                *(
+                    set(context.store.traces(table=table, columns=columns))
+                    for table, columns in needs.items()
+                )
+            )
+            for needs in self.needs
+        )
+        return sorted(set[str]().union(*found))
+
+    def content(self, context: Context, /) -> Content:
+        """Build the section; one block states what other traces would need."""
+        if not self.needs:
+            return self.build(context)
+        traces = self.traces(context)
+        built: Content = self.build(context, traces) if traces else Content()
+        absent = self._absent(context, traces)
+        return replace(built, blocks=(*built.blocks, *absent))
+
+    def _absent(self, context: Context, traces: list[str]) -> tuple[Absent, ...]:
+        missing = [
+            trace.id
+            for trace in load_catalog().values()
+            if trace.id not in traces
+            and any(set(needs) <= set(trace.tables) for needs in self.needs)
+        ]
+        if traces and not missing:
+            return ()
+        needed = " or ".join(
+            " and ".join(
+                f"`{table}`" + (f" ({', '.join(columns)})" if columns else "")
+                for table, columns in needs.items()
+            )
+            for needs in self.needs
+        )
+        titles = "; ".join(load_catalog()[trace].title for trace in missing)
+        public = f" Public traces not shown: {titles}." if titles else ""
+        return (
+            Absent(
+                f"Traces with values in {needed} appear here.{public}",
+                tuple(
+                    command
+                    for trace in missing
+                    for command in (
+                        f"traceana fetch {trace} --to files/{trace}",
+                        f"traceana ingest files/{trace} {context.origin.option}",
+                    )
+                ),
+            ),
+        )
+
+
+@cache
+def sections() -> tuple[Section, ...]:
+    """Return the sections in their order: SECTION of each module of the package `sections`."""
+    package = import_module("traceana.report.sections")
+    modules = (
+        import_module(f"{package.__name__}.{module.name}")
+        for module in iter_modules(package.__path__)
+    )
+    found = [module.SECTION for module in modules if hasattr(module, "SECTION")]
+    return tuple(sorted(found, key=lambda section: section.order))

@@ -1,0 +1,1 @@
+"""Result classes, declarations of result tables, and how both are displayed."""

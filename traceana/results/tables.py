@@ -1,0 +1,175 @@
+"""Declarations of result tables: one class per table, one line per column."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import dataframely as dy
+import polars as pl
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+Function = TypeVar("Function", bound="Callable[..., Any]")
+
+
+class ResultTable(dy.Schema):
+    """Base of the declarations.
+
+    A subclass declares the columns in their order with the functions below. Columns of `by`
+    come first in a result and are not declared. An optional column is absent from some results.
+    """
+
+
+def _metadata(heading: str, display: str, unit: str, *, optional: bool) -> dict[str, Any]:
+    return {"heading": heading, "display": display, "unit": unit, "optional": optional}
+
+
+def text(
+    heading: str,
+    description: str = "",
+    *,
+    optional: bool = False,
+    name: str | None = None,
+) -> dy.String:
+    """Declare a column of text."""
+    return dy.String(
+        nullable=True,
+        alias=name,
+        description=description,
+        metadata=_metadata(heading, "text", "", optional=optional),
+    )
+
+
+def count(
+    heading: str,
+    description: str = "",
+    *,
+    unit: str = "count",
+    optional: bool = False,
+    name: str | None = None,
+) -> dy.Int64:
+    """Declare a column of whole numbers."""
+    return dy.Int64(
+        nullable=True,
+        alias=name,
+        description=description,
+        metadata=_metadata(heading, "count", unit, optional=optional),
+    )
+
+
+def number(
+    heading: str,
+    description: str = "",
+    *,
+    display: str = "three_digits",
+    unit: str = "",
+    optional: bool = False,
+    name: str | None = None,
+) -> dy.Float64:
+    """Declare a column of numbers; `display` names a function of :mod:`results.formatting`."""
+    return dy.Float64(
+        nullable=True,
+        alias=name,
+        description=description,
+        metadata=_metadata(heading, display, unit, optional=optional),
+    )
+
+
+def flag(
+    heading: str, description: str = "", *, optional: bool = False, name: str | None = None
+) -> dy.Bool:
+    """Declare a Boolean column."""
+    return dy.Bool(
+        nullable=True,
+        alias=name,
+        description=description,
+        metadata=_metadata(heading, "yes_or_no", "", optional=optional),
+    )
+
+
+def any_key(heading: str, description: str = "") -> dy.Any:
+    """Declare a column whose type is that of the input, such as a time or an identifier."""
+    return dy.Any(
+        description=description, metadata=_metadata(heading, "as_text", "", optional=False)
+    )
+
+
+def declared(
+    frame: pl.DataFrame, table: type[ResultTable], /, *, by: Sequence[str] = ()
+) -> pl.DataFrame:
+    """Return the columns of `by` and the declared ones, in order, with the declared types.
+
+    Raises
+    ------
+    TypeError
+        If a declared column is missing or has another type: a defect of the caller.
+    """
+    columns = table.columns()
+    there = frame.schema
+    present = [
+        name
+        for name, column in columns.items()
+        if name in there or not (column.metadata or {})["optional"]
+    ]
+    wrong = [
+        f"{name} is {there.get(name, 'missing')}, declared as {columns[name].dtype}"
+        for name in present
+        if name not in there
+        or not (isinstance(columns[name], dy.Any) or there[name] in (columns[name].dtype, pl.Null))
+    ]
+    if wrong:
+        raise TypeError(f"{table.__name__}: {'; '.join(wrong)}")
+    empty = [name for name in present if there[name] == pl.Null]
+    typed = (
+        frame.with_columns(
+            pl.col(name).cast(columns[name].dtype)
+            for name in empty
+            if not isinstance(columns[name], dy.Any)
+        )
+        if empty
+        else frame
+    )
+    return typed.select(*by, *present)
+
+
+def returns(table: type[ResultTable], /) -> Callable[[Function], Function]:
+    """Replace the line ``{columns}`` of a docstring with a list of the columns of a table."""
+
+    def fill(function: Function) -> Function:
+        lines = inspect.cleandoc(function.__doc__ or "").splitlines()
+        columns = describe_columns(table).splitlines()
+        filled = [
+            indented
+            for line in lines
+            for indented in (
+                [line.replace("{columns}", column) for column in columns]
+                if line.strip() == "{columns}"
+                else [line]
+            )
+        ]
+        function.__doc__ = "\n".join(filled)
+        return function
+
+    return fill
+
+
+def describe_columns(table: type[ResultTable], /) -> str:
+    """Return the columns of a table as a list for a docstring."""
+    lines = []
+    for name, column in table.columns().items():
+        metadata = column.metadata or {}
+        unit = f" ({metadata['unit']})" if metadata["unit"] not in ("", "count") else ""
+        lines.append(f"- `{name}`{unit}: {column.description or metadata['heading']}")
+    return "\n".join(lines)
+
+
+def headings(table: type[ResultTable], names: Iterable[str], /) -> list[str]:
+    """Return CSV headings, ``name [unit]``, of columns of a table."""
+    columns = table.columns()
+    units = {name: (column.metadata or {})["unit"] for name, column in columns.items()}
+    return [
+        f"{name} [{units[name]}]" if units.get(name, "") not in ("", "count") else name
+        for name in names
+    ]
