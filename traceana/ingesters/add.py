@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from traceana.errors import DataError
-from traceana.ingesters.ingestion import Plan, ingest_plan, read_mapping
+from traceana.ingesters.ingestion import read_mapping
+from traceana.ingesters.plan import Plan, ingest_plan
 from traceana.ingesters.readers.frames import frame_types
 from traceana.ingesters.source import Source
 from traceana.schema import get_table

@@ -152,17 +152,18 @@ def _columns_beside(csv: CsvFile, listing: Listing) -> list[str]:
 
 def _drop_repeated(trace: str, discovery: Discovery) -> None:
     """Read a CSV that stands twice with the same content once; refuse two that differ."""
-    by_name: dict[str, list[Source]] = defaultdict(list)
+    by_name: dict[str, list[tuple[Source, CsvFile]]] = defaultdict(list)
     for source in discovery.sources[trace]:
-        by_name[source.file.name].append(source)
+        if source.file:
+            by_name[source.file.name].append((source, source.file))
     kept = []
     for name, sources in by_name.items():
-        first, *others = sources
+        (first, _), *others = sources
         kept.append(first)
         if not others:
             continue
-        places = [source.file.where for source in sources]
-        if len({content_sha256(source.file) for source in sources}) > 1:
+        places = [file.where for _, file in sources]
+        if len({content_sha256(file) for _, file in sources}) > 1:
             reason = f"{name} stands here twice and the two differ: {', '.join(places)}"
             discovery.failures.append((trace, f"{reason}; name one of them"))
         else:

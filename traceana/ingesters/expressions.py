@@ -213,9 +213,9 @@ class _Walk:
             (kind, body), *_ = node.items()
             if kind == "Literal":
                 dtype = pl.select(_build(node)).to_series().dtype
-                dtype = dtype.inner if isinstance(dtype, pl.List) else dtype
-                if dtype not in (pl.Null, pl.Boolean):
-                    return "text" if dtype == pl.String else "number"
+                inner = dtype.inner if isinstance(dtype, pl.List) else dtype
+                if inner not in (pl.Null, pl.Boolean):
+                    return "text" if inner == pl.String else "number"
             elif kind == "Column" and body in self.columns.declared:
                 return self.columns.declared[body]
             elif kind == "Column" and body in self.columns.literals:

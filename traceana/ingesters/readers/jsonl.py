@@ -49,7 +49,7 @@ def read_blocks(source: CsvFile, kinds: Mapping[str, Kind], /) -> Iterator[Frame
             if row is None:
                 bad.append(BadLine(number, "not_json" if text.strip() else "blank_line", [], text))
             else:
-                rows.append({LINE: str(number)} | {name: row.get(name) for name in kinds})
+                rows.append({LINE: str(number), **{name: row.get(name) for name in kinds}})
         frame = pl.DataFrame(rows, schema=dict.fromkeys([LINE, *kinds], pl.String))
         yield FrameBlock(frame.with_columns(pl.col(LINE).cast(pl.Int64)), kinds, line, texts, bad)
         line += len(texts)
