@@ -17,6 +17,7 @@ from .simulate import sweep_batching as sweep_batching
 from .simulate import sweep_recurring as sweep_recurring
 from .simulate import synthesize_deadlines as synthesize_deadlines
 from .samples import write_sample as write_sample
+from .ingesters import add_table as add_table
 from .ingesters import ingest as ingest
 from .store import open_store as open_store
 __version__: str
