@@ -9,7 +9,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-
 import traceana
 from tests.report.reader import read_page, read_table, section
 
@@ -63,5 +62,3 @@ def test_five_files_add_an_analysis(tmp_path: Path) -> None:
     assert "`fraction`: of the sum over all jobs" in told
     tested = "import doctest, traceana.analysis.workload.longest as m; print(doctest.testmod(m))"
     assert "failed=0, attempted=3" in run("-c", tested)
-
-
