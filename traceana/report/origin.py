@@ -14,7 +14,7 @@ from typing import Final
 from traceana.errors import DataError, StoreError
 from traceana.ingesters import ingest
 from traceana.store import Store, open_store, store_path
-from traceana.store.session import code_digest
+from traceana.store.cache import code_digest
 
 SEED: Final = 1
 """Seed of the synthetic sample that a report is made from where there is no store."""
@@ -43,6 +43,13 @@ class Origin:
     def option(self) -> str:
         """The place as an option of the command line, quoted where it must be."""
         return f"--store {shlex.quote(str(self.place))}"
+
+    def commands(self, trace: str, /) -> tuple[str, str]:
+        """Return the commands that download a public trace and ingest it."""
+        return (
+            f"traceana fetch {trace} --to files/{trace}",
+            f"traceana ingest files/{trace} {self.option}",
+        )
 
     @property
     def notice(self) -> str:
