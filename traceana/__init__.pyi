@@ -19,7 +19,6 @@ from .analysis import fit_distributions as fit_distributions
 from .analysis import fitted_quantiles as fitted_quantiles
 from .analysis import gpu_capacity_check as gpu_capacity_check
 from .analysis import gpu_demand as gpu_demand
-from .analysis import gpu_demand_if_started_at_submission as gpu_demand_if_started_at_submission
 from .analysis import implied_n as implied_n
 from .analysis import interarrival_curve as interarrival_curve
 from .analysis import interarrivals as interarrivals
