@@ -10,6 +10,7 @@ from findings import as_table, run
 from traceana import (
     arrival_rhythm,
     concentration,
+    gpu_demand,
     interarrivals,
     job_quantiles,
     queueing_delay,
