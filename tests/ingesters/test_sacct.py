@@ -43,8 +43,11 @@ def sacct(*records: str, header: str = "|".join(FIELDS)) -> str:
     return "\n".join([header, *records]) + "\n"
 
 
-def read(folder: Path, tmp_path: Path, **options: str) -> tuple[pl.DataFrame, Ledger]:
-    ledger = ingest(folder / "log.txt", store=tmp_path / "store", **options)
+def read(
+    folder: Path, tmp_path: Path, *, timezone: str | None = None, reader: str | None = None
+) -> tuple[pl.DataFrame, Ledger]:
+    file = folder / "log.txt"
+    ledger = ingest(file, store=tmp_path / "store", timezone=timezone, reader=reader)
     return Store(tmp_path / "store").scan("log", "jobs").collect(), ledger
 
 

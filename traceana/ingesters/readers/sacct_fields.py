@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 import polars as pl
 
@@ -221,10 +221,8 @@ def parse_times(records: pl.DataFrame, timezone: str) -> pl.DataFrame:
             _moment(rows[n], "UTC", "earliest").alias(n.lower()) for n in TIMES
         )
     else:
-        early, late = (
-            {name: _moment(rows[name], timezone, one) for name in TIMES}
-            for one in ("earliest", "latest")
-        )
+        early = {name: _moment(rows[name], timezone, "earliest") for name in TIMES}
+        late = {name: _moment(rows[name], timezone, "latest") for name in TIMES}
         rows = rows.with_columns(early[name].alias(name.lower()) for name in TIMES)
         if any((early[name] != late[name]).any() for name in TIMES):
             rows = _choose_hours(rows, late)
@@ -257,7 +255,7 @@ def _choose_hours(rows: pl.DataFrame, late: dict[str, pl.Series]) -> pl.DataFram
     return rows.drop("elapsed", RULE, *(f"late_{name}" for name in TIMES))
 
 
-def _moment(text: pl.Series, timezone: str, ambiguous: str) -> pl.Series:
+def _moment(text: pl.Series, timezone: str, ambiguous: Literal["earliest", "latest"]) -> pl.Series:
     local = text.str.to_datetime("%Y-%m-%dT%H:%M:%S", time_unit="us", strict=False)
     zoned = local.dt.replace_time_zone(timezone, ambiguous=ambiguous, non_existent="null")
     moment = zoned.dt.convert_time_zone("UTC")
