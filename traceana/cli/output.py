@@ -1,4 +1,4 @@
-"""Print a table so that no number is cropped; write a frame to a file; show progress."""
+"""Print tables, write frames to files, and show progress."""
 
 from __future__ import annotations
 
@@ -6,11 +6,17 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     import polars as pl
     from rich.table import Table
+
+    from traceana.results.tables import ResultTable
+
+
+_SHORT = 30
+"""Longer texts may wrap."""
 
 
 def print_table(table: Table) -> None:
@@ -30,8 +36,35 @@ def print_table(table: Table) -> None:
     out.print(table)
 
 
-def frame_writer(out: Path | None) -> Callable[[pl.DataFrame], object]:
-    """Return what writes a frame to `out`, by its ending; None writes nothing.
+def print_frame(
+    frame: pl.DataFrame,
+    table: type[ResultTable] | None = None,
+    /,
+    *,
+    columns: Sequence[str] | None = None,
+    headings: Mapping[str, str] | None = None,
+) -> None:
+    """Print a frame, each column as its declaration states."""
+    from rich.table import Table
+
+    from traceana.results.display import cells_of
+
+    cells = cells_of(frame, table, columns=columns, headings=headings)
+    printed = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
+    for place, (heading, numeric) in enumerate(zip(cells.headings, cells.numeric, strict=True)):
+        short = max((len(row[place]) for row in cells.rows), default=0) <= _SHORT
+        printed.add_column(heading, justify="right" if numeric else "left", no_wrap=short)
+    for row in cells.rows:
+        printed.add_row(*row)
+    print_table(printed)
+
+
+def frame_writer(
+    out: Path | None, table: type[ResultTable] | None = None, /
+) -> Callable[[pl.DataFrame], object]:
+    """Return a function that writes a frame to `out`, by its ending; None writes nothing.
+
+    The headings of a CSV have the units of the table's declaration.
 
     Raises
     ------
@@ -43,7 +76,7 @@ def frame_writer(out: Path | None) -> Callable[[pl.DataFrame], object]:
     if out is None:
         return lambda _: None
     writers: dict[str, Callable[[pl.DataFrame], object]] = {
-        ".csv": lambda frame: frame.write_csv(out),
+        ".csv": lambda frame: frame.rename(_headings(frame, table)).write_csv(out),
         ".json": lambda frame: frame.write_json(out),
         ".parquet": lambda frame: frame.write_parquet(out),
     }
@@ -61,6 +94,12 @@ def frame_writer(out: Path | None) -> Callable[[pl.DataFrame], object]:
             raise DataError(f"--out {out}: cannot be written ({why}); name another file") from error
 
     return write
+
+
+def _headings(frame: pl.DataFrame, table: type[ResultTable] | None) -> dict[str, str]:
+    from traceana.results.tables import headings
+
+    return dict(zip(frame.columns, headings(table, frame.columns), strict=True)) if table else {}
 
 
 @contextmanager

@@ -144,6 +144,11 @@ def declared(
     return typed.select(*by, *present)
 
 
+def dtypes(table: type[ResultTable], /) -> dict[str, pl.DataType]:
+    """Return the data type of each column."""
+    return {name: column.dtype for name, column in table.columns().items()}
+
+
 def returns(table: type[ResultTable], /) -> Callable[[Function], Function]:
     """Replace the line ``{columns}`` of a docstring with a list of the columns of a table."""
 
