@@ -8,7 +8,7 @@ frame.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -33,6 +33,15 @@ ENGINES: Final = {
 }
 """What the parity tests hold to the same values; any other is refused."""
 
+_SYNONYMS: Final = {
+    "time": ("step", "iteration", "timestamp", "ts"),
+    "worker": ("rank", "host", "node"),
+    "value": ("seconds", "duration", "batch_time", "iteration_s"),
+    "runtime": ("duration", "duration_s", "elapsed", "elapsed_s"),
+    "status": ("state", "outcome"),
+    "gpus": ("gpu", "num_gpus", "gpu_num", "gpu_count"),
+}
+"""Column names that suggest the parameter that a missing column belongs to."""
 _RUN_BY: Final = ("narwhals", "polars", "duckdb", "_duckdb", "pyarrow", "pyspark", "py4j")
 _UNFIT: Final = re.compile(r"""^$|^\*$|^\^.*\$$|^\.|["]""")
 LARGEST: Final = 1e150
@@ -49,11 +58,17 @@ def as_names(names: Names, /) -> tuple[str, ...]:
 
 
 def open_frame(
-    frame: IntoFrame, /, *, keys: Sequence[str], measures: Sequence[str] = ()
+    frame: IntoFrame,
+    /,
+    *,
+    keys: Sequence[str],
+    measures: Sequence[str] = (),
+    roles: Mapping[str, str] | None = None,
 ) -> nw.LazyFrame[Any]:
     """Return the columns of need as a lazy frame, its measures in range.
 
-    Measures become Float64. NaN is null, in measures and in keys.
+    Measures become Float64. NaN is null, in measures and in keys. `roles` is that of
+    :func:`admit_columns`.
 
     Raises
     ------
@@ -61,14 +76,25 @@ def open_frame(
         If the engine is not listed, a column is missing or named twice, or a measure is not
         numeric, is negative or is above :data:`LARGEST` (infinite).
     """
-    lazy = clean_columns(admit_columns(frame, (*keys, *measures)), measures)
+    lazy = clean_columns(admit_columns(frame, (*keys, *measures), roles=roles), measures)
     if measures:
         check_range(lazy, measures)
     return lazy
 
 
-def admit_columns(frame: IntoFrame, columns: Sequence[str], /) -> nw.LazyFrame[Any]:
+def admit_columns(
+    frame: IntoFrame, columns: Sequence[str], /, *, roles: Mapping[str, str] | None = None
+) -> nw.LazyFrame[Any]:
     """Return the columns of need as a lazy frame, as they are.
+
+    Parameters
+    ----------
+    frame
+        The frame.
+    columns
+        Names of the columns.
+    roles
+        Column by the parameter that names it, for the message on a missing column.
 
     Raises
     ------
@@ -91,7 +117,7 @@ def admit_columns(frame: IntoFrame, columns: Sequence[str], /) -> nw.LazyFrame[A
     dotted = [name for name in columns if re.search(r"[.`]", name)]
     if dotted and admitted.implementation is nw.Implementation.PYSPARK:
         raise DataError(f"column {dotted[0]!r} needs another name: Spark takes . and ` as its own")
-    return _project(admitted, columns)
+    return _project(admitted, columns, roles or {})
 
 
 def column_names(frame: IntoFrame, /) -> list[str]:
@@ -245,21 +271,33 @@ def _refuse_nameless(columns: Iterable[object]) -> None:
 
 
 def _project(
-    frame: nw.DataFrame[Any] | nw.LazyFrame[Any], columns: Sequence[str]
+    frame: nw.DataFrame[Any] | nw.LazyFrame[Any], columns: Sequence[str], roles: Mapping[str, str]
 ) -> nw.LazyFrame[Any]:
     with reading():
         there = frame.collect_schema().names()
     missing = [name for name in columns if name not in there]
     if missing:
+        parameters = _name_parameters(missing, there, roles)
         raise DataError(
             f"column {', '.join(missing)} is missing; "
-            f"there is {', '.join(map(str, there)) or 'no column'}"
+            f"found {', '.join(map(str, there)) or 'no column'}{parameters}"
         )
     lazy = _as_lazy(frame.select(*columns))
     for name, dtype in lazy.collect_schema().items():
         if dtype.is_nested() or dtype == nw.Object:
             raise DataError(f"column {name} holds {dtype}; text, numbers or times are needed")
     return lazy
+
+
+def _name_parameters(missing: Sequence[str], found: Sequence[str], roles: Mapping[str, str]) -> str:
+    """Return which parameters to set, with the column that each of them may mean."""
+    free = [name for name in found if name not in roles.values()]
+    parts = []
+    for role in (role for role, column in roles.items() if column in missing):
+        known = (role, f"{role}_s", *_SYNONYMS.get(role, ()))
+        guess = next((name for name in free if str(name).lower() in known), None)
+        parts.append(f"{role}={guess!r}" if guess else f"{role}=COLUMN")
+    return f"; pass {', '.join(parts)}" if parts else ""
 
 
 def _as_lazy(frame: nw.DataFrame[Any] | nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:

@@ -134,6 +134,11 @@ def declared(
     return typed.select(*by, *present)
 
 
+def schema_of(table: type[ResultTable], /) -> dict[str, pl.DataType]:
+    """Return the Polars types of the columns of a table; Null for a column of any type."""
+    return {name: column.dtype for name, column in table.columns().items()}
+
+
 def returns(table: type[ResultTable], /) -> Callable[[Function], Function]:
     """Replace the line ``{columns}`` of a docstring with a list of the columns of a table."""
 
