@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import narwhals.stable.v2 as nw
-import polars as pl
 
-from traceana.analysis.frames import collect
+from traceana.analysis.frames import as_seconds, collect
 from traceana.errors import DataError
-
-if TYPE_CHECKING:
-    from polars.datatypes import DataTypeClass
 
 
 def check_clock(frame: nw.LazyFrame[Any], time: str, /) -> None:
@@ -23,22 +19,23 @@ def check_clock(frame: nw.LazyFrame[Any], time: str, /) -> None:
         If it is of another type.
     """
     kind = frame.collect_schema()[time]
-    if not (kind.is_numeric() or kind.is_temporal()) and has_values(frame, time):
+    if kind.is_numeric() or kind.is_temporal():
+        return
+    # a column without a value has an arbitrary type
+    if collect(frame.select(nw.col(time).count())).item():
         raise DataError(f"column {time} has type {kind}; time= needs numbers or datetimes")
 
 
-def has_values(frame: nw.LazyFrame[Any], name: str, /) -> bool:
-    """Return whether a column has a value; without any its type is arbitrary."""
-    return bool(collect(frame.select(nw.col(name).count())).item())
+def with_seconds(frame: nw.LazyFrame[Any], time: str, /) -> nw.LazyFrame[Any]:
+    """Return a frame with a datetime column as Unix seconds; numbers remain.
 
-
-def in_seconds(kind: pl.DataType | DataTypeClass, name: str, /) -> pl.Expr:
-    """Return a time column as seconds; datetimes as Unix seconds (UTC)."""
-    column = pl.col(name)
-    if kind == pl.Duration:
-        return column.dt.total_microseconds() / 1e6
-    if kind in (pl.Date, pl.Datetime):
-        return column.cast(pl.Datetime("us", getattr(kind, "time_zone", None))).dt.epoch("us") / 1e6
-    if kind == pl.Time:
-        return column.to_physical() / 1e9
-    return column.cast(pl.Float64)
+    Raises
+    ------
+    DataError
+        If the column is neither a number nor a time.
+    """
+    check_clock(frame, time)
+    kind = frame.collect_schema()[time]
+    if not kind.is_temporal():
+        return frame
+    return frame.with_columns(as_seconds(nw.col(time), kind, frame.implementation).alias(time))

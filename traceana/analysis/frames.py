@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import narwhals.stable.v2 as nw
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 
 Names: TypeAlias = str | Sequence[str]
 """One column's name, or several."""
+Measures: TypeAlias = Sequence[str] | Mapping[str, str]
+"""Columns of numbers; a mapping names the parameter that sets each."""
 
 ENGINES: Final = {
     nw.Implementation.POLARS: "Polars (DataFrame or LazyFrame)",
@@ -33,15 +37,6 @@ ENGINES: Final = {
 }
 """What the parity tests hold to the same values; any other is refused."""
 
-_SYNONYMS: Final = {
-    "time": ("step", "iteration", "timestamp", "ts"),
-    "worker": ("rank", "host", "node"),
-    "value": ("seconds", "duration", "batch_time", "iteration_s"),
-    "runtime": ("duration", "duration_s", "elapsed", "elapsed_s"),
-    "status": ("state", "outcome"),
-    "gpus": ("gpu", "num_gpus", "gpu_num", "gpu_count"),
-}
-"""Column names that suggest the parameter that a missing column belongs to."""
 _RUN_BY: Final = ("narwhals", "polars", "duckdb", "_duckdb", "pyarrow", "pyspark", "py4j")
 _UNFIT: Final = re.compile(r"""^$|^\*$|^\^.*\$$|^\.|["]""")
 LARGEST: Final = 1e150
@@ -62,13 +57,13 @@ def open_frame(
     /,
     *,
     keys: Sequence[str],
-    measures: Sequence[str] = (),
+    measures: Measures = (),
     roles: Mapping[str, str] | None = None,
 ) -> nw.LazyFrame[Any]:
-    """Return the columns of need as a lazy frame, its measures in range.
+    """Return the needed columns as a lazy frame, with measures checked for their range.
 
-    Measures become Float64. NaN is null, in measures and in keys. `roles` is that of
-    :func:`admit_columns`.
+    Measures become Float64: datetimes as Unix seconds, durations as seconds. NaN is null, in
+    measures and in keys. `roles` has the keys that a parameter sets.
 
     Raises
     ------
@@ -76,25 +71,28 @@ def open_frame(
         If the engine is not listed, a column is missing or named twice, or a measure is not
         numeric, is negative or is above :data:`LARGEST` (infinite).
     """
-    lazy = clean_columns(admit_columns(frame, (*keys, *measures), roles=roles), measures)
-    if measures:
-        check_range(lazy, measures)
+    of_measures = measures if isinstance(measures, Mapping) else {}
+    names = tuple(of_measures.values()) or tuple(measures)
+    every = {**(roles or {}), **of_measures}
+    lazy = clean_columns(admit_columns(frame, (*keys, *names), roles=every), names)
+    if names:
+        check_range(lazy, names)
     return lazy
 
 
 def admit_columns(
     frame: IntoFrame, columns: Sequence[str], /, *, roles: Mapping[str, str] | None = None
 ) -> nw.LazyFrame[Any]:
-    """Return the columns of need as a lazy frame, as they are.
+    """Return the needed columns as a lazy frame, as they are.
 
     Parameters
     ----------
     frame
-        The frame.
+        A frame of any listed engine.
     columns
-        Names of the columns.
+        The columns.
     roles
-        Column by the parameter that names it, for the message on a missing column.
+        Columns by the parameter that sets them, which an error names.
 
     Raises
     ------
@@ -134,7 +132,7 @@ def column_names(frame: IntoFrame, /) -> list[str]:
 
 
 def clean_columns(lazy: nw.LazyFrame[Any], measures: Sequence[str], /) -> nw.LazyFrame[Any]:
-    """Make measures Float64, and NaN null in all columns.
+    """Make measures Float64 (times in seconds), and NaN null in all columns.
 
     Raises
     ------
@@ -145,7 +143,9 @@ def clean_columns(lazy: nw.LazyFrame[Any], measures: Sequence[str], /) -> nw.Laz
     cleaned = []
     for name in schema.names():
         column = nw.col(name)
-        if name in measures and not schema[name].is_numeric():
+        if name in measures and schema[name].is_temporal() and schema[name] != nw.Time:
+            column = as_seconds(column, schema[name], lazy.implementation)
+        elif name in measures and not schema[name].is_numeric():
             # a column without any value has whatever type its maker guessed
             if collect(lazy.select(column.count())).item():
                 raise DataError(f"column {name} holds {schema[name]}; numbers are needed")
@@ -156,6 +156,18 @@ def clean_columns(lazy: nw.LazyFrame[Any], measures: Sequence[str], /) -> nw.Laz
             column = column.fill_nan(None)
         cleaned.append(column)
     return lazy.select(*cleaned)
+
+
+def as_seconds(time: nw.Expr, dtype: nw.dtypes.DType, engine: nw.Implementation) -> nw.Expr:
+    """Return a datetime or date as Unix seconds, a duration as seconds."""
+    if dtype == nw.Date:
+        time, dtype = time.cast(nw.Datetime("us")), nw.Datetime("us")
+    if engine is nw.Implementation.PYSPARK:
+        return time.cast(nw.Float64)
+    if isinstance(dtype, nw.Datetime):
+        epoch = nw.lit(datetime(1970, 1, 1, tzinfo=UTC if dtype.time_zone else None))
+        time = time - epoch.cast(nw.Datetime("us", dtype.time_zone))
+    return time.dt.total_microseconds().cast(nw.Float64) / 1e6
 
 
 def check_range(frame: nw.LazyFrame[Any], measures: Sequence[str], /) -> None:
@@ -274,30 +286,22 @@ def _project(
     frame: nw.DataFrame[Any] | nw.LazyFrame[Any], columns: Sequence[str], roles: Mapping[str, str]
 ) -> nw.LazyFrame[Any]:
     with reading():
-        there = frame.collect_schema().names()
+        there = list(map(str, frame.collect_schema().names()))
     missing = [name for name in columns if name not in there]
     if missing:
-        parameters = _name_parameters(missing, there, roles)
-        raise DataError(
-            f"column {', '.join(missing)} is missing; "
-            f"found {', '.join(map(str, there)) or 'no column'}{parameters}"
-        )
+        found = f"column {', '.join(missing)} is missing; found {', '.join(there) or 'no column'}"
+        free = [name for name in there if name not in columns]
+        hints = [
+            f"{role}={(get_close_matches(name, free, n=1, cutoff=0.3) or free)[0]!r}"
+            for role, name in roles.items()
+            if name in missing and free
+        ]
+        raise DataError(f"{found}; pass {', '.join(hints)}" if hints else found)
     lazy = _as_lazy(frame.select(*columns))
     for name, dtype in lazy.collect_schema().items():
         if dtype.is_nested() or dtype == nw.Object:
             raise DataError(f"column {name} holds {dtype}; text, numbers or times are needed")
     return lazy
-
-
-def _name_parameters(missing: Sequence[str], found: Sequence[str], roles: Mapping[str, str]) -> str:
-    """Return which parameters to set, with the column that each of them may mean."""
-    free = [name for name in found if name not in roles.values()]
-    parts = []
-    for role in (role for role, column in roles.items() if column in missing):
-        known = (role, f"{role}_s", *_SYNONYMS.get(role, ()))
-        guess = next((name for name in free if str(name).lower() in known), None)
-        parts.append(f"{role}={guess!r}" if guess else f"{role}=COLUMN")
-    return f"; pass {', '.join(parts)}" if parts else ""
 
 
 def _as_lazy(frame: nw.DataFrame[Any] | nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:

@@ -9,7 +9,6 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import polars as pl
 
-from traceana.analysis.clock import check_clock, in_seconds
 from traceana.analysis.frames import collect, reduce_frame
 from traceana.errors import DataError
 
@@ -66,11 +65,10 @@ def read_parts(
     Raises
     ------
     DataError
-        If `time` is neither a number nor a time, `time` or `worker` is null beside a value, or a
+        If `time` or `worker` is null beside a value, or a
         (*keys, time, worker) has more than one value; or the workers of a large job rarely share
         a time.
     """
-    check_clock(frame, time)
     for condition in _cuts(frame, keys):
         rows = collect(frame.filter(condition))
         yield _part(rows, keys, time, worker, value)
@@ -93,7 +91,7 @@ def _cuts(frame: nw.LazyFrame[Any], keys: Sequence[str]) -> Iterator[nw.Expr]:
 
 
 def _part(rows: pl.DataFrame, keys: Sequence[str], time: str, worker: str, value: str) -> Part:
-    x, t, who = pl.col(value), in_seconds(rows.schema[time], time), pl.col(worker)
+    x, t, who = pl.col(value), pl.col(time).cast(pl.Float64), pl.col(worker)
     placed = t.is_finite().fill_null(value=False) & who.is_not_null()
     there = x.is_not_null()
     workers = (

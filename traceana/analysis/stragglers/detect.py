@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 import narwhals.stable.v2 as nw
 import polars as pl
 
+from traceana.analysis.clock import with_seconds
 from traceana.analysis.frames import (
     LARGEST,
     Names,
@@ -121,8 +122,9 @@ def detect_stragglers(
     _check(rules, slow_level)
     names = as_names(by)
     refuse_clash(names, set(chain(*(table.columns() for table in StragglerResult.tables.values()))))
-    roles = {"time": time, "worker": worker, "value": value}
-    frame = open_frame(samples, keys=(*names, time, worker), measures=(value,), roles=roles)
+    roles = {"time": time, "worker": worker}
+    frame = open_frame(samples, keys=(*names, time, worker), measures={"value": value}, roles=roles)
+    frame = with_seconds(frame, time)
     keys = names or (_ALL,)
     if not names:
         refuse_clash((time, worker, value), (_ALL,))

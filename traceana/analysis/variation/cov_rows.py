@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from traceana.analysis.clock import check_clock, in_seconds
+from traceana.analysis.clock import with_seconds
 from traceana.analysis.frames import collect, open_frame
 from traceana.analysis.variation.iterations import iteration_cov
 from traceana.errors import DataError
@@ -74,14 +74,12 @@ def match_cov_rows(
         _text(name): _fill_gaps(row["sample"].to_numpy(), row["cov"].to_numpy())
         for (name,), row in published.group_by("job_id", maintain_order=True)
     }
-    roles = {"time": time, "worker": worker, "value": value}
-    frame = open_frame(samples, keys=("job_id", worker, time), measures=(value,), roles=roles)
-    check_clock(frame, time)
-    times = collect(frame).select(
-        "job_id",
-        worker_id=worker,
-        time_s=in_seconds(frame.collect_schema().to_polars()[time], time),
-        batch_time=value,
+    roles = {"time": time, "worker": worker}
+    frame = open_frame(
+        samples, keys=("job_id", worker, time), measures={"value": value}, roles=roles
+    )
+    times = collect(with_seconds(frame, time)).select(
+        "job_id", worker_id=worker, time_s=pl.col(time).cast(pl.Float64), batch_time=value
     )
     found = [
         _best_row(_text(job), ddof, ticks, rows)

@@ -134,7 +134,7 @@ def summarize_cov(
         If a column is missing or not numeric, or a value is negative or infinite.
     """
     keys = as_names(by)
-    frame = open_frame(cov, keys=keys, measures=(value,), roles={"value": value})
+    frame = open_frame(cov, keys=keys, measures={"value": value})
     x = nw.col(value)
     found = reduce_frame(
         frame,

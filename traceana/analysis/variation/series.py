@@ -124,8 +124,7 @@ def read_series(
     """
     if not (cut_at is None or is_number(cut_at) or isinstance(cut_at, datetime)):
         raise DataError(f"cut_at must be a number or a datetime, as {time} is; it is {cut_at!r}")
-    roles = {"time": time, "value": value}
-    frame = open_frame(cov, keys=(*by, time), measures=(value,), roles=roles)
+    frame = open_frame(cov, keys=(*by, time), measures={"value": value}, roles={"time": time})
     check_clock(frame, time)
     ticks = collect(frame)
     n_null = ticks[time].null_count()
