@@ -127,7 +127,7 @@ class StragglerResult(Result):
         DataError
             If there is no such job.
         """
-        by = self.jobs.columns[: -len(StragglerJobs.columns())]
+        by = self._by
         key = job if isinstance(job, tuple) else (job,)
         if len(key) != len(by):
             raise DataError(f"job= needs the values of {', '.join(by)}; it is {job!r}")
@@ -139,6 +139,14 @@ class StragglerResult(Result):
             known = ", ".join(map(str, self.jobs.select(by).head(5).rows()))
             raise DataError(f"job= is {job!r}; no job has this key; the first are {known}")
         return replace(self, **{name: getattr(self, name).filter(is_job) for name in self.tables})
+
+    def key(self) -> tuple[object, ...]:
+        """Return the key of the first job: the values of the columns of `by`."""
+        return self.jobs.select(self._by).row(0) if self._by else ()
+
+    @property
+    def _by(self) -> list[str]:
+        return self.jobs.columns[: -len(StragglerJobs.columns())]
 
     def summary(self) -> str:
         """Return a short text on the result."""
