@@ -36,7 +36,7 @@ def plot_batching_iterations(
     Parameters
     ----------
     workers
-        [job_id, controller, worker_id, p05, p25, median, p75, p95]: rows of one job of `workers`
+        [job_id, controller, worker_id, q05, q25, median, q75, q95]: rows of one job of `workers`
         of a `replay_batching` result, of the controllers to show.
     ax
         Axes to draw on; by default those of a new figure.
@@ -64,8 +64,8 @@ def plot_batching_iterations(
             own, look = workers.filter(controller=name), look_of(name)
             shift = (_BAND * (number + 0.5) / len(names)) - _BAND / 2
             rows = [order.index(worker) + shift for worker in own["worker_id"]]
-            ax.hlines(rows, own["p05"], own["p95"], color=look.colour, linewidth=0.8)
-            ax.hlines(rows, own["p25"], own["p75"], color=look.colour, linewidth=2.6)
+            ax.hlines(rows, own["q05"], own["q95"], color=look.colour, linewidth=0.8)
+            ax.hlines(rows, own["q25"], own["q75"], color=look.colour, linewidth=2.6)
             ax.scatter(
                 own["median"], rows, s=13, color=look.colour, marker=look.marker, zorder=4,
                 label=name, gid=name, edgecolors="white", linewidths=0.4,
