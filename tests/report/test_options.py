@@ -101,7 +101,7 @@ def test_findings_in_full_begin_their_section(page: Element) -> None:
 def test_every_figure_is_declared_by_the_section_that_draws_it(store: Store) -> None:
     nothing = replace(open_context(find_origin(store.path)), figures=frozenset())
     for part in sections():
-        drawn = {picture.figure for picture in Built(part, part.build(nothing)).pictures}
+        drawn = {picture.figure for picture in Built(part, part.content(nothing)).pictures}
         assert drawn == set(part.figures), part.id
 
 
