@@ -83,7 +83,11 @@ def test_a_map_a_job_outlines_every_episode(part: Element, result: StragglerResu
     assert len(figures) == result.jobs.height
     for figure, job in zip(figures, result.jobs.sort("job_id").to_dicts(), strict=True):
         gids = [group.attributes.get("id", "") for group in figure.all("g")]
-        outlined = [gid for gid in gids if gid.startswith(f"stragglers-alibaba-minibatch-2020-{job['job_id']}-episode")]
+        outlined = [
+            gid
+            for gid in gids
+            if gid.startswith(f"stragglers-alibaba-minibatch-2020-{job['job_id']}-episode")
+        ]
         assert len(outlined) == job["n_episodes"]
         assert len(figure.all("image")) == 2, "the map and its scale"
 
@@ -106,7 +110,9 @@ def test_ratios_to_peers_are_those_to_the_median_of_the_others(
 def test_thresholds_and_the_finding_are_those_that_hold(
     page: Element, part: Element, result: StragglerResult
 ) -> None:
-    (text,) = (item.text for item in part.all("p") if item.text.startswith("A persistent straggler"))
+    (text,) = (
+        item.text for item in part.all("p") if item.text.startswith("A persistent straggler")
+    )
     parameters = inspect.signature(detect_stragglers).parameters
     for name in ("slow_level", "min_severity", "min_reports", "max_gap_reports", "evidence"):
         assert f"{parameters[name].default:g}" in text
