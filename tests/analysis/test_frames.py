@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, date, datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
 import duckdb
@@ -269,7 +270,7 @@ def test_every_engine_is_refused_alike(
 def test_a_missing_column_is_named_beside_those_there_are(engine: str) -> None:
     frame = ENGINES[engine](ROWS.select("cluster", "size", "gpus"))
     with pytest.raises(
-        DataError, match="column job_id, runtime_s is missing; there is cluster, size, gpus"
+        DataError, match="column job_id, runtime_s is missing; found cluster, size, gpus"
     ):
         runtime_by(frame, "job_id")
 
@@ -308,14 +309,16 @@ def test_nan_is_no_group_beside_null() -> None:
     ],
 )
 def test_what_is_no_frame_is_refused_by_name_with_the_list(frame: Any, kind: str) -> None:
-    with pytest.raises(DataError, match=f"a {kind} is no frame .*Polars .*DuckDB .*pandas .*pyarr"):
+    with pytest.raises(
+        DataError, match=f"a {kind} is not a supp.*Polars .*DuckDB .*pandas .*pyarr"
+    ):
         runtime_by(frame, ())
 
 
 def test_an_engine_that_is_not_listed_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     listed = {engine: name for engine, name in gate.ENGINES.items() if "pandas" not in name}
     monkeypatch.setattr(gate, "ENGINES", listed)
-    with pytest.raises(DataError, match="a pandas DataFrame is no frame of an engine that is read"):
+    with pytest.raises(DataError, match="a pandas DataFrame is not a supported frame"):
         runtime_by(ENGINES["pandas"](ROWS), ())
 
 
@@ -346,3 +349,35 @@ def test_pandas_odd_columns_are_refused_in_one_line(frame: Any, text: str) -> No
     with pytest.raises(DataError, match=text) as refusal:
         runtime_by(frame, ())
     assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_datetimes_and_durations_become_seconds(engine: str) -> None:
+    zone = timezone(timedelta(hours=2))
+    rows = pl.DataFrame(
+        {
+            "naive": [datetime(2020, 1, 1, 0, 0, 1, 500_000)],  # noqa: DTZ001
+            "zoned": [datetime(2020, 1, 1, 2, tzinfo=zone)],
+            "day": [date(1970, 1, 2)],
+            "took": [timedelta(minutes=1, milliseconds=250)],
+        }
+    )
+    frame = ENGINES[engine](rows)
+    opened = gate.open_frame(frame, keys=(), measures=("took",), times=("naive", "zoned", "day"))
+    # 18,262 days from 1970 to 2020
+    expected = (18_262 * 86_400 + 1.5, 18_262 * 86_400.0, 86_400.0)
+    assert gate.collect(opened).select("naive", "zoned", "day", "took").row(0) == (*expected, 60.25)
+
+
+def test_a_datetime_is_no_measure() -> None:
+    rows = pl.DataFrame({"runtime_s": [datetime(2020, 1, 1, tzinfo=UTC)]})
+    with pytest.raises(DataError, match=r"runtime_s holds Datetime.*; numbers are needed"):
+        gate.open_frame(rows, keys=(), measures=("runtime_s",))
+
+
+def test_an_error_names_the_parameter_to_set() -> None:
+    rows = pl.DataFrame({"step": [1], "rank": [0], "seconds": [0.5]})
+    columns = {"time": "time_s", "worker": "rank", "value": "seconds"}
+    message = "column time_s is missing; found step, rank, seconds; pass time='step'"
+    with pytest.raises(DataError, match=message):
+        gate.open_frame(rows, keys=("rank",), times=("time_s",), parameters=columns)
