@@ -249,7 +249,7 @@ def test_whatever_takes_a_frame_is_asked_of_spark() -> None:
 @pytest.mark.parametrize(
     ("query", "text"),
     [
-        ("SELECT 1 AS gpus", "column runtime_s is missing; found gpus"),
+        ("SELECT 1 AS gpus", "column runtime_s is missing; there is gpus"),
         ("SELECT 1 AS `runtime_s`, 2 AS `a.b`", "column 'a.b' needs another name: Spark takes"),
         ("SELECT array(1) AS runtime_s", "column runtime_s holds List"),
         ("SELECT 'soon' AS runtime_s", "column runtime_s holds String; numbers are needed"),

@@ -1,7 +1,8 @@
-"""The one gate for frames of any engine: checked lazy columns in, small sorted Polars frames out.
+"""The engine gate: whatever frame the user has in, a small sorted Polars frame out.
 
-Reductions are written once over narwhals' lazy frames, which Polars, DuckDB and Spark run
-themselves. pandas and pyarrow have no lazy engine, so their columns become a Polars frame.
+A reduction is written once over narwhals' lazy frames. Polars, DuckDB and Spark run it
+themselves; pandas and pyarrow tables have no lazy engine, so the columns of need become a Polars
+frame.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from difflib import SequenceMatcher
+from datetime import UTC, datetime
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import narwhals.stable.v2 as nw
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 
 Names: TypeAlias = str | Sequence[str]
 """One column's name, or several."""
+Measures: TypeAlias = Sequence[str] | Mapping[str, str]
+"""Columns of numbers; a mapping names the parameter that sets each."""
 
 ENGINES: Final = {
     nw.Implementation.POLARS: "Polars (DataFrame or LazyFrame)",
@@ -31,12 +35,12 @@ ENGINES: Final = {
     nw.Implementation.PYARROW: "pyarrow (Table)",
     nw.Implementation.PYSPARK: "PySpark (DataFrame, not of Spark Connect)",
 }
-"""Engines whose results are tested to be equal; any other is refused."""
+"""What the parity tests hold to the same values; any other is refused."""
 
 _RUN_BY: Final = ("narwhals", "polars", "duckdb", "_duckdb", "pyarrow", "pyspark", "py4j")
 _UNFIT: Final = re.compile(r"""^$|^\*$|^\^.*\$$|^\.|["]""")
 LARGEST: Final = 1e150
-"""Largest value of a measure: its square is finite, so that no variance overflows."""
+"""No measure is above it: its square is still a number, so that no variance overflows."""
 
 
 def as_names(names: Names, /) -> tuple[str, ...]:
@@ -49,61 +53,54 @@ def as_names(names: Names, /) -> tuple[str, ...]:
 
 
 def open_frame(
-    frame: IntoFrame,
-    /,
-    *,
-    keys: Sequence[str],
-    measures: Sequence[str] = (),
-    times: Sequence[str] = (),
-    parameters: Mapping[str, str] | None = None,
+    frame: IntoFrame, /, *, keys: Sequence[str], measures: Measures = ()
 ) -> nw.LazyFrame[Any]:
-    """Return the required columns as a lazy frame, its measures and times checked.
+    """Return the needed columns as a lazy frame, with measures checked for their range.
 
-    Measures and times become Float64, NaN becomes null in all columns.
-
-    Parameters
-    ----------
-    frame
-        A frame of a listed engine, eager or lazy.
-    keys
-        Columns of any type.
-    measures
-        Columns of numbers, or of durations, which become seconds.
-    times
-        Columns of seconds, or of datetimes, which become Unix seconds (UTC where no zone is set).
-    parameters
-        Parameters of the public function with the column that each names, for error messages.
+    Measures become Float64: datetimes as Unix seconds, durations as seconds. NaN is null, in
+    measures and in keys.
 
     Raises
     ------
     DataError
-        If the engine is not listed, a column is missing or named twice, or a measure or time is
-        not numeric, is negative or is above :data:`LARGEST` (infinite).
+        If the engine is not listed, a column is missing or named twice, or a measure is not
+        numeric, is negative or is above :data:`LARGEST` (infinite).
     """
-    lazy = admit_columns(frame, (*keys, *measures, *times), parameters)
-    lazy = clean_columns(lazy, measures, times)
-    if measures or times:
-        check_range(lazy, (*measures, *times))
+    roles = measures if isinstance(measures, Mapping) else {}
+    names = tuple(roles.values()) or tuple(measures)
+    lazy = clean_columns(admit_columns(frame, (*keys, *names), roles=roles), names)
+    if names:
+        check_range(lazy, names)
     return lazy
 
 
 def admit_columns(
-    frame: IntoFrame, columns: Sequence[str], parameters: Mapping[str, str] | None = None, /
+    frame: IntoFrame, columns: Sequence[str], /, *, roles: Mapping[str, str] | None = None
 ) -> nw.LazyFrame[Any]:
-    """Return the required columns as a lazy frame, unchanged.
+    """Return the needed columns as a lazy frame, as they are.
+
+    Parameters
+    ----------
+    frame
+        A frame of any listed engine.
+    columns
+        The columns.
+    roles
+        Columns by the parameter that sets them, which an error names.
 
     Raises
     ------
     DataError
-        If the engine is not listed; a column is missing, named twice, has a name with a special
-        meaning to an engine, or is of a type without an order; or the query of a lazy frame fails.
+        If the engine is not listed; a column is missing, named twice, has a name that engines
+        take for something else, or is of a type that cannot be put in order; or the query behind
+        a lazy frame fails.
     """
     _refuse_nameless(columns)
     unfit = [name for name in columns if _UNFIT.search(name)]
     if unfit:
         raise DataError(
             f"column {unfit[0]!r} needs another name: one that is empty, * or ^...$, begins with a "
-            'dot or contains a " has a special meaning to an engine'
+            'dot or has a " in it means something else to an engine'
         )
     repeated = sorted({name for name in columns if columns.count(name) > 1})
     if repeated:
@@ -111,8 +108,8 @@ def admit_columns(
     admitted = _admit(frame)
     dotted = [name for name in columns if re.search(r"[.`]", name)]
     if dotted and admitted.implementation is nw.Implementation.PYSPARK:
-        raise DataError(f"column {dotted[0]!r} needs another name: . and ` are special to Spark")
-    return _project(admitted, columns, parameters or {})
+        raise DataError(f"column {dotted[0]!r} needs another name: Spark takes . and ` as its own")
+    return _project(admitted, columns, roles or {})
 
 
 def column_names(frame: IntoFrame, /) -> list[str]:
@@ -128,57 +125,43 @@ def column_names(frame: IntoFrame, /) -> list[str]:
         return list(admitted.collect_schema().names())
 
 
-def clean_columns(
-    lazy: nw.LazyFrame[Any], measures: Sequence[str], times: Sequence[str] = (), /
-) -> nw.LazyFrame[Any]:
-    """Make measures and times Float64, in seconds if temporal, and NaN null in all columns.
+def clean_columns(lazy: nw.LazyFrame[Any], measures: Sequence[str], /) -> nw.LazyFrame[Any]:
+    """Make measures Float64 (times in seconds), and NaN null in all columns.
 
     Raises
     ------
     DataError
-        If a measure is neither a number nor a duration, or a time neither a number nor a datetime.
+        If a measure is not numeric.
     """
-    lazy = _to_seconds(lazy, measures, times)
     schema = lazy.collect_schema()
     cleaned = []
     for name in schema.names():
         column = nw.col(name)
-        if name not in measures and name not in times:
-            column = column.fill_nan(None) if schema[name].is_float() else column
-        elif schema[name].is_numeric():
-            column = column.cast(nw.Float64).fill_nan(None)
-        # the type of a column without any value is a guess
-        elif collect(lazy.select(column.count())).item():
-            needed = "numbers or datetimes" if name in times else "numbers"
-            raise DataError(f"column {name} holds {schema[name]}; {needed} are needed")
-        else:
+        if name in measures and schema[name].is_temporal() and schema[name] != nw.Time:
+            column = _seconds(column, schema[name], lazy.implementation)
+        elif name in measures and not schema[name].is_numeric():
+            # a column without any value has whatever type its maker guessed
+            if collect(lazy.select(column.count())).item():
+                raise DataError(f"column {name} holds {schema[name]}; numbers are needed")
             column = nw.lit(None, nw.Float64).alias(name)
+        elif name in measures:
+            column = column.cast(nw.Float64).fill_nan(None)
+        elif schema[name].is_float():
+            column = column.fill_nan(None)
         cleaned.append(column)
     return lazy.select(*cleaned)
 
 
-def _to_seconds(
-    lazy: nw.LazyFrame[Any], measures: Sequence[str], times: Sequence[str]
-) -> nw.LazyFrame[Any]:
-    """Replace durations by seconds, and datetimes by Unix seconds."""
-    schema = lazy.collect_schema()
-    spans = [name for name in measures if isinstance(schema[name], nw.Duration)]
-    dates = [name for name in times if isinstance(schema[name], nw.Datetime | nw.Date)]
-    native: Any = lazy.to_native()
-    if not (spans or dates):
-        return lazy
-    if lazy.implementation is nw.Implementation.POLARS:
-        seconds = [nw.col(name).dt.timestamp("us") / 1e6 for name in dates]
-        return lazy.with_columns(
-            *seconds, *(nw.col(name).dt.total_microseconds() / 1e6 for name in spans)
-        )
-    # narwhals has no timestamps of these engines
-    if lazy.implementation is nw.Implementation.DUCKDB:
-        replaced = ", ".join(f'epoch("{name}") AS "{name}"' for name in (*dates, *spans))
-        return nw.from_native(native.project(f"* REPLACE ({replaced})"))
-    micros = {name: f"unix_micros(CAST(`{name}` AS TIMESTAMP)) / 1e6" for name in dates}
-    kept = (f"{micros.get(name, f'`{name}`')} AS `{name}`" for name in schema.names())
-    return nw.from_native(native.selectExpr(*kept))
+def _seconds(time: nw.Expr, dtype: nw.dtypes.DType, engine: nw.Implementation) -> nw.Expr:
+    """Return a datetime or date as Unix seconds, a duration as seconds."""
+    if dtype == nw.Date:
+        time, dtype = time.cast(nw.Datetime("us")), nw.Datetime("us")
+    if engine is nw.Implementation.PYSPARK:
+        return time.cast(nw.Float64)
+    if isinstance(dtype, nw.Datetime):
+        epoch = nw.lit(datetime(1970, 1, 1, tzinfo=UTC if dtype.time_zone else None))
+        time = time - epoch.cast(nw.Datetime("us", dtype.time_zone))
+    return time.dt.total_microseconds().cast(nw.Float64) / 1e6
 
 
 def check_range(frame: nw.LazyFrame[Any], measures: Sequence[str], /) -> None:
@@ -228,7 +211,7 @@ def reduce_frame(
 def with_totals(
     frame: nw.LazyFrame[Any], keys: Sequence[str], /, **totals: nw.Expr
 ) -> nw.LazyFrame[Any]:
-    """Add aggregates over its group to each row, over all rows without keys."""
+    """Add to each row what is reduced over its group, over all rows without keys."""
     if keys:
         return frame.with_columns(**{name: total.over(*keys) for name, total in totals.items()})
     found = reduce_frame(frame, (), **totals).row(0, named=True)
@@ -251,7 +234,7 @@ def refuse_clash(keys: Iterable[str], columns: Iterable[str], /) -> None:
 
 
 def collect(frame: nw.LazyFrame[Any], /) -> pl.DataFrame:
-    """Run a lazy frame and return a Polars frame."""
+    """Run a lazy frame and return what it gives as a Polars frame."""
     on_polars = frame.implementation is nw.Implementation.POLARS
     options = {"engine": "streaming"} if on_polars else {}
     with reading():
@@ -261,14 +244,14 @@ def collect(frame: nw.LazyFrame[Any], /) -> pl.DataFrame:
 
 @contextmanager
 def reading() -> Iterator[None]:
-    """Raise a DataError with the first line of an engine's error, if a user's query fails."""
+    """Say in one line what an engine says of a user's query that fails when it is run."""
     try:
         yield
     except Exception as error:
         if type(error).__module__.partition(".")[0] not in _RUN_BY:
             raise
         said = str(error).splitlines()[0]
-        raise DataError(f"the frame cannot be read: {said}") from error
+        raise DataError(f"the frame cannot be read, its engine says: {said}") from error
 
 
 def _admit(frame: IntoFrame) -> nw.DataFrame[Any] | nw.LazyFrame[Any]:
@@ -281,8 +264,8 @@ def _admit(frame: IntoFrame) -> nw.DataFrame[Any] | nw.LazyFrame[Any]:
     if admitted is None or admitted.implementation not in ENGINES:
         kind = type(frame)
         raise DataError(
-            f"a {kind.__module__.split('.')[0]} {kind.__name__} is not a supported frame; the "
-            f"engines are {', '.join(ENGINES.values())}"
+            f"a {kind.__module__.split('.')[0]} {kind.__name__} is no frame of an engine that is "
+            f"read; these are {', '.join(ENGINES.values())}"
         )
     return admitted
 
@@ -290,44 +273,29 @@ def _admit(frame: IntoFrame) -> nw.DataFrame[Any] | nw.LazyFrame[Any]:
 def _refuse_nameless(columns: Iterable[object]) -> None:
     nameless = [name for name in columns if not isinstance(name, str)]
     if nameless:
-        raise DataError(f"the name of a column must be text; found {nameless[0]!r}")
+        raise DataError(f"a column is told by its name; found {nameless[0]!r}")
 
 
 def _project(
-    frame: nw.DataFrame[Any] | nw.LazyFrame[Any],
-    columns: Sequence[str],
-    parameters: Mapping[str, str],
+    frame: nw.DataFrame[Any] | nw.LazyFrame[Any], columns: Sequence[str], roles: Mapping[str, str]
 ) -> nw.LazyFrame[Any]:
     with reading():
-        there = [str(name) for name in frame.collect_schema().names()]
+        there = list(map(str, frame.collect_schema().names()))
     missing = [name for name in columns if name not in there]
     if missing:
-        found = f"found {', '.join(there) or 'no column'}"
-        raise DataError(
-            f"column {', '.join(missing)} is missing; {found}{_to_pass(missing, there, parameters)}"
-        )
+        found = f"column {', '.join(missing)} is missing; found {', '.join(there) or 'no column'}"
+        free = [name for name in there if name not in columns]
+        hints = [
+            f"{role}={(get_close_matches(name, free, n=1, cutoff=0.3) or free)[0]!r}"
+            for role, name in roles.items()
+            if name in missing and free
+        ]
+        raise DataError(f"{found}; pass {', '.join(hints)}" if hints else found)
     lazy = _as_lazy(frame.select(*columns))
     for name, dtype in lazy.collect_schema().items():
         if dtype.is_nested() or dtype == nw.Object:
             raise DataError(f"column {name} holds {dtype}; text, numbers or times are needed")
     return lazy
-
-
-def _to_pass(missing: Sequence[str], there: Sequence[str], parameters: Mapping[str, str]) -> str:
-    """Return which parameters to set, each with the unused column of the most similar name."""
-    unused = [name for name in there if name not in parameters.values()]
-    if not unused:
-        return ""
-    settings = [
-        f"{parameter}={max(unused, key=lambda name: _similarity(name, column))!r}"
-        for parameter, column in parameters.items()
-        if column in missing
-    ]
-    return f"; pass {', '.join(settings)}" if settings else ""
-
-
-def _similarity(name: str, other: str) -> float:
-    return SequenceMatcher(None, name, other).ratio()
 
 
 def _as_lazy(frame: nw.DataFrame[Any] | nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
