@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from traceana.derived import job_sample
-from traceana.derived.tasks import task_records, task_sample
+from traceana.derived.tasks import instance_times, task_sample
 from traceana.report.blocks import Gallery, Table, Text
 from traceana.report.build import open_context
 from traceana.report.origin import find_origin
@@ -33,7 +33,7 @@ def build(context: Context, name: str) -> Content:
 @pytest.fixture
 def sampled(store: Store, monkeypatch: pytest.MonkeyPatch) -> Context:
     """What a store with more tasks than are analysed one by one is built from."""
-    monkeypatch.setattr(job_sample, "MOST_TASKS", 1000)
+    monkeypatch.setattr(job_sample, "MAX_TASKS", 1000)
     monkeypatch.setattr(job_sample, "SAMPLED_TASKS", 800)
     return open_context(find_origin(store.path), None)
 
@@ -41,10 +41,10 @@ def sampled(store: Store, monkeypatch: pytest.MonkeyPatch) -> Context:
 def test_the_published_trace_and_whatever_has_no_more_tasks_is_analysed_whole(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert ROWS["pai_task_table"] <= job_sample.MOST_TASKS
+    assert ROWS["pai_task_table"] <= job_sample.MAX_TASKS
     data = open_context(find_origin(store.path), None).data
     tasks = data.scan("alibaba-pai-2020", "tasks").collect()
-    monkeypatch.setattr(job_sample, "MOST_TASKS", tasks.height)
+    monkeypatch.setattr(job_sample, "MAX_TASKS", tasks.height)
     assert data.once(task_sample, PAI) is None
 
 
@@ -53,9 +53,9 @@ def test_every_number_of_a_sample_says_that_it_is_one(sampled: Context, name: st
     content = build(sampled, name)
     sample = sampled.data.once(task_sample, PAI)
     assert sample is not None
-    share = f", a sample of {100 * sample.share:.1f} % of its tasks"
+    share = f", a sample of {100 * sample.fraction:.1f} % of its tasks"
     texts = [block.text for block in content.blocks if isinstance(block, Text)]
-    assert sum(f"All here is of a sample: {sample.told}" in text for text in texts) == 1
+    assert sum(f"All here is of a sample: {sample.description}" in text for text in texts) == 1
     told = [
         *content.findings,
         *(block.caption for block in content.blocks if isinstance(block, Table)),
@@ -93,7 +93,7 @@ def test_gpu_hours_of_a_sample_are_those_of_the_trace_within_their_error(
 
 
 def test_the_end_of_the_trace_is_that_of_all_its_rows(sampled: Context) -> None:
-    records = sampled.data.once(task_records, PAI)
+    records = sampled.data.once(instance_times, PAI)
     times = pl.concat(
         sampled.scan("alibaba-pai-2020", table).select(pl.col(time).alias("time_s"))
         for table in ("tasks", "instances")
