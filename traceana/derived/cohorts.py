@@ -100,7 +100,7 @@ def task_title(session: Session, trace: str, /) -> str:
 def sample_note(session: Session, trace: str, /) -> str:
     """Return a sentence on the sample of a trace's tasks; empty if all are analyzed."""
     sample = session.once(task_sample, trace)
-    return "" if sample is None else f" All here is of a sample: {sample.description}."
+    return "" if sample is None else f" All results are from a sample: {sample.description}."
 
 
 def _tasks(session: Session, trace: str, end_imputation: str) -> Cohort:

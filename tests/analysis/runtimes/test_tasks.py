@@ -274,7 +274,7 @@ def test_planted_runtimes_are_found_in_shuffled_instances() -> None:
         (TASKS, INSTANCES.with_columns(start_s=pl.lit(-1)), "column start_s holds -1"),
         (TASKS, INSTANCES.with_columns(end_s=pl.lit("late")), "column end_s holds String; numbers"),
         (pl.concat([TASKS, TASKS.head(1)]), INSTANCES, r"tasks has 2 rows .*\(j2, worker\)"),
-        (TASKS, INSTANCES.with_columns(job_id=1), "job_id is String in tasks and Int32 in instan"),
+        (TASKS, INSTANCES.with_columns(job_id=1), "job_id is String in tasks and Int64 in instan"),
     ],
 )
 def test_bad_tables_are_refused_in_one_line(

@@ -129,7 +129,7 @@ def pai_name(session: Context, /) -> str:
 def pai_sampled(session: Context, /) -> str:
     """Return what to tell of the sample of PAI's tasks; nothing where all are analysed."""
     sample = session.once(task_sample, PAI)
-    return "" if sample is None else f" All here is of a sample: {sample.description}."
+    return "" if sample is None else f" All results are from a sample: {sample.description}."
 
 
 def _tasks(session: Context, missing_end: str) -> Population:
