@@ -1,28 +1,38 @@
-"""Print tables, write frames to files, and show progress."""
+"""Print tables, write frames to files, show progress."""
 
 from __future__ import annotations
 
+import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     import polars as pl
     from rich.table import Table
 
+    from traceana.results.display import Cells
     from traceana.results.tables import ResultTable
 
 
-_SHORT = 30
-"""Longer texts may wrap."""
+def print_cells(cells: Cells) -> None:
+    """Print a result table; numbers are right-aligned and never cropped."""
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    for heading, numeric in zip(cells.headings, cells.numeric, strict=True):
+        table.add_column(heading, justify="right" if numeric else "left", no_wrap=True)
+    for row in cells.rows:
+        table.add_row(*row)
+    print_table(table)
 
 
 def print_table(table: Table) -> None:
-    """Print a table at the width its columns need at the least; a narrower terminal wraps it.
+    """Print a table at least as wide as its columns need; a narrower terminal wraps it.
 
-    Columns that all must not wrap need their full width.
+    Columns that must not wrap need their full width.
     """
     from rich.console import Console
 
@@ -33,38 +43,17 @@ def print_table(table: Table) -> None:
     least = measured.maximum if rigid else measured.minimum
     if out.width < least:
         out = Console(markup=False, highlight=False, width=least)
-    out.print(table)
-
-
-def print_frame(
-    frame: pl.DataFrame,
-    table: type[ResultTable] | None = None,
-    /,
-    *,
-    columns: Sequence[str] | None = None,
-    headings: Mapping[str, str] | None = None,
-) -> None:
-    """Print a frame, each column as its declaration states."""
-    from rich.table import Table
-
-    from traceana.results.display import cells_of
-
-    cells = cells_of(frame, table, columns=columns, headings=headings)
-    printed = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
-    for place, (heading, numeric) in enumerate(zip(cells.headings, cells.numeric, strict=True)):
-        short = max((len(row[place]) for row in cells.rows), default=0) <= _SHORT
-        printed.add_column(heading, justify="right" if numeric else "left", no_wrap=short)
-    for row in cells.rows:
-        printed.add_row(*row)
-    print_table(printed)
+    with out.capture() as printed:
+        out.print(table)
+    sys.stdout.write("".join(f"{line.rstrip()}\n" for line in printed.get().splitlines()))
 
 
 def frame_writer(
-    out: Path | None, table: type[ResultTable] | None = None, /
+    out: Path | None, table: type[ResultTable] | None = None
 ) -> Callable[[pl.DataFrame], object]:
-    """Return a function that writes a frame to `out`, by its ending; None writes nothing.
+    """Return a function that writes a frame to `out`, in the format of its suffix.
 
-    The headings of a CSV have the units of the table's declaration.
+    A CSV file of a declared table has headings with units. None as `out` writes nothing.
 
     Raises
     ------
@@ -76,7 +65,7 @@ def frame_writer(
     if out is None:
         return lambda _: None
     writers: dict[str, Callable[[pl.DataFrame], object]] = {
-        ".csv": lambda frame: frame.rename(_headings(frame, table)).write_csv(out),
+        ".csv": lambda frame: _with_units(frame, table).write_csv(out),
         ".json": lambda frame: frame.write_json(out),
         ".parquet": lambda frame: frame.write_parquet(out),
     }
@@ -89,17 +78,18 @@ def frame_writer(
         try:
             writers[out.suffix](frame)
         except OSError as error:
-            # Polars says what is wrong in the text alone, and names the file in it again
+            # the text of Polars names the file again
             why = error.strerror or str(error).partition(":")[0]
             raise DataError(f"--out {out}: cannot be written ({why}); name another file") from error
 
     return write
 
 
-def _headings(frame: pl.DataFrame, table: type[ResultTable] | None) -> dict[str, str]:
+def _with_units(frame: pl.DataFrame, table: type[ResultTable] | None) -> pl.DataFrame:
     from traceana.results.tables import headings
 
-    return dict(zip(frame.columns, headings(table, frame.columns), strict=True)) if table else {}
+    names = dict(zip(frame.columns, headings(table, frame.columns), strict=True)) if table else {}
+    return frame.rename(names)
 
 
 @contextmanager

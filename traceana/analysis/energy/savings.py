@@ -15,7 +15,7 @@ from traceana.analysis.energy.resampling import (
 )
 from traceana.analysis.energy.tables import read_tables
 from traceana.results.energy import EnergySavings
-from traceana.results.tables import dtypes, returns
+from traceana.results.tables import returns, schema_of
 from traceana.schema.training_tables import (
     TrainingTables,
     check_eta,
@@ -108,7 +108,7 @@ def energy_savings(
                 }
                 for choice, row in best.items()
             ]
-    return pl.DataFrame(rows, schema=dtypes(EnergySavings))
+    return pl.DataFrame(rows, schema=schema_of(EnergySavings))
 
 
 def _open_configurations(

@@ -111,7 +111,8 @@ def _sweep(tables: tuple[pl.DataFrame, pl.DataFrame], options: dict[str, Any]) -
 def _print_result(result: RecurringResult, *, synthetic: bool, json: bool) -> None:
     import polars as pl
 
-    from traceana.cli.output import print_frame
+    from traceana.cli.output import print_cells
+    from traceana.results.display import cells_of
     from traceana.results.recurring import RunsByConfiguration
 
     if json:
@@ -143,13 +144,14 @@ def _print_result(result: RecurringResult, *, synthetic: bool, json: bool) -> No
         )
         .sort("batch_size", "power_limit_w")
     )
-    print_frame(chosen, RunsByConfiguration)
+    print_cells(cells_of(chosen, RunsByConfiguration))
 
 
 def _print_sweep(
     sweep: pl.DataFrame, settings: dict[str, Any], *, synthetic: bool, json: bool
 ) -> None:
-    from traceana.cli.output import print_frame
+    from traceana.cli.output import print_cells
+    from traceana.results.display import cells_of
     from traceana.results.recurring import SweepSummary
     from traceana.simulate import summarize_recurring
 
@@ -170,10 +172,12 @@ def _print_sweep(
     )
     sys.stdout.write(_marked(title, synthetic=synthetic) + "\n")
     shown = ("energy_saved", "energy_saved_ci_low", "energy_saved_ci_high", "time_saved")
-    print_frame(
-        summary,
-        SweepSummary,
-        columns=("gpu", "dataset", "seeds", *shown, "cost_saved", "regret_share"),
+    print_cells(
+        cells_of(
+            summary,
+            SweepSummary,
+            columns=("gpu", "dataset", "seeds", *shown, "cost_saved", "regret_share"),
+        )
     )
     for row in summary.filter(summary["note"].is_not_null()).iter_rows(named=True):
         sys.stdout.write(f"{row['gpu']}, {row['dataset']}: {row['note']}\n")

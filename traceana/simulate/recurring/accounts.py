@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from traceana.results.recurring import LAST, References, Runs
-from traceana.results.tables import dtypes
+from traceana.results.tables import schema_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,7 +21,7 @@ _MEASURES: Final = ("energy_j", "time_s", "cost_j")
 def history_frame(history: Sequence[tuple[int, Run]], /) -> pl.DataFrame:
     """Return a history as a frame, one row per run."""
     rows = [(recurrence, *run) for recurrence, run in history]
-    return pl.DataFrame(rows, schema=dtypes(Runs), orient="row")
+    return pl.DataFrame(rows, schema=schema_of(Runs), orient="row")
 
 
 def reference_points(job: JobTrace, /, *, eta: float) -> pl.DataFrame:
@@ -42,7 +42,7 @@ def reference_points(job: JobTrace, /, *, eta: float) -> pl.DataFrame:
         else:
             row["note"] = _why_unknown(job, policy)
         rows.append(row)
-    return pl.DataFrame(rows, schema=dtypes(References))
+    return pl.DataFrame(rows, schema=schema_of(References))
 
 
 def _why_unknown(job: JobTrace, policy: str) -> str:

@@ -12,7 +12,7 @@ from traceana.results.recurring import GroupRuns, Groups
 from traceana.results.recurring import (
     RecurringGroupsResult as RecurringGroupsResult,  # noqa: PLC0414  public in the stub
 )
-from traceana.results.tables import dtypes
+from traceana.results.tables import schema_of
 from traceana.simulate.recurring.concurrent import Ended, Submission, recur_concurrently
 from traceana.simulate.recurring.policies import PolicyMaker, policy_maker
 from traceana.simulate.recurring.read import read_job, read_table, read_tables
@@ -105,8 +105,8 @@ def simulate_recurring_groups(
         policy=name,
         eta=eta,
         beta=beta,
-        history=pl.DataFrame(history, schema=dtypes(GroupRuns), orient="row"),
-        groups=pl.DataFrame(groups, schema=dtypes(Groups)),
+        history=pl.DataFrame(history, schema=schema_of(GroupRuns), orient="row"),
+        groups=pl.DataFrame(groups, schema=schema_of(Groups)),
     )
 
 

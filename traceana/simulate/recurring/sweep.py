@@ -9,7 +9,7 @@ import polars as pl
 
 from traceana.errors import DataError
 from traceana.results.recurring import Sweep, SweepSummary
-from traceana.results.tables import declared, dtypes, returns
+from traceana.results.tables import declared, returns, schema_of
 from traceana.schema.training_tables import check_one_of
 from traceana.simulate.recurring.accounts import reference_points, replication
 from traceana.simulate.recurring.policies import PolicyMaker, policy_maker
@@ -107,7 +107,7 @@ def sweep_recurring(
             rows += [{**key, **row} for row in replications]
         if progress is not None:
             progress(done / len(jobs))
-    return declared(pl.DataFrame(rows, schema=dtypes(Sweep)), Sweep)
+    return declared(pl.DataFrame(rows, schema=schema_of(Sweep)), Sweep)
 
 
 def _replications(
