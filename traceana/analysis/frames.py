@@ -8,8 +8,10 @@ frame.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import narwhals.stable.v2 as nw
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 
 Names: TypeAlias = str | Sequence[str]
 """One column's name, or several."""
+Measures: TypeAlias = Sequence[str] | Mapping[str, str]
+"""Columns of numbers; a mapping names the parameter that sets each."""
 
 ENGINES: Final = {
     nw.Implementation.POLARS: "Polars (DataFrame or LazyFrame)",
@@ -49,11 +53,12 @@ def as_names(names: Names, /) -> tuple[str, ...]:
 
 
 def open_frame(
-    frame: IntoFrame, /, *, keys: Sequence[str], measures: Sequence[str] = ()
+    frame: IntoFrame, /, *, keys: Sequence[str], measures: Measures = ()
 ) -> nw.LazyFrame[Any]:
-    """Return the columns of need as a lazy frame, its measures in range.
+    """Return the needed columns as a lazy frame, with measures checked for their range.
 
-    Measures become Float64. NaN is null, in measures and in keys.
+    Measures become Float64: datetimes as Unix seconds, durations as seconds. NaN is null, in
+    measures and in keys.
 
     Raises
     ------
@@ -61,14 +66,27 @@ def open_frame(
         If the engine is not listed, a column is missing or named twice, or a measure is not
         numeric, is negative or is above :data:`LARGEST` (infinite).
     """
-    lazy = clean_columns(admit_columns(frame, (*keys, *measures)), measures)
-    if measures:
-        check_range(lazy, measures)
+    roles = measures if isinstance(measures, Mapping) else {}
+    names = tuple(roles.values()) or tuple(measures)
+    lazy = clean_columns(admit_columns(frame, (*keys, *names), roles=roles), names)
+    if names:
+        check_range(lazy, names)
     return lazy
 
 
-def admit_columns(frame: IntoFrame, columns: Sequence[str], /) -> nw.LazyFrame[Any]:
-    """Return the columns of need as a lazy frame, as they are.
+def admit_columns(
+    frame: IntoFrame, columns: Sequence[str], /, *, roles: Mapping[str, str] | None = None
+) -> nw.LazyFrame[Any]:
+    """Return the needed columns as a lazy frame, as they are.
+
+    Parameters
+    ----------
+    frame
+        A frame of any listed engine.
+    columns
+        The columns.
+    roles
+        Columns by the parameter that sets them, which an error names.
 
     Raises
     ------
@@ -91,7 +109,7 @@ def admit_columns(frame: IntoFrame, columns: Sequence[str], /) -> nw.LazyFrame[A
     dotted = [name for name in columns if re.search(r"[.`]", name)]
     if dotted and admitted.implementation is nw.Implementation.PYSPARK:
         raise DataError(f"column {dotted[0]!r} needs another name: Spark takes . and ` as its own")
-    return _project(admitted, columns)
+    return _project(admitted, columns, roles or {})
 
 
 def column_names(frame: IntoFrame, /) -> list[str]:
@@ -108,7 +126,7 @@ def column_names(frame: IntoFrame, /) -> list[str]:
 
 
 def clean_columns(lazy: nw.LazyFrame[Any], measures: Sequence[str], /) -> nw.LazyFrame[Any]:
-    """Make measures Float64, and NaN null in all columns.
+    """Make measures Float64 (times in seconds), and NaN null in all columns.
 
     Raises
     ------
@@ -119,7 +137,9 @@ def clean_columns(lazy: nw.LazyFrame[Any], measures: Sequence[str], /) -> nw.Laz
     cleaned = []
     for name in schema.names():
         column = nw.col(name)
-        if name in measures and not schema[name].is_numeric():
+        if name in measures and schema[name].is_temporal() and schema[name] != nw.Time:
+            column = _seconds(column, schema[name], lazy.implementation)
+        elif name in measures and not schema[name].is_numeric():
             # a column without any value has whatever type its maker guessed
             if collect(lazy.select(column.count())).item():
                 raise DataError(f"column {name} holds {schema[name]}; numbers are needed")
@@ -130,6 +150,18 @@ def clean_columns(lazy: nw.LazyFrame[Any], measures: Sequence[str], /) -> nw.Laz
             column = column.fill_nan(None)
         cleaned.append(column)
     return lazy.select(*cleaned)
+
+
+def _seconds(time: nw.Expr, dtype: nw.dtypes.DType, engine: nw.Implementation) -> nw.Expr:
+    """Return a datetime or date as Unix seconds, a duration as seconds."""
+    if dtype == nw.Date:
+        time, dtype = time.cast(nw.Datetime("us")), nw.Datetime("us")
+    if engine is nw.Implementation.PYSPARK:
+        return time.cast(nw.Float64)
+    if isinstance(dtype, nw.Datetime):
+        epoch = nw.lit(datetime(1970, 1, 1, tzinfo=UTC if dtype.time_zone else None))
+        time = time - epoch.cast(nw.Datetime("us", dtype.time_zone))
+    return time.dt.total_microseconds().cast(nw.Float64) / 1e6
 
 
 def check_range(frame: nw.LazyFrame[Any], measures: Sequence[str], /) -> None:
@@ -245,16 +277,20 @@ def _refuse_nameless(columns: Iterable[object]) -> None:
 
 
 def _project(
-    frame: nw.DataFrame[Any] | nw.LazyFrame[Any], columns: Sequence[str]
+    frame: nw.DataFrame[Any] | nw.LazyFrame[Any], columns: Sequence[str], roles: Mapping[str, str]
 ) -> nw.LazyFrame[Any]:
     with reading():
-        there = frame.collect_schema().names()
+        there = list(map(str, frame.collect_schema().names()))
     missing = [name for name in columns if name not in there]
     if missing:
-        raise DataError(
-            f"column {', '.join(missing)} is missing; "
-            f"there is {', '.join(map(str, there)) or 'no column'}"
-        )
+        found = f"column {', '.join(missing)} is missing; found {', '.join(there) or 'no column'}"
+        free = [name for name in there if name not in columns]
+        hints = [
+            f"{role}={(get_close_matches(name, free, n=1, cutoff=0.3) or free)[0]!r}"
+            for role, name in roles.items()
+            if name in missing and free
+        ]
+        raise DataError(f"{found}; pass {', '.join(hints)}" if hints else found)
     lazy = _as_lazy(frame.select(*columns))
     for name, dtype in lazy.collect_schema().items():
         if dtype.is_nested() or dtype == nw.Object:

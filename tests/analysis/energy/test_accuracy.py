@@ -119,8 +119,8 @@ def test_a_data_set_without_a_default_needs_a_target() -> None:
 @pytest.mark.parametrize(
     ("runs", "power", "text"),
     [
-        (RUNS.drop("run"), POWER, "column run is missing; there is dataset, network"),
-        (RUNS, POWER.drop("gpu"), "column gpu is missing; there is dataset, network"),
+        (RUNS.drop("run"), POWER, "column run is missing; found dataset, network"),
+        (RUNS, POWER.drop("gpu"), "column gpu is missing; found dataset, network"),
         (pl.concat([RUNS, RUNS.head(1)]), POWER, "training_runs: 2 row.s. break the rule 'primar"),
         (RUNS, pl.concat([POWER, POWER.tail(1)]), "power_profiles: 2 row.s. break the rule 'prim"),
         (RUNS, POWER.with_columns(pl.col("epoch_s") * 0), "power_profiles: 8 row.s. break the ru"),

@@ -153,7 +153,7 @@ def test_every_engine_gives_the_same_mapping(engine: str) -> None:
 @pytest.mark.parametrize(
     ("jobs", "options", "text"),
     [
-        (JOBS.drop("group"), {}, "column group is missing; there is user, start_s, end_s"),
+        (JOBS.drop("group"), {}, "column group is missing; found user, start_s, end_s"),
         (JOBS.with_columns(end_s=0.0), {}, "a job ends before it starts: end_s is below start_s"),
         (JOBS.with_columns(end_s=pl.lit(math.inf)), {}, "column end_s holds inf"),
         (JOBS, {"min_recurrences": 0}, "min_recurrences must be at least 1; it is 0"),

@@ -268,7 +268,7 @@ def test_planted_runtimes_are_found_in_shuffled_instances() -> None:
     ("tasks", "instances", "text"),
     [
         (TASKS, INSTANCES.with_columns(end_s=1.0), "an instance ends before it starts: end_s is"),
-        (TASKS, INSTANCES.drop("end_s"), "column end_s is missing; there is job_id, task_name, wo"),
+        (TASKS, INSTANCES.drop("end_s"), "column end_s is missing; found job_id, task_name, wo"),
         (TASKS.drop("gpus"), INSTANCES, "column gpus is missing"),
         (TASKS, INSTANCES.with_columns(end_s=pl.lit(math.inf)), "column end_s holds inf"),
         (TASKS, INSTANCES.with_columns(start_s=pl.lit(-1)), "column start_s holds -1"),

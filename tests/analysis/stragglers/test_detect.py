@@ -371,7 +371,7 @@ def test_workers_that_turn_slow_for_good_are_found(n_workers: int, n_slow: int) 
             "min_duration_s must be a number and at least 0; it is nan",
         ),
         ({"evidence": 0}, "evidence must be a number and at least 1e-09; it is 0"),
-        ({"value": "took"}, "column took is missing; there is job_id, worker_id, time_s"),
+        ({"value": "took"}, "column took is missing; found job_id, worker_id, time_s"),
         ({"by": "cluster"}, "column cluster is missing"),
         ({"at": "tick"}, "column tick is missing"),
         ({"over": "rank"}, "column rank is missing"),

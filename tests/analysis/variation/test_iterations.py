@@ -201,7 +201,7 @@ def test_rows_without_a_value_neither_count_nor_hide_a_repeated_worker() -> None
             {"ddof": 0, "min_workers": 1},
             "min_workers must be a whole number and at least 2; it is 1",
         ),
-        ({"ddof": 0, "over": "rank"}, "column rank is missing; there is job_id, time_s, worker_id"),
+        ({"ddof": 0, "over": "rank"}, "column rank is missing; found job_id, time_s, worker_id"),
         ({"ddof": 0, "by": "time_s"}, "column time_s is named for more than one part"),
     ],
 )

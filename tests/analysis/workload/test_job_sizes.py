@@ -52,7 +52,7 @@ def test_quantiles_by_hand() -> None:
 
 @pytest.mark.parametrize("ask", [job_quantiles, size_distribution])
 def test_what_cannot_be_a_job_is_refused(ask: type) -> None:
-    with pytest.raises(DataError, match="column gpus is missing; there is cluster, runtime_s"):
+    with pytest.raises(DataError, match="column gpus is missing; found cluster, runtime_s"):
         ask(JOBS.drop("gpus"), by="cluster")
     with pytest.raises(DataError, match="column runtime_s holds -7200"):
         ask(JOBS.with_columns(-pl.col("runtime_s")), by="cluster")

@@ -90,7 +90,7 @@ def test_what_cannot_be_a_job_is_refused(change: pl.Expr, text: str) -> None:
 
 def test_a_missing_column_is_named_beside_those_there_are() -> None:
     with pytest.raises(
-        DataError, match="column gpus is missing; there is cluster, submit_s, runtime_s"
+        DataError, match="column gpus is missing; found cluster, submit_s, runtime_s"
     ):
         workload_summary(JOBS.drop("gpus"), by="cluster")
 
