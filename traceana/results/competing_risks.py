@@ -70,7 +70,9 @@ class SurvivalGroups(ResultTable):
     n_events = count("Events", "rows that ended")
     n_censored = count("Censored", "rows still running when last seen")
     n_excluded = count("Excluded", "rows without a runtime")
-    median_s = number("Median (s)", "first time with survival at most 1/2", display="seconds", unit="s")  # noqa: E501
+    median_s = number(
+        "Median (s)", "first time with survival at most 1/2", display="seconds", unit="s"
+    )
     ci_low = number(f"{_CI} (s)", "its interval", display="seconds", unit="s")
     ci_high = number(f"{_CI} (s)", "its interval", display="seconds", unit="s")
     last_s = number("Last time (s)", "longest runtime", display="seconds", unit="s")

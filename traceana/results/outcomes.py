@@ -62,6 +62,12 @@ class FailureRates(ResultTable):
     ci_high = number(_CI, "confidence interval of the rate", display="share")
     n_excluded = count("Excluded", "rows that are neither, null included")
     n_missing = count("Without status", "rows without a status")
+    completed = count("Completed", "rows by status, if these are the schema's", optional=True)
+    failed = count("Failed", "as `completed`", optional=True)
+    cancelled = count("Cancelled", "as `completed`", optional=True)
+    running = count("Running", "as `completed`", optional=True)
+    pending = count("Pending", "as `completed`", optional=True)
+    unknown = count("Unknown", "as `completed`", optional=True)
     n_clusters = count("Clusters", _CLUSTERS, optional=True)
     n_effective = number("Effective n", "as in `runtime_by`", display="count", optional=True)
     note = text("Note", "why there is no interval; only with `cluster`", optional=True)
@@ -291,10 +297,11 @@ class FailureModel(Result):
     def summary(self) -> str:
         """Return a short text on the result."""
         row = self.fit.row(0, named=True)
-        lines = [
+        head = (
             f"{row['failures']:,} of {row['n']:,} rows failed (status {', '.join(self.failure)}); "
             f"{row['n_excluded']:,} excluded; standard errors: {row['errors']}"
-        ]
+        )
+        lines = [head]
         for term in self.odds_ratios.iter_rows(named=True):
             name = " ".join(part for part in (term["feature"], term["level"]) if part)
             if term["reference"] is not None:

@@ -134,6 +134,11 @@ def declared(
     return typed.select(*by, *present)
 
 
+def dtypes(table: type[ResultTable], /) -> dict[str, pl.DataType]:
+    """Return the type of each declared column, to make a frame of rows."""
+    return {name: column.dtype for name, column in table.columns().items()}
+
+
 def returns(table: type[ResultTable], /) -> Callable[[Function], Function]:
     """Replace the line ``{columns}`` of a docstring with a list of the columns of a table."""
 

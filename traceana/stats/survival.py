@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Incidence(NamedTuple):
-    """Estimates at each time: one entry per time, and one column per event where it has two axes."""
+    """Estimates at each time; the incidence has one column per event."""
 
     at_risk: Floats
     """Rows at risk just before the time."""
