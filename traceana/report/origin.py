@@ -14,7 +14,7 @@ from typing import Final
 from traceana.errors import DataError, StoreError
 from traceana.ingesters import ingest
 from traceana.store import Store, open_store, store_path
-from traceana.store.session import code_digest
+from traceana.store.cache import code_digest
 
 SEED: Final = 1
 """Seed of the synthetic sample that a report is made from where there is no store."""

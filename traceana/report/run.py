@@ -9,7 +9,7 @@ from multiprocessing import get_context
 from typing import TYPE_CHECKING, Final
 
 from traceana.errors import TraceanaError
-from traceana.report.cache import Cache
+from traceana.report.cache import SECTION_CACHE, section_key
 from traceana.report.draw import draw_content
 from traceana.report.section import sections
 
@@ -54,7 +54,6 @@ def build_sections(
     on_done
         Told of each section when it is there, with how many are.
     """
-    cache = Cache(context)
     contents: dict[str, Content] = {}
 
     def take(section: Section, content: Content) -> None:
@@ -63,17 +62,16 @@ def build_sections(
 
     missing = []
     for section in sections:
-        kept = cache.load(section.id)
+        kept = SECTION_CACHE.load(section_key(context, section.id))
         if kept is None:
             missing.append(section)
         else:
             take(section, kept)
     if workers > 1 and len(missing) > 1:
-        _share(missing, context, workers - 1, cache, take)
+        _share(missing, context, workers - 1, take)
     else:
         for section in missing:
-            take(section, _build(section, context, cache))
-    cache.tidy()
+            take(section, _build(section, context))
     return [contents[section.id] for section in sections]
 
 
@@ -81,7 +79,6 @@ def _share(
     missing: list[Section],
     context: Context,
     others: int,
-    cache: Cache,
     take: Callable[[Section, Content], None],
 ) -> None:
     # spawned, not forked: Polars' and BLAS's threads do not outlive a fork
@@ -97,13 +94,13 @@ def _share(
         ]
         for section in missing:
             if section.of_tasks:
-                take(section, _build(section, context, cache))
+                take(section, _build(section, context))
                 _collect(elsewhere, taken, take, wait=False)
                 if len(taken) == len(elsewhere):
                     pool.shutdown()  # with nothing left to build they would hold what they loaded
         for section, future in reversed(elsewhere):
             if future.cancel():
-                take(section, _build(section, context, cache))
+                take(section, _build(section, context))
             _collect(elsewhere, taken, take, wait=False)
         _collect(elsewhere, taken, take, wait=True)
     except BrokenProcessPool as error:
@@ -129,20 +126,20 @@ def _collect(
             take(section, future.result())
 
 
-_opened: list[tuple[Context, Cache]] = []
+_opened: list[Context] = []
 """In a process that was started to build sections: what they share."""
 
 
 def _open(context: Context) -> None:
-    _opened.append((context, Cache(context)))
+    _opened.append(context)
 
 
 def _build_by_id(name: str) -> Content:
     (section,) = (section for section in sections() if section.id == name)
-    return _build(section, *_opened[0])
+    return _build(section, _opened[0])
 
 
-def _build(section: Section, context: Context, cache: Cache) -> Content:
+def _build(section: Section, context: Context) -> Content:
     content = draw_content(section.content(context), context)
-    cache.keep(section.id, content)
+    SECTION_CACHE.save(section_key(context, section.id), content)
     return content

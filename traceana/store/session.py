@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
-import pickle
-import platform
-import tempfile
 from collections.abc import Hashable
 from dataclasses import dataclass, field
-from functools import cache, cached_property
-from importlib.metadata import PackageNotFoundError, version
-from importlib.resources import files
-from pathlib import Path
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from platformdirs import user_cache_path
-
+from traceana.store.cache import Cache, code_digest, key_of, versions
 from traceana.store.ledger import Ledger, ledger_json
 from traceana.store.spark import scan_by_spark
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from importlib.resources.abc import Traversable
 
     import polars as pl
     from narwhals.stable.v2.typing import IntoFrame
@@ -32,13 +23,8 @@ if TYPE_CHECKING:
 Found = TypeVar("Found")
 Key = tuple[Hashable, ...]
 
-LIBRARIES: Final = ("polars", "pyarrow", "narwhals", "numpy", "scipy", "statsmodels")
-"""Their versions are part of what a number depends on."""
 _COMPUTED_BY: Final = ("analysis", "derived", "results", "schema", "simulate", "stats")
-_CODE: Final = (".py", ".toml", ".csv", ".jinja", ".css", ".js", ".mplstyle")
-_CACHE_BYTES: Final = 1 << 30
-_LARGEST_RESULT_BYTES: Final = 1 << 26
-_DIGEST_BYTES: Final = 32
+_CACHE: Final = Cache("results")
 
 
 @dataclass(frozen=True)
@@ -103,20 +89,25 @@ class Session:
         """
         if key not in self._known:
             on_disk = on_disk and self.master is None and bool(self.ledgers)
-            kept = _Kept(self._digest(key)) if on_disk else None
-            found = kept.load() if kept else None
+            digest = self._digest(key) if on_disk else ""
+            found = _CACHE.load(digest) if on_disk else None
             if found is None:
                 found = function()
-                if kept:
-                    kept.save(found)
+                if on_disk:
+                    _CACHE.save(digest, found)
             self._known[key] = found
         result: Found = self._known[key]
         return result
 
     def once(self, function: Callable[..., Found], /, *args: Hashable) -> Found:
-        """Return ``function(session, *args)``, cached under its name and arguments."""
-        key = (f"{function.__module__}.{function.__qualname__}", *args)
-        return self.cached(key, lambda: function(self, *args))
+        """Return ``function(session, *args)``, cached under its name and arguments.
+
+        It is kept on disk if its code is part of what a kept result depends on.
+        """
+        module = function.__module__
+        on_disk = module.startswith(tuple(f"traceana.{package}." for package in _COMPUTED_BY))
+        key = (f"{module}.{function.__qualname__}", *args)
+        return self.cached(key, lambda: function(self, *args), on_disk=on_disk)
 
     def title(self, trace: str | None, /) -> str:
         """Return the title of a trace, marked if its rows are synthetic."""
@@ -139,94 +130,5 @@ class Session:
     def _digest(self, key: Key) -> str:
         traces = [part for part in key if part in self.ledgers] or list(self.ledgers)
         ledgers = [ledger_json(self.ledgers[str(trace)]) for trace in traces]
-        parts = (
-            key,
-            str(self.store.path.resolve()),
-            ledgers,
-            code_digest(*_COMPUTED_BY),
-            versions(),
-        )
-        return hashlib.sha256(repr(parts).encode()).hexdigest()[:24]
-
-
-class _Kept:
-    """One result in the cache folder; a file that was cut short or changed counts as none."""
-
-    def __init__(self, digest: str) -> None:
-        self._folder = user_cache_path("traceana") / "results"
-        self._path = self._folder / f"{digest}.pickle"
-
-    def load(self) -> Any:  # noqa: ANN401  whatever was saved
-        try:
-            stored = self._path.read_bytes()
-            self._path.touch()
-        except OSError:
-            return None
-        digest, packed = stored[:_DIGEST_BYTES], stored[_DIGEST_BYTES:]
-        if hashlib.sha256(packed).digest() != digest:
-            return None
-        return pickle.loads(packed)  # noqa: S301  written by this same code
-
-    def save(self, found: object) -> None:
-        packed = pickle.dumps(found)
-        if len(packed) > _LARGEST_RESULT_BYTES:
-            return
-        try:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile(dir=self._folder, delete=False) as beside:
-                beside.write(hashlib.sha256(packed).digest() + packed)
-            Path(beside.name).replace(self._path)
-            self._tidy()
-        except OSError:  # a cache that cannot be written is none
-            return
-
-    def _tidy(self) -> None:
-        """Delete the results used longest ago beyond 1 GiB."""
-        sizes = {path: path.stat() for path in self._folder.iterdir()}
-        total = sum(stat.st_size for stat in sizes.values())
-        for path, stat in sorted(sizes.items(), key=lambda item: item[1].st_mtime_ns):
-            if total <= _CACHE_BYTES:
-                return
-            path.unlink(missing_ok=True)
-            total -= stat.st_size
-
-
-@cache
-def versions(*more: str) -> tuple[str, ...]:
-    """Return the versions of Python and of the libraries that numbers depend on."""
-    return (
-        platform.python_version(),
-        platform.machine(),
-        *(_version(name) for name in (*LIBRARIES, *more)),
-    )
-
-
-def _version(library: str) -> str:
-    try:
-        return version(library)
-    except PackageNotFoundError:
-        return ""
-
-
-@cache
-def code_digest(*packages: str) -> str:
-    """Return a digest of the code, and of the data files beside it, in packages of traceana.
-
-    Without a package, of all of traceana.
-    """
-    digest = hashlib.sha256()
-    top = files("traceana")
-    for folder in [top / name for name in packages] or [top]:
-        for source in _sources(folder):
-            digest.update(source.name.encode() + b"\0" + source.read_bytes())
-    return digest.hexdigest()[:12]
-
-
-def _sources(folder: Traversable) -> list[Traversable]:
-    found: list[Traversable] = []
-    for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
-        if entry.is_dir():
-            found += _sources(entry) if entry.name != "__pycache__" else []
-        elif entry.name.endswith(_CODE):
-            found.append(entry)
-    return found
+        place = str(self.store.path.resolve())
+        return key_of(key, place, ledgers, code_digest(*_COMPUTED_BY), versions())

@@ -1,0 +1,51 @@
+"""Objects kept in the cache folder: what counts as kept, and what is deleted."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from traceana.store.cache import Cache
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache folder."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return tmp_path / "traceana" / "some"
+
+
+@pytest.mark.parametrize("damage", [b"", b"x" * 40, None])
+def test_a_damaged_file_counts_as_none(folder: Path, damage: bytes | None) -> None:
+    cache = Cache("some")
+    cache.save("key", ("told",))
+    assert cache.load("key") == ("told",)
+    assert cache.load("other") is None
+    path = folder / "key.pickle"
+    path.write_bytes(path.read_bytes()[:-1] if damage is None else damage)
+    assert cache.load("key") is None
+
+
+def test_the_files_used_longest_ago_are_deleted(folder: Path) -> None:
+    cache = Cache("some", limit_bytes=3_500)
+    for day in range(5):
+        cache.save(f"key{day}", b"x" * 1_000)
+        os.utime(folder / f"key{day}.pickle", (day, day))
+    assert sorted(path.stem for path in folder.iterdir()) == ["key2", "key3", "key4"]
+
+
+def test_a_large_object_is_not_kept(folder: Path) -> None:
+    Cache("some").save("key", b"x" * (1 << 26))
+    assert not folder.exists()
+
+
+def test_a_folder_that_cannot_be_written_is_done_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    cache = Cache("some")
+    cache.save("key", 1)
+    assert cache.load("key") is None

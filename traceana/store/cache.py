@@ -1,0 +1,127 @@
+"""What was computed before, kept in the user's cache folder."""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+import platform
+import tempfile
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from platformdirs import user_cache_path
+
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
+
+_LIBRARIES: Final = ("polars", "pyarrow", "narwhals", "numpy", "scipy", "statsmodels")
+_CODE: Final = (".py", ".toml", ".csv", ".jinja", ".css", ".js", ".mplstyle")
+_LARGEST_OBJECT_BYTES: Final = 1 << 26
+_DIGEST_BYTES: Final = 32
+
+
+@dataclass(frozen=True)
+class Cache:
+    """Objects by key in one folder of the user's cache; those used longest ago are deleted.
+
+    A file is written under a temporary name and renamed, and begins with the digest of the rest,
+    so that one that was cut short or changed counts as none. If the folder cannot be written,
+    nothing is kept and nothing fails.
+
+    Attributes
+    ----------
+    name
+        Name of the folder.
+    limit_bytes
+        Size of the folder beyond which files are deleted.
+    """
+
+    name: str
+    limit_bytes: int = 1 << 30
+
+    def load(self, key: str, /) -> Any:  # noqa: ANN401  whatever was saved
+        """Return the object of a key, or None."""
+        path = self._path(key)
+        try:
+            stored = path.read_bytes()
+            path.touch()
+        except OSError:
+            return None
+        digest, packed = stored[:_DIGEST_BYTES], stored[_DIGEST_BYTES:]
+        if hashlib.sha256(packed).digest() != digest:
+            return None
+        return pickle.loads(packed)  # noqa: S301  written by this same code
+
+    def save(self, key: str, found: object, /) -> None:
+        """Keep an object, unless it is large."""
+        packed = pickle.dumps(found)
+        if len(packed) > _LARGEST_OBJECT_BYTES:
+            return
+        path = self._path(key)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as beside:
+                beside.write(hashlib.sha256(packed).digest() + packed)
+            Path(beside.name).replace(path)
+            self._tidy(path.parent)
+        except OSError:  # a folder that cannot be written
+            return
+
+    def _path(self, key: str) -> Path:
+        return user_cache_path("traceana") / self.name / f"{key}.pickle"
+
+    def _tidy(self, folder: Path) -> None:
+        stats = {path: path.stat() for path in folder.iterdir()}
+        total = sum(stat.st_size for stat in stats.values())
+        for path, stat in sorted(stats.items(), key=lambda item: item[1].st_mtime_ns):
+            if total <= self.limit_bytes:
+                return
+            path.unlink(missing_ok=True)
+            total -= stat.st_size
+
+
+def key_of(*parts: object) -> str:
+    """Return a key that changes with any of the parts."""
+    return hashlib.sha256(repr(parts).encode()).hexdigest()[:24]
+
+
+@cache
+def versions(*more: str) -> tuple[str, ...]:
+    """Return the versions of Python and of the libraries that numbers depend on."""
+    libraries = (_version(name) for name in (*_LIBRARIES, *more))
+    return (platform.python_version(), platform.machine(), *libraries)
+
+
+def _version(library: str) -> str:
+    try:
+        return version(library)
+    except PackageNotFoundError:
+        return ""
+
+
+@cache
+def code_digest(*packages: str) -> str:
+    """Return a digest of the code, and of the data files beside it, in packages of traceana.
+
+    Without a package, of all of traceana.
+    """
+    digest = hashlib.sha256()
+    top = files("traceana")
+    for folder in [top / name for name in packages] or [top]:
+        for source in _sources(folder):
+            digest.update(source.name.encode() + b"\0" + source.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+def _sources(folder: Traversable) -> list[Traversable]:
+    found: list[Traversable] = []
+    for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
+        if entry.is_dir():
+            found += _sources(entry) if entry.name != "__pycache__" else []
+        elif entry.name.endswith(_CODE):
+            found.append(entry)
+    return found
