@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from traceana.stats.incidence import incidence
 
 from traceana.analysis import (
     compare_runtimes,
@@ -28,7 +29,6 @@ from traceana.stats.correlation import (
     kendall_pvalue,
 )
 from traceana.stats.dependence import autocorrelation
-from traceana.stats.incidence import incidence
 from traceana.stats.kmeans import kmeans_1d
 from traceana.stats.multiplicity import ADJUSTMENTS, adjust_pvalues
 

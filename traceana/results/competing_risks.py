@@ -45,6 +45,25 @@ class IncidenceGroups(ResultTable):
     n_clusters = count("Clusters", "clusters, only with `cluster`", optional=True)
 
 
+class IncidenceAtTimes(IncidenceGroups):
+    """Cumulative incidence within one hour, within one day and at the last time."""
+
+    incidence_1h = number("Within 1 h", "cumulative incidence at 1 h", display="share")
+    ci_low_1h = number(_CI, "its interval", display="share")
+    ci_high_1h = number(_CI, "its interval", display="share")
+    incidence_24h = number("Within 24 h", "cumulative incidence at 24 h", display="share")
+    ci_low_24h = number(_CI, "its interval", display="share")
+    ci_high_24h = number(_CI, "its interval", display="share")
+
+
+class RowsWithoutRuntime(ResultTable):
+    """Rows without a runtime by status."""
+
+    status = text("Status", "status")
+    n = count("Rows", "all rows")
+    n_excluded = count("Excluded", "rows without a runtime")
+
+
 class RowsAtRisk(ResultTable):
     """Rows at risk at given times."""
 

@@ -76,6 +76,28 @@ class FamilyComparisons(ResultTable):
     note = text("Note", "limits of the test")
 
 
+class FamilyRanking(FittedFamilies):
+    """Fitted families with their comparison to the best."""
+
+    parameters = text("Parameters (scale in s)", "estimates of the parameters")
+    mean_ratio = number("Mean log-likelihood ratio", "of the best family, per value")
+    ci_low = number(_CI, "normal interval of the mean ratio; null if nested")
+    ci_high = number(_CI, "its upper end")
+    pvalue_adjusted = number("Adjusted p", "of the comparison with the best", display="pvalue")
+
+
+class BestFamilies(ResultTable):
+    """Best family of each group."""
+
+    n = count("n", "values")
+    best = text("Best by BIC", "family with the smallest BIC")
+    ks_statistic = number("KS distance", "of the best family", display="ratio")
+    second = text("Second", "family with the next BIC")
+    delta = number("Delta BIC", "BIC of the second minus that of the best")
+    pvalue_adjusted = number("Adjusted p", "of the best against the second", display="pvalue")
+    note = text("Note", "why a value is null")
+
+
 class FittedQuantiles(ResultTable):
     """Quantiles of values beside the quantiles of the fitted families."""
 

@@ -137,7 +137,8 @@ def fit_distributions(
     )
     if cut.any() or len(x) < 2:
         return found
-    return replace(found, quantiles=fitted_quantiles(x, found, confidence=confidence))
+    with np.errstate(all="ignore"):
+        return replace(found, quantiles=fitted_quantiles(x, found, confidence=confidence))
 
 
 def _check(

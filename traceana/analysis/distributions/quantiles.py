@@ -103,7 +103,8 @@ def fitted_quantiles(
             **{name: _quantile(known[name], fits.params(name), share) for name in wanted},
         }
     )
-    return declared(table.with_columns(pl.selectors.float().fill_nan(None)), FittedQuantiles)
+    typed = declared(table.with_columns(pl.selectors.float().fill_nan(None)), FittedQuantiles)
+    return typed.select(table.columns)
 
 
 def _shares(n: int, points: int) -> Floats:

@@ -63,16 +63,17 @@ def open_statuses(
     if not own:
         unknown = nw.when(~column.is_in(STATUSES)).then(column).min().alias("unknown")
         if (found := collect(lazy.select(unknown)).item()) is not None:
+            parameters = " and ".join(f"{role}=" for role in named)
             raise DataError(
-                f"status {found!r} is found in column {status}; the statuses are "
-                f"{', '.join(STATUSES)}; pass {' and '.join(f'{role}=' for role in named)} to "
-                "name others"
+                f"status {found!r} is found; statuses are {', '.join(STATUSES)}; pass {parameters} "
+                f"to name other values of column {status}"
             )
         return lazy
     present = nw.when(column.is_in(list(own))).then(column).alias("present")
     for word in set(own).difference(collect(lazy.select(present).unique())["present"]):
         raise DataError(
-            f"{own[word]} names status {word!r}, which column {status} does not contain"
+            f"{own[word]} names status {word!r}; statuses are {', '.join(STATUSES)}, or those in "
+            f"column {status}"
         )
     return lazy
 
@@ -94,7 +95,7 @@ def open_outcomes(
                 f"{name} names no status, such as {name}={STATUSES[name == 'failure']!r}"
             )
     if both := sorted({*succeeded} & {*failed}):
-        raise DataError(f"status {', '.join(both)} cannot be both a success and a failure")
+        raise DataError(f"status {', '.join(both)} cannot be a success and a failure")
     named = {"success": succeeded, "failure": failed}
     return open_statuses(frame, keys, status=status, named=named), succeeded, failed
 

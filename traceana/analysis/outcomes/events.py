@@ -46,7 +46,7 @@ def check_events(events: Names, /) -> tuple[str, ...]:
     names = as_names(events)
     if not names or len(set(names)) < len(names):
         raise DataError(
-            f"events must name statuses, each once, such as {', '.join(EVENTS)}; found "
+            f"events must name statuses, each once, such as {', '.join(EVENTS)}; found is "
             f"{', '.join(names) or 'none'}"
         )
     return names
