@@ -8,5 +8,31 @@ from importlib.metadata import version
 
 import lazy_loader
 
+from traceana import analysis
+
+_NAMES = {
+    "catalog": ["fetch", "list_traces"],
+    "claims": ["check_claims"],
+    "errors": ["TraceanaError"],
+    "ingesters": ["ingest"],
+    "report": ["build_report", "write_figures"],
+    "samples": ["write_sample"],
+    "simulate": [
+        "implied_throughput_ratio",
+        "published_gains",
+        "replay_batching",
+        "simulate_batching",
+        "simulate_recurring",
+        "simulate_recurring_groups",
+        "summarize_batching",
+        "summarize_recurring",
+        "sweep_batching",
+        "sweep_recurring",
+        "synthesize_deadlines",
+    ],
+    "store": ["open_store"],
+    "analysis": analysis.__all__,
+}
+
 __version__ = version("traceana")
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = lazy_loader.attach(__name__, submod_attrs=_NAMES)

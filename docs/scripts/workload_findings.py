@@ -10,7 +10,7 @@ from findings import as_table, run
 from traceana import (
     arrival_rhythm,
     concentration,
-    gpu_demand_if_started_at_submission,
+    gpu_demand,
     interarrivals,
     job_quantiles,
     queueing_delay,
@@ -75,7 +75,7 @@ def rhythm(itp: pl.DataFrame) -> str:
 
 
 def demand(itp: pl.DataFrame) -> str:
-    hourly = gpu_demand_if_started_at_submission(itp)
+    hourly = gpu_demand(itp, start="submit_s", runtime="runtime_s")
     gpus, last = hourly["gpus_mean"], itp["submit_s"].max()
     while_submitting = hourly.filter(pl.col("bin_start_s") <= last)["gpus_mean"]
     return (

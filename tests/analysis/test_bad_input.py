@@ -177,8 +177,8 @@ QUESTIONS: dict[str, Question] = {
         analysis.gpu_demand, ("start_s", "end_s", "gpus"), ("start_s", "end_s", "gpus"),
         tuple(("bin_s", bad) for bad in LENGTHS),
     ),
-    "gpu_demand_if_started_at_submission": Question(
-        with_(analysis.gpu_demand_if_started_at_submission, by="cluster"),
+    "gpu_demand, runtime": Question(
+        with_(analysis.gpu_demand, by="cluster", start="submit_s", runtime="runtime_s"),
         ("cluster", "submit_s", "runtime_s", "gpus"), ("submit_s", "runtime_s", "gpus"),
         tuple(("bin_s", bad) for bad in LENGTHS),
     ),

@@ -23,7 +23,6 @@ from traceana.analysis import (
     failure_odds,
     failure_rates,
     gpu_demand,
-    gpu_demand_if_started_at_submission,
     interarrival_curve,
     interarrivals,
     iteration_cov,
@@ -140,7 +139,9 @@ QUESTIONS: dict[str, Callable[[Any], pl.DataFrame]] = {
     "lorenz_curve, all": lambda rows: lorenz_curve(rows, points=5),
     "gpu_demand": lambda rows: gpu_demand(rows, by="cluster"),
     "gpu_demand, all": gpu_demand,
-    "gpu_demand_if_started": lambda rows: gpu_demand_if_started_at_submission(rows, by="cluster"),
+    "gpu_demand, runtime": lambda rows: gpu_demand(
+        rows, by="cluster", start="submit_s", runtime="runtime_s"
+    ),
     "summarize_runtime_ratio": lambda rows: summarize_runtime_ratio(rows, by=("cluster", "size")),
     "summarize_runtime_ratio, all": lambda rows: summarize_runtime_ratio(rows, by=()),
     "recurring_groups": lambda rows: recurring_groups(rows, by=("cluster", "size")),

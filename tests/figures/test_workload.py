@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import numpy as np
 import polars as pl
 import pytest
 from matplotlib.axes import Axes
+from matplotlib.dates import num2date
 
 from tests.figures.drawn import line
 from traceana.analysis import arrival_rhythm, gpu_demand, interarrival_curve
@@ -31,13 +34,13 @@ def heights(ax: Axes) -> list[float]:
 
 def test_a_bar_an_hour_is_its_rate() -> None:
     rhythm = arrival_rhythm(JOBS, per="hour")
-    ax = plot_arrivals(rhythm, clock=None)
+    ax = plot_arrivals(rhythm)
     # over two days: hour 0 has three jobs, hour 1 has two
     assert heights(ax) == pytest.approx([1.5, 1, *[0] * 22])
     (mean,) = (line for line in ax.lines if line.get_gid() == "mean")
     assert np.asarray(mean.get_ydata()).tolist() == pytest.approx([5 / 48] * 2)
     assert ax.get_xlabel() == "Hour of the trace's own day"
-    assert ax.get_ylabel() == "Jobs an hour"
+    assert ax.get_ylabel() == "Jobs per hour"
 
 
 def test_weekdays_have_names_only_where_the_clock_has() -> None:
@@ -45,7 +48,7 @@ def test_weekdays_have_names_only_where_the_clock_has() -> None:
     local = plot_arrivals(rhythm, clock="UTC+8")
     assert next(label.get_text() for label in local.get_xticklabels()) == "Mon"
     assert local.get_xlabel() == "Weekday (UTC+8)"
-    own = plot_arrivals(rhythm, clock=None)
+    own = plot_arrivals(rhythm)
     assert own.get_xlabel() == "Day of the trace's own week (1: its first day)"
     # second 0 of the clock is a Thursday, the fourth day, which is the first of its own week
     rates = dict(rhythm.select("weekday", pl.col("jobs_per_h").fill_null(0)).rows())
@@ -59,34 +62,45 @@ def test_weekdays_have_names_only_where_the_clock_has() -> None:
 def test_two_groups_at_once_are_refused() -> None:
     rhythm = arrival_rhythm(JOBS, per="hour")
     with pytest.raises(DataError, match="the hours or weekdays of one group"):
-        plot_arrivals(pl.concat([rhythm, rhythm]), clock=None)
+        plot_arrivals(pl.concat([rhythm, rhythm]))
     with pytest.raises(DataError, match="the hours or weekdays of one group"):
-        plot_arrivals(rhythm.drop("hour"), clock=None)
+        plot_arrivals(rhythm.drop("hour"))
 
 
 def test_demand_is_drawn_by_bin_in_days() -> None:
     demand = gpu_demand(JOBS)
-    ax = plot_gpu_demand(demand, starts_assumed=False)
+    ax = plot_gpu_demand(demand)
     (line,) = ax.lines
     assert line.get_drawstyle() == "steps-post"
     np.testing.assert_allclose(np.asarray(line.get_xdata()), demand["bin_start_s"] / 86_400)
     np.testing.assert_allclose(np.asarray(line.get_ydata())[:3], [1, 6, 2])
-    assert ax.get_ylabel() == "GPUs asked for"
-    assert "had jobs started" in plot_gpu_demand(demand, starts_assumed=True).get_ylabel()
+    assert ax.get_ylabel() == "Requested GPUs"
+    assert "if jobs had started" in plot_gpu_demand(demand, starts_assumed=True).get_ylabel()
+
+
+def test_demand_at_absolute_times_is_drawn_over_dates() -> None:
+    begin = datetime(2026, 3, 29, tzinfo=UTC).timestamp()
+    demand = gpu_demand(JOBS.with_columns(pl.col("start_s", "end_s") + begin))
+    ax = plot_gpu_demand(demand, timezone="Europe/Berlin")
+    assert ax.get_xlabel() == "Date (Europe/Berlin)"
+    (line,) = ax.lines
+    first, *_ = num2date(np.asarray(line.get_xdata(orig=False)))
+    # an hour ahead of UTC until clocks are set forward at one
+    assert first.replace(tzinfo=None) == datetime(2026, 3, 29, 1)  # noqa: DTZ001
 
 
 def test_demand_that_is_not_known_is_refused() -> None:
     nothing = gpu_demand(JOBS.with_columns(start_s=pl.lit(None, pl.Float64)))
     with pytest.raises(DataError, match="each bin once"):
-        plot_gpu_demand(nothing, starts_assumed=False)
+        plot_gpu_demand(nothing)
     twice = pl.concat([gpu_demand(JOBS)] * 2)
     with pytest.raises(DataError, match="each bin once"):
-        plot_gpu_demand(twice, starts_assumed=False)
+        plot_gpu_demand(twice)
 
 
 def test_descriptions_count_what_is_drawn() -> None:
     assert describe_arrivals(arrival_rhythm(JOBS, per="hour")) == (
-        "5 jobs over 2.0 days; quietest hour 2 (0 jobs an hour), busiest 0 (1.5 jobs an hour)."
+        "5 jobs over 2.0 days; quietest hour 2 (0 jobs per hour), busiest 0 (1.5 jobs per hour)."
     )
     assert describe_arrivals(arrival_rhythm(JOBS, per="weekday")).startswith(
         "5 jobs over 2.0 days; by weekday from "
@@ -94,7 +108,7 @@ def test_descriptions_count_what_is_drawn() -> None:
     one = arrival_rhythm(JOBS.head(1), per="weekday")
     assert describe_arrivals(one) == "1 jobs over 0.0 days."
     assert describe_gpu_demand(gpu_demand(JOBS)) == (
-        "28 bins, mean 0.9 GPUs, most 8.0; 1 jobs left out, a time or GPUs unknown."
+        "28 bins, mean 0.9 GPUs, maximum 8.0; 1 jobs without times or GPUs excluded."
     )
 
 

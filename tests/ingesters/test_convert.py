@@ -8,14 +8,17 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
-from traceana.ingesters.block import Block
+from traceana.catalog import get_trace
 from traceana.ingesters.convert import convert
-from traceana.ingesters.recipes import INGESTERS
+from traceana.ingesters.mapping import parse_mapping
+from traceana.ingesters.readers.lines import LINE, Block
+from traceana.ingesters.recipe import compile_recipe
 from traceana.samples.pai import COLUMNS
 from traceana.schema import get_table
 
 TASKS = list(COLUMNS["pai_task_table"])
-(RECIPE,) = (recipe for recipe in INGESTERS["alibaba-pai-2020"] if recipe.table == "tasks")
+MAPPING = parse_mapping(get_trace("alibaba-pai-2020").text, where="pai")
+RECIPE = compile_recipe(MAPPING.tables["tasks"], columns=tuple(TASKS))
 
 words = st.sampled_from(["Terminated", "Failed", "Waiting", "", "Lost", "unknown"])
 names = st.sampled_from(["j1", "", "a b", " j", "é", "jé j", "j\t", "-", "~", "\x7f"])
@@ -66,16 +69,16 @@ def block_of(content: list[bytes]) -> Block:
 @example(content=[b"j1,w,3,Failed,1,2,6,2,5,T4,", b"j1,w,3,Failed,1,2,6,2,5"])
 def test_parsed_at_once_or_line_by_line(content: list[bytes]) -> None:
     block = block_of(content)
-    at_once = convert(block, RECIPE, "")
+    at_once = convert(block, RECIPE)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Block, "typed", lambda *_: None)
-        by_line = convert(block, RECIPE, "")
+        by_line = convert(block, RECIPE)
     assert_frame_equal(at_once.kept, by_line.kept)
     assert_frame_equal(at_once.rejected, by_line.rejected)
     assert at_once.unknown_words == by_line.unknown_words
-    told = [*at_once.kept["__line"], *at_once.rejected["line"]]
+    told = [*at_once.kept[LINE], *at_once.rejected["line"]]
     assert sorted(told) == list(range(7, 7 + len(content)))
-    _, failure = get_table("tasks").filter(at_once.kept.select(pl.exclude("__line")))
+    _, failure = get_table("tasks").filter(at_once.kept.select(pl.exclude(LINE)))
     assert set(failure.counts()) <= {"primary_key"}
 
 
@@ -83,7 +86,7 @@ def test_parsed_at_once_or_line_by_line(content: list[bytes]) -> None:
 @given(content=st.lists(good.map(str.encode), min_size=1, max_size=9))
 def test_rows_without_fault_are_parsed_at_once(content: list[bytes]) -> None:
     block = block_of(content)
-    typed = block.typed([*RECIPE.numbers, *RECIPE.whole_numbers])
+    typed = block.typed(set(RECIPE.numbers.values()))
     assert typed is not None
     assert typed["plan_cpu"].dtype == pl.Float64
-    assert convert(block, RECIPE, "").kept.height == block.lines == len(content)
+    assert convert(block, RECIPE).kept.height == block.lines == len(content)

@@ -20,13 +20,13 @@ import pytest
 
 from tests.ingesters.conftest import itp_archive, itp_csv, tar_gz, worker_rows, worker_times
 from traceana.errors import SourceError, StoreError
-from traceana.ingesters import ingest, ingestion
+from traceana.ingesters import IngestError, ingest, plan
 from traceana.schema import TABLES, describe_table, schema_version
 from traceana.store import open_store
 
 Write = Callable[[str, bytes | str], Path]
 TRACE = "alibaba-minibatch-2020"
-COLUMNS = ["job_id", "worker_id", "time_s", "gpus", "batch_time"]
+COLUMNS = ["job_id", "worker_id", "time_s", "step", "host", "gpus", "batch_time"]
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def test_rows_arrive_with_our_names_and_units(files: Path, tmp_path: Path) -> No
         & (pl.col("time_s") == 41.0)
         & (pl.col("worker_id") == "2")
     )
-    assert row == ("job_1", "2", 41.0, 0.25, 124.0)
+    assert row == ("job_1", "2", 41.0, None, None, 0.25, 124.0)
 
     jobs = open_store(tmp_path / "store").scan("microsoft-itp-2021", "jobs").collect()
     assert jobs.select("job_id", "cluster", "submit_s", "runtime_s", "gpus").row(5) == (
@@ -121,7 +121,7 @@ def test_a_changed_source_or_schema_builds_its_table_anew(
         "jobs": "unchanged",
     }
     assert ledger.entries[0].rows_kept == 15 + 12
-    monkeypatch.setattr(ingestion, "schema_version", lambda table: f"next version of {table}")
+    monkeypatch.setattr(plan, "schema_version", lambda table: f"next version of {table}")
     ledger = ingest(files, store=tmp_path / "store")
     assert set(ledger.tables["state"]) == {"written"}
 
@@ -199,9 +199,9 @@ writer._ParquetFile.publish = publish_or_die
 if sys.argv[3] == "rows":
     writer._ParquetFile.publish = publish
     ingest(sys.argv[1], store=sys.argv[2], progress=die_on_write)
-from traceana.ingesters import ingestion
+from traceana.ingesters import plan
 if sys.argv[3] == "3":
-    ingestion.write_whole = die_on_write
+    plan.write_whole = die_on_write
 ingest(sys.argv[1], store=sys.argv[2])
 """
 
@@ -248,9 +248,12 @@ def test_a_store_that_somebody_is_writing_is_left_alone(files: Path, tmp_path: P
     folder.mkdir(parents=True)
     with (
         filelock.FileLock(folder / ".lock"),
-        pytest.raises(StoreError, match="another process is ingesting alibaba-minibatch-2020"),
+        pytest.raises(
+            IngestError, match="another process is ingesting alibaba-minibatch-2020"
+        ) as error,
     ):
         ingest(files, store=tmp_path / "store")
+    assert error.value.ledger.tables["trace"].to_list() == ["microsoft-itp-2021"]
     assert list(folder.iterdir()) == [folder / ".lock"]
 
 
@@ -304,10 +307,10 @@ def test_asking_a_store_for_what_it_lacks(files: Path, tmp_path: Path) -> None:
 
 STARTS = """
 import os, sys
-from traceana.ingesters import rows
+from traceana.ingesters import ahead
 from traceana.ingesters import ingest
 from traceana.store import writer
-rows._BLOCK, writer._ROWS_A_GROUP = 1 << 14, 500  # so that many blocks and groups are under way
+ahead._BLOCK, writer._ROWS_A_GROUP = 1 << 14, 500  # so that many blocks and groups are under way
 for folder in sys.stdin:
     child = os.fork()  # before Polars has any thread: the imports are done once for all
     if not child:

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from traceana.errors import SourceError
-from traceana.ingesters import rows
-from traceana.ingesters.block import LINE, Block
+from traceana.ingesters import ahead
 from traceana.ingesters.files import list_csvs
-from traceana.ingesters.rows import read_blocks
+from traceana.ingesters.readers.csv import read_blocks
+from traceana.ingesters.readers.lines import LINE, Block
 
 COLUMNS = ["a", "b", "c"]
 
@@ -40,7 +40,7 @@ lines = st.one_of(
 @given(content=st.lists(lines, min_size=1, max_size=30), block=st.integers(1, 64))
 def test_every_line_is_a_row_or_a_bad_line(content: list[bytes], block: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rows, "_BLOCK", block)
+        patch.setattr(ahead, "_BLOCK", block)
         blocks = blocks_of(b"\n".join([b"a,b,c", *content, b""]))
     good = [row for one in blocks for row in one.cells.rows()]
     bad = [one_bad for one in blocks for one_bad in one.bad]
@@ -57,15 +57,15 @@ def test_every_line_is_a_row_or_a_bad_line(content: list[bytes], block: int) -> 
 
 
 def test_text_of_a_line_over_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rows, "_BLOCK", 8)
+    monkeypatch.setattr(ahead, "_BLOCK", 8)
     blocks = blocks_of(b"a,b,c\n1,2,3\n4,5,\xff6\n7,8,9")
     told = {number: one.text_of(number) for one in blocks for number in one.cells[LINE].to_list()}
     assert told == {2: "1,2,3", 3: "4,5,\\xff6", 4: "7,8,9"}
 
 
 def test_a_line_without_end_is_no_csv(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rows, "LONGEST_LINE", 100)
-    monkeypatch.setattr(rows, "_BLOCK", 64)
+    monkeypatch.setattr(ahead, "LONGEST_LINE", 100)
+    monkeypatch.setattr(ahead, "_BLOCK", 64)
     with pytest.raises(SourceError, match="this is no CSV"):
         blocks_of(b"a,b,c\n" + b"x" * 500)
 

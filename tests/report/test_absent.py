@@ -67,7 +67,7 @@ def test_findings_tell_of_what_is_there_only(zeus_page: Element) -> None:
     others = ("Mini-batch", "ITP", "ElasticFlow", "PAI", "openb")
     assert not [text for text in told[2:] for word in others if word in text]
     assert read.startswith("3 tables of 1 trace were read. No row was rejected.")
-    assert held.startswith("1 of the 6 traces that traceana knows are in the store")
+    assert held.startswith("The store contains 1 of 6 public traces")
     assert energy.startswith("Zeus traces, 2023 (SYNTHETIC): choosing batch size and power limit")
     assert recurring.startswith("Zeus traces, 2023 (SYNTHETIC): recurring jobs on v100 that learn")
 

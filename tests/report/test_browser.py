@@ -32,7 +32,7 @@ PHONE, DESK = (390, 844), (1280, 900)
 @pytest.fixture(scope="module")
 def report(store: Store, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A page with a few sections, which have every kind of block between them."""
-    only = "reading,traces,stragglers,outcomes,energy,provenance"
+    only = "data-quality,traces,stragglers,outcomes,energy,provenance"
     return build_report(store.path, out=tmp_path_factory.mktemp("page"), only=only)
 
 
@@ -138,7 +138,7 @@ def column(page: Page, table: str, number: int) -> list[str]:
 
 
 def test_a_table_sorts_by_numbers_and_by_words(desk: Page) -> None:
-    table = "#reading .scroll:has(caption:has-text('Rows by table')) table"
+    table = "#data-quality .scroll:has(caption:has-text('Rows by table')) table"
     before = column(desk, table, 3)
     for expected, state in ((False, "ascending"), (True, "descending")):
         desk.click(f"{table} thead th:nth-child(3) button")
@@ -169,11 +169,11 @@ def test_unknown_values_come_last_either_way(desk: Page) -> None:
 
 
 def test_a_table_filters_by_words(desk: Page) -> None:
-    table = "#reading .scroll:has(caption:has-text('Rows by table')) table"
-    desk.locator("#reading .tools input").first.fill("JOBS pai")
+    table = "#data-quality .scroll:has(caption:has-text('Rows by table')) table"
+    desk.locator("#data-quality .tools input").first.fill("JOBS pai")
     assert column(desk, table, 2) == ["jobs"]
-    assert desk.locator("#reading .tools output").first.inner_text().startswith("1 of ")
-    desk.locator("#reading .tools input").first.fill("")
+    assert desk.locator("#data-quality .tools output").first.inner_text().startswith("1 of ")
+    desk.locator("#data-quality .tools input").first.fill("")
     assert len(column(desk, table, 2)) == desk.locator(f"{table} tbody tr").count()
 
 
@@ -240,7 +240,7 @@ def test_without_javascript_everything_is_there_to_read(browser: Browser, report
     )
     assert hidden == []
     assert page.locator("main button").count() == 0, "no button that does nothing"
-    folded = page.locator("#reading details").first
+    folded = page.locator("#data-quality details").first
     folded.locator("summary").click()
     assert folded.locator("td").first.is_visible()
     visit.context.close()
@@ -250,5 +250,5 @@ def test_on_paper_nothing_is_folded_and_the_contents_are_gone(desk: Page) -> Non
     desk.emulate_media(media="print")
     assert not desk.is_visible("nav")
     assert desk.locator(".tools:visible").count() == 0
-    assert desk.locator("#reading details td").first.is_visible()
+    assert desk.locator("#data-quality details td").first.is_visible()
     desk.emulate_media(media="screen")

@@ -14,14 +14,14 @@ def test_every_claim_has_a_row(page: Element, store: Store) -> None:
     assert [row["Claim"] for row in rows] == results.table["id"].to_list()
     assert [row["Verdict"] for row in rows] == results.table["verdict"].to_list()
     assert {row["Measured"] for row in rows if row["Verdict"] == "untested"} == {"nothing"}
-    counts = {row["Verdict"]: row["Statements"] for row in read_table(told, "Verdicts on ")}
+    counts = {row["Verdict"]: row["Claims"] for row in read_table(told, "Verdicts on ")}
     assert counts == {name: str(number) for name, number in results.counts.items()}
 
 
 def test_what_differs_has_its_evidence(page: Element) -> None:
     (row,) = read_table(section(page, "claims"), "batching-gpu-resnet: 4.5x.")
-    assert (row["id"], row["published"], row["ratio"]) == ("batching-gpu-resnet", "4.5", "8")
+    assert (row["Id"], row["Published"], row["Ratio"]) == ("batching-gpu-resnet", "4.5", "8")
 
 
 def test_a_synthetic_store_has_no_finding(page: Element) -> None:
-    assert "published statements" not in section(page, "findings").text
+    assert "published claims" not in section(page, "findings").text

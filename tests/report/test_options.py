@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import sys
-from dataclasses import replace
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
@@ -14,9 +13,9 @@ from tests.report.reader import Element, read_page, section
 from traceana.cli import main
 from traceana.errors import DataError
 from traceana.report import build_report
-from traceana.report.build import open_material
+from traceana.report.blocks import Gallery
+from traceana.report.build import open_context
 from traceana.report.origin import find_origin
-from traceana.report.page import Built
 from traceana.report.section import sections
 
 if TYPE_CHECKING:
@@ -31,12 +30,18 @@ def shown(page: Element) -> list[str]:
     return [part.attributes["id"] for part in page.all("section")]
 
 
-@pytest.mark.parametrize("only", ["energy,reading", ["energy", "reading"], (" reading, energy",)])
+@pytest.mark.parametrize(
+    "only", ["energy,data-quality", ["energy", "data-quality"], (" data-quality, energy",)]
+)
 def test_some_sections_in_the_reports_order(
     zeus_store: Store, tmp_path: Path, only: str | list[str]
 ) -> None:
     page = build_report(zeus_store.path, out=tmp_path, only=only, formats="html")
-    assert shown(read_page(page.read_text(encoding="utf-8"))) == ["findings", "reading", "energy"]
+    assert shown(read_page(page.read_text(encoding="utf-8"))) == [
+        "findings",
+        "data-quality",
+        "energy",
+    ]
     assert [path.name for path in tmp_path.iterdir()] == ["index.html"]
 
 
@@ -93,9 +98,10 @@ def test_findings_in_full_begin_their_section(page: Element) -> None:
 
 
 def test_every_figure_is_declared_by_the_section_that_draws_it(store: Store) -> None:
-    nothing = replace(open_material(find_origin(store.path)), figures=frozenset())
+    context = open_context(find_origin(store.path))
     for part in sections():
-        drawn = {picture.figure for picture in Built(part, part.build(nothing)).pictures}
+        galleries = (b for b in part.content(context).blocks if isinstance(b, Gallery))
+        drawn = {picture.figure for gallery in galleries for picture in gallery.pictures}
         assert drawn == set(part.figures), part.id
 
 
@@ -129,7 +135,7 @@ def test_the_command_takes_them(
             main()
         return int(done.value.code or 0)
 
-    only = ("--only", "reading,traces", "--only", "provenance")
+    only = ("--only", "data-quality,traces", "--only", "provenance")
     assert run(*only, "--title", "Ours", "--format", "md") == 0
     assert capsys.readouterr().out == f"{tmp_path / 'out' / 'index.md'}\n"
     assert run("--only", "energie") == 2

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from traceana.report.context import Context
     from traceana.store import Store
 
-SOME = ("reading", "traces", "task-runtimes", "energy")
+SOME = ("data-quality", "traces", "task-runtimes", "energy")
 
 
 @pytest.fixture

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+import shutil
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import polars as pl
@@ -10,13 +16,17 @@ import pytest
 
 from tests.report.reader import Element, number, read_table, section
 from traceana.analysis import interarrivals
+from traceana.derived.workload import describe_workload
 from traceana.report import find_origin
-from traceana.report.blocks import Gallery, Table, Text
+from traceana.report.blocks import Drawing, Gallery, Picture, Table, Text
 from traceana.report.context import Context
-from traceana.report.sections.workload_shape import build_shape
+from traceana.report.draw import draw_content
+from traceana.report.sections.workload import SECTION, build
+from traceana.store import Store
 
 if TYPE_CHECKING:
-    from traceana.store import Store
+    from collections.abc import Callable
+    from pathlib import Path
 
 ITP, PAI, OPENB = "microsoft-itp-2021", "alibaba-pai-2020", "alibaba-openb-2023"
 
@@ -35,18 +45,18 @@ def captions(part: Element, first_words: str) -> list[str]:
     return [text for text in texts if text.startswith(first_words)]
 
 
-def concentration_of(part: Element, title: str) -> list[dict[str, str]]:
+def table_of(part: Element, what: str, title: str) -> list[dict[str, str]]:
     (caption,) = (
         caption.text
         for caption in part.all("caption")
-        if caption.text.startswith("Concentration") and title in caption.text
+        if caption.text.startswith(what) and title in caption.text
     )
     return read_table(part, caption)
 
 
 @pytest.mark.parametrize(("trace", "title"), [(ITP, "Microsoft ITP"), (OPENB, "Alibaba openb")])
 def test_concentration_is_numpys(store: Store, part: Element, trace: str, title: str) -> None:
-    total = concentration_of(part, title)[-1]
+    total = table_of(part, "Concentration", title)[-1]
     jobs = jobs_of(store, trace)
     hours = np.sort((jobs["gpus"] * jobs["runtime_s"]).drop_nulls().to_numpy())
     n = len(hours)
@@ -58,17 +68,18 @@ def test_concentration_is_numpys(store: Store, part: Element, trace: str, title:
     whole = int(0.1 * n)
     top = hours[::-1][:whole].sum() + (0.1 * n - whole) * hours[::-1][whole]
     assert number(total["Top 10 %"]) == pytest.approx(100 * top / hours.sum(), abs=0.0501)
+    total = table_of(part, "Burstiness", title)[-1]
     gaps = np.diff(np.sort(jobs["submit_s"].drop_nulls().to_numpy()))
     cv = gaps.std(ddof=1) / gaps.mean()
-    assert number(total["cv"]) == pytest.approx(cv, rel=6e-3)
+    assert number(total["CV"]) == pytest.approx(cv, rel=6e-3)
     assert number(total["Burstiness"]) == pytest.approx((cv - 1) / (cv + 1), abs=5.01e-4)
 
 
 def test_every_cluster_has_its_row(store: Store, part: Element) -> None:
-    *clusters, total = concentration_of(part, "Microsoft ITP")
+    *clusters, total = table_of(part, "Burstiness", "Microsoft ITP")
     expected = interarrivals(jobs_of(store, ITP), by="cluster")
     assert [row["Cluster"] for row in clusters] == expected["cluster"].to_list()
-    assert [number(row["Times between submissions"]) for row in clusters] == expected["n"].to_list()
+    assert [number(row["Interarrival times"]) for row in clusters] == expected["n"].to_list()
     assert total["Cluster"] == "all"
 
 
@@ -84,7 +95,7 @@ def test_the_busiest_hour_of_pai_is_that_of_utc_8(store: Store, part: Element) -
 def test_arrivals_are_drawn_on_the_clock_that_each_trace_has(part: Element) -> None:
     for per in ("hour", "weekday"):
         own = captions(part, f"Jobs submitted by {per}, on the trace's own clock")
-        assert ["ITP" in text for text in own] == [True, False], "and openb"
+        assert ["ITP" in text for text in own] == [False, True], "openb is the first"
         (local,) = captions(part, f"Jobs submitted by {per}, UTC+8")
         assert "Alibaba PAI GPU cluster trace" in local
     ticks = {text.text for figure in part.all("figure") for text in figure.all("text")}
@@ -92,13 +103,13 @@ def test_arrivals_are_drawn_on_the_clock_that_each_trace_has(part: Element) -> N
 
 
 def test_demand_says_where_starts_are_assumed(store: Store, part: Element) -> None:
-    assumed = captions(part, "GPUs asked for by hour, had every job started when it was submitted")
-    (observed,) = captions(part, "GPUs asked for by hour. Alibaba openb")
+    assumed = captions(part, "GPUs requested by hour, if every job had started when submitted")
+    (observed,) = captions(part, "GPUs requested by hour. Alibaba openb")
     assert len(assumed) == 1
     assert "Microsoft ITP" in assumed[0]
     jobs = jobs_of(store, OPENB)
     unknown = jobs.filter(pl.any_horizontal(pl.col("start_s", "end_s", "gpus").is_null())).height
-    assert f"{unknown} jobs left out" in observed
+    assert f"{unknown} jobs without times or GPUs excluded" in observed
 
 
 def test_queueing_delay_is_polars_and_told_where_there_is_none(store: Store, part: Element) -> None:
@@ -108,9 +119,22 @@ def test_queueing_delay_is_polars_and_told_where_there_is_none(store: Store, par
     delays = (jobs["start_s"] - jobs["submit_s"]).drop_nulls()
     assert number(total["Delays"]) == len(delays)
     assert number(total["Never started"]) == jobs.height - len(delays)
-    assert number(total["Largest (s)"]) == pytest.approx(max(delays), abs=0.501)
+    assert number(total["Maximum (s)"]) == pytest.approx(max(delays), abs=0.501)
     assert sum(number(row["Delays"]) for row in classes) == len(delays)
-    assert part.text.count("no queueing delay can be seen") == 2, "ITP and PAI"
+    assert part.text.count("the queueing delay is not known") == 2, "ITP and PAI"
+
+
+@dataclass(frozen=True)
+class Changed(Context):
+    """A context with other jobs, and no cache."""
+
+    jobs: pl.DataFrame = field(kw_only=True)
+
+    def scan(self, trace: str, table: str, /) -> pl.LazyFrame:  # noqa: ARG002
+        return self.jobs.lazy()
+
+    def cached(self, key: object, function: Callable[[], Any], /, **_: object) -> Any:  # noqa: ARG002
+        return function()
 
 
 def test_survivors_of_an_earlier_time_are_told_and_left_out_of_arrivals(store: Store) -> None:
@@ -120,22 +144,58 @@ def test_survivors_of_an_earlier_time_are_told_and_left_out_of_arrivals(store: S
     jobs = jobs.with_columns(
         pl.when(early).then(pl.col("submit_s") - 864_000).otherwise("submit_s")
     )
-    context = Context(store, origin=find_origin(store.path))
-    content = build_shape(context, OPENB, jobs.lazy(), several_clusters=False)
+    context = Changed(store, origin=find_origin(store.path), jobs=jobs)
+    content = build(context, [OPENB])
     first_end = min(jobs["end_s"].drop_nulls())
     survivors = sum(submit < first_end for submit in jobs["submit_s"])
     assert survivors >= 5
     texts = [block.text for block in content.blocks if isinstance(block, Text)]
-    assert texts[0].startswith(f"{survivors} of {jobs.height:,} pods were created before")
+    (told,) = (text for text in texts if "survivorship" in text)
+    assert told.startswith(f"{survivors} of {jobs.height:,} pods were submitted before")
     (gallery,) = (block for block in content.blocks if isinstance(block, Gallery))
-    assert f" {jobs.height - survivors:,} jobs over" in gallery.pictures[0].caption
+    (hours, *_) = gallery.pictures
+    assert isinstance(hours, Drawing)
+    assert hours.result["jobs"].sum() == jobs.height - survivors
     (table,) = (
         block
         for block in content.blocks
-        if isinstance(block, Table) and block.caption.startswith("Concentration")
+        if isinstance(block, Table) and block.caption.startswith("Burstiness")
     )
-    assert [row[0] for row in table.rows] == ["without survivors"]
-    gaps = table.headings.index("Times between submissions")
-    assert number(table.rows[0][gaps]) == jobs.height - survivors - 1
+    assert table.rows[-1][0] == "without survivors"
+    gaps = table.headings.index("Interarrival times")
+    assert number(table.rows[-1][gaps]) == jobs.height - survivors - 1
     assert number(table.total[gaps]) == jobs.height - 1
-    assert "without survivors of an earlier time" in content.findings[0]
+    assert "without survivors of an earlier time" in content.findings[1]
+
+
+def test_a_trace_that_no_catalog_has_is_drawn_under_its_title(store: Store, tmp_path: Path) -> None:
+    """Only its manifest describes it: jobs at absolute times in a zone, and nothing else."""
+    begin = datetime(2026, 3, 2, tzinfo=UTC).timestamp()
+    for file in ("jobs.parquet", "ledger.json", "manifest.json"):
+        (tmp_path / "my-lab").mkdir(exist_ok=True)
+        shutil.copy(store.path / ITP / file, tmp_path / "my-lab" / file)
+    for name in ("ledger.json", "manifest.json"):
+        path = tmp_path / "my-lab" / name
+        path.write_text(path.read_text().replace(ITP, "my-lab"))
+    facts = json.loads(path.read_text())
+    facts |= {"title": "Our lab", "absolute_times": True, "timezone": "Asia/Tokyo", "notes": []}
+    path.write_text(json.dumps(facts | {"source": "api"}))
+    own = Store(tmp_path)
+    jobs = jobs_of(store, ITP).with_columns(pl.col("submit_s") + begin)
+    context = Changed(own, origin=find_origin(store.path), jobs=jobs)
+    content = draw_content(SECTION.content(context), context)
+    captions = [
+        picture.caption
+        for block in content.blocks
+        if isinstance(block, Gallery)
+        for picture in block.pictures
+        if isinstance(picture, Picture)
+    ]
+    assert len(captions) == 5
+    assert all("Our lab" in caption for caption in captions)
+    hour = Counter(
+        datetime.fromtimestamp(submit, ZoneInfo("Asia/Tokyo")).hour for submit in jobs["submit_s"]
+    )
+    observed = describe_workload(context, "my-lab").rhythms[0]
+    assert observed["jobs"].to_list() == [hour[slot] for slot in range(24)]
+    assert captions[0].startswith("Jobs submitted by hour, Asia/Tokyo.")

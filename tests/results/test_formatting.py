@@ -15,7 +15,7 @@ from traceana.results import formatting
         (formatting.seconds(99.96), "100.0"),
         (formatting.seconds(12345.6), "12,346"),
         (formatting.hours(1632719.7), "1,632,719.7"),
-        (formatting.days(0, 43_200), "0.5"),
+        (formatting.days_range(0, 43_200), "0.5"),
         (formatting.ratio(0.05249), "0.052"),
         (formatting.share(0.1234), "12.3 %"),
         (formatting.plain(2.95), "2.95"),

@@ -16,7 +16,8 @@ PAGE = Path(__file__).parents[2] / "docs" / "reference" / "tables.md"
 # the design's tables and their columns, in order
 DESIGN = {
     "jobs": "job_id inst_id cluster user group workload status submit_s start_s end_s runtime_s "
-    "gpus cpus memory_gib gpu_type qos",
+    "gpus cpus memory_gib gpu_type qos job_name account queue nodes priority time_limit_s "
+    "end_reason exit_code array_id restarts cpu_time_s memory_gib_used gpu_utilization energy_j",
     "tasks": "job_id task_name instances status start_s end_s cpus memory_gib gpus gpu_type",
     "instances": "job_id task_name instance_id worker_id inst_id status start_s end_s machine_id",
     "instance_usage": "job_id task_name worker_id inst_id machine_id gpu_device cpus_used "
@@ -26,7 +27,7 @@ DESIGN = {
     "machines": "machine_id gpu_type gpus cpus memory_gib",
     "machine_usage": "worker_id machine_id start_s end_s cpu_iowait cpu_kernel cpu_usr gpu load_1 "
     "net_receive num_worker cpu",
-    "worker_samples": "job_id worker_id time_s gpus batch_time",
+    "worker_samples": "job_id worker_id time_s step host gpus batch_time",
     "cov_samples": "job_id sample time_s cov",
     "training_plans": "job_id cluster model batch_size iterations deadline_s",
     "training_runs": "dataset network batch_size optimizer learning_rate run target_metric "

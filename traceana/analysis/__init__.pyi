@@ -46,7 +46,6 @@ from .workload.arrivals import arrival_rhythm as arrival_rhythm
 from .workload.concentration import concentration as concentration
 from .workload.concentration import lorenz_curve as lorenz_curve
 from .workload.demand import gpu_demand as gpu_demand
-from .workload.demand import gpu_demand_if_started_at_submission as gpu_demand_if_started_at_submission
 from .workload.interarrivals import interarrival_curve as interarrival_curve
 from .workload.interarrivals import interarrivals as interarrivals
 from .workload.job_sizes import job_quantiles as job_quantiles

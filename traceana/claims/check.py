@@ -10,6 +10,7 @@ from traceana.claims.claim import Claim, Judgement, untested
 from traceana.claims.papers import PAPERS
 from traceana.claims.result import ClaimResults
 from traceana.errors import DataError
+from traceana.results.claims import ClaimVerdicts
 from traceana.store.session import Session
 
 if TYPE_CHECKING:
@@ -17,13 +18,7 @@ if TYPE_CHECKING:
 
     from traceana.store import Store, TableEntry
 
-_SCHEMA: Final = dict.fromkeys(
-    (
-        *("id", "paper", "statement", "published", "measured", "verdict", "note"),
-        *("function", "source"),
-    ),
-    pl.String,
-)
+_SCHEMA: Final = dict.fromkeys(ClaimVerdicts.column_names(), pl.String)
 
 
 def check_claims(
@@ -55,8 +50,7 @@ def check_claims(
     Returns
     -------
     ClaimResults
-        `table` is [id, paper, statement, published, measured, verdict, note, function, source],
-        one row a claim, in the order of the papers.
+        One row per claim, in the order of the papers.
 
     Raises
     ------

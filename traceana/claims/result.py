@@ -1,12 +1,14 @@
-"""Verdicts on published statements, and how they print themselves."""
+"""Verdicts on published claims."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from traceana.claims.claim import VERDICTS
 from traceana.results.base import Result
+from traceana.results.claims import ClaimVerdicts
 
 if TYPE_CHECKING:
     import polars as pl
@@ -19,15 +21,14 @@ class ClaimResults(Result):
     Attributes
     ----------
     table
-        One row a claim: [id, paper, statement, published, measured, verdict, note, function,
-        source]. measured is null where nothing was measured, source (the tables with their rows)
-        where the statement was judged by itself.
+        One row per claim, with the columns of :class:`~traceana.results.claims.ClaimVerdicts`.
     evidence
-        By id the rows behind a verdict, where the measured text does not say it all.
+        Rows behind a verdict, by claim.
     altered
-        Files behind the tables used whose sha256 is not that of the published file, as
-        ``trace/file``; verdicts on them are not on what was published.
+        Files, as ``trace/file``, whose sha256 differs from that of the published file.
     """
+
+    tables = MappingProxyType({"table": ClaimVerdicts})
 
     table: pl.DataFrame
     evidence: dict[str, pl.DataFrame]

@@ -1,4 +1,4 @@
-"""``traceana ingest PATH...``: publishers' files become tables."""
+"""``traceana ingest PATH...``: files become tables."""
 
 from __future__ import annotations
 
@@ -25,19 +25,29 @@ _STAGES = 4  # decompress, check, look for repeated rows, pack
 
 def ingest(
     paths: Annotated[
-        list[Path], typer.Argument(metavar="PATH...", help="Folders or files as published.")
+        list[Path],
+        typer.Argument(metavar="PATH...", help="Folders or files, as published or of your own."),
     ],
     *,
     store: StoreOption = None,
     trace: Annotated[
         str | None,
         typer.Option(
-            metavar="ID", help="Trace that they belong to.  [default: found from the files]"
+            metavar="ID",
+            help="Id of the trace.  [default: found from the files, or the mapping's name]",
         ),
+    ] = None,
+    mapping: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Mapping (TOML) from the files' columns to tables."),
+    ] = None,
+    reader: Annotated[
+        str | None,
+        typer.Option(metavar="csv|jsonl|parquet", help="Format of the files.  [default: found]"),
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Read publishers' files into a store, with accounts of every row."""
+    """Read files into a store and count every row kept or rejected."""
     _suit_polars()
     from rich.console import Console
 
@@ -50,7 +60,12 @@ def ingest(
     try:
         with console.status("reading") as status:
             ledger = ingest_files(
-                paths, trace=trace, store=store, progress=_progress(console, status.update)
+                paths,
+                trace=trace,
+                mapping=mapping,
+                reader=reader,
+                store=store,
+                progress=_progress(console, status.update),
             )
     except IngestError as error:
         failure, ledger = error, error.ledger
@@ -138,7 +153,7 @@ def _notes(entry: TableEntry) -> Iterator[str]:
         )
     for column, words in entry.unknown_words.items():
         told = ", ".join(f"{word!r} ({count:,})" for word, count in words.items())
-        yield f"note: {name}: unknown words in {column}: {told}"
+        yield f"note: {name}: values of no known status in {column}: {told}"
     if entry.replaced_files:
         gone = ", ".join(entry.replaced_files)
         yield f"note: {name}: built anew without rows that it had before, of {gone}"

@@ -1,4 +1,4 @@
-"""Jobs submitted by hour of the day, or by weekday."""
+"""Submissions by hour of the day or weekday."""
 
 from __future__ import annotations
 
@@ -12,18 +12,17 @@ if TYPE_CHECKING:
     import polars as pl
     from matplotlib.axes import Axes
 
-READING: Final = (
-    "Bar: jobs submitted in the slot over the hours for which the trace covers it; dashed: all "
-    "jobs over all hours."
-)
+READING: Final = "Bar: jobs submitted per hour of observed time; dashed line: mean over all slots."
 _FIRST_DAY: Final = 4
-"""Weekday of the day on which a clock begins that counts from 1970-01-01, a Thursday."""
+"""Weekday of second 0: 1970-01-01 was a Thursday."""
 _WEEKDAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 
 @figure("arrivals", result="arrival_rhythm")
-def plot_arrivals(rhythm: pl.DataFrame, /, *, ax: Axes | None = None, clock: str | None) -> Axes:
-    """Draw the rate of submissions by hour of the day, or by weekday.
+def plot_arrivals(
+    rhythm: pl.DataFrame, /, *, ax: Axes | None = None, clock: str | None = None
+) -> Axes:
+    """Draw the rate of submissions by hour of the day or weekday.
 
     Parameters
     ----------
@@ -33,14 +32,13 @@ def plot_arrivals(rhythm: pl.DataFrame, /, *, ax: Axes | None = None, clock: str
     ax
         Axes to draw on; by default those of a new figure.
     clock
-        Name of the local time that the slots are in, such as "UTC+8"; None where the clock only
-        counts from the beginning of the trace, so that no slot has a name, and days are counted
-        from its first.
+        Name of the local time of the slots, such as "UTC+8". None: the clock counts from the
+        beginning of the trace, so weekdays have no names and count from the first day.
 
     Raises
     ------
     DataError
-        If the rows are not those of one group by hour or weekday.
+        If the rows are not one group by hour or weekday.
     """
     per = "hour" if "hour" in rhythm.columns else "weekday"
     if per not in rhythm.columns or not rhythm[per].is_unique().all():
@@ -61,7 +59,7 @@ def plot_arrivals(rhythm: pl.DataFrame, /, *, ax: Axes | None = None, clock: str
         ax.grid(visible=False, axis="x")
         ax.yaxis.set_major_formatter("{x:,.5g}")
         ax.locator_params(axis="y", nbins=4)
-        ax.set_ylabel("Jobs an hour")
+        ax.set_ylabel("Jobs per hour")
         if per == "hour":
             ax.set_xticks(range(0, 24, 3))
             what = "Hour of the day" if clock else "Hour of the trace's own day"
@@ -73,13 +71,13 @@ def plot_arrivals(rhythm: pl.DataFrame, /, *, ax: Axes | None = None, clock: str
 
 
 def describe_arrivals(rhythm: pl.DataFrame) -> str:
-    """Say in one sentence what the figure of these arrivals shows."""
+    """Return one sentence on what the figure of these arrivals shows."""
     per = "hour" if "hour" in rhythm.columns else "weekday"
     told = f"{sum(rhythm['jobs']):,} jobs over {sum(rhythm['observed_h']) / 24:,.1f} days"
     rates = rhythm.drop_nulls("jobs_per_h").sort("jobs_per_h", per).rows(named=True)
     if not rates:
         return f"{told}."
-    least, most = (f"{row['jobs_per_h']:,.3g} jobs an hour" for row in (rates[0], rates[-1]))
+    least, most = (f"{row['jobs_per_h']:,.3g} jobs per hour" for row in (rates[0], rates[-1]))
     if per == "weekday":  # which day it is depends on the clock
         return f"{told}; by weekday from {least} to {most}."
     hours = (rates[0][per], rates[-1][per])

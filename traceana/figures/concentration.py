@@ -1,4 +1,4 @@
-"""How unevenly GPU-hours are spread over jobs: Lorenz curves."""
+"""Lorenz curves of GPU-hours over jobs."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 READING: Final = (
-    "Line: the share of all GPU-hours that the smallest jobs hold together (Lorenz); on the dotted "
-    "diagonal all jobs would be equal. Dots: where the largest 10 % and the largest 1 % of jobs "
-    "begin; what is left above a dot is theirs."
+    "Line: fraction of the GPU-hours used by the smallest jobs (Lorenz curve); dotted diagonal: "
+    "all jobs equal. Dots: where the largest 10 % and 1 % of jobs begin, with their part of the "
+    "GPU-hours."
 )
 _TOPS: Final = (0.1, 0.01)
 
@@ -43,10 +43,10 @@ def plot_concentration(
     Raises
     ------
     DataError
-        If the curve has no point, or a share of jobs twice.
+        If the curve has no point, or a fraction of jobs occurs twice.
     """
     if curve.is_empty() or not curve["share_of_jobs"].is_unique().all():
-        raise DataError("plot_concentration draws the curve of all jobs, each share once")
+        raise DataError("plot_concentration draws one curve, each fraction of jobs once")
     jobs, hours = curve["share_of_jobs"].to_numpy(), curve["share_of_gpu_hours"].to_numpy()
     with use_style():
         ax = start_axes(ax)
@@ -76,12 +76,12 @@ def plot_concentration(
         ax.set_ylim(0, 1)
         for axis in (ax.xaxis, ax.yaxis):
             axis.set_major_formatter(PercentFormatter(xmax=1, symbol=" %"))
-        ax.set_xlabel("Share of jobs, the smallest first")
-        ax.set_ylabel("Share of GPU-hours")
+        ax.set_xlabel("Fraction of jobs, smallest first")
+        ax.set_ylabel("Fraction of GPU-hours")
         return ax
 
 
 def describe_concentration(curve: pl.DataFrame) -> str:
-    """Say in one sentence what the figure of this curve shows."""
+    """Return one sentence on what the figure of this curve shows."""
     half = curve.filter(pl.col("share_of_jobs") <= 0.5).tail(1)["share_of_gpu_hours"].item()
-    return f"The smaller half of the jobs holds {100 * half:.2f} % of the GPU-hours."
+    return f"The smaller half of the jobs uses {100 * half:.2f} % of the GPU-hours."

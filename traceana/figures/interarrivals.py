@@ -1,4 +1,4 @@
-"""How long the times between submissions are, beside those of a Poisson process."""
+"""Survival function of the times between submissions, beside that of a Poisson process."""
 
 from __future__ import annotations
 
@@ -15,16 +15,15 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 READING: Final = (
-    "Line: the share of the times between submissions that are longer than x; dashed: that of a "
-    "Poisson process of the same rate. Above it at the right: longer pauses than chance alone "
-    "makes; below it at the left: more submissions close together. A rhythm of days and weeks "
-    "alone does both."
+    "Line: fraction of the times between submissions that are longer than x; dashed: the same for "
+    "a Poisson process of equal rate. Above it at the right: more long pauses; below it at the "
+    "left: more submissions close together. Daily and weekly cycles alone cause both."
 )
 
 
 @figure("interarrivals", result="interarrival_curve")
 def plot_interarrivals(curve: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
-    """Draw the share of times between submissions that are longer than each.
+    """Draw the fraction of times between submissions that are longer than each.
 
     Parameters
     ----------
@@ -37,12 +36,12 @@ def plot_interarrivals(curve: pl.DataFrame, /, *, ax: Axes | None = None) -> Axe
     Returns
     -------
     Axes
-        Both logarithmic, down to a share of one time; a time of 0 stands at the left end.
+        Both axes logarithmic; a time of 0 is drawn at the left end.
 
     Raises
     ------
     DataError
-        If there is no time, or one is there twice.
+        If there is no time, or one occurs twice.
     """
     if curve.is_empty() or not curve["gap_s"].is_unique().all():
         raise DataError("plot_interarrivals draws the curve of one group, each time once")
@@ -61,13 +60,13 @@ def plot_interarrivals(curve: pl.DataFrame, /, *, ax: Axes | None = None) -> Axe
         use_log_axis(ax, "x", curve["gap_s"])
         use_log_axis(ax, "y", [least, 1.0])
         ax.set_xlabel("Time between submissions (s, logarithmic)")
-        ax.set_ylabel("Share longer (logarithmic)")
+        ax.set_ylabel("Fraction longer (logarithmic)")
         ax.legend(loc="lower left")
         return ax
 
 
 def describe_interarrivals(curve: pl.DataFrame) -> str:
-    """Say in one sentence what the figure of this curve shows."""
+    """Return one sentence on what the figure of this curve shows."""
     above = curve.filter(pl.col("gap_s") > 0)["gap_s"]
     at_once = curve.filter(gap_s=0)["share_longer"].to_list()
     least = f"{100 * (1 - at_once[0]):.1f} % are 0 s" if at_once else f"from {min(above):,.3g} s"

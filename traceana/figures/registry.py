@@ -46,7 +46,7 @@ class FigureEntry:
     @property
     def reading(self) -> str:
         """How the figure is read: READING of its module."""
-        return str(sys.modules[self.plot.__module__].READING)  # type: ignore[attr-defined]
+        return str(vars(sys.modules[self.plot.__module__])["READING"])
 
     def describe(self, result: Any, /) -> str:  # noqa: ANN401  whatever the figure takes
         """Return one sentence on what the figure of a result shows, with n."""

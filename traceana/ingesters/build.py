@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import polars as pl
 
-from traceana.ingesters.block import LINE
+from traceana.ingesters.ahead import read_ahead
 from traceana.ingesters.convert import convert
 from traceana.ingesters.duplicates import KeyFilter, RowCounter
-from traceana.ingesters.rows import read_ahead, read_blocks
-from traceana.schema import REJECTED, get_table, schema_version
+from traceana.ingesters.readers.lines import LINE
+from traceana.schema import REJECTED, get_key, get_table, schema_version
 from traceana.store.ledger import FileEntry, TableEntry
 
 if TYPE_CHECKING:
-    from traceana.ingesters.block import Block
-    from traceana.ingesters.convert import Converted
-    from traceana.ingesters.discover import Source
+    from traceana.ingesters.convert import AnyBlock, Converted
     from traceana.ingesters.recipe import Recipe
+    from traceana.ingesters.source import Source
     from traceana.store.writer import TableWriter
 
 Progress = Callable[[str, str, int], None]
@@ -33,24 +32,29 @@ class TableBuilder:
     ----------
     progress
         Called with trace, table and the rows read so far, after every block.
+
+    Attributes
+    ----------
+    first_rejected
+        Where the first rejected row stands, and its text.
     """
 
     def __init__(
-        self, trace: str, recipe: Recipe, writer: TableWriter, progress: Progress | None
+        self, trace: str, table: str, writer: TableWriter, progress: Progress | None
     ) -> None:
-        schema = get_table(recipe.table)
-        key = schema.primary_key()
+        key = get_key(table)
         self._trace = trace
-        self._recipe = recipe
+        self._table = table
         self._writer = writer
         self._progress = progress
-        self._duplicates = KeyFilter(key) if key else RowCounter(schema.column_names())
+        self._duplicates = KeyFilter(key) if key else RowCounter(get_table(table).column_names())
         self._unknown: dict[str, Counter[str]] = defaultdict(Counter)
         self._rows_read = 0
+        self.first_rejected = ""
 
     def build(
         self,
-        sources: list[Source],
+        sources: list[tuple[Source, Recipe]],
         *,
         describe: Callable[[Source], FileEntry],
         fingerprint: Callable[[], str],
@@ -61,13 +65,13 @@ class TableBuilder:
         taken meanwhile.
         """
         with self._duplicates:
-            files = tuple(self._read(source, describe) for source in sources)
+            files = tuple(self._read(source, recipe, describe) for source, recipe in sources)
             self._writer.flush()  # repeated rows are counted meanwhile
             return TableEntry(
                 trace=self._trace,
-                table=self._recipe.table,
+                table=self._table,
                 fingerprint=fingerprint(),
-                schema_version=schema_version(self._recipe.table),
+                schema_version=schema_version(self._table),
                 files=files,
                 duplicate_rows=self._duplicates.count(),
                 unknown_words={
@@ -75,18 +79,22 @@ class TableBuilder:
                 },
             )
 
-    def _read(self, source: Source, describe: Callable[[Source], FileEntry]) -> FileEntry:
+    def _read(
+        self, source: Source, recipe: Recipe, describe: Callable[[Source], FileEntry]
+    ) -> FileEntry:
         kept = 0
         rejected: Counter[str] = Counter()
-        stem = source.csv.name.removesuffix(".csv")
-        converted = ((one, convert(one, self._recipe, stem)) for one in read_source(source))
+        converted = ((one, convert(one, recipe)) for one in source.blocks(recipe.kinds))
         for block, result in read_ahead(converted):
-            good, bad = self._split(block, result)
+            good, bad = self._split(block, result, reshaped=recipe.reshape is not None)
             self._writer.keep(good)
             if bad.height:
+                self.first_rejected = self.first_rejected or (
+                    f"line {bad['line'][0]} of {source.label}: {bad['text'][0]}"
+                )
                 self._writer.reject(
                     bad.select(
-                        file=pl.lit(source.csv.label),
+                        file=pl.lit(source.label),
                         row=pl.col("line") - block.header_lines,
                         line="line",
                         rule="rule",
@@ -97,7 +105,7 @@ class TableBuilder:
             kept += good.height
             self._rows_read += good.height + bad.height
             if self._progress:
-                self._progress(self._trace, self._recipe.table, self._rows_read)
+                self._progress(self._trace, self._table, self._rows_read)
         return replace(
             describe(source),
             rows_read=kept + rejected.total(),
@@ -105,7 +113,9 @@ class TableBuilder:
             rejected=dict(sorted(rejected.items())),
         )
 
-    def _split(self, block: Block, result: Converted) -> tuple[pl.DataFrame, pl.DataFrame]:
+    def _split(
+        self, block: AnyBlock, result: Converted, *, reshaped: bool
+    ) -> tuple[pl.DataFrame, pl.DataFrame]:
         """Return a block's rows for the table, and its rejected ones [line, rule, text]."""
         for column, words in result.unknown_words.items():
             self._unknown[column].update(words)
@@ -115,11 +125,6 @@ class TableBuilder:
             texts = [block.text_of(line) for line in repeated[LINE]]
             told = repeated.select(line=LINE, rule=pl.lit("duplicate_key"), text=pl.Series(texts))
             bad = pl.concat([bad, told]).sort("line", maintain_order=True)
-        if self._recipe.reshape is None and block.lines != good.height + bad.height:
+        if not reshaped and block.lines != good.height + bad.height:
             raise AssertionError(f"{block.lines} lines: {good.height} kept, {bad.height} rejected")
         return good.drop(LINE), bad.cast({"line": REJECTED["line"]})
-
-
-def read_source(source: Source) -> Iterator[Block]:
-    """Read a recognised CSV block by block."""
-    return read_blocks(source.csv, columns=list(source.columns), header=source.content.header)

@@ -1,29 +1,59 @@
-"""A block of text cells becomes rows of a table, and rejected rows with the rule each broke."""
+"""A block of cells becomes rows of a table, and rejected rows with the rule that each broke."""
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from functools import cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 import polars as pl
+from polars.exceptions import PolarsError
 
-from traceana.ingesters.block import LINE, BadLine, Block
-from traceana.schema import REJECTED, get_rules, get_table
+from traceana.ingesters.readers.lines import LINE, BadLine
+from traceana.ingesters.recipe import LARGEST_WHOLE
+from traceana.schema import REJECTED
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from traceana.ingesters.recipe import Recipe
 
-ROW: Final = "__row"
+ROW: Final = "\0row"
 UNKNOWN: Final = "unknown"
-_RIGHT: Final = "__right"
-_LARGEST: Final = 2.0**63
-
+_RIGHT: Final = "\0right"
+_RULE: Final = "\0rule"
 _NONE_REJECTED: Final = pl.DataFrame(schema=REJECTED).select("line", "rule", "text")
 _FAILED: Final = pl.Schema({ROW: pl.UInt32, "rule": pl.String})
+
+
+class AnyBlock(Protocol):
+    """Some consecutive rows of a source, as a reader gives them."""
+
+    @property
+    def lines(self) -> int:
+        """How many rows it has, with the bad ones."""
+
+    @property
+    def header_lines(self) -> int:
+        """How many lines of the file stand before its first row."""
+
+    @property
+    def cells(self) -> pl.DataFrame:
+        """The rows, and their line numbers in ``LINE``."""
+
+    @property
+    def bad(self) -> list[BadLine]:
+        """The lines that are no rows."""
+
+    @property
+    def not_utf8(self) -> bool:
+        """Whether some cells had bytes that are no UTF-8."""
+
+    def typed(self, numbers: Collection[str], /) -> pl.DataFrame | None:
+        """Return the rows with these columns as numbers, or None where any is not plainly one."""
+
+    def text_of(self, line: int, /) -> str:
+        """Return a row as it stands in the source."""
 
 
 @dataclass(frozen=True)
@@ -33,11 +63,11 @@ class Converted:
     Attributes
     ----------
     kept
-        Columns of the table, and :data:`LINE`.
+        Columns of the table, and ``LINE``.
     rejected
-        Columns `line`, `rule` and `text` of :data:`REJECTED`.
+        Columns `line`, `rule` and `text` of :data:`~traceana.schema.REJECTED`.
     unknown_words
-        By publisher's column, how often each word came that the recipe does not list.
+        By column of the source, how often each value came that is not mapped.
     """
 
     kept: pl.DataFrame
@@ -45,94 +75,128 @@ class Converted:
     unknown_words: dict[str, Counter[str]]
 
 
-def convert(block: Block, recipe: Recipe, stem: str, /) -> Converted:
-    """Convert and check one block of a CSV whose base name without ``.csv`` is `stem`.
+def convert(block: AnyBlock, recipe: Recipe, /) -> Converted:
+    """Convert and check one block.
 
-    Every row is in `kept` or in `rejected`. Rows with the same key are left to the store, which
+    Every row is in `kept` or in `rejected`. Rows with the same key are left to the builder, which
     sees all blocks.
     """
-    numbers = [*recipe.numbers, *recipe.whole_numbers]
     reshaped = recipe.reshape is not None
-    typed = None if reshaped else block.typed(numbers)
+    typed = None if reshaped else block.typed(set(recipe.numbers.values()))
+    bad_lines: list[BadLine] = []
     if typed is not None:
-        rows = _rows_without_fault(typed, recipe, stem)
+        rows = _rows_without_fault(typed.rename(recipe.views), recipe)
         if rows is not None:
             return Converted(rows, _NONE_REJECTED, {})
-        as_text = typed.with_row_index(ROW)
-        cells = as_text
-        bad_lines = []
+        source = typed.with_row_index(ROW)
     else:
         text = recipe.reshape(block.cells) if recipe.reshape else block.cells
-        as_text = text.with_row_index(ROW)
-        cells = as_text.with_columns(_read_number(name) for name in numbers)
+        source = text.with_row_index(ROW)
         bad_lines = block.bad
+    cells = source.rename(recipe.views)
+    cells = cells.with_columns(
+        _read_number(n) for n in recipe.numbers if cells[n].dtype.is_(pl.String)
+    )
     cells = cells.with_columns(_nulls(recipe))
-    broken = _check_numbers(cells, recipe)
+    broken = [
+        _failures(cells, f"{s}|not_a_number", ~pl.col(n).is_finite())
+        for n, s in recipe.numbers.items()
+    ]
+    cells, failed = _attempt(cells, {name: one.value for name, one in recipe.derived.items()})
+    broken.append(failed)
+    for name, one in recipe.derived.items():
+        if one.rule:
+            broken.append(_failures(cells, one.rule, _unread(name, one.of)))
     if typed is None and block.not_utf8:
-        broken += _broken_text(cells)
+        broken += _broken_text(source, recipe)
+    cells, failed = _attempt(
+        cells, {rule: _is_whole(value) for rule, value in recipe.whole.items()}
+    )
+    broken += [failed, *(_failures(cells, rule, ~pl.col(rule)) for rule in recipe.whole)]
     failed = pl.concat([pl.DataFrame(schema=_FAILED), *broken])
     good = cells.join(failed, on=ROW, how="anti", maintain_order="left") if len(failed) else cells
-    good, unknown_words = _map_words(good, recipe)
-    kept, invalid = _check(good, recipe, stem)
-    failed = pl.concat([failed, invalid]).unique(ROW, keep="first", maintain_order=True)
+    good, unknown_words = _map_values(good, recipe)
+    rows, more = _attempt(good, _stated(recipe))
+    kept, invalid = _check(rows.select(ROW, LINE, *recipe.schema), recipe)
+    failed = pl.concat([failed, more, invalid]).unique(ROW, keep="first", maintain_order=True)
     rejected = [_NONE_REJECTED]
     if len(failed):
-        rejected += _rejected_rows(as_text, failed, block, reshaped=reshaped)
+        rejected += _rejected_rows(source, failed, block, reshaped=reshaped)
     rejected += [_reject_line(bad, reshaped=reshaped) for bad in bad_lines]
     return Converted(
         kept.drop(ROW), pl.concat(rejected).sort("line", maintain_order=True), unknown_words
     )
 
 
-def _rows_without_fault(typed: pl.DataFrame, recipe: Recipe, stem: str) -> pl.DataFrame | None:
-    """Return a block's rows, or None if there is a fault or an unknown word in any.
+def _rows_without_fault(cells: pl.DataFrame, recipe: Recipe) -> pl.DataFrame | None:
+    """Return a block's rows, or None if there is a fault or an unknown value in any.
 
-    Does in one pass what :func:`convert` does step by step where it must tell of faults.
+    Does in one pass what :func:`convert` does step by step where it must name the faults.
     """
+    right = [pl.col(name).is_finite() for name in recipe.numbers]
+    right += [~_unread(name, one.of) for name, one in recipe.derived.items()]
+    right += [_is_whole(value) for value in recipe.whole.values()]
     query = (
-        typed.lazy()
+        cells.lazy()
         .with_columns(_nulls(recipe))
-        .with_columns(
-            pl.all_horizontal(True, *_right(recipe).values()).alias(_RIGHT),
-            *(pl.col(c).replace_strict(w, return_dtype=pl.String) for c, w in recipe.words.items()),
-        )
-        .select(_RIGHT, LINE, *_stated(recipe, stem))
-        .with_columns(pl.all_horizontal(_RIGHT, *_rules(recipe.table).values()).alias(_RIGHT))
+        .with_columns(one.value.alias(name) for name, one in recipe.derived.items())
+        .with_columns(pl.all_horizontal(True, *right).alias(_RIGHT))
+        .select(_RIGHT, LINE, *(value.alias(name) for name, value in _stated(recipe).items()))
+        .with_columns(pl.all_horizontal(_RIGHT, *recipe.rules.values()).alias(_RIGHT))
     )
     try:
         rows = query.collect(engine="in-memory")
-    except pl.exceptions.InvalidOperationError:  # an unknown word, or what cannot be cast
+    except PolarsError:  # what cannot be cast or computed
         return None
     return rows.drop(_RIGHT) if rows[_RIGHT].all() else None
 
 
+def _attempt(
+    cells: pl.DataFrame, columns: Mapping[str, pl.Expr]
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Add columns; rows for which one of them cannot be computed are failures."""
+    none = pl.DataFrame(schema=_FAILED)
+    try:
+        return cells.with_columns(value.alias(name) for name, value in columns.items()), none
+    except PolarsError:
+        if cells.height > 1:
+            halves = (cells[: cells.height // 2], cells[cells.height // 2 :])
+            good, failed = zip(*(_attempt(half, columns) for half in halves), strict=True)
+            return pl.concat(good), pl.concat(failed)
+    for name, value in columns.items():
+        try:
+            cells.select(value)
+        except PolarsError:
+            rule = f"{name.split('|')[0].strip(chr(0))}|not_computable"
+            empty, _ = _attempt(cells.clear(), columns)
+            return empty, _failures(cells, rule, pl.lit(value=True))
+    raise AssertionError("columns that fail together fail apart")
+
+
 def _nulls(recipe: Recipe) -> list[pl.Expr]:
     """Make null what stands for a missing value; of a number, however it is written."""
-    numbers = (*recipe.numbers, *recipe.whole_numbers)
     nulls = []
-    for column, words in recipe.nulls.items():
-        missing = {float(word) for word in words} if column in numbers else set(words)
-        given = pl.all_horizontal(pl.col(column) != word for word in missing)
-        nulls.append(pl.when(given).then(pl.col(column)).alias(column))
+    for view, words in recipe.nulls.items():
+        missing = {float(word) for word in words} if view in recipe.numbers else set(words)
+        given = pl.all_horizontal(pl.col(view) != word for word in missing)
+        nulls.append(pl.when(given).then(pl.col(view)).alias(view))
     return nulls
 
 
-def _mapped(column: str) -> str:
-    return f"__{column}"
+def _unread(name: str, of: pl.Expr) -> pl.Expr:
+    return pl.col(name).is_null() & of.is_not_null()
 
 
-def _our_words(column: str, words: Mapping[str, str]) -> pl.Expr:
-    ours = pl.col(column).replace_strict(words, default=UNKNOWN, return_dtype=pl.String)
-    return pl.when(pl.col(column).is_not_null()).then(ours).alias(_mapped(column))
+def _is_whole(value: pl.Expr) -> pl.Expr:
+    return (value == value.floor()) & (value.abs() < LARGEST_WHOLE)
 
 
-def _stated(recipe: Recipe, stem: str) -> list[pl.Expr]:
-    """Return the table's columns as expressions over the publisher's."""
-    stated = recipe.columns(stem)
-    return [
-        stated.get(name, pl.lit(None)).cast(column.dtype).alias(name)
-        for name, column in get_table(recipe.table).columns().items()
-    ]
+def _stated(recipe: Recipe) -> dict[str, pl.Expr]:
+    """Return the table's columns as expressions over the source's."""
+    return {
+        name: recipe.stated.get(name, pl.lit(None)).cast(dtype)
+        for name, dtype in recipe.schema.items()
+    }
 
 
 def _read_number(name: str) -> pl.Expr:
@@ -143,78 +207,67 @@ def _read_number(name: str) -> pl.Expr:
     )
 
 
-def _right(recipe: Recipe) -> dict[str, pl.Expr]:
-    """Return by rule what holds for a finite number, or for a whole one where that belongs."""
-    right = {f"{name}|not_a_number": pl.col(name).is_finite() for name in recipe.numbers}
-    for name in recipe.whole_numbers:
-        number = pl.col(name)
-        right[f"{name}|not_a_whole_number"] = (number == number.floor()) & (number.abs() < _LARGEST)
-    return right
-
-
-def _check_numbers(cells: pl.DataFrame, recipe: Recipe) -> list[pl.DataFrame]:
-    """Tell the cells that are no finite number, or no whole one where that belongs."""
-    return [
-        _failures(cells.filter(~holds), rule)
-        for rule, holds in _right(recipe).items()
-        if not cells.select(holds.all()).item()
-    ]
-
-
-def _broken_text(cells: pl.DataFrame) -> list[pl.DataFrame]:
+def _broken_text(source: pl.DataFrame, recipe: Recipe) -> list[pl.DataFrame]:
+    numbers = set(recipe.numbers.values())
     return [
         _failures(
-            cells.filter(pl.col(name).str.contains("\ufffd", literal=True)),
-            f"{name or 'index'}|not_utf8",
+            source, f"{name or 'index'}|not_utf8", pl.col(name).str.contains("\ufffd", literal=True)
         )
-        for name, dtype in cells.schema.items()
-        if dtype == pl.String
+        for name, dtype in source.schema.items()
+        if dtype == pl.String and name not in numbers
     ]
 
 
-def _failures(rows: pl.DataFrame, rule: str) -> pl.DataFrame:
-    return rows.select(ROW, pl.lit(rule).alias("rule"))
+def _failures(cells: pl.DataFrame, rule: str, broken: pl.Expr) -> pl.DataFrame:
+    return cells.filter(broken).select(ROW, pl.lit(rule).alias("rule"))
 
 
-def _map_words(cells: pl.DataFrame, recipe: Recipe) -> tuple[pl.DataFrame, dict[str, Counter[str]]]:
+def _map_values(
+    cells: pl.DataFrame, recipe: Recipe
+) -> tuple[pl.DataFrame, dict[str, Counter[str]]]:
+    """Make values that are not mapped ``unknown``, and count them."""
     unknown: dict[str, Counter[str]] = {}
-    mapped = cells.with_columns(_our_words(column, words) for column, words in recipe.words.items())
-    for column in recipe.words:
-        strange = cells[column].filter(mapped[_mapped(column)] == UNKNOWN)
-        if len(strange):
-            unknown[column] = Counter(strange.to_list())
-    return mapped.with_columns(pl.col(_mapped(c)).alias(c) for c in recipe.words), unknown
+    filled = {}
+    for name, one in recipe.derived.items():
+        if not one.rule:
+            strange = cells.filter(_unread(name, one.of)).select(one.of.alias(name))[name]
+            if len(strange):
+                unknown[one.label] = Counter(map(_pattern, strange.to_list()))
+            filled[name] = pl.when(one.of.is_not_null()).then(pl.col(name).fill_null(UNKNOWN))
+    return cells.with_columns(value.alias(name) for name, value in filled.items()), unknown
 
 
-def _check(cells: pl.DataFrame, recipe: Recipe, stem: str) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Build the table's rows and hold them against its declaration, but for the key."""
-    rows = cells.select(ROW, LINE, *_stated(recipe, stem))
-    rules = _rules(recipe.table)
-    holds = rows.select(pl.all_horizontal(rules.values())).to_series()
+def _pattern(value: str) -> str:
+    """Return a value, of several words the first: what follows is often a number or a name."""
+    first, _, others = value.partition(" ")
+    return f"{first} ..." if others else value
+
+
+def _check(rows: pl.DataFrame, recipe: Recipe) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Hold the table's rows against its rules, but for the key."""
+    holds = rows.select(pl.all_horizontal(True, *recipe.rules.values())).to_series()
     if holds.all():
         return rows, pl.DataFrame(schema=_FAILED)
     first_broken = pl.coalesce(
-        pl.when(~rule).then(pl.lit(name.replace("|check__", "|"))) for name, rule in rules.items()
+        pl.when(~rule).then(pl.lit(name.replace("|check__", "|")))
+        for name, rule in recipe.rules.items()
     )
     return rows.filter(holds.fill_null(value=True)), rows.filter(~holds).select(
         ROW, rule=first_broken
     )
 
 
-@cache
-def _rules(table: str) -> dict[str, pl.Expr]:
-    return {name: rule for name, rule in get_rules(table).items() if name != "primary_key"}
-
-
 def _rejected_rows(
-    cells: pl.DataFrame, failed: pl.DataFrame, block: Block, *, reshaped: bool
+    source: pl.DataFrame, failed: pl.DataFrame, block: AnyBlock, *, reshaped: bool
 ) -> list[pl.DataFrame]:
-    told = failed.join(cells, on=ROW, how="left", maintain_order="left")
-    text = pl.Series([block.text_of(line) for line in told[LINE]], dtype=pl.String)
+    found = failed.rename({"rule": _RULE}).join(source, on=ROW, how="left", maintain_order="left")
+    text = pl.Series([block.text_of(line) for line in found[LINE]], dtype=pl.String)
     if reshaped:
-        parts = told.select(pl.exclude(ROW, LINE, "rule"))
+        parts = found.select(pl.exclude(ROW, LINE, _RULE))
         text = parts.select(pl.concat_str(pl.all(), separator=",", ignore_nulls=True)).to_series()
-    return [told.select(pl.col(LINE).alias("line"), "rule", text.alias("text"))]
+    return [
+        found.select(pl.col(LINE).alias("line"), pl.col(_RULE).alias("rule"), text.alias("text"))
+    ]
 
 
 def _reject_line(bad: BadLine, *, reshaped: bool) -> pl.DataFrame:

@@ -1,4 +1,4 @@
-"""The manifest of a trace, from its mapping's text and the tables that were written."""
+"""The manifest of a trace, from its mapping and the tables that were written."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from traceana.errors import DataError
 from traceana.store.manifest import Manifest, TableManifest
+from traceana.store.store import Store
 from traceana.store.writer import stored_columns, stored_range
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping as Facts
     from pathlib import Path
 
+    from traceana.ingesters.mapping import Mapping
     from traceana.store.ledger import Ledger, TableEntry
 
 _OF_THE_FILES: Final = ("reader", "keep")
@@ -22,7 +24,9 @@ _CLOCK: Final = ("submit_s", "start_s", "end_s")
 _UNIX_S: Final = 631_152_000  # 1990: no trace's own clock is that far from its start
 
 
-def describe_trace(ledger: Ledger, folder: Path, mapping: str, /, *, source: str) -> Manifest:
+def describe_trace(
+    ledger: Ledger, folder: Path, mapping: Mapping, /, *, kind: str, facts: Facts[str, Any]
+) -> Manifest:
     """Return the manifest of a trace whose tables are in their place.
 
     Parameters
@@ -30,57 +34,79 @@ def describe_trace(ledger: Ledger, folder: Path, mapping: str, /, *, source: str
     ledger
         The trace's ledger.
     folder
-        Folder of its tables.
+        Folder of its tables, with its earlier manifest if there is one.
     mapping
-        Text of its mapping; ``[trace]`` describes it, ``[<table>.about]`` a table.
-    source
+        The mapping; ``[trace]`` describes the trace, ``[<table>.about]`` a table.
+    kind
         Where the mapping is from: catalog, mapping or api.
+    facts
+        Facts beyond those of the mapping.
 
     Raises
     ------
     DataError
         If a fact in the mapping has a name that a manifest does not have.
     """
-    content = tomllib.loads(mapping)
     name = ledger.entries[0].trace
-    facts = {k: v for k, v in content.get("trace", {}).items() if k not in _OF_THE_FILES}
+    content = tomllib.loads(mapping.text)
+    stated = {k: v for k, v in content.get("trace", {}).items() if k not in _OF_THE_FILES}
+    old = _earlier(folder, name)
+    if old and kind != "catalog" != old.source:  # tables of other mappings stay
+        stated = old.facts | stated
+    stated |= facts
     times = [
         second
         for entry in ledger.entries
         for second in stored_range(folder / f"{entry.table}.parquet", _CLOCK)
     ]
-    stated = {"window_start_s", "window_end_s"} <= facts.keys()
     derived: dict[str, Any] = {
         "title": name,
         "window_start_s": min(times) + 0.0 if times else None,
         "window_end_s": max(times) if times else None,
         "absolute_times": bool(times) and min(times) >= _UNIX_S,
     }
+    ends = {"window_start_s", "window_end_s"}
     return Manifest(
-        **derived | checked_facts(facts, Manifest, f"[trace] of {name}"),
+        **derived | checked_facts(stated, Manifest, f"{mapping.where}: [trace]"),
         trace=name,
-        source=source,
+        source=kind,
         synthetic=ledger.synthetic,
-        window="stated" if stated else "derived",
-        mapping=mapping,
+        window="stated" if ends <= stated.keys() else "derived",
+        mapping=mapping.text,
+        facts=stated,
         tables={
-            entry.table: _describe_table(entry, folder, content.get(entry.table, {}))
+            entry.table: _describe_table(entry, folder, mapping, content[entry.table])
+            if entry.table in mapping.tables or old is None
+            else old.tables[entry.table]
             for entry in ledger.entries
         },
     )
 
 
-def _describe_table(entry: TableEntry, folder: Path, content: Mapping[str, Any]) -> TableManifest:
-    facts = {"unit_noun": entry.table.replace("_", " ")} | content.get("about", {})
+def _earlier(folder: Path, name: str) -> Manifest | None:
+    store = Store(folder.parent)
+    return store.manifest(name) if name in store.traces() else None
+
+
+def _describe_table(
+    entry: TableEntry, folder: Path, mapping: Mapping, content: Facts[str, Any]
+) -> TableManifest:
+    units = {
+        column: spec["unit"]
+        for column, spec in mapping.tables[entry.table].columns.items()
+        if "column" in spec and "unit" in spec
+    }
+    facts = {"unit_noun": entry.table.replace("_", " "), "units": units} | content.get("about", {})
     return TableManifest(
-        **checked_facts(facts, TableManifest, f"[{entry.table}.about]"),
+        **checked_facts(facts, TableManifest, f"{mapping.where}: [{entry.table}.about]"),
         rows=entry.rows_kept,
         columns=stored_columns(folder / f"{entry.table}.parquet"),
+        mapping=mapping.text,
     )
 
 
 def checked_facts(
-    facts: Mapping[str, Any], kind: type[Manifest | TableManifest], where: str, /
+    facts: Facts[str, Any], kind: type[Manifest | TableManifest], where: str, /
 ) -> dict[str, Any]:
     """Return facts with lists as tuples.
 
@@ -89,8 +115,8 @@ def checked_facts(
     DataError
         If there is no such fact; the message names the closest one.
     """
-    found_by_us = {"trace", "source", "synthetic", "window", "mapping", "tables", "rows", "columns"}
-    known = [field.name for field in fields(kind) if field.name not in found_by_us]
+    found = {"trace", "source", "synthetic", "window", "mapping", "facts", "tables"}
+    known = [one.name for one in fields(kind) if one.name not in found | {"rows", "columns"}]
     for name in facts:
         if name not in known:
             close = difflib.get_close_matches(name, known, n=1)

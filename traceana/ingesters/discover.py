@@ -10,25 +10,12 @@ from typing import TYPE_CHECKING
 from traceana.catalog import Content, get_trace, load_catalog
 from traceana.errors import SourceError
 from traceana.ingesters.files import CsvFile, Listing, content_sha256, list_csvs
-from traceana.ingesters.rows import read_header
+from traceana.ingesters.readers.csv import read_header
+from traceana.ingesters.source import Source
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
-
-
-@dataclass(frozen=True)
-class Source:
-    """A recognised CSV, what the catalogue knows of its kind, and its columns in their order."""
-
-    csv: CsvFile
-    content: Content
-    columns: tuple[str, ...]
-
-    @property
-    def unused_columns(self) -> tuple[str, ...]:
-        """Columns beyond the published ones."""
-        return tuple(name for name in self.columns if name not in self.content.columns)
 
 
 @dataclass
@@ -65,7 +52,7 @@ def discover(
     SourceError
         If a path does not exist, or nothing is recognised at all.
     CatalogError
-        If `trace` is not in the catalogue.
+        If `trace` is not in the catalog.
     """
     wanted = [get_trace(trace)] if trace else list(load_catalog().values())
     contents = [(known.id, content) for known in wanted for content in known.contents]
@@ -123,7 +110,7 @@ def _hint(csv: CsvFile, contents: list[tuple[str, Content]]) -> str:
 
 
 def _beside(csv: CsvFile, sources: list[Source]) -> bool:
-    return any(source.csv.folder == csv.folder for source in sources)
+    return any(source.file and source.file.folder == csv.folder for source in sources)
 
 
 def _fit(csv: CsvFile, named: list[tuple[str, Content]], listing: Listing) -> tuple[str, Source]:
@@ -135,7 +122,14 @@ def _fit(csv: CsvFile, named: list[tuple[str, Content]], listing: Listing) -> tu
         columns = read_header(csv.head) if content.header else _columns_beside(csv, listing)
         columns = columns or list(content.columns)
         if set(content.columns) <= set(columns) and len(columns) == len(set(columns)):
-            source = Source(csv, content, tuple(columns))
+            source = Source(
+                csv,
+                tuple(columns),
+                content.tables,
+                content.not_applicable,
+                header=content.header,
+                unused_columns=tuple(name for name in columns if name not in content.columns),
+            )
             fits.append((len(content.columns), trace, source))
     if not fits:
         expected = " or ".join(_shorten(content.columns) for _, content in named)
@@ -158,17 +152,18 @@ def _columns_beside(csv: CsvFile, listing: Listing) -> list[str]:
 
 def _drop_repeated(trace: str, discovery: Discovery) -> None:
     """Read a CSV that stands twice with the same content once; refuse two that differ."""
-    by_name: dict[str, list[Source]] = defaultdict(list)
+    by_name: dict[str, list[tuple[Source, CsvFile]]] = defaultdict(list)
     for source in discovery.sources[trace]:
-        by_name[source.csv.name].append(source)
+        if source.file:
+            by_name[source.file.name].append((source, source.file))
     kept = []
     for name, sources in by_name.items():
-        first, *others = sources
+        (first, _), *others = sources
         kept.append(first)
         if not others:
             continue
-        places = [source.csv.where for source in sources]
-        if len({content_sha256(source.csv) for source in sources}) > 1:
+        places = [file.where for _, file in sources]
+        if len({content_sha256(file) for _, file in sources}) > 1:
             reason = f"{name} stands here twice and the two differ: {', '.join(places)}"
             discovery.failures.append((trace, f"{reason}; name one of them"))
         else:

@@ -9,6 +9,8 @@ import numpy as np
 import polars as pl
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
 _HASHES_AT_ONCE: Final = 1 << 23
@@ -22,13 +24,13 @@ class KeyFilter:
     with probability below n^2 / 2^97 for n rows (1e-15 for ten million).
     """
 
-    def __init__(self, key: list[str]) -> None:
+    def __init__(self, key: Sequence[str | pl.Expr]) -> None:
         self._key = key
         self._seen: list[tuple[NDArray[np.uint64], NDArray[np.uint32]]] = []
 
     def split(self, rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
         """Return the rows whose key is new, and the others."""
-        key = pl.struct(self._key)
+        key = pl.struct(*self._key)
         hashes = rows.select(a=key.hash(1), b=(key.hash(2) % (1 << 32)).cast(pl.UInt32))
         new = hashes.select(pl.struct("a", "b").is_first_distinct()).to_series().to_numpy().copy()
         first, second = (hashes[name].to_numpy() for name in ("a", "b"))

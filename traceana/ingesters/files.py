@@ -51,6 +51,8 @@ class CsvFile:
         Its first line (or the first 16 MiB where there is no line end), without the line end.
     last
         Whether it is taken for the last member of an archive that was not read through.
+    within
+        Its folder with a slash, where another file has its name.
     """
 
     name: str
@@ -59,6 +61,7 @@ class CsvFile:
     synthetic: bool
     head: bytes = field(repr=False)
     last: bool = False
+    within: str = ""
 
     @property
     def folder(self) -> Path:
@@ -68,7 +71,7 @@ class CsvFile:
     @property
     def label(self) -> str:
         """How the ledger calls it, wherever it lies."""
-        return label_of(self.paths) + (f":{self.member}" if self.member else "")
+        return self.within + label_of(self.paths) + (f":{self.member}" if self.member else "")
 
     @property
     def where(self) -> str:
@@ -86,7 +89,13 @@ class Listing:
     broken: list[tuple[str, SourceError]] = field(default_factory=list)
 
 
-def list_csvs(root: Path, *, leave_out: Sequence[Path] = (), read_through: bool = False) -> Listing:
+def list_csvs(
+    root: Path,
+    *,
+    leave_out: Sequence[Path] = (),
+    read_through: bool = False,
+    suffixes: tuple[str, ...] | None = None,
+) -> Listing:
     """List every CSV under a folder, or the one file given.
 
     Parameters
@@ -98,6 +107,8 @@ def list_csvs(root: Path, *, leave_out: Sequence[Path] = (), read_through: bool 
     read_through
         Whether to read every archive to its end; else one whose size says that it ends after a
         large member is taken at its word, and whoever reads that member will see.
+    suffixes
+        Ends of the names of files that are listed; the file given may have any. None lists CSVs.
 
     Raises
     ------
@@ -110,7 +121,13 @@ def list_csvs(root: Path, *, leave_out: Sequence[Path] = (), read_through: bool 
     for paths in _join_parts(_list_files(root, leave_out, listing)):
         known = len(listing.csvs)
         try:
-            _list_one(paths, listing, read_through=read_through)
+            _list_one(
+                paths,
+                listing,
+                read_through=read_through,
+                suffixes=suffixes or (".csv",),
+                named=suffixes is not None and root.is_file(),
+            )
         except SourceError as error:
             del listing.csvs[known:]  # of an archive that broke off
             listing.broken.append((_bare(paths), error))
@@ -161,21 +178,31 @@ def _join_parts(paths: list[Path]) -> list[tuple[Path, ...]]:
     return [tuple(sorted(group)) for group in groups.values()]
 
 
-def _list_one(paths: tuple[Path, ...], listing: Listing, *, read_through: bool) -> None:
+def _list_one(
+    paths: tuple[Path, ...],
+    listing: Listing,
+    *,
+    read_through: bool,
+    suffixes: tuple[str, ...],
+    named: bool,
+) -> None:
     bare = _bare(paths)
-    if bare.endswith(".header"):
+    archive = bare.endswith((".tar", ".tgz"))
+    if bare.endswith(".header") and not named:
         listing.headers[paths[0].parent, bare.removesuffix(".header")] = paths[0]
-    elif bare.startswith(".") or not re.search(r"\.(csv|tar|tgz)$", bare):
+    elif not named and (bare.startswith(".") or not (archive or bare.endswith(suffixes))):
         if not paths[0].name.startswith("SYNTHETIC"):
             listing.others.append(label_of(paths))
     else:
         synthetic = paths[0].name.startswith(SYNTHETIC_PREFIX)
         with reading(paths), open_unwrapped(paths) as stream:
-            if bare.endswith(".csv"):
+            if not archive:
                 head = _first_line(stream)
                 listing.csvs.append(CsvFile(bare, paths, None, synthetic, head))
             else:
-                _list_archive(paths, stream, synthetic, listing, read_through=read_through)
+                _list_archive(
+                    paths, stream, synthetic, listing, read_through=read_through, suffixes=suffixes
+                )
 
 
 def _list_archive(
@@ -185,6 +212,7 @@ def _list_archive(
     listing: Listing,
     *,
     read_through: bool,
+    suffixes: tuple[str, ...],
 ) -> None:
     seen: set[str] = set()
     with open_archive(stream) as (forward, archive):
@@ -204,7 +232,7 @@ def _list_archive(
                 )
             seen.add(member.name)
             text = archive.extractfile(member) if member.isreg() else None
-            if text is None or path.suffix != ".csv" or path.name.startswith("."):
+            if text is None or path.suffix not in suffixes or path.name.startswith("."):
                 listing.others.append(f"{label_of(paths)}:{member.name}")
                 continue
             name = path.name.removeprefix(SYNTHETIC_PREFIX)

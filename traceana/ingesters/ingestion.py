@@ -1,32 +1,25 @@
-"""From publishers' files to tables, with accounts of every row."""
+"""From files to tables, with counts of every row."""
 
 from __future__ import annotations
 
-import hashlib
-import json
+import re
 from collections.abc import Sequence
-from contextlib import ExitStack
-from dataclasses import replace
-from functools import partial
-from importlib.metadata import version
 from os import PathLike
 from pathlib import Path
-
-import filelock
+from typing import TYPE_CHECKING
 
 from traceana.catalog import get_trace
-from traceana.errors import SourceError, StoreError
+from traceana.errors import DataError, SourceError, StoreError, TraceanaError
 from traceana.ingesters.archive import UnlistedMemberError
-from traceana.ingesters.build import Progress, TableBuilder, read_source
-from traceana.ingesters.checksums import Checksums
-from traceana.ingesters.describe import describe_trace
-from traceana.ingesters.discover import Discovery, Source, discover
-from traceana.ingesters.recipes import INGESTERS
-from traceana.schema import schema_version
-from traceana.store.ledger import FileEntry, Ledger, TableEntry, ledger_json
-from traceana.store.manifest import MANIFEST, manifest_json
-from traceana.store.store import LEDGER, Store, is_whole, read_ledger, store_path
-from traceana.store.writer import TableWriter, sources_json, write_whole
+from traceana.ingesters.discover import Discovery, discover
+from traceana.ingesters.mapping import READERS, Mapping, parse_mapping
+from traceana.ingesters.match import match_files
+from traceana.ingesters.plan import Plan, ingest_plan
+from traceana.store.ledger import Ledger
+from traceana.store.store import Store, store_path
+
+if TYPE_CHECKING:
+    from traceana.ingesters.build import Progress
 
 Paths = str | PathLike[str] | Sequence[str | PathLike[str]]
 
@@ -40,221 +33,139 @@ class IngestError(SourceError):
 
 
 def ingest(
-    path: Paths,
+    paths: Paths,
     /,
     *,
     trace: str | None = None,
+    mapping: str | PathLike[str] | None = None,
+    reader: str | None = None,
     store: str | PathLike[str] | None = None,
     progress: Progress | None = None,
 ) -> Ledger:
-    """Read publishers' files into a store.
+    """Read files into a store: a publisher's as they are, others by a mapping.
 
     Each table is written beside its final name and moved there when it is whole; a table whose
-    sources, schema and version are those of last time is left alone. Every row read is either
-    kept or set apart with file, row number and rule (see ``Store.scan_rejected``).
+    sources, mapping, schema and version are those of last time is left alone. Every row read is
+    either kept or set apart with file, row number and rule (see ``Store.scan_rejected``).
 
     Parameters
     ----------
-    path
-        Folder, file, or several of them: CSVs named as published, plain, ``.gz``, ``.xz``, in
-        ``.tar.gz``, or split into ``.partaa``, ``.partab``, ...
+    paths
+        Folder, file, or several of them, plain, ``.gz``, ``.xz``, in ``.tar.gz``, or split into
+        ``.partaa``, ``.partab``, ... Without a mapping: CSVs named as published.
     trace
-        The trace that they belong to; None finds it from names and columns.
+        Id of the trace. None: found from names and columns, or the name of the mapping's file.
+    mapping
+        TOML file that states the tables' columns in terms of the files' columns, or its text.
+    reader
+        Format of the files: ``csv``, ``jsonl`` or ``parquet``; None finds it out. It needs a
+        mapping.
     store
-        Folder of the store; None stands for TRACEANA_STORE, else ``./data``.
+        Folder of the store; None: TRACEANA_STORE, else ``./data``.
     progress
         Called with trace, table and the rows read so far, after every block.
 
     Returns
     -------
     Ledger
-        The accounts of what was found, and of what else the store holds of these traces.
+        Row counts of what was found, and of what else the store has of these traces.
 
     Raises
     ------
     IngestError
-        If a file cannot be read at all (cut short, empty, a Git LFS pointer, other columns): its
-        trace is left as it was, the other traces are ingested; the ledger is in ``.ledger``.
+        If a file cannot be read at all, or no row of a table could be kept: its trace is left as
+        it was, the other traces are ingested; the ledger is in ``.ledger``.
     SourceError
-        If nothing is recognised, or a path does not exist.
+        If nothing is recognized, or a path does not exist.
+    DataError
+        If the mapping is wrong.
     StoreError
         If another process is ingesting the trace, or the store cannot be written.
     """
-    names = [path] if isinstance(path, str | PathLike) else list(path)
-    paths = [Path(one) for one in names]
+    names = [paths] if isinstance(paths, str | PathLike) else list(paths)
+    folders = [Path(one) for one in names]
     folder = store_path(store)
-    tables = [folder / name for name in Store(folder).traces()]
+    leave_out = [folder / name for name in Store(folder).traces()]
+    if mapping is None and reader is not None:
+        raise DataError(f"reader {reader!r} needs a mapping: pass mapping= (--mapping FILE)")
+    if reader is not None and reader not in READERS:
+        raise DataError(f"no reader is called {reader!r}; the readers are {', '.join(READERS)}")
+    own, name = read_mapping(mapping, trace) if mapping is not None else (None, "")
+
+    def run(*, read_through: bool) -> Ledger:
+        if own is None:
+            found = discover(folders, trace=trace, leave_out=leave_out, read_through=read_through)
+            plans = {
+                one: Plan(one, parse_mapping(get_trace(one).text, where=one), sources, "catalog")
+                for one, sources in sorted(found.sources.items())
+            }
+        else:
+            found = match_files(
+                folders, own, trace=name, reader=reader, leave_out=leave_out,
+                read_through=read_through,
+            )  # fmt: skip
+            plans = {name: Plan(name, own, found.sources[name], "mapping")}
+        return _ingest_found(found, plans, folder, progress)
+
     try:
-        found = discover(paths, trace=trace, leave_out=tables)
-        return _ingest_found(found, folder, progress)
+        return run(read_through=False)
     except UnlistedMemberError:  # an archive holds more than its size says
-        found = discover(paths, trace=trace, leave_out=tables, read_through=True)
-        return _ingest_found(found, folder, progress)
+        return run(read_through=True)
 
 
-def _ingest_found(found: Discovery, folder: Path, progress: Progress | None) -> Ledger:
+def read_mapping(mapping: str | PathLike[str], trace: str | None, /) -> tuple[Mapping, str]:
+    """Return a mapping from its file or text, and the id of its trace.
+
+    Raises
+    ------
+    DataError
+        If it cannot be read, or the id cannot be the name of a folder.
+    """
+    name = trace
+    if isinstance(mapping, str) and "\n" in mapping:
+        text, where = mapping, "mapping"
+    else:
+        path = Path(mapping)
+        name, where = trace or path.stem, path.name
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise DataError(f"{path}: the mapping cannot be read ({reason})") from error
+    if not name or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
+        raise DataError(
+            f"trace {name!r} needs an id of letters, digits, dots, hyphens and underscores: "
+            "pass trace= (--trace ID)"
+        )
+    return parse_mapping(text, where=where), name
+
+
+def _ingest_found(
+    found: Discovery, plans: dict[str, Plan], folder: Path, progress: Progress | None
+) -> Ledger:
     failures = list(found.failures)
     failed = {name for name, _ in failures}
-    ledgers = []
-    for name, sources in sorted(found.sources.items()):
-        if name in failed:
+    ledgers: list[Ledger] = []
+    of_store: list[StoreError] = []
+    for name, plan in plans.items():
+        if name in failed or not plan.sources:
             continue
         try:
-            ledgers.append(_ingest_trace(name, sources, folder, progress))
-        except SourceError as error:
+            ledgers.append(ingest_plan(plan, folder, progress))
+        except StoreError as error:
+            of_store.append(error)
             failures.append((name, str(error)))
-        except OSError as error:
-            raise StoreError(
-                f"{folder / name}: cannot be written: {error.strerror or error}"
-            ) from error
-    ledger = _joined(ledgers, found, failures)
-    if failures:
-        raise IngestError(ledger)
-    return ledger
-
-
-def _ingest_trace(
-    name: str, sources: list[Source], store: Path, progress: Progress | None
-) -> Ledger:
-    folder = store / name
-    folder.mkdir(parents=True, exist_ok=True)
-    try:
-        with filelock.FileLock(folder / ".lock", timeout=0):
-            return _ingest_locked(name, sources, folder, progress)
-    except filelock.Timeout:
-        raise StoreError(
-            f"{folder}: another process is ingesting {name} into this store; "
-            "run again when it has finished"
-        ) from None
-
-
-def _ingest_locked(
-    name: str, sources: list[Source], folder: Path, progress: Progress | None
-) -> Ledger:
-    for left in folder.rglob(".*.tmp"):  # of an ingest that was killed
-        left.unlink()
-    old = read_ledger(folder)
-    _keep_real_and_synthetic_apart(name, sources, old, folder)
-    entries = {entry.table: entry for entry in old.entries} if old else {}
-    with ExitStack() as stack:
-        checksums = stack.enter_context(Checksums(dict.fromkeys(s.csv.paths for s in sources)))
-        describe = partial(_file_entry, name, checksums)
-        writers = []
-        for recipe in INGESTERS[name]:
-            mine = [s for s in sources if recipe.table in s.content.tables]
-            if not mine:
-                continue
-            beside = [s for s in sources if recipe.table in s.content.not_applicable]
-            fingerprint = partial(_fingerprint, name, recipe.table, [*mine, *beside], checksums)
-            before = entries.get(recipe.table)
-            if before and before.fingerprint == fingerprint() and is_whole(folder, before):
-                entries[recipe.table] = replace(before, state="unchanged")
-                continue
-            writer = stack.enter_context(TableWriter(folder, recipe.table))
-            builder = TableBuilder(name, recipe, writer, progress)
-            entry = builder.build(mine, describe=describe, fingerprint=fingerprint)
-            counted = tuple(
-                replace(
-                    describe(source),
-                    rows_not_applicable=sum(block.lines for block in read_source(source)),
-                )
-                for source in beside
-            )
-            gone = {file.label for file in before.files} if before else set()
-            gone -= {file.label for file in entry.files + counted}
-            entries[recipe.table] = replace(
-                entry, files=entry.files + counted, replaced_files=tuple(sorted(gone))
-            )
-            metadata = {
-                "trace": name,
-                "table": recipe.table,
-                "version": version("traceana"),
-                "schema_version": entry.schema_version,
-                "fingerprint": entry.fingerprint,
-                "synthetic": json.dumps(any(s.csv.synthetic for s in mine)),
-                "sources": sources_json([(f.label, f.sha256) for f in entry.files]),
-            }
-            writer.finish(metadata)
-            writers.append(writer)
-        for writer in writers:
-            writer.publish()
+        except TraceanaError as error:
+            failures.append((name, str(error)))
+    if of_store and not ledgers and len(of_store) == len(failures):
+        raise of_store[0]
     ledger = Ledger(
-        tuple(entries[recipe.table] for recipe in INGESTERS[name] if recipe.table in entries),
-        _missing(name, entries),
-    )
-    if writers:
-        manifest = describe_trace(ledger, folder, get_trace(name).text, source="catalog")
-        write_whole(folder / MANIFEST, manifest_json(manifest))
-        write_whole(folder / LEDGER, ledger_json(ledger))
-    return ledger
-
-
-def _file_entry(trace: str, checksums: Checksums, source: Source) -> FileEntry:
-    csv = source.csv
-    sha256 = checksums[csv.paths]
-    published = {file.name: file.sha256 for file in get_trace(trace).files}
-    name = csv.label.removesuffix(f":{csv.member}")
-    whole_name = name.split(".part")[0]
-    known = published.get(whole_name)
-    return FileEntry(
-        file=name,
-        member=csv.member,
-        sha256=sha256,
-        bytes=sum(path.stat().st_size for path in csv.paths),
-        as_published=None if known is None else known == sha256,
-        synthetic=csv.synthetic,
-        unused_columns=source.unused_columns,
-    )
-
-
-def _fingerprint(trace: str, table: str, sources: list[Source], checksums: Checksums) -> str:
-    """Return a digest that changes when a source, the schema or the version does."""
-    content = [
-        version("traceana"),
-        schema_version(table),
-        get_trace(trace).text,
-        sorted((s.csv.label, checksums[s.csv.paths], s.columns) for s in sources),
-    ]
-    return hashlib.sha256(json.dumps(content).encode()).hexdigest()
-
-
-def _keep_real_and_synthetic_apart(
-    name: str, sources: list[Source], old: Ledger | None, folder: Path
-) -> None:
-    marks = {source.csv.synthetic for source in sources}
-    if old:
-        marks |= {file.synthetic for entry in old.entries for file in entry.files}
-    if len(marks) > 1:
-        raise SourceError(
-            f"{folder}: {name} would mix synthetic and real rows; "
-            "ingest one of them into another store (--store DIR)"
-        )
-
-
-def _missing(
-    name: str, entries: dict[str, TableEntry]
-) -> tuple[tuple[str, str, tuple[str, ...]], ...]:
-    there = {
-        (file.member or file.file).rsplit("/", 1)[-1].removeprefix("SYNTHETIC-")
-        for entry in entries.values()
-        for file in entry.files
-    }
-    there = {name.removesuffix(".gz").removesuffix(".xz").split(".csv")[0] for name in there}
-    return tuple(
-        (name, csv, content.tables)
-        for content in get_trace(name).contents
-        for csv in content.csvs
-        if csv.removesuffix(".csv") not in there
-    )
-
-
-def _joined(
-    ledgers: list[Ledger], found: Discovery, failures: list[tuple[str | None, str]]
-) -> Ledger:
-    return Ledger(
         tuple(entry for ledger in ledgers for entry in ledger.entries),
         tuple(missing for ledger in ledgers for missing in ledger.missing_csvs),
         tuple(found.not_recognised),
         tuple(found.left_out),
         tuple(failures),
     )
+    if failures:
+        raise IngestError(ledger)
+    return ledger

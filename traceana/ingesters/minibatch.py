@@ -1,57 +1,40 @@
-"""Mini-batch times of workers and their CoV: ``alibaba-minibatch-2020`` (AntMan, OSDI'20)."""
+"""Reshaping of the CoV table of ``alibaba-minibatch-2020``: one column per sample becomes rows."""
 
 from __future__ import annotations
 
-from typing import Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from traceana.ingesters.block import LINE
-from traceana.ingesters.recipe import Recipe
+from traceana.ingesters.readers.lines import LINE
 
-_SECONDS_A_SAMPLE: Final = 10
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
-def _worker_samples(stem: str) -> dict[str, pl.Expr]:
-    return {
-        "job_id": pl.lit(stem.removesuffix("_norm")),
-        "worker_id": pl.col("worker"),
-        "time_s": pl.col("time"),
-        "gpus": pl.col("gpu") / 100,
-        "batch_time": pl.col("batch_time_norm"),
-    }
+@dataclass(frozen=True)
+class Reshape:
+    """What turns text cells into another number of rows, and the columns of these."""
+
+    columns: tuple[str, ...]
+    apply: Callable[[pl.DataFrame], pl.DataFrame]
 
 
 def _samples_below_each_other(cells: pl.DataFrame) -> pl.DataFrame:
-    """One row a sample; the empty cells after a job's last sample are padding, not samples."""
-    long = cells.rename({"": "job"}).unpivot(
-        index=["job", LINE], variable_name="sample", value_name="cov"
+    """One row per sample; the empty cells after a job's last sample are padding, not samples."""
+    samples = [name for name in cells.columns if name.isdigit()]
+    long = cells.select(pl.col("").alias("job"), LINE, *samples).unpivot(
+        samples, index=["job", LINE], variable_name="sample", value_name="cov"
     )
     sample = pl.col("sample").cast(pl.Int64)
     last = pl.when(pl.col("cov").is_not_null()).then(sample).max().over(LINE)
     return long.filter(sample <= last).sort(LINE, sample, maintain_order=True)
 
 
-def _cov_samples(_stem: str) -> dict[str, pl.Expr]:
-    return {
-        "job_id": pl.col("job"),
-        "sample": pl.col("sample"),
-        "time_s": pl.col("sample") * _SECONDS_A_SAMPLE,
-        "cov": pl.col("cov"),
-    }
-
-
-RECIPES: Final = (
-    Recipe(
-        table="worker_samples",
-        columns=_worker_samples,
-        numbers=("gpu", "time", "batch_time_norm"),
-    ),
-    Recipe(
-        table="cov_samples",
-        columns=_cov_samples,
-        numbers=("cov",),
-        whole_numbers=("sample",),
-        reshape=_samples_below_each_other,
-    ),
-)
+RESHAPES: Final = {
+    ("alibaba-minibatch-2020", "cov_samples"): Reshape(
+        ("job", "sample", "cov"), _samples_below_each_other
+    )
+}
+"""By trace and table."""

@@ -1,45 +1,315 @@
-"""What an ingester states for one table: row for row, so that no row can get lost on the way."""
+"""A table's mapping compiled for the columns of one source: what is done to each of its rows."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import polars as pl
+from polars.exceptions import PolarsError
+
+from traceana.errors import DataError
+from traceana.ingesters.expressions import (
+    Columns,
+    Kind,
+    bare_column,
+    compile_expression,
+    view_name,
+)
+from traceana.ingesters.parsing import (
+    BYTES,
+    SECONDS,
+    read_datetime,
+    read_duration,
+    read_size,
+    read_time,
+)
+from traceana.schema import STATUSES, get_rules, get_table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
-    import polars as pl
+    from traceana.ingesters.mapping import TableMapping
+
+LARGEST_WHOLE: Final = 2.0**63
+_TEMPORAL: Final = (pl.Date, pl.Datetime, pl.Time, pl.Duration)
+
+
+@dataclass(frozen=True)
+class Derived:
+    """A column derived from a source's: its expression, and what it is derived from.
+
+    Attributes
+    ----------
+    value
+        The expression; null where the cell cannot be read.
+    of
+        What it is read from: null where nothing stands there.
+    label
+        How messages and rules call it.
+    rule
+        Rule that such a row breaks; empty for a status, which becomes ``unknown``.
+    """
+
+    value: pl.Expr
+    of: pl.Expr
+    label: str
+    rule: str
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """How rows of a publisher's CSVs become rows of one of our tables.
+    """What is done to each row, by expressions: none of them can lose a row.
 
     Attributes
     ----------
     table
-        Name of the table (see :data:`traceana.schema.TABLES`).
-    columns
-        From the CSV's base name without ``.csv``, the table's columns as expressions over the
-        publisher's columns. Columns of the table that are not named become null. Expressions,
-        not a frame: what an ingester does is row by row, and no row can get lost in it.
-    numbers, whole_numbers
-        The publisher's columns that hold numbers; a cell that is not one rejects its row.
+        Name of the table.
+    schema
+        The table's columns with the kept ones.
+    views
+        By column of the source, the internal name under which it is read.
+    numbers
+        By internal name of a number, the source's name of it.
     nulls
-        Words that mean missing in a publisher's column, beside the empty cell; in a column of
-        numbers, however such a number is written.
-    words
-        By publisher's column, its words and ours (none of them ``unknown``); a word that is not
-        listed becomes ``unknown`` and is counted.
+        By internal name, values that mean missing.
+    derived
+        Columns derived before the table's own.
+    stated
+        The table's columns; those that are not stated are null.
+    whole
+        By rule, expressions that must be whole numbers.
+    rules
+        Rules of the table and of the mapping, each false where a row breaks it.
     reshape
         Turns a frame of text cells (with a column of line numbers that it must carry along)
-        into one with another number of rows, before anything else; rows are counted after it.
+        into one with another number of rows, before anything else.
     """
 
     table: str
-    columns: Callable[[str], Mapping[str, pl.Expr]]
-    numbers: tuple[str, ...] = ()
-    whole_numbers: tuple[str, ...] = ()
-    nulls: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    words: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    schema: dict[str, pl.DataType]
+    views: dict[str, str]
+    numbers: dict[str, str]
+    nulls: dict[str, tuple[str, ...]]
+    derived: dict[str, Derived]
+    stated: dict[str, pl.Expr]
+    whole: dict[str, pl.Expr]
+    rules: dict[str, pl.Expr]
     reshape: Callable[[pl.DataFrame], pl.DataFrame] | None = None
+
+    @property
+    def kinds(self) -> dict[str, Kind]:
+        """How each column of the source that is used is read."""
+        return {name: cast("Kind", view.split("\0")[-1]) for name, view in self.views.items()}
+
+
+@dataclass
+class _Compiler:
+    mapping: TableMapping
+    timezone: str
+    columns: Columns
+    dtypes: Mapping[str, pl.DataType]
+    where: str
+    derived: dict[str, Derived] = field(default_factory=dict)
+    whole: dict[str, pl.Expr] = field(default_factory=dict)
+    limits: dict[str, pl.Expr] = field(default_factory=dict)
+
+    def column(self, target: str, dtype: pl.DataType) -> pl.Expr:
+        spec = self.mapping.columns[target]
+        at = f"{self.where}: [{self.mapping.table}] {target}"
+        form = next(form for form in ("time", "duration", "size", "column") if form in spec)
+        text = spec[form]
+        label = bare_column(text, self.columns) or target
+        if form != "column":
+            return self._parsed(form, spec, target, label, at)
+        for end, holds in (("min", pl.Expr.ge), ("max", pl.Expr.le)):
+            if f"{end}imum" in spec:
+                limit = pl.lit(float(spec[f"{end}imum"]))
+                self.limits[f"{target}|{end}"] = holds(pl.col(target), limit)
+        if "values" in spec or target == "status":
+            return self._mapped(spec, target, label, dtype, at)
+        want: Kind = "text" if dtype == pl.String else "number"
+        value = compile_expression(text, want, self.columns, where=at)
+        if want == "number":
+            value = self._number(value, target, label, at)
+        if dtype == pl.Int64:
+            self.whole[f"{label}|not_a_whole_number"] = value
+        return value
+
+    def _number(self, value: pl.Expr, target: str, label: str, at: str) -> pl.Expr:
+        """Return an expression as a number; text that gives none breaks a rule."""
+        kind = self.dtype_of(value, at)
+        if kind in _TEMPORAL:
+            raise DataError(f"{at}: {label!r} holds {kind}; write {{ time = ... }} for a time")
+        if kind != pl.String:
+            return value
+        return self._derive(target, value.cast(pl.Float64, strict=False), value, label, "number")
+
+    def _derive(self, target: str, value: pl.Expr, of: pl.Expr, label: str, what: str) -> pl.Expr:
+        name = f"\0{target}"
+        self.derived[name] = Derived(value, of, label, f"{label}|not_a_{what}")
+        return pl.col(name)
+
+    def _parsed(self, form: str, spec: dict[str, Any], target: str, label: str, at: str) -> pl.Expr:
+        text, unit = spec[form], spec.get("unit")
+        dtype = self.dtypes.get(text)
+        if form != "size" and (unit is not None or (dtype is not None and dtype.is_numeric())):
+            number = compile_expression(text, "number", self.columns, where=at)
+            return number * SECONDS[unit or "s"]
+        temporal = form != "size" and dtype is not None and dtype in _TEMPORAL
+        of = compile_expression(text, "time" if temporal else "text", self.columns, where=at)
+        if form == "time":
+            zone = spec.get("timezone", self.timezone)
+            if temporal:
+                value = read_datetime(of, cast("pl.DataType", dtype), timezone=zone)
+            else:
+                value = read_time(of, layout=spec.get("format"), timezone=zone)
+        elif form == "duration":
+            value = of.dt.total_microseconds() / 1e6 if temporal else read_duration(of)
+        else:
+            size = read_size(of, unit=spec.get("unit", "B"), base=spec.get("base", 1024))
+            value = size / BYTES["GiB"] if target.endswith("_gib") or "_gib_" in target else size
+        return self._derive(target, value, of, label, form)
+
+    def _mapped(
+        self, spec: dict[str, Any], target: str, label: str, dtype: pl.DataType, at: str
+    ) -> pl.Expr:
+        of = compile_expression(spec["column"], "text", self.columns, where=at)
+        values: dict[str, Any] = spec.get("values") or {one: one for one in STATUSES}
+        given = of if "values" in spec else of.str.to_lowercase()
+        exact = {key: value for key, value in values.items() if not key.endswith("*")}
+        default = pl.lit(None, dtype=dtype)
+        for key in sorted((key for key in values if key.endswith("*")), key=len):
+            chosen = pl.lit(values[key], dtype=dtype)
+            default = pl.when(given.str.starts_with(key[:-1])).then(chosen).otherwise(default)
+        if exact:
+            mapped = given.replace_strict(exact, default=default, return_dtype=dtype)
+        else:
+            mapped = default
+        if dtype == pl.String and target != "status":
+            return pl.coalesce(mapped, of)
+        name = f"\0{target}"
+        rule = "" if target == "status" else f"{label}|not_a_number"
+        self.derived[name] = Derived(mapped, of, label, rule)
+        return pl.col(name)
+
+    def dtype_of(self, value: pl.Expr, at: str) -> pl.DataType:
+        """Return the type of an expression, tried on no rows."""
+        views = {
+            view_name(name, kind): self.dtypes.get(name, pl.String())
+            if kind == "time"
+            else {"text": pl.String(), "number": pl.Float64()}[kind]
+            for name, kinds in self.columns.used.items()
+            for kind in kinds
+        }
+        frame = pl.DataFrame(schema=views).with_columns(
+            pl.lit(None, pl.Float64 if one.rule else pl.String).alias(name)
+            for name, one in self.derived.items()
+        )
+        try:
+            return frame.select(value.alias("\0")).schema["\0"]
+        except PolarsError as error:
+            reason = str(error).splitlines()[0]
+            raise DataError(
+                f"{at}: cannot be computed ({reason}); [{self.mapping.table}.source] states the "
+                "type of a column: { type = 'number' } or { type = 'text' }"
+            ) from error
+
+
+def compile_recipe(
+    mapping: TableMapping,
+    /,
+    *,
+    columns: tuple[str, ...],
+    timezone: str = "UTC",
+    dtypes: Mapping[str, pl.DataType] | None = None,
+    literals: Mapping[str, str] | None = None,
+    keep: Mapping[str, pl.DataType] | None = None,
+    where: str = "mapping",
+    reshape: Callable[[pl.DataFrame], pl.DataFrame] | None = None,
+) -> Recipe:
+    """Compile a table's mapping.
+
+    Parameters
+    ----------
+    columns, dtypes
+        The source's columns, and their types where it has types.
+    timezone
+        Time zone of times without an offset.
+    literals
+        Values of the pseudo-columns.
+    keep
+        Further columns to carry along, with their types; null where the source lacks one.
+    where
+        The mapping's file, for messages.
+    reshape
+        As in :class:`Recipe`; then `columns` are those of the reshaped frame.
+
+    Raises
+    ------
+    DataError
+        If an expression, or a column that every row needs, is wrong or missing.
+    """
+    declared = {name: cast("Kind", one.type) for name, one in mapping.source.items() if one.type}
+    known = Columns(columns, declared, literals or {})
+    compiler = _Compiler(mapping, timezone, known, dtypes or {}, where)
+    table = get_table(mapping.table).columns()
+    for name, column in table.items():
+        if not column.nullable and name not in mapping.columns:
+            raise DataError(f"{where}: [{mapping.table}] states no {name}, which every row needs")
+    kept = dict(keep or {})
+    stated = {}
+    for name, column in table.items():
+        if name in mapping.columns:
+            value = compiler.column(name, column.dtype)
+            compiler.dtype_of(value, f"{where}: [{mapping.table}] {name}")
+            stated[name] = value if value.meta.root_names() else _constant(value)
+    for name, dtype in kept.items():
+        if name in columns:
+            kind: Kind = "text" if dtype == pl.String else "number"
+            stated[name] = pl.col(known.use(name, kind, where))
+    views, numbers, derived = {}, {}, {}
+    for name, kinds in known.used.items():
+        main: Kind = next(one for one in ("text", "time", "number") if one in kinds)
+        views[name] = view_name(name, main)
+        number = view_name(name, "number")
+        if main == "number":
+            numbers[number] = name
+        elif "number" in kinds:
+            text = pl.col(views[name])
+            derived[number] = Derived(read_number(text), text, name, f"{name}|not_a_number")
+    nulls = {views[name]: one.null for name, one in mapping.source.items() if name in views}
+    schema = {name: column.dtype for name, column in table.items()} | kept
+    return Recipe(
+        mapping.table,
+        schema,
+        views,
+        numbers,
+        {view: words for view, words in nulls.items() if words},
+        derived | compiler.derived,
+        stated,
+        compiler.whole,
+        _rules(mapping.table, stated.keys()) | compiler.limits,
+        reshape,
+    )
+
+
+def _rules(table: str, stated: Collection[str]) -> dict[str, pl.Expr]:
+    """Return a table's rules on columns that are stated; null breaks none of the others."""
+    return {
+        name: rule
+        for name, rule in get_rules(table).items()
+        if name != "primary_key" and not set(rule.meta.root_names()).isdisjoint(stated)
+    }
+
+
+def read_number(text: pl.Expr, /) -> pl.Expr:
+    """Read a finite number from text; what is none is null."""
+    number = text.cast(pl.Float64, strict=False)
+    return pl.when(number.is_finite()).then(number)
+
+
+def _constant(value: pl.Expr) -> pl.Expr:
+    """Compute an expression over no columns once."""
+    found = pl.select(value).to_series()
+    return pl.lit(found.item(), found.dtype)

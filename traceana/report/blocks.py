@@ -132,9 +132,14 @@ def drawing(
 
 @dataclass(frozen=True)
 class Gallery:
-    """Figures side by side where there is room."""
+    """Figures side by side where there is room; `drawn` has those that are drawn."""
 
     pictures: tuple[Picture | Drawing, ...]
+
+    @property
+    def drawn(self) -> list[Picture]:
+        """The figures, once they are drawn."""
+        return [picture for picture in self.pictures if isinstance(picture, Picture)]
 
     def captions(self, first: int, /) -> list[str]:
         """Return what stands under each; how figures of one kind are read is said once.
@@ -146,7 +151,7 @@ class Gallery:
         """
         captions = []
         told: dict[str, int] = {}
-        for number, picture in enumerate(self.pictures, start=first):
+        for number, picture in enumerate(self.drawn, start=first):
             before = told.setdefault(picture.figure, number)
             how = picture.reading if before == number else f"Read as figure {before}."
             captions.append(f"{picture.caption} {how}".strip())

@@ -51,7 +51,7 @@ def render_markdown(built: list[Built], context: Context, /, *, title: str, figu
         for block in part.content.blocks:
             if isinstance(block, Gallery):
                 captions = block.captions(number + 1)
-                for picture, caption in zip(block.pictures, captions, strict=True):
+                for picture, caption in zip(block.drawn, captions, strict=True):
                     number += 1
                     about = picture.caption.partition(". ")[0]
                     parts.append(f"![{_prose(about)}]({figures}/{picture.key}.svg)")

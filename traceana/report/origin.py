@@ -44,6 +44,13 @@ class Origin:
         """The place as an option of the command line, quoted where it must be."""
         return f"--store {shlex.quote(str(self.place))}"
 
+    def commands(self, trace: str, /) -> tuple[str, str]:
+        """Return the commands that download a public trace and ingest it."""
+        return (
+            f"traceana fetch {trace} --to files/{trace}",
+            f"traceana ingest files/{trace} {self.option}",
+        )
+
     @property
     def notice(self) -> str:
         """One sentence that says what was not found and how to ingest."""

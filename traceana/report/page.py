@@ -42,7 +42,7 @@ class Built:
     def pictures(self) -> list[Picture]:
         """Its figures, in order."""
         galleries = (block for block in self.content.blocks if isinstance(block, Gallery))
-        return [picture for gallery in galleries for picture in gallery.pictures]
+        return [picture for gallery in galleries for picture in gallery.drawn]
 
 
 def render_page(built: list[Built], context: Context, /, *, title: str) -> str:

@@ -93,14 +93,7 @@ class Section:
         return (
             Absent(
                 f"Traces with values in {needed} appear here.{public}",
-                tuple(
-                    command
-                    for trace in missing
-                    for command in (
-                        f"traceana fetch {trace} --to files/{trace}",
-                        f"traceana ingest files/{trace} {context.origin.option}",
-                    )
-                ),
+                tuple(line for trace in missing for line in context.origin.commands(trace)),
             ),
         )
 

@@ -20,9 +20,14 @@ def hours(value: float) -> str:
     return f"{value:,.1f}"
 
 
-def days(first: float, last: float) -> str:
+def days(value: float) -> str:
+    """Write seconds as days, to a tenth."""
+    return f"{value / 86_400:,.1f}"
+
+
+def days_range(first: float, last: float) -> str:
     """Write the days between two times in seconds, to a tenth."""
-    return f"{(last - first) / 86_400:,.1f}"
+    return days(last - first)
 
 
 def ratio(value: float) -> str:

@@ -77,6 +77,16 @@ def number(
     )
 
 
+def seconds(heading: str, description: str = "") -> dy.Float64:
+    """Declare a column of times or durations in seconds; the heading gets the unit."""
+    return number(f"{heading} (s)", description, display="seconds", unit="s")
+
+
+def fraction(heading: str, description: str = "") -> dy.Float64:
+    """Declare a column of fractions from 0 to 1, displayed as percentages."""
+    return number(heading, description, display="share")
+
+
 def flag(
     heading: str, description: str = "", *, optional: bool = False, name: str | None = None
 ) -> dy.Bool:

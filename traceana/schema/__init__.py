@@ -7,6 +7,7 @@ from traceana.schema.columns import REJECTED, STATUSES
 from traceana.schema.registry import (
     TABLES,
     describe_table,
+    get_key,
     get_rules,
     get_table,
     rule_expressions,
@@ -21,6 +22,7 @@ __all__ = [
     "TRAINING_DEFAULTS",
     "TrainingDefault",
     "describe_table",
+    "get_key",
     "get_rules",
     "get_table",
     "rule_expressions",

@@ -79,6 +79,11 @@ def whole(
     )
 
 
+def number(meaning: str, *, unit: str, nullable: bool = False) -> dy.Float64:
+    """Finite number of any sign, with its unit."""
+    return dy.Float64(nullable=nullable, metadata={"unit": unit}, description=meaning)
+
+
 def seconds(meaning: str, *, nullable: bool = True) -> dy.Float64:
     """Time on the trace's own clock, or a duration, in seconds; not negative."""
     return measure(meaning, unit="s", nullable=nullable)

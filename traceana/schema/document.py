@@ -22,13 +22,14 @@ This page is generated from the declarations in `traceana/schema/`; a test holds
 Write it anew with `python -m traceana.schema.document > docs/reference/tables.md`.
 
 Every table has these columns whatever trace it comes from; a column that a trace does not have is
-null throughout. Missing is null: never -1, 0, an empty string or NaN. Times are seconds on the
-trace's own clock. Unit and meaning of each column stand in the Parquet file too, in the metadata
+null throughout. Missing is null: never -1, 0, an empty string or NaN. Times are Unix seconds (UTC),
+or seconds on the trace's own clock: `absolute_times` in `manifest.json` states which. Unit and
+meaning of each column stand in the Parquet file too, in the metadata
 of its field, beside the sha256 of the source files and the schema's version. A row that breaks a
 rule is not in the table: it stands in `rejected/<table>.parquet` with its file, row number and
 the rule's name: `short_row`, `long_row`, `blank_line`, `unbalanced_quote`, `duplicate_key`, or a
 column and what is wrong with it, such as `time_s|min`, `job_id|nullability`, `time|not_a_number`
-(where the cell is no number, the publisher's name of the column).
+(where a cell cannot be read, the source's name of the column).
 """
 
 
@@ -41,6 +42,8 @@ def _section(name: str) -> str:
     schema = TABLES[name]
     columns = describe_table(name)
     key = ", ".join(f"`{column}`" for column in schema.primary_key())
+    if name == "worker_samples":
+        key = "`job_id`, `worker_id` and `time_s`, or `step` where `time_s` is null"
     lines = [
         f"## {name}",
         "",

@@ -82,6 +82,14 @@ def get_rules(name: str, /) -> dict[str, pl.Expr]:
     return {rule: one.expr for rule, one in declared.items()}
 
 
+def get_key(name: str, /) -> list[str | pl.Expr]:
+    """Return what identifies a row of a table; nothing where rows may repeat."""
+    if name == "worker_samples":
+        step = pl.when(pl.col("time_s").is_null()).then(pl.col("step")).alias("step")
+        return ["job_id", "worker_id", "time_s", step]
+    return list(get_table(name).primary_key())
+
+
 def schema_version(name: str, /) -> str:
     """Return a digest of all that a table declares: it changes whenever the declaration does."""
     text = describe_table(name).write_json() + repr(rule_expressions(name))

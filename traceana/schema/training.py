@@ -19,17 +19,22 @@ COV_TABLE_END_S: Final = 19_990.0
 
 
 class WorkerSamples(dy.Schema):
-    """Mini-batch time of each worker of a synchronous job, sampled and held."""
+    """Mini-batch time of each worker of a synchronous job, at a time or in a training step."""
 
-    job_id = text("job, from the file's name", key=True)
-    worker_id = text("worker within its job", key=True)
-    time_s = measure("time since the job began", unit="s", key=True)
-    gpus = measure("share of a GPU asked for, a worker", unit="GPUs")
-    batch_time = measure(
-        "last reported mini-batch time, scaled so that the largest of the job is 1000",
-        unit="1/1000 of the job's largest",
-        maximum=1000,
+    job_id = text("job, as published")
+    worker_id = text("worker within its job")
+    time_s = seconds("time since the job began, or Unix time")
+    step = whole("training step", unit="index", nullable=True, least=0)
+    host = text("machine it ran on", nullable=True)
+    gpus = measure(
+        "GPUs requested per worker; a fraction of one is below 1", unit="GPUs", nullable=True
     )
+    batch_time = measure("mini-batch time; a manifest states where it is relative", unit="s")
+
+    @dy.rule()
+    def time_or_step(cls) -> pl.Expr:
+        """A sample has a time or a step."""
+        return cls.time_s.col.is_not_null() | cls.step.col.is_not_null()
 
 
 class CovSamples(dy.Schema):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import dataframely as dy
 
-from traceana.schema.columns import measure, seconds, status, text, whole
+from traceana.schema.columns import measure, number, seconds, status, text, whole
 
 if TYPE_CHECKING:
     import polars as pl
@@ -31,6 +31,20 @@ class Jobs(dy.Schema):
     memory_gib = measure("main memory asked for", unit="GiB", nullable=True)
     gpu_type = text("GPU type asked for", nullable=True)
     qos = text("quality-of-service class", nullable=True)
+    job_name = text("name that its user gave it", nullable=True)
+    account = text("account or project that is charged", nullable=True)
+    queue = text("queue or partition", nullable=True)
+    nodes = whole("nodes requested", nullable=True, least=0)
+    priority = number("scheduling priority", unit="the source's", nullable=True)
+    time_limit_s = seconds("requested time limit")
+    end_reason = text("how it ended, in the source's own words", nullable=True)
+    exit_code = text("exit code, as published", nullable=True)
+    array_id = text("job array that it belongs to", nullable=True)
+    restarts = whole("restarts after failure or preemption", nullable=True, least=0)
+    cpu_time_s = seconds("CPU time used")
+    memory_gib_used = measure("largest main memory used", unit="GiB", nullable=True)
+    gpu_utilization = measure("mean GPU utilization, a fraction", unit="1", nullable=True)
+    energy_j = measure("energy used", unit="J", nullable=True)
 
     @dy.rule()
     def end_not_before_start(cls) -> pl.Expr:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import polars as pl
 
-_FORMAT: Final = 1
+_FORMAT: Final = 2
 
 
 @dataclass(frozen=True)

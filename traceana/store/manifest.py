@@ -34,6 +34,8 @@ class TableManifest:
         Whether a value is repeated until the next one is reported.
     notes
         What a reader should know, one sentence each.
+    mapping
+        Text of the mapping from its sources.
     """
 
     rows: int
@@ -45,6 +47,7 @@ class TableManifest:
     left_truncated: bool = False
     values_held: bool = False
     notes: tuple[str, ...] = ()
+    mapping: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +85,9 @@ class Manifest:
     notes
         What a reader should know, one sentence each.
     mapping
-        Text of the mapping from files to tables.
+        Text of the mapping of the last ingest.
+    facts
+        What mappings state of the trace, by name.
     tables
         The tables by name.
     """
@@ -109,6 +114,7 @@ class Manifest:
     lists_only_survivors: bool = False
     notes: tuple[str, ...] = ()
     mapping: str = ""
+    facts: dict[str, Any] = field(default_factory=dict)
     tables: dict[str, TableManifest] = field(default_factory=dict)
 
     def has(self, table: str, columns: tuple[str, ...] = (), /) -> bool:
@@ -119,7 +125,10 @@ class Manifest:
 
 def manifest_json(manifest: Manifest, /) -> str:
     """Return a manifest as JSON."""
-    return json.dumps({"format": _FORMAT, **asdict(manifest)}, indent=2) + "\n"
+    content: dict[str, Any] = {"format": _FORMAT, **asdict(manifest)}
+    for table in content["tables"].values():  # most have the same
+        table["mapping"] = None if table["mapping"] == manifest.mapping else table["mapping"]
+    return json.dumps(content, indent=2) + "\n"
 
 
 def parse_manifest(text: str, /) -> Manifest:
@@ -133,7 +142,10 @@ def parse_manifest(text: str, /) -> Manifest:
     content = json.loads(text)
     if content.pop("format") != _FORMAT:
         raise ValueError(f"the manifest's format is not {_FORMAT}")
-    tables = {name: TableManifest(**_tuples(table)) for name, table in content["tables"].items()}
+    tables = {
+        name: TableManifest(**_tuples(table) | {"mapping": table["mapping"] or content["mapping"]})
+        for name, table in content["tables"].items()
+    }
     return Manifest(**_tuples(content) | {"tables": tables})
 
 

@@ -36,11 +36,13 @@ class TableWriter:
     it removes what was written. Rows are packed and written in a thread while the next are read.
     """
 
-    def __init__(self, folder: Path, table: str) -> None:
+    def __init__(
+        self, folder: Path, table: str, keep: Mapping[str, pl.DataType] | None = None
+    ) -> None:
         self.table = table
         self._final = folder / f"{table}.parquet"
         self._final_rejected = folder / "rejected" / f"{table}.parquet"
-        self._kept = _ParquetFile(self._final, arrow_schema(table))
+        self._kept = _ParquetFile(self._final, arrow_schema(table, keep or {}))
         self._rejected: _ParquetFile | None = None
 
     def keep(self, rows: pl.DataFrame) -> None:
@@ -198,7 +200,7 @@ class _ParquetFile:
         self._beside.unlink(missing_ok=True)
 
 
-def arrow_schema(table: str) -> pa.Schema:
+def arrow_schema(table: str, keep: Mapping[str, pl.DataType]) -> pa.Schema:
     """Return a table's Arrow schema with unit and meaning of every column in its metadata."""
     empty = get_table(table).create_empty().to_arrow(compat_level=pl.CompatLevel.oldest())
     described = describe_table(table)
@@ -206,7 +208,8 @@ def arrow_schema(table: str) -> pa.Schema:
         empty.schema.field(column).with_metadata({"unit": unit, "meaning": meaning})
         for column, unit, meaning in described.select("column", "unit", "meaning").iter_rows()
     ]
-    return pa.schema(fields)
+    kept = pl.DataFrame(schema=keep).to_arrow(compat_level=pl.CompatLevel.oldest()).schema
+    return pa.schema([*fields, *kept])
 
 
 def stored_metadata(path: Path) -> tuple[str | None, int]:

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from traceana.analysis import (
     gpu_demand,
-    gpu_demand_if_started_at_submission,
     workload_summary,
 )
 from traceana.errors import DataError
@@ -31,7 +30,7 @@ JOBS = pl.DataFrame(
 def test_demand_by_hand() -> None:
     result = gpu_demand(JOBS, bin_s=10, by="cluster")
     assert result.columns == [
-        *("cluster", "bin_start_s", "gpus_mean", "jobs_mean", "jobs_left_out", "note")
+        *("cluster", "bin_start_s", "gpus_mean", "jobs_mean", "n_excluded", "note")
     ]
     assert result.rows() == [
         ("a", 0.0, 1.0, 0.5, 1, None),
@@ -61,7 +60,7 @@ def test_demand_is_what_a_walk_over_seconds_finds(
     jobs: list[tuple[int, int, float]], bin_s: int
 ) -> None:
     frame = pl.DataFrame(jobs, schema=["submit_s", "runtime_s", "gpus"], orient="row")
-    result = gpu_demand_if_started_at_submission(frame, bin_s=bin_s)
+    result = gpu_demand(frame, bin_s=bin_s, start="submit_s", runtime="runtime_s")
     seconds = np.zeros(200)
     for submit, runtime, gpus in jobs:
         seconds[submit : submit + runtime] += gpus
@@ -92,7 +91,7 @@ def test_what_cannot_be_is_refused(
 
 def test_the_published_clusters_add_up_to_their_gpu_hours(real_store: Store) -> None:
     jobs = real_store.scan("microsoft-itp-2021", "jobs")
-    demand = gpu_demand_if_started_at_submission(jobs, by="cluster")
+    demand = gpu_demand(jobs, by="cluster", start="submit_s", runtime="runtime_s")
     hours = demand.group_by("cluster").agg(pl.col("gpus_mean").sum()).sort("cluster")
     expected = workload_summary(jobs, by="cluster")
     assert hours["gpus_mean"].to_list() == pytest.approx(expected["gpu_hours"].to_list(), rel=1e-9)

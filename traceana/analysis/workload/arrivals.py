@@ -1,4 +1,4 @@
-"""When jobs are submitted: by hour of the day and by weekday."""
+"""Submissions by hour of the day and weekday."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from traceana.analysis.frames import (
     refuse_clash,
 )
 from traceana.errors import DataError
+from traceana.results.tables import declared, returns
+from traceana.results.workload import ArrivalRhythm
 from traceana.stats.arguments import is_number
 
 if TYPE_CHECKING:
@@ -28,43 +30,49 @@ _WEEK_S: Final = 7 * _DAY_S
 _SLOTS: Final = {"hour": (_HOUR_S, _DAY_S, 0, 0), "weekday": (_DAY_S, _WEEK_S, 1, 3 * _DAY_S)}
 
 
+@returns(ArrivalRhythm)
 def arrival_rhythm(
-    jobs: IntoFrame, /, *, per: Literal["hour", "weekday"], utc_offset_h: float = 0, by: Names = ()
+    jobs: IntoFrame,
+    /,
+    *,
+    per: Literal["hour", "weekday"],
+    utc_offset_h: float = 0,
+    by: Names = (),
+    submit: str = "submit_s",
 ) -> pl.DataFrame:
-    """Jobs submitted in each hour of the day, or on each weekday, as counts and as rates.
+    """Count submissions by hour of the day or weekday, with their rates.
 
-    A slot's rate is its jobs over the time for which the slot was observed, from the group's
-    first to its last submission: a weekday that a trace holds nine times would else look busier
-    than one it holds eight times.
+    The rate of a slot is its jobs over the time for which the slot was observed, from the first
+    to the last submission of the group. Counts alone would depend on how often a slot occurs.
 
-    The clock is read as seconds since 1970-01-01 00:00 UTC, and what that means is up to the
-    trace. PAI's times are shifted by a constant that keeps hour and weekday true in UTC+8, so
-    that ``utc_offset_h=8`` gives local ones. Where second 0 is the beginning of the collection
-    (ITP, openb), hour 0 is the first hour of a day that begins whenever the collection did.
+    Seconds are read as seconds since 1970-01-01 00:00 UTC. If second 0 is the beginning of the
+    data collection, hour 0 is the first hour of a day that begins when the collection did.
 
     Parameters
     ----------
     jobs
-        One row a job: [*by, submit_s]; eager or lazy, of any listed engine.
+        One row per job; eager or lazy, of any listed engine.
     per
         "hour" for hours 0 to 23, "weekday" for 1 (Monday) to 7, as in ISO 8601.
     utc_offset_h
-        Hours that local time is ahead of the clock, -24 to 24.
+        Hours to add to the clock for local time, -24 to 24.
     by
-        Columns to group by; ``()`` for one group. Null in `by` is a group of its own.
+        Columns to group by; ``()`` for one group. Null in `by` is its own group.
+    submit
+        Column of the submission: seconds or datetimes.
 
     Returns
     -------
     DataFrame
-        [*by, hour or weekday, jobs, share, observed_h, jobs_per_h], sorted by them, nulls last;
-        every slot of every group that has a submission is there. share is of the group's
-        submissions; jobs_per_h is null where the slot was not observed. Jobs without submit_s are
-        not counted.
+        Every slot of every group with a submission, sorted by group and slot, nulls last. Jobs
+        without a submission are not counted. The columns are `by` and
+
+        {columns}
 
     Raises
     ------
     DataError
-        If `per` or `utc_offset_h` is out of range, a column is missing, or submit_s is not
+        If `per` or `utc_offset_h` is out of range, a column is missing, or a submission is not
         numeric, negative or above 2^53.
     """
     if not isinstance(per, str) or per not in _SLOTS:
@@ -76,11 +84,11 @@ def arrival_rhythm(
     refuse_clash(keys, (per, "share", "observed_h", "jobs_per_h", "in_group", "one"))
     # whole weeks change neither hour nor weekday, and keep what is floored from being negative
     shift = (ahead_s + utc_offset_h * _HOUR_S) % _WEEK_S
-    local = nw.col("submit_s") + shift
+    local = nw.col(submit) + shift
     slot = ((local % cycle_s) / slot_s).floor() + first_slot
     counts = reduce_frame(
-        open_frame(jobs, keys=keys, measures=("submit_s",))
-        .filter(~nw.col("submit_s").is_null())
+        open_frame(jobs, keys=keys, measures={"submit": submit})
+        .filter(~nw.col(submit).is_null())
         .with_columns(slot.alias(per)),
         (*keys, per),
         jobs=nw.len(),
@@ -88,7 +96,7 @@ def arrival_rhythm(
         last=local.max(),
     )
     if (counts["last"] > 2**53).any():
-        raise DataError("submit_s is above 2^53 s, where seconds are no longer told apart")
+        raise DataError(f"{submit} is above 2^53 s; such seconds are not exact")
     counts = counts.with_columns(pl.col(per).cast(pl.Int64))
     group = [pl.lit(0).alias("one"), *map(pl.col, keys)]
     spans = (
@@ -105,17 +113,16 @@ def arrival_rhythm(
         return (past / cycle_s).floor() * slot_s + (past % cycle_s - begins).clip(0, slot_s)
 
     observed_h = (seconds_before("last") - seconds_before("first")) / _HOUR_S
-    return (
+    found = (
         spans.join(slots, how="cross")
         .join(counts.select(*keys, per, "jobs"), on=[*keys, per], how="left", nulls_equal=True)
         .with_columns(pl.col("jobs").fill_null(0), observed_h=observed_h)
-        .select(
-            *(*keys, per, "jobs"),
+        .with_columns(
             share=pl.col("jobs") / pl.col("in_group"),
-            observed_h="observed_h",
             jobs_per_h=pl.when(pl.col("observed_h") > 0).then(
                 pl.col("jobs") / pl.col("observed_h")
             ),
         )
         .sort(*keys, per, nulls_last=True)
     )
+    return declared(found, ArrivalRhythm, by=keys)

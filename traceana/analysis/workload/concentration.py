@@ -1,4 +1,4 @@
-"""How unevenly GPU-hours are spread over jobs."""
+"""Concentration of GPU-hours: top fractions, Gini coefficient and Lorenz curve."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import polars as pl
 
 from traceana.analysis.frames import Names, as_names, collect, open_frame, refuse_clash
 from traceana.errors import DataError
+from traceana.results.tables import declared, returns
+from traceana.results.workload import Concentration, LorenzCurve
 from traceana.stats.arguments import is_number
 
 if TYPE_CHECKING:
@@ -18,32 +20,35 @@ if TYPE_CHECKING:
 _TOP: Final = {"share_of_top_1_percent": 0.01, "share_of_top_10_percent": 0.1}
 _MOST_POINTS: Final = 1_000_000
 _SPREAD: Final = (*_TOP, "share_of_lower_half", "gini")
-_COLUMNS: Final = ("jobs", "n_missing", "n", "gpu_hours", *_SPREAD, "note")
 
 
-def concentration(jobs: IntoFrame, /, *, by: Names = ()) -> pl.DataFrame:
-    """Share of GPU-hours of the largest jobs, and the Gini coefficient of GPU-hours.
+@returns(Concentration)
+def concentration(
+    jobs: IntoFrame, /, *, by: Names = (), runtime: str = "runtime_s", gpus: str = "gpus"
+) -> pl.DataFrame:
+    """Compute the Gini coefficient of GPU-hours and the fractions of the largest jobs.
 
-    With x_1 <= ... <= x_n the GPU-hours of the jobs (gpus * runtime_s / 3600),
+    With x_1 <= ... <= x_n the GPU-hours of the jobs (gpus * runtime / 3600),
     gini = 2 sum(i x_i) / (n sum(x)) - (n + 1) / n: 0 where all jobs are equal, (n - 1) / n where
-    one job has all. The top p is the p * n largest jobs, of which the last may count in part
-    (the Lorenz curve between its points).
+    one job has all. The top fraction p consists of the p * n largest jobs; the last may count in
+    part (linear interpolation of the Lorenz curve).
 
     Parameters
     ----------
     jobs
-        One row a job: [*by, runtime_s, gpus]; eager or lazy, of any listed engine. The rows are
-        put in order by Polars in memory (`by` and one number a job only).
+        One row per job; eager or lazy, of any listed engine. Polars sorts the rows in memory
+        (`by` and one number per job).
     by
-        Columns to group by; ``()`` for one row over all. Null in `by` is a group of its own.
+        Columns to group by; ``()`` for one row. Null in `by` is its own group.
+    runtime, gpus
+        Columns of the runtime and the requested GPUs.
 
     Returns
     -------
     DataFrame
-        [*by, jobs, n_missing, n, gpu_hours, share_of_top_1_percent, share_of_top_10_percent,
-        share_of_lower_half, gini, note], sorted by `by`, nulls last. Everything is over the n jobs
-        of which GPUs and runtime are known; n_missing are the others. Shares and gini are null
-        where these have no GPU-hours, and note says so.
+        Sorted by `by`, nulls last, with the columns `by` and
+
+        {columns}
 
     Raises
     ------
@@ -51,9 +56,9 @@ def concentration(jobs: IntoFrame, /, *, by: Names = ()) -> pl.DataFrame:
         If a column is missing or not numeric, or a value is negative or infinite.
     """
     keys = as_names(by)
-    refuse_clash(keys, _COLUMNS)
+    refuse_clash(keys, Concentration.columns())
     x = pl.col("gpu_hours")
-    rows = _gpu_hours(jobs, keys).sort("gpu_hours")  # nulls first, out of the way
+    rows = _gpu_hours(jobs, keys, runtime, gpus).sort("gpu_hours")  # nulls first, out of the way
     held = x.drop_nulls()
     n, total = held.len(), held.sum()
     rank = pl.int_range(1, n + 1)  # from the smallest
@@ -74,27 +79,39 @@ def concentration(jobs: IntoFrame, /, *, by: Names = ()) -> pl.DataFrame:
     else:
         result = rows.select(**statistics)
     some = pl.col("gpu_hours") > 0
-    return result.with_columns(
+    found = result.with_columns(
         pl.when(some).then(pl.col(*_SPREAD)).name.keep(),
         note=pl.when(some.fill_null(value=False).not_()).then(pl.lit("no GPU-hours")),
-    ).select(*keys, *_COLUMNS)
+    )
+    return declared(found, Concentration, by=keys)
 
 
-def lorenz_curve(jobs: IntoFrame, /, *, by: Names = (), points: int = 101) -> pl.DataFrame:
-    """Share of GPU-hours that the smallest jobs hold together, at evenly spaced shares of jobs.
+@returns(LorenzCurve)
+def lorenz_curve(
+    jobs: IntoFrame,
+    /,
+    *,
+    by: Names = (),
+    points: int = 101,
+    runtime: str = "runtime_s",
+    gpus: str = "gpus",
+) -> pl.DataFrame:
+    """Compute the Lorenz curve of GPU-hours at evenly spaced fractions of jobs.
 
     Parameters
     ----------
-    jobs, by
+    jobs, by, runtime, gpus
         As in :func:`concentration`.
     points
-        Number of points a group, from share 0 to share 1; from 2 to a million.
+        Number of points per group, from fraction 0 to 1; from 2 to a million.
 
     Returns
     -------
     DataFrame
-        [*by, share_of_jobs, share_of_gpu_hours], sorted by them, nulls last; linear between jobs.
-        A group without GPU-hours has no curve, and no row.
+        Sorted by `by` and share_of_jobs, nulls last; linear between jobs. A group without
+        GPU-hours has no row. The columns are `by` and
+
+        {columns}
 
     Raises
     ------
@@ -107,7 +124,7 @@ def lorenz_curve(jobs: IntoFrame, /, *, by: Names = (), points: int = 101) -> pl
         )
     keys = as_names(by)
     refuse_clash(keys, ("share_of_jobs", "share_of_gpu_hours", "gpu_hours"))
-    known = _gpu_hours(jobs, keys).drop_nulls("gpu_hours")
+    known = _gpu_hours(jobs, keys, runtime, gpus).drop_nulls("gpu_hours")
     held = pl.col("gpu_hours").sort()
     groups = known.group_by(keys).agg(held) if keys else known.select(held.implode())
     groups = groups.filter(pl.col("gpu_hours").list.sum() > 0)
@@ -119,7 +136,7 @@ def lorenz_curve(jobs: IntoFrame, /, *, by: Names = (), points: int = 101) -> pl
         curves.append(np.interp(shares * len(hours), jobs_below, summed / summed[-1]))
     both = ("share_of_jobs", "share_of_gpu_hours")
     lists = pl.List(pl.Float64)
-    return (
+    curve = (
         groups.select(
             *keys,
             pl.Series(both[0], [shares] * groups.height, dtype=lists),
@@ -128,9 +145,10 @@ def lorenz_curve(jobs: IntoFrame, /, *, by: Names = (), points: int = 101) -> pl
         .explode(both)
         .sort(*keys, both[0], nulls_last=True)
     )
+    return declared(curve, LorenzCurve, by=keys)
 
 
-def _gpu_hours(jobs: IntoFrame, keys: tuple[str, ...]) -> pl.DataFrame:
-    hours = nw.col("gpus") * nw.col("runtime_s") / 3600
-    frame = open_frame(jobs, keys=keys, measures=("runtime_s", "gpus"))
+def _gpu_hours(jobs: IntoFrame, keys: tuple[str, ...], runtime: str, gpus: str) -> pl.DataFrame:
+    hours = nw.col(gpus) * nw.col(runtime) / 3600
+    frame = open_frame(jobs, keys=keys, measures={"runtime": runtime, "gpus": gpus})
     return collect(frame.select(*keys, hours.alias("gpu_hours")))

@@ -1,4 +1,4 @@
-"""How evenly jobs are submitted: times between submissions, and counts in windows of time."""
+"""Times between submissions (interarrival times), and counts in time windows."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import polars as pl
 
 from traceana.analysis.frames import LARGEST, Names, as_names, collect, open_frame, refuse_clash
 from traceana.errors import DataError
+from traceana.results.tables import declared, returns
+from traceana.results.workload import InterarrivalCurve, Interarrivals
 from traceana.stats.arguments import is_number
 
 if TYPE_CHECKING:
@@ -16,69 +18,73 @@ if TYPE_CHECKING:
 
 _MOST_POINTS: Final = 1_000_000
 _CURVE: Final = ("n", "gap_s", "share_longer", "share_longer_poisson")
-_COLUMNS: Final = (
-    *("jobs", "n_missing", "n", "mean_s", "median_s", "p99_s", "max_s", "share_zero"),
-    *("cv", "burstiness", "memory", "windows", "dispersion", "note"),
-)
 
 
-def interarrivals(jobs: IntoFrame, /, *, by: Names = (), window_s: float = 3600) -> pl.DataFrame:
-    """How evenly jobs arrive: times between submissions, and counts in windows of time.
+@returns(Interarrivals)
+def interarrivals(
+    jobs: IntoFrame,
+    /,
+    *,
+    by: Names = (),
+    window_s: float = 3600,
+    submit: str = "submit_s",
+) -> pl.DataFrame:
+    """Compute the burstiness of submissions: interarrival times and counts in windows.
 
-    - cv, the coefficient of variation of the times between submissions (ddof 1): 0 for a
-      clockwork, 1 for a Poisson process, above 1 for bursts.
-    - burstiness = (cv - 1) / (cv + 1), from -1 (clockwork) over 0 (Poisson) to 1; and memory, the
-      Pearson correlation of each time between submissions with the next (Goh and Barabasi,
-      EPL 81, 2008).
-    - dispersion, the variance (ddof 1) over the mean of the submissions in each window: 1 for a
-      Poisson process. Windows are [k, k + 1) * window_s on the trace's clock, those within the
-      group's first and last submission, empty ones included.
+    - cv, the coefficient of variation of the interarrival times (ddof 1): 0 for periodic
+      arrivals, 1 for a Poisson process, above 1 for bursts.
+    - burstiness = (cv - 1) / (cv + 1), from -1 (periodic) over 0 (Poisson) to 1; and memory, the
+      Pearson correlation of successive interarrival times (Goh and Barabasi, EPL 81, 2008).
+    - dispersion, the variance (ddof 1) over the mean of the submissions in each window (index of
+      dispersion): 1 for a Poisson process. Windows are [k, k + 1) * window_s on the clock of the
+      trace, within the first and last submission of the group, empty ones included.
 
-    A rhythm of days and weeks alone makes all of them differ from Poisson's values.
+    Daily and weekly cycles alone make all of them differ from the values of a Poisson process.
 
     Parameters
     ----------
     jobs
-        One row a job: [*by, submit_s]; eager or lazy, of any listed engine. The rows are put in
-        order by Polars in memory (`by` and submit_s only).
+        One row per job; eager or lazy, of any listed engine. Polars sorts the rows in memory
+        (`by` and submissions only).
     by
-        Columns to group by; ``()`` for one row over all. Null in `by` is a group of its own.
+        Columns to group by; ``()`` for one row. Null in `by` is its own group.
     window_s
         Length of a window in s.
+    submit
+        Column of the submission: seconds or datetimes.
 
     Returns
     -------
     DataFrame
-        [*by, jobs, n_missing, n, mean_s, median_s, p99_s, max_s, share_zero, cv, burstiness,
-        memory, windows, dispersion, note], sorted by `by`, nulls last. n counts the times between
-        submissions: jobs - n_missing - 1, where n_missing have no submit_s. share_zero is the
-        share of them at 0, which a clock of whole seconds makes. note says why cv is null:
-        "fewer than 3 submissions" or "all at one time". memory is also null for fewer than 4
-        submissions or equal times between them, dispersion for fewer than 2 windows or empty ones.
+        Sorted by `by`, nulls last. memory is null for fewer than 4 submissions or equal
+        interarrival times, dispersion for fewer than 2 windows or empty ones. The columns are
+        `by` and
+
+        {columns}
 
     Raises
     ------
     DataError
-        If `window_s` is not positive or too short for the clock, a column is missing, or submit_s
-        is not numeric, negative or infinite.
+        If `window_s` is not positive or too short for the clock, a column is missing, or a
+        submission is not numeric, negative or infinite.
     """
     if not (is_number(window_s) and 0 < window_s <= LARGEST):
         raise DataError(f"window_s must be a positive number of seconds; it is {window_s!r}")
     keys = as_names(by)
-    refuse_clash(keys, (*_COLUMNS, "gap_s", "gap_before_s"))
-    submit, gap, n, cv = (pl.col(name) for name in ("submit_s", "gap_s", "n", "cv"))
-    rows = _gaps(jobs, keys).with_columns(gap_before_s=gap.shift(1).over(pl.lit(0), *keys))
+    refuse_clash(keys, (*Interarrivals.columns(), "submit_s", "gap_s", "gap_before_s"))
+    time, gap, n, cv = (pl.col(name) for name in ("submit_s", "gap_s", "n", "cv"))
+    rows = _gaps(jobs, keys, submit).with_columns(gap_before_s=gap.shift(1).over(pl.lit(0), *keys))
     if max(rows["submit_s"].drop_nulls(), default=0) / window_s > 2**53:
         raise DataError(
             f"window_s {window_s:g} is too short for this clock: 2^53 windows can be told apart"
         )
-    window = (submit / window_s).floor()
-    first, end = (submit.min() / window_s).ceil(), (submit.max() / window_s).floor()
+    window = (time / window_s).floor()
+    first, end = (time.min() / window_s).ceil(), (time.max() / window_s).floor()
     whole = window.filter((window >= first) & (window < end))
     memory = pl.corr("gap_s", "gap_before_s").fill_nan(None)
     statistics = {
         "jobs": pl.len().cast(pl.Int64),
-        "n_missing": submit.null_count().cast(pl.Int64),
+        "n_missing": time.null_count().cast(pl.Int64),
         "n": gap.count().cast(pl.Int64),
         "mean_s": gap.mean(),
         "median_s": gap.median(),
@@ -103,38 +109,48 @@ def interarrivals(jobs: IntoFrame, /, *, by: Names = (), window_s: float = 3600)
         .when(cv.is_null())
         .then(pl.lit("all at one time"))
     )
-    return gaps.with_columns(
+    found = gaps.with_columns(
         burstiness=(cv - 1) / (cv + 1),
         dispersion=pl.when(windows > 1, arrivals > 0).then(variance / (arrivals / windows)),
         note=note,
-    ).select(*keys, *_COLUMNS)
+    )
+    return declared(found, Interarrivals, by=keys)
 
 
-def interarrival_curve(jobs: IntoFrame, /, *, by: Names = (), points: int = 201) -> pl.DataFrame:
-    """Share of the times between submissions that are longer than a time.
+@returns(InterarrivalCurve)
+def interarrival_curve(
+    jobs: IntoFrame,
+    /,
+    *,
+    by: Names = (),
+    points: int = 201,
+    submit: str = "submit_s",
+) -> pl.DataFrame:
+    """Compute the survival function of the interarrival times.
 
-    Beside it that of a Poisson process of the same rate, exp(-gap / mean gap).
+    It is listed beside that of a Poisson process of the same rate, exp(-gap / mean gap).
 
     Parameters
     ----------
-    jobs, by
+    jobs, by, submit
         As in :func:`interarrivals`.
     points
-        Times a group, spaced evenly on a logarithmic axis from the shortest above 0 to the
-        longest; from 2 to a million. A time of 0 comes before them where there is one.
+        Times per group, evenly spaced on a logarithmic axis from the smallest above 0 to the
+        largest; from 2 to a million. A time of 0 comes before them if there is one.
 
     Returns
     -------
     DataFrame
-        [*by, n, gap_s, share_longer, share_longer_poisson], sorted by `by` and gap_s, nulls last;
-        n counts the times between submissions. A group in which none is above 0 has no curve, and
-        no row.
+        Sorted by `by` and gap_s, nulls last. A group in which no time is above 0 has no row. The
+        columns are `by` and
+
+        {columns}
 
     Raises
     ------
     DataError
-        If `points` is out of range, a column is missing, or submit_s is not numeric, negative or
-        infinite.
+        If `points` is out of range, a column is missing, or a submission is not numeric, negative
+        or infinite.
     """
     if not (is_number(points, whole=True) and 2 <= points <= _MOST_POINTS):
         raise DataError(
@@ -142,7 +158,7 @@ def interarrival_curve(jobs: IntoFrame, /, *, by: Names = (), points: int = 201)
         )
     keys = as_names(by)
     refuse_clash(keys, (*_CURVE, "submit_s"))
-    times = _gaps(jobs, keys).drop_nulls("gap_s").cast({"gap_s": pl.Float64})
+    times = _gaps(jobs, keys, submit).drop_nulls("gap_s").cast({"gap_s": pl.Float64})
     gaps = times.sort(*keys, "gap_s", nulls_last=True)
     schema = {key: gaps.schema[key] for key in keys} | dict.fromkeys(_CURVE, pl.Float64)
     curves = [pl.DataFrame(schema=schema | {"n": pl.Int64})]
@@ -171,13 +187,14 @@ def interarrival_curve(jobs: IntoFrame, /, *, by: Names = (), points: int = 201)
                 *_CURVE[1:],
             )
         )
-    return pl.concat(curves)
+    return declared(pl.concat(curves), InterarrivalCurve, by=keys)
 
 
-def _gaps(jobs: IntoFrame, keys: tuple[str, ...]) -> pl.DataFrame:
-    """Return the rows in order of submission, with the time since the one before."""
+def _gaps(jobs: IntoFrame, keys: tuple[str, ...], submit: str) -> pl.DataFrame:
+    """Return the rows in order of submission, with the time since the previous one."""
     return (
-        collect(open_frame(jobs, keys=keys, measures=("submit_s",)))
+        collect(open_frame(jobs, keys=keys, measures={"submit": submit}))
+        .rename({submit: "submit_s"})
         .sort("submit_s", nulls_last=True)
         .with_columns(gap_s=pl.col("submit_s").diff().over(pl.lit(0), *keys))
     )

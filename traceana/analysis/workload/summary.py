@@ -1,4 +1,4 @@
-"""What was asked of a cluster: jobs, their runtimes and sizes, and GPU-hours."""
+"""Summary of a workload: jobs, runtimes, sizes and GPU-hours."""
 
 from __future__ import annotations
 
@@ -8,36 +8,42 @@ import narwhals.stable.v2 as nw
 import polars as pl
 
 from traceana.analysis.frames import Names, as_names, open_frame, reduce_frame
+from traceana.results.tables import declared, returns
+from traceana.results.workload import WorkloadSummary
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
 
 
-def workload_summary(jobs: IntoFrame, /, *, by: Names = ()) -> pl.DataFrame:
-    """Jobs, GPU-hours, runtimes, sizes and the span of submissions.
+@returns(WorkloadSummary)
+def workload_summary(
+    jobs: IntoFrame,
+    /,
+    *,
+    by: Names = (),
+    submit: str = "submit_s",
+    runtime: str = "runtime_s",
+    gpus: str = "gpus",
+) -> pl.DataFrame:
+    """Compute jobs, GPU-hours, runtimes, sizes and the range of submissions.
 
-    GPU-hours are the sum of gpus * runtime_s / 3600 over the jobs of which both are known: of
-    the others nothing is assumed.
+    GPU-hours are the sum of gpus * runtime / 3600 over the jobs for which both are known.
 
     Parameters
     ----------
     jobs
-        One row a job: [*by, submit_s, runtime_s, gpus]; eager or lazy, of any listed engine.
-        Null and NaN are missing.
+        One row per job; eager or lazy, of any listed engine. Null and NaN are missing.
     by
-        Columns to group by, such as cluster; ``()`` for one row over all. Null in `by` is a
-        group of its own.
+        Columns to group by, such as cluster; ``()`` for one row. Null in `by` is its own group.
+    submit, runtime, gpus
+        Columns of the submission (seconds or datetimes), the runtime and the requested GPUs.
 
     Returns
     -------
     DataFrame
-        Sorted by `by`, nulls last:
+        Sorted by `by`, nulls last, with the columns `by` and
 
-        - by, jobs, jobs_with_runtime;
-        - gpu_hours, null where no job has both; jobs_without_gpu_hours, how many have not;
-        - runtime_s_mean, _p25, _median, _p75, _p95, _p99, over the jobs with a runtime, in s;
-        - gpus_median, _p95, _max, over the jobs whose GPUs are known;
-        - first_submit_s, last_submit_s, on the trace's clock.
+        {columns}
 
         Quantiles interpolate linearly between order statistics (type 7 of Hyndman and Fan,
         1996). A statistic of no value is null.
@@ -48,28 +54,29 @@ def workload_summary(jobs: IntoFrame, /, *, by: Names = ()) -> pl.DataFrame:
         If a column is missing or not numeric, or a value is negative or infinite.
     """
     keys = as_names(by)
-    frame = open_frame(jobs, keys=keys, measures=("submit_s", "runtime_s", "gpus"))
-    runtime, gpus, submit = nw.col("runtime_s"), nw.col("gpus"), nw.col("submit_s")
-    gpu_hours = gpus * runtime / 3600
+    measures = {"submit": submit, "runtime": runtime, "gpus": gpus}
+    time, size, begun = nw.col(runtime), nw.col(gpus), nw.col(submit)
+    gpu_hours = size * time / 3600
+    quantiles = {"p25": 0.25, "median": 0.5, "p75": 0.75, "p95": 0.95, "p99": 0.99}
     summary = reduce_frame(
-        frame,
+        open_frame(jobs, keys=keys, measures=measures),
         keys,
         jobs=nw.len(),
-        jobs_with_runtime=runtime.count(),
+        jobs_with_runtime=time.count(),
         gpu_hours=gpu_hours.sum(),
         jobs_without_gpu_hours=nw.len() - gpu_hours.count(),
-        runtime_s_mean=runtime.mean(),
-        runtime_s_p25=runtime.quantile(0.25, interpolation="linear"),
-        runtime_s_median=runtime.quantile(0.5, interpolation="linear"),
-        runtime_s_p75=runtime.quantile(0.75, interpolation="linear"),
-        runtime_s_p95=runtime.quantile(0.95, interpolation="linear"),
-        runtime_s_p99=runtime.quantile(0.99, interpolation="linear"),
-        gpus_median=gpus.quantile(0.5, interpolation="linear"),
-        gpus_p95=gpus.quantile(0.95, interpolation="linear"),
-        gpus_max=gpus.max(),
-        first_submit_s=submit.min(),
-        last_submit_s=submit.max(),
+        runtime_s_mean=time.mean(),
+        **{
+            f"runtime_s_{name}": time.quantile(q, interpolation="linear")
+            for name, q in quantiles.items()
+        },
+        gpus_median=size.quantile(0.5, interpolation="linear"),
+        gpus_p95=size.quantile(0.95, interpolation="linear"),
+        gpus_max=size.max(),
+        first_submit_s=begun.min(),
+        last_submit_s=begun.max(),
     )
     # engines sum nothing to 0
     known = pl.col("jobs_without_gpu_hours") < pl.col("jobs")
-    return summary.with_columns(gpu_hours=pl.when(known).then("gpu_hours"))
+    found = summary.with_columns(gpu_hours=pl.when(known).then("gpu_hours"))
+    return declared(found, WorkloadSummary, by=keys)

@@ -10,38 +10,34 @@ from traceana.catalog import load_catalog
 from traceana.report.blocks import (
     Absent,
     Block,
-    Column,
     Content,
     Facts,
     Heading,
     Points,
     Quote,
     Text,
-    make_table,
-    words,
+    result_table,
 )
 from traceana.report.section import Section
-from traceana.results.formatting import count, plural, size
+from traceana.results.data_quality import StoredTables
+from traceana.results.formatting import plural
 
 if TYPE_CHECKING:
     from traceana.report.context import Context
     from traceana.store import Manifest
 
 
-def build(session: Context) -> Content:
-    """Introduce each trace; of one that is not in the store, say how to get it."""
-    held = session.store.tables()
+def build(context: Context) -> Content:
+    """Describe each trace; state how to add a public one that is not in the store."""
+    held = context.store.tables()
     blocks: list[Block] = [
-        Text(
-            "What each trace is, where it is published and under which license, and which of its "
-            "tables this report is made from."
-        )
+        Text("Description, license and citation of each trace, and its tables in the store.")
     ]
     catalog = load_catalog()
-    for trace in sorted(catalog.keys() | session.ledgers.keys()):
-        blocks.append(Heading(session.title(trace)))
-        if trace in session.ledgers:
-            manifest = session.store.manifest(trace)
+    for trace in sorted(catalog.keys() | context.ledgers.keys()):
+        blocks.append(Heading(context.title(trace)))
+        if trace in context.ledgers:
+            manifest = context.store.manifest(trace)
             known = catalog.get(trace)
             tables = known.tables if known else tuple(manifest.tables)
             blocks += [Text(manifest.description)] if manifest.description else []
@@ -52,27 +48,26 @@ def build(session: Context) -> Content:
                 Text(catalog[trace].description),
                 Absent(
                     "It is not in the store.",
-                    (
-                        f"traceana fetch {trace} --to files/{trace}",
-                        f"traceana ingest files/{trace} {session.origin.option}",
-                    ),
+                    context.origin.commands(trace),
                 ),
             ]
-    return Content((), tuple(blocks), _headline(session, held))
+    return Content((), tuple(blocks), _headline(context, held))
 
 
-def _headline(session: Context, held: pl.DataFrame) -> str:
-    """Say of how many traces the store holds anything, and of which of them a part only."""
+def _headline(context: Context, held: pl.DataFrame) -> str:
+    """Count the traces in the store, and name those of which tables are missing."""
     catalog = load_catalog()
     there = {trace: held.filter(trace=trace).height for trace in catalog}
     known = sum(rows > 0 for rows in there.values())
     parts = [
-        f"{session.title(trace)} ({tables} of {plural(len(catalog[trace].tables), 'table')})"
+        f"{context.title(trace)} ({tables} of {plural(len(catalog[trace].tables), 'table')})"
         for trace, tables in there.items()
         if 0 < tables < len(catalog[trace].tables)
     ]
-    told = f"{known} of the {plural(len(catalog), 'trace')} that traceana knows are in the store"
-    return f"{told}; in part: {', '.join(parts)}." if parts else f"{told}."
+    own = len(context.ledgers.keys() - catalog.keys())
+    also = f", and {plural(own, 'other trace')}" if own else ""
+    text = f"The store contains {known} of {plural(len(catalog), 'public trace')}{also}"
+    return f"{text}; in part: {', '.join(parts)}." if parts else f"{text}."
 
 
 def _about(manifest: Manifest, revision: str) -> list[Block]:
@@ -93,16 +88,13 @@ def _about(manifest: Manifest, revision: str) -> list[Block]:
 
 def _tables(trace: str, tables: tuple[str, ...], held: pl.DataFrame) -> Block:
     every = pl.DataFrame({"table": tables}, schema={"table": pl.String})
-    return make_table(
+    return result_table(
         every.join(held, on="table", how="left", maintain_order="left"),
-        [
-            words("Table", "table"),
-            Column("Rows", "rows", count, null="not in the store"),
-            Column("Rejected", "rows_rejected", count),
-            Column("Size as Parquet", "bytes", size),
-        ],
+        StoredTables,
+        columns=StoredTables.column_names(),
         caption=f"Tables of {trace}",
+        null={"rows": "not in the store"},
     )
 
 
-SECTION = Section("traces", "The traces", 20, build)
+SECTION = Section("traces", "Traces", 20, build)

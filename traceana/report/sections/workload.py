@@ -1,98 +1,104 @@
-"""What was asked of the clusters: jobs, GPU-hours, runtimes and sizes, and when."""
+"""Section on the workload of each trace: jobs, GPU-hours, runtimes, sizes, and their timing."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import polars as pl
-
-from traceana.analysis import workload_summary
-from traceana.report.blocks import Block, Column, Content, Heading, Text, make_table, words
+from traceana.derived.workload import describe_workload
+from traceana.report.blocks import Block, Content, Heading, Table, Text
 from traceana.report.section import Section
-from traceana.report.sections.workload_shape import build_shape
-from traceana.results.formatting import count, days, hours, plain, plural, seconds
+from traceana.report.sections.workload_shape import draw_shape
+from traceana.report.sections.workload_spread import build_spread, split_table
+from traceana.results.display import key_heading
+from traceana.results.formatting import days, hours, in_sentence, plural, seconds
+from traceana.results.workload import QueueingDelay, WorkloadSummary
 
 if TYPE_CHECKING:
+    from traceana.derived.workload import Workload
     from traceana.report.context import Context
 
-_JOBS = ("microsoft-itp-2021", "elasticflow-2023", "alibaba-pai-2020", "alibaba-openb-2023")
-_REPEATED = ("elasticflow-2023",)
-_NOTES = {
-    "elasticflow-2023": "These are the jobs of the ITP trace again: their numbers are not to be "
-    "added to it.",
-    "alibaba-openb-2023": "A pod that was never scheduled has no runtime; one that was still "
-    "running at its last record counts with the time until it was removed.",
-    "alibaba-pai-2020": "The jobs table says when a job was submitted and when it ended; launch "
-    "and GPUs stand with its tasks. So there is no runtime here, and none is assumed.",
-}
-_SUMMARY = [
-    Column("Jobs", "jobs", count),
-    Column("Jobs with runtime", "jobs_with_runtime", count),
-    Column("GPU-hours", "gpu_hours", hours),
-    Column("Jobs without GPU-hours", "jobs_without_gpu_hours", count),
-    Column("Mean runtime (s)", "runtime_s_mean", seconds),
-    Column("25 % (s)", "runtime_s_p25", seconds),
-    Column("Median (s)", "runtime_s_median", seconds),
-    Column("75 % (s)", "runtime_s_p75", seconds),
-    Column("95 % (s)", "runtime_s_p95", seconds),
-    Column("99 % (s)", "runtime_s_p99", seconds),
-    Column("GPUs: median", "gpus_median", plain),
-    Column("GPUs: 95 %", "gpus_p95", plain),
-    Column("GPUs: most", "gpus_max", plain),
-    Column("Submissions (days)", ("first_submit_s", "last_submit_s"), days),
-]
+_QUEUEING = (
+    *("jobs", "n", "n_no_start", "share_zero", "mean_s", "median_s", "p90_s", "p99_s", "max_s"),
+)
 
 
-def build(session: Context) -> Content:
-    """Summarise the jobs of each trace, by cluster where there are several."""
+def build(session: Context, traces: list[str]) -> Content:
+    """Summarize the jobs of each trace; a trace that repeats another one is folded."""
     findings: list[str] = []
-    held: list[str] = []
+    headlines: list[str] = []
     blocks: list[Block] = [
         Text(
-            "GPU-hours are summed over jobs whose GPUs and runtime are both known; the others are "
-            "counted beside. Each trace stands for itself. Percentages name quantiles."
+            "GPU-hours are summed over jobs whose GPUs and runtime are both known; the other jobs "
+            "are counted. GPU-hours are not summed over traces. Percentages are quantiles."
         )
     ]
-    for trace in _JOBS:
-        blocks.append(Heading(session.title(trace)))
-        if not session.has(trace, "jobs"):
-            blocks.append(session.absent(trace, "jobs", what="Workload summary"))
+    for trace in traces:
+        manifest, title = session.manifest(trace), session.title(trace)
+        table = manifest.tables["jobs"]
+        found = session.once(describe_workload, trace)
+        repeated = manifest.repeats in traces
+        again = f"This trace repeats the jobs of {session.title(manifest.repeats)}."
+        notes = table.notes or ((again,) if repeated else ())
+        blocks += [
+            Heading(title),
+            *([Text(" ".join(notes))] if notes else []),
+            _summary(found, title, folded=repeated),
+        ]
+        if repeated:
             continue
-        jobs, frame = session.scan(trace, "jobs"), session.frame(trace, "jobs")
-        total = workload_summary(frame).with_columns(cluster=pl.lit("all"))
-        what, by_cluster = "Workload", total.clear()
-        several = jobs.select(pl.col("cluster").n_unique() > 1).collect().item()
-        if several:
-            what, by_cluster = "Workload by cluster", workload_summary(frame, by="cluster")
-        if trace in _NOTES:
-            blocks.append(Text(_NOTES[trace]))
-        blocks.append(
-            make_table(
-                by_cluster,
-                [words("Cluster", "cluster"), *_SUMMARY],
-                caption=f"{what}. {session.title(trace)}",
-                total=total,
-                folded=trace in _REPEATED,
-            )
-        )
-        if trace not in _REPEATED:
-            shape = build_shape(session, trace, jobs, several_clusters=several)
-            findings.append(_finding(session.title(trace), total.row(0, named=True)))
-            findings += shape.findings
-            held += [shape.headline] if shape.headline else []
-            blocks += shape.blocks
-    headline = f"Of all GPU-hours, the largest 1 % of jobs hold {' and '.join(held)}."
-    return Content(tuple(findings), tuple(blocks), headline if held else "")
+        spread = build_spread(found, title)
+        findings += [_finding(title, found.summary.total.row(0, named=True)), *spread.findings]
+        headlines += [spread.headline] if spread.headline else []
+        blocks += [
+            *([Text(_survivors(session, trace, found))] if found.survivors else []),
+            *spread.blocks,
+            *draw_shape(session, trace, found),
+            _queueing(found, title),
+        ]
+    headline = f"Of all GPU-hours, the largest 1 % of jobs use {' and '.join(headlines)}."
+    return Content(tuple(findings), tuple(blocks), headline if headlines else "")
 
 
-def _finding(name: str, total: dict[str, float | None]) -> str:
+def _summary(found: Workload, title: str, *, folded: bool) -> Table:
+    what = f"Workload by {in_sentence(key_heading(found.by))}" if found.by else "Workload"
+    return split_table(
+        found.summary, WorkloadSummary, by=found.by, caption=f"{what}. {title}", folded=folded
+    )
+
+
+def _survivors(session: Context, trace: str, found: Workload) -> str:
+    manifest, jobs = session.manifest(trace), found.summary.total
+    noun = manifest.tables["jobs"].unit_noun
+    begin = jobs["first_submit_s"].item() if manifest.absolute_times else 0
+    return (
+        f"{found.survivors:,} of {jobs['jobs'].item():,} {noun} were submitted before the first "
+        f"recorded end (day {days(found.first_end_s - begin)}). The trace lists them because they "
+        "still existed then (survivorship bias), and until then demand is that of survivors only. "
+        f"Arrivals by hour and weekday exclude these {noun}."
+    )
+
+
+def _queueing(found: Workload, title: str) -> Block:
+    if found.queueing is None:
+        return Text("The jobs table has no start times, so the queueing delay is not known.")
+    caption = "Queueing delay: time from submission to start, of the jobs that started"
+    return split_table(
+        found.queueing,
+        QueueingDelay,
+        by=found.by,
+        caption=f"{caption}. {title}",
+        columns=_QUEUEING,
+    )
+
+
+def _finding(title: str, total: dict[str, float | None]) -> str:
     jobs = plural(int(total["jobs"] or 0), "job")
     if total["gpu_hours"] is None or total["runtime_s_median"] is None:
-        return f"{name}: {jobs}; its jobs table gives no GPU-hours."
+        return f"{title}: {jobs}; the jobs table has no GPU-hours."
     without = int(total["jobs_without_gpu_hours"] or 0)
-    but = f" ({plural(without, 'job')} left out, GPUs or runtime unknown)" if without else ""
+    but = f" ({plural(without, 'job')} without GPUs or runtime excluded)" if without else ""
     return (
-        f"{name}: {jobs}, {hours(total['gpu_hours'])} GPU-hours{but}; median runtime "
+        f"{title}: {jobs}, {hours(total['gpu_hours'])} GPU-hours{but}; median runtime "
         f"{seconds(total['runtime_s_median'])} s, mean {seconds(total['runtime_s_mean'] or 0)} s."
     )
 
@@ -102,5 +108,6 @@ SECTION = Section(
     "Workload",
     50,
     build,
+    needs=({"jobs": ()},),
     figures=("arrivals", "interarrivals", "gpu-demand", "concentration"),
 )

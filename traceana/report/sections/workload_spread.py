@@ -1,82 +1,105 @@
-"""How unevenly GPU-hours are spread over jobs, and submissions over time."""
+"""Concentration of GPU-hours over jobs, and burstiness of submissions."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Final
+
 import polars as pl
 
-from traceana.analysis import concentration, interarrivals
-from traceana.report.blocks import Column, Content, Text, make_table, words
-from traceana.results.formatting import count, ratio, seconds, share, three_digits
+from traceana.report.blocks import Block, Content, Table, Text, result_table
+from traceana.results.formatting import ratio, share, three_digits
+from traceana.results.workload import Concentration, Interarrivals
 
-_HOUR_S = 3600
-_SPREAD = [
-    Column("Jobs with GPU-hours", "n", count),
-    Column("Without", "n_missing", count),
-    Column("Gini", "gini", ratio),
-    Column("Top 1 % of jobs", "share_of_top_1_percent", share),
-    Column("Top 10 %", "share_of_top_10_percent", share),
-    Column("Lower half", "share_of_lower_half", share),
-]
-_BURSTS = [
-    Column("Times between submissions", "gaps", count),
-    Column("Median (s)", "median_s", seconds),
-    Column("Largest (s)", "max_s", seconds),
-    Column("cv", "cv", three_digits),
-    Column("Burstiness", "burstiness", ratio),
-    Column("Memory", "memory", ratio),
-    Column("Dispersion by hour", "dispersion", three_digits),
-]
+if TYPE_CHECKING:
+    from traceana.derived.workload import Split, Workload
+    from traceana.results.tables import ResultTable
+
+_SIZES: Final = (
+    *("n", "n_missing", "gini", "share_of_top_1_percent", "share_of_top_10_percent"),
+    "share_of_lower_half",
+)
+_GAPS: Final = ("n", "median_s", "max_s", "cv", "burstiness", "memory", "dispersion")
 
 
-def tell_spread(
-    jobs: pl.LazyFrame, since: pl.LazyFrame | None, name: str, *, several_clusters: bool
-) -> Content:
-    """Table by cluster, or of all jobs and of those since survivors; the latter are told of.
+def split_table(
+    split: Split,
+    table: type[ResultTable],
+    /,
+    *,
+    by: str | None,
+    caption: str,
+    columns: tuple[str, ...] | None = None,
+    folded: bool = False,
+) -> Table:
+    """Show a result by group and without survivors, with all jobs as the last row."""
+    key = by or "jobs_of"
+    shown = columns or tuple(split.total.columns)
 
-    `since` is None where there are no survivors.
-    """
-    total = _spread(jobs).with_columns(cluster=pl.lit("all"))
-    others = total.clear()
-    if since is not None:
-        others = _spread(since).with_columns(cluster=pl.lit("without survivors"))
-    table = make_table(
-        _spread(jobs, by=("cluster",)) if several_clusters else others,
-        [words("Cluster" if several_clusters else "Jobs", "cluster"), *_SPREAD, *_BURSTS],
-        caption="Concentration of GPU-hours, and burstiness of submissions "
-        f"(a Poisson process: cv 1, burstiness 0, memory 0, dispersion 1). {name}",
+    def named(frame: pl.DataFrame, name: str) -> pl.DataFrame:
+        return frame.select(pl.lit(name).alias(key), *shown)
+
+    total = named(split.total, "all")
+    parts = [total.clear()]
+    if split.groups is not None:
+        parts.append(split.groups.select(pl.col(key).cast(pl.String), *shown))
+    if split.since is not None:
+        parts.append(named(split.since, "without survivors"))
+    return result_table(
+        pl.concat(parts),
+        table,
+        caption=caption,
+        headings={"jobs_of": "Rows"},
+        null={key: "not stated"},
         total=total,
-        folded=several_clusters,
+        folded=folded,
     )
-    row = total.row(0, named=True)
-    findings, headline = [], ""
-    if row["gini"] is not None:
-        without = [
-            f"; without survivors of an earlier time {share(other)}"
-            for other in others["share_of_top_1_percent"].drop_nulls()
-        ]
-        headline = f"{share(row['share_of_top_1_percent'])} in {name}"
-        findings.append(
-            f"{name}: the largest 1 % of jobs hold {share(row['share_of_top_1_percent'])} of the "
-            f"GPU-hours{''.join(without)}."
+
+
+def build_spread(found: Workload, title: str, /) -> Content:
+    """Show the tables of all jobs, of groups and of jobs without survivors."""
+    findings, blocks, headline = [], list[Block](), ""
+    folded = found.by is not None
+    if (sizes := found.concentration) is not None:
+        row = sizes.total.row(0, named=True)
+        if row["gini"] is not None:
+            top = share(row["share_of_top_1_percent"])
+            known = (
+                [] if sizes.since is None else sizes.since["share_of_top_1_percent"].drop_nulls()
+            )
+            but = [f"; without survivors of an earlier time {share(other)}" for other in known]
+            findings.append(
+                f"{title}: the largest 1 % of jobs use {top} of the GPU-hours{''.join(but)}."
+            )
+            headline = f"{top} in {title}"
+            blocks.append(
+                Text(
+                    f"The largest 10 % of jobs use {share(row['share_of_top_10_percent'])} of the "
+                    f"GPU-hours (Gini {ratio(row['gini'])})."
+                )
+            )
+        caption = f"Concentration of GPU-hours over jobs. {title}"
+        blocks.append(
+            split_table(
+                sizes, Concentration, by=found.by, caption=caption, columns=_SIZES, folded=folded
+            )
         )
-    return Content(tuple(findings), (Text(_in_words(row)), table), headline)
-
-
-def _spread(jobs: pl.LazyFrame, by: tuple[str, ...] = ()) -> pl.DataFrame:
-    held = concentration(jobs, by=by).drop("note", "jobs")
-    gaps = interarrivals(jobs, by=by, window_s=_HOUR_S).rename({"n": "gaps"})
-    return held.hstack(gaps.drop(*by, "jobs", "n_missing", "note"))
-
-
-def _in_words(row: dict[str, float | None]) -> str:
-    """Tell of all jobs together what the table holds."""
-    told = []
-    if row["gini"] is not None:
-        held = f"the largest 10 % of jobs hold {share(row['share_of_top_10_percent'] or 0)}"
-        told.append(f"Over all jobs {held} of the GPU-hours (Gini {ratio(row['gini'])}).")
-    if row["cv"] is not None:
-        told.append(
-            f"Times between submissions have a cv of {three_digits(row['cv'])}, which for a "
-            "Poisson process is 1; a rhythm of days and weeks alone makes it larger."
+    if (gaps := found.interarrivals) is not None:
+        cv = gaps.total["cv"].item()
+        if cv is not None:
+            blocks.append(
+                Text(
+                    "The coefficient of variation (CV) of interarrival times is "
+                    f"{three_digits(cv)} (Poisson process: 1). Daily and weekly cycles alone "
+                    "increase it."
+                )
+            )
+        caption = (
+            "Burstiness of submissions (Poisson process: CV 1, burstiness 0, memory 0, index of "
+            f"dispersion by hour 1). {title}"
         )
-    return " ".join(told)
+        blocks.append(
+            split_table(
+                gaps, Interarrivals, by=found.by, caption=caption, columns=_GAPS, folded=folded
+            )
+        )
+    return Content(tuple(findings), tuple(blocks), headline)

@@ -17,12 +17,12 @@ import numpy as np
 import polars as pl
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from numpy.typing import NDArray
 
-LINE: Final = "__line"
-"""Column with a row's line number in its file, counted from 1 as an editor does."""
+LINE: Final = "\0line"
+"""Column with a row's line number in its file, counted from 1; no source has such a name."""
 
 _STEP: Final = 1 << 17
 _COMMA, _NEWLINE, _QUOTE = b',\n"'
@@ -53,30 +53,36 @@ class Block:
         Number of the first of them in the file, counted from 1 as an editor does.
     header_lines
         How many lines of the file are its header: 0 or 1.
+    separator
+        What stands between two cells.
     """
 
     data: bytes
     columns: tuple[str, ...]
     first_line: int
     header_lines: int
+    separator: str = ","
 
     @cached_property
     def lines(self) -> int:
         """How many lines it has, rows and bad ones."""
         return self.data.count(b"\n")
 
-    def typed(self, numbers: Sequence[str]) -> pl.DataFrame | None:
+    def typed(self, numbers: Collection[str]) -> pl.DataFrame | None:
         """Return all lines as rows, the columns `numbers` as numbers and the others as text.
 
         Further there is :data:`LINE`; an empty cell is null. None where any line is not plainly
         a row, or any cell not plainly a number: :attr:`cells` then tells which.
         """
         try:
-            cells = _parse(self.data, self.columns, numbers)
+            cells = _parse(self.data, self.columns, self.separator, numbers)
         except pl.exceptions.PolarsError:
             return None
         separators = cells.height * (len(self.columns) - 1)
-        commas, marks = _count(self.data)
+        if self.separator == ",":
+            commas, marks = _count(self.data)
+        else:
+            commas, marks = self.data.count(self.separator.encode()), -1
         # A short line's last cell is null. With as many commas as there should be, it makes
         # another line too long, and that Polars refuses.
         if commas != separators:
@@ -93,9 +99,11 @@ class Block:
         Polars would read a number that stands behind a blank.
         """
         data = self.data
+        separator = self.separator.encode()
         blank = any(
-            mark in data and (data.startswith(mark) or b"," + mark in data or b"\n" + mark in data)
-            for mark in (b" ", b"\t")
+            mark in data
+            and (data.startswith(mark) or separator + mark in data or b"\n" + mark in data)
+            for mark in {b" ", b"\t"} - {separator}
         )
         return self.lines == height and b'"' not in data and _is_utf8(data) and not blank
 
@@ -126,7 +134,7 @@ class Block:
 
     @cached_property
     def _read_one_by_one(self) -> tuple[pl.DataFrame, list[BadLine], bool]:
-        return _split(self.data, self._starts, self.columns, self.first_line)
+        return _split(self)
 
 
 def _count(data: bytes) -> tuple[int, int]:
@@ -152,12 +160,12 @@ def _is_utf8(data: bytes) -> bool:
     return True
 
 
-def _split(
-    data: bytes, bounds: NDArray[np.int64], columns: Sequence[str], first_line: int
-) -> tuple[pl.DataFrame, list[BadLine], bool]:
+def _split(block: Block) -> tuple[pl.DataFrame, list[BadLine], bool]:
     """Split whole lines into rows of text cells and bad lines."""
+    data, bounds, columns, first_line = block.data, block._starts, block.columns, block.first_line
     starts, ends = bounds[:-1], bounds[1:] - 1
-    doubtful = _doubtful(data, starts, ends, separators=len(columns) - 1)
+    separators = len(columns) - 1
+    doubtful = _doubtful(data, starts, ends, separators=separators, mark=ord(block.separator))
     # what stands between two doubtful lines is taken at once
     before = np.concatenate(([0], bounds[doubtful + 1]))
     after = np.append(bounds[doubtful], len(data))
@@ -169,7 +177,9 @@ def _split(
     not_utf8 = False
     for index in doubtful:
         line = first_line + int(index)
-        row, rule = _read_carefully(data[starts[index] : ends[index]], len(columns))
+        row, rule = _read_carefully(
+            data[starts[index] : ends[index]], len(columns), block.separator
+        )
         if rule is None:
             rows.append([cell or None for cell in row])
             row_lines.append(line)
@@ -180,7 +190,7 @@ def _split(
     mended = pl.DataFrame(rows, schema=dict.fromkeys(columns, pl.String), orient="row")
     cells = pl.concat(
         [
-            _parse_rows(kept, columns, plain.size).with_columns(
+            _parse_rows(kept, columns, plain.size, block.separator).with_columns(
                 pl.Series(LINE, plain + first_line)
             ),
             mended.with_columns(pl.Series(LINE, row_lines, dtype=pl.Int64)),
@@ -195,10 +205,11 @@ def _doubtful(
     ends: NDArray[np.int64],
     *,
     separators: int,
+    mark: int,
 ) -> NDArray[np.int64]:
     """Return the indices of lines that are not plainly a row."""
     raw = np.frombuffer(data, np.uint8)
-    commas = np.flatnonzero(raw == _COMMA)
+    commas = np.flatnonzero(raw == mark)
     doubtful: list[NDArray[np.int64]] = []
     if not _evenly_spread(commas, starts, ends, separators):
         counts = np.diff(np.searchsorted(commas, ends), prepend=0)
@@ -217,38 +228,47 @@ def _evenly_spread(
     separators: int,
 ) -> bool:
     """Whether every line has exactly its share of the separators."""
-    if commas.size != separators * ends.size:
-        return False
+    if commas.size != separators * ends.size or not separators:
+        return not (separators or commas.size)
     by_line = commas.reshape(ends.size, separators)
     return bool((by_line[:, 0] >= starts).all() and (by_line[:, -1] < ends).all())
 
 
-def _parse(data: bytes, columns: Sequence[str], numbers: Sequence[str] = ()) -> pl.DataFrame:
+def _parse(
+    data: bytes, columns: Sequence[str], separator: str, numbers: Collection[str] = ()
+) -> pl.DataFrame:
     schema = {name: pl.Float64 if name in numbers else pl.String for name in columns}
     # the index is counted on the way, so that all columns come in the same pieces
-    return pl.read_csv(data, has_header=False, schema=schema, quote_char=None, row_index_name=LINE)
+    return pl.read_csv(
+        data,
+        has_header=False,
+        schema=schema,
+        quote_char=None,
+        row_index_name=LINE,
+        separator=separator,
+    )
 
 
-def _parse_rows(data: bytes, columns: Sequence[str], height: int) -> pl.DataFrame:
+def _parse_rows(data: bytes, columns: Sequence[str], height: int, separator: str) -> pl.DataFrame:
     """Parse lines that are known to be rows, as text."""
     if not height:
         return pl.DataFrame(schema=dict.fromkeys(columns, pl.String))
-    cells = _parse(data, columns).drop(LINE)
+    cells = _parse(data, columns, separator).drop(LINE)
     if cells.height != height:
         raise AssertionError(f"{height} lines became {cells.height} rows")
     return cells
 
 
-def _read_carefully(line: bytes, width: int) -> tuple[list[str], str | None]:
+def _read_carefully(line: bytes, width: int, separator: str) -> tuple[list[str], str | None]:
     """Return a line's cells, and the rule it breaks if it is no row."""
     text = line.decode(errors="replace")
     if '"' in text:
         try:
-            cells = next(csv.reader([text], strict=True))
+            cells = next(csv.reader([text], strict=True, delimiter=separator))
         except csv.Error:
-            return text.split(","), "unbalanced_quote"
+            return text.split(separator), "unbalanced_quote"
     else:
-        cells = text.split(",")
+        cells = text.split(separator)
     if not text:
         return [], "blank_line"
     if len(cells) != width:

@@ -1,14 +1,12 @@
-"""A CSV is read in blocks of whole lines, the next ones decompressed while one is worked on."""
+"""A file is read in blocks of whole lines, the next ones decompressed while one is worked on."""
 
 from __future__ import annotations
 
-import csv
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from traceana.errors import SourceError
-from traceana.ingesters.block import Block
 from traceana.ingesters.files import LONGEST_LINE, CsvFile, open_csv
 
 if TYPE_CHECKING:
@@ -21,47 +19,6 @@ _PARTS: Final = 32  # one stays in a processor's cache until its block is joined
 _AHEAD: Final = 2
 
 
-def read_header(head: bytes) -> list[str]:
-    """Return the names in a first line."""
-    text = head.decode(errors="backslashreplace").removeprefix("\ufeff")
-    try:
-        return next(csv.reader([text]), [])
-    except csv.Error:
-        return text.split(",")
-
-
-def read_blocks(source: CsvFile, /, *, columns: list[str], header: bool) -> Iterator[Block]:
-    """Read a CSV block by block.
-
-    Parameters
-    ----------
-    columns
-        Names of the file's columns in their order there.
-    header
-        Whether the first line holds the names; where it does not, a first line that is equal to
-        them is taken for one all the same (somebody put the `.header` file on top).
-
-    Raises
-    ------
-    SourceError
-        If the file is cut short, damaged, or has a line of more than 16 MiB.
-    """
-    line = 1
-    header_lines = 0
-    for data in read_ahead(_whole_lines(source)):
-        lines = data
-        if line == 1:
-            lines = data.removeprefix(b"\xef\xbb\xbf")
-            if header or read_header(source.head) == columns:
-                lines = lines[lines.index(b"\n") + 1 :]
-                line = 2
-                header_lines = 1
-        if lines:
-            block = Block(lines, tuple(columns), line, header_lines)
-            yield block
-            line += block.lines
-
-
 def read_ahead(items: Iterator[Item], /) -> Iterator[Item]:
     """Make the next items in a thread while this one is worked on."""
     with ThreadPoolExecutor(1) as thread:
@@ -71,7 +28,14 @@ def read_ahead(items: Iterator[Item], /) -> Iterator[Item]:
             yield item
 
 
-def _whole_lines(source: CsvFile) -> Iterator[bytes]:
+def whole_lines(source: CsvFile, /) -> Iterator[bytes]:
+    """Read a text file in blocks that end at a line's end.
+
+    Raises
+    ------
+    SourceError
+        If the file is cut short, damaged, or has a line of more than 16 MiB.
+    """
     with open_csv(source) as stream:
         parts: list[bytes] = []
         size = 0

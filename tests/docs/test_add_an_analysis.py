@@ -1,0 +1,64 @@
+"""The page on adding an analysis: its files are added to a copy of the package, and run."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import traceana
+from tests.report.reader import read_page, read_table, section
+
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "add-an-analysis.md"
+LOG = "id,seconds\n" + "".join(f"j{number},{3600 * number}\n" for number in range(1, 8))
+MAPPING = """
+[trace]
+title = "A log of seven jobs"
+[jobs]
+job_id = "id"
+runtime_s = "seconds"
+"""
+
+
+def test_five_files_add_an_analysis(tmp_path: Path) -> None:
+    package = tmp_path / "code" / "traceana"
+    shutil.copytree(Path(traceana.__file__).parent, package)
+    page = PAGE.read_text(encoding="utf-8")
+    paths = re.findall(r"^## \d\..*`traceana/(.*)`", page, flags=re.MULTILINE)
+    blocks = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
+    assert len(paths) == len(blocks) == 5
+    for path, block in zip(paths, blocks, strict=True):
+        with (package / path).open("a", encoding="utf-8") as file:
+            file.write(block)
+    (tmp_path / "log.csv").write_text(LOG)
+    (tmp_path / "log.toml").write_text(MAPPING)
+    environment = os.environ | {
+        "PYTHONPATH": str(package.parent),
+        "XDG_CACHE_HOME": str(tmp_path / "cache"),
+    }
+
+    def run(*arguments: str) -> str:
+        return subprocess.run(
+            [sys.executable, *arguments],
+            check=True, capture_output=True, text=True, cwd=tmp_path, env=environment,
+        ).stdout  # fmt: skip
+
+    store = ("--store", "store")
+    run("-m", "traceana", "ingest", "log.csv", "--mapping", "log.toml", "--trace", "log", *store)
+    run("-m", "traceana", "report", "--only", "longest-jobs", *store, "--out", "page")
+    html = read_page((tmp_path / "page" / "index.html").read_text(encoding="utf-8"))
+    part = section(html, "longest-jobs")
+    rows = read_table(part, "A log of seven jobs")
+    # 1 + 2 + ... + 7 = 28 hours, of which the longest job ran 7
+    assert rows[0] == {"Job": "j7", "Runtime (s)": "25,200", "Of all runtime": "25.0 %"}
+    assert "the longest of 7 jobs ran 7 h, 25 % of all runtime" in section(html, "findings").text
+    assert "5 of 7 jobs." in part.text
+    run("-m", "traceana", "figures", "longest-jobs", *store, "--out", "drawn")
+    assert (tmp_path / "drawn" / "longest-log.pdf").is_file()
+    told = run("-c", "import traceana; print(traceana.longest_jobs.__doc__)")
+    assert "`fraction`: of the sum over all jobs" in told
+    tested = "import doctest, traceana.analysis.workload.longest as m; print(doctest.testmod(m))"
+    assert "failed=0, attempted=3" in run("-c", tested)

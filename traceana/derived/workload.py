@@ -1,0 +1,164 @@
+"""Workload of a trace: all results of the section, each from the columns that it needs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import polars as pl
+
+from traceana import analysis
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from narwhals.stable.v2.typing import IntoFrame
+
+    from traceana.store.manifest import Manifest
+    from traceana.store.session import Session
+
+_DAY_S: Final = 86_400
+_MAX_GROUPS: Final = 50
+
+
+@dataclass(frozen=True)
+class Split:
+    """A result on all jobs, by group, and without survivors; None where there are none."""
+
+    total: pl.DataFrame
+    groups: pl.DataFrame | None = None
+    since: pl.DataFrame | None = None
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Results on the jobs of a trace; None where columns are missing.
+
+    Attributes
+    ----------
+    by
+        Column of the groups; None if there is none with several values.
+    survivors, first_end_s
+        Jobs submitted before the first recorded end, if the trace lists only survivors of that
+        time, and that end; 0 if there are none.
+    summary, concentration, interarrivals, queueing
+        Results of the functions of these names.
+    rhythms, curve
+        Arrivals by hour and weekday, and the interarrival curve, without survivors.
+    demand, starts_assumed
+        GPU demand by hour, and whether jobs are assumed to start when submitted.
+    lorenz
+        Lorenz curves.
+    """
+
+    by: str | None
+    survivors: int
+    first_end_s: float
+    summary: Split
+    concentration: Split | None
+    interarrivals: Split | None
+    queueing: Split | None
+    rhythms: tuple[pl.DataFrame, ...]
+    curve: pl.DataFrame | None
+    demand: pl.DataFrame | None
+    starts_assumed: bool
+    lorenz: Split | None
+
+
+def describe_workload(session: Session, trace: str, /) -> Workload:
+    """Compute the results on the jobs of a trace."""
+    manifest = session.manifest(trace)
+    # a trace may have many jobs: each result reads the columns it needs
+    jobs = session.scan(trace, "jobs")
+    by = grouping_column(session, trace, "jobs")
+    since, survivors, first_end_s = _without_survivors(jobs, manifest)
+    sized = manifest.has("jobs", ("gpus", "runtime_s"))
+    timed = manifest.has("jobs", ("submit_s",))
+    demand, assumed = _demand(jobs, manifest)
+
+    def split(
+        function: Callable[..., pl.DataFrame], rows: IntoFrame = jobs, *, later: bool = False
+    ) -> Split:
+        return Split(
+            function(rows),
+            function(rows, by=by) if by else None,
+            function(since) if survivors and later else None,
+        )
+
+    curve = analysis.interarrival_curve(since) if timed else pl.DataFrame()
+    lorenz = split(analysis.lorenz_curve) if sized else None
+    queueing = None
+    if manifest.has("jobs", ("submit_s", "start_s")):
+        queueing = split(analysis.queueing_delay)
+    return Workload(
+        by=by,
+        survivors=survivors,
+        first_end_s=first_end_s,
+        summary=split(analysis.workload_summary, session.frame(trace, "jobs")),
+        concentration=split(analysis.concentration, later=True) if sized else None,
+        interarrivals=split(analysis.interarrivals, later=True) if timed else None,
+        queueing=queueing if queueing and queueing.total["n"].item() else None,
+        rhythms=_rhythms(since, manifest) if timed else (),
+        curve=curve if curve.height else None,
+        demand=demand,
+        starts_assumed=assumed,
+        lorenz=lorenz if lorenz and lorenz.total.height else None,
+    )
+
+
+def grouping_column(session: Session, trace: str, table: str, /) -> str | None:
+    """Return the first of the manifest's groups, or cluster, that has several values.
+
+    None if there is no such column, or each has more than 50 values.
+    """
+    known = session.manifest(trace).tables[table]
+    names = [name for name in (*known.groups, "cluster") if name in known.columns]
+    if not names:
+        return None
+    rows = session.scan(trace, table)
+    counts = rows.select(pl.col(*dict.fromkeys(names)).n_unique()).collect().row(0, named=True)
+    return next((name for name, n in counts.items() if 2 <= n <= _MAX_GROUPS), None)
+
+
+def clock_name(manifest: Manifest, /) -> str | None:
+    """Return the name of the local time of hours and weekdays; None if it is not known."""
+    if manifest.utc_offset_h is not None:
+        return f"UTC{manifest.utc_offset_h:+g}"
+    return (manifest.timezone or "UTC") if manifest.absolute_times else None
+
+
+def _without_survivors(jobs: pl.LazyFrame, manifest: Manifest) -> tuple[pl.LazyFrame, int, float]:
+    """Return the jobs submitted after the first end, the number of the others, and that end."""
+    if not (manifest.lists_only_survivors and manifest.has("jobs", ("submit_s", "end_s"))):
+        return jobs, 0, 0.0
+    first_end_s = _value(jobs, pl.col("end_s").min())
+    if first_end_s - _value(jobs, pl.col("submit_s").min()) <= _DAY_S:
+        return jobs, 0, 0.0
+    before = pl.col("submit_s") < first_end_s
+    return jobs.remove(before), _value(jobs.filter(before), pl.len()), first_end_s
+
+
+def _value(jobs: pl.LazyFrame, of: pl.Expr) -> Any:  # noqa: ANN401  a number
+    return jobs.select(of).collect().item()
+
+
+def _demand(jobs: pl.LazyFrame, manifest: Manifest) -> tuple[pl.DataFrame | None, bool]:
+    """Return the demand, and whether jobs are assumed to start when submitted."""
+    for start, runtime in (("start_s", None), ("submit_s", "runtime_s")):
+        if manifest.has("jobs", (start, runtime or "end_s", "gpus")):
+            demand = analysis.gpu_demand(jobs, start=start, runtime=runtime)
+            if demand["gpus_mean"].count():
+                return demand, runtime is not None
+    return None, False
+
+
+def _rhythms(jobs: pl.LazyFrame, manifest: Manifest) -> tuple[pl.DataFrame, ...]:
+    offset = manifest.utc_offset_h or 0
+    if manifest.absolute_times and manifest.timezone and manifest.utc_offset_h is None:
+        at = pl.from_epoch((pl.col("submit_s") * 1000).cast(pl.Int64), time_unit="ms")
+        local = at.dt.replace_time_zone("UTC").dt.convert_time_zone(manifest.timezone)
+        jobs = jobs.select(submit_s=local.dt.replace_time_zone(None))
+    return (
+        analysis.arrival_rhythm(jobs, per="hour", utc_offset_h=offset),
+        analysis.arrival_rhythm(jobs, per="weekday", utc_offset_h=offset),
+    )

@@ -1,0 +1,126 @@
+"""Add a frame of any engine to a store."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from traceana.errors import DataError
+from traceana.ingesters.ingestion import read_mapping
+from traceana.ingesters.plan import Plan, ingest_plan
+from traceana.ingesters.readers.frames import frame_types
+from traceana.ingesters.source import Source
+from traceana.schema import get_table
+from traceana.store import Ledger, store_path
+
+if TYPE_CHECKING:
+    from os import PathLike
+
+    from narwhals.stable.v2.typing import IntoFrame
+
+
+def add_table(
+    frame: IntoFrame,
+    /,
+    *,
+    trace: str,
+    table: str,
+    store: str | PathLike[str] | None = None,
+    title: str | None = None,
+    mapping: str | PathLike[str] | None = None,
+) -> Ledger:
+    """Add a frame to a store, as one table of a trace.
+
+    Parameters
+    ----------
+    frame
+        Frame of Polars (eager or lazy), DuckDB, pandas, pyarrow or PySpark.
+    trace
+        Id of the trace; its other tables stay.
+    table
+        Name of the table; one that is there is replaced.
+    store
+        Folder of the store; None: TRACEANA_STORE, else ``./data``.
+    title
+        Title of the trace.
+    mapping
+        TOML file that states the table's columns in terms of the frame's, or its text. None: the
+        frame has the table's names and units; other columns are left out.
+
+    Returns
+    -------
+    Ledger
+        Row counts of the trace's tables.
+
+    Raises
+    ------
+    DataError
+        If the frame is of no such engine, or the mapping does not fit.
+    SourceError
+        If no row could be kept.
+    StoreError
+        If the store cannot be written.
+
+    Examples
+    --------
+    >>> import traceana, polars as pl
+    >>> jobs = pl.DataFrame({"job_id": ["a"], "gpus": [2], "runtime_s": [60.0]})
+    >>> print(traceana.add_table(jobs, trace="mine", table="jobs"))  # doctest: +SKIP
+    mine/jobs: 1 rows read = 1 kept + 0 rejected (written)
+    """
+    get_table(table)  # raises where there is no such table
+    data = _to_polars(frame)
+    types = frame_types(data.lazy())
+    text = mapping if mapping is not None else _same_names(types, table)
+    parsed, name = read_mapping(text, trace)
+    if table not in parsed.tables:
+        raise DataError(f"{parsed.where}: no [{table}] in it; found {', '.join(parsed.tables)}")
+    source = Source(None, tuple(types), (table,), reader="frame", types=types, frame=data.lazy())
+    facts = {} if title is None else {"title": title}
+    plan = Plan(name, parsed, [source], "api", {source.label: _digest(data.select(*types))}, facts)
+    return ingest_plan(plan, store_path(store))
+
+
+def _to_polars(frame: IntoFrame) -> pl.DataFrame:
+    import narwhals.stable.v2 as nw  # noqa: PLC0415  what ingests files needs no other engine
+
+    try:
+        narrow = nw.from_native(frame)
+    except TypeError:
+        kind = type(frame)
+        raise DataError(
+            f"a {kind.__module__.split('.')[0]} {kind.__name__} is no frame; pass one of Polars, "
+            "DuckDB, pandas, pyarrow or PySpark"
+        ) from None
+    if isinstance(narrow, nw.LazyFrame):
+        narrow = narrow.collect(backend="polars")
+    return narrow.to_polars()
+
+
+def _same_names(types: dict[str, pl.DataType], table: str) -> str:
+    """Return the mapping of a frame whose columns have the table's names."""
+    lines = [f"[{table}]"]
+    for name, column in get_table(table).columns().items():
+        if name in types:
+            dtype = types[name]
+            is_time = column.dtype == pl.Float64 and dtype.is_temporal()
+            form = "duration" if dtype == pl.Duration else "time"
+            lines.append(f'{name} = {{ {form} = "{name}" }}' if is_time else f'{name} = "{name}"')
+    if len(lines) == 1:
+        known = ", ".join(get_table(table).column_names())
+        raise DataError(
+            f"no column of the frame is one of {table} ({known}): found {', '.join(types)}; "
+            "pass mapping="
+        )
+    return "\n".join(lines) + "\n"
+
+
+def _digest(data: pl.DataFrame) -> str:
+    """Return a digest of a frame's rows and types."""
+    digest = hashlib.sha256(json.dumps([str(dtype) for dtype in data.dtypes]).encode())
+    if data.width:
+        digest.update(data.hash_rows().to_numpy().tobytes())
+    return digest.hexdigest()

@@ -1,0 +1,206 @@
+"""Mappings: TOML that states each column of a table in terms of a source's columns."""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+import zoneinfo
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from traceana.errors import DataError
+from traceana.ingesters.parsing import BYTES, SECONDS
+from traceana.schema import STATUSES, TABLES, describe_table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+READERS: Final = ("csv", "jsonl", "parquet")
+_OF_A_CATALOG: Final = {"tables", "revision", "base_url", "rows", "files", "contents"}
+_SPECIAL: Final = ("about", "source")
+_FORMS: Final = {
+    "time": {"format", "timezone", "unit"},
+    "duration": {"unit"},
+    "size": {"unit", "base"},
+    "column": {"values", "unit", "minimum", "maximum"},
+}
+_SIZED: Final = {"GiB", "bytes"}
+
+
+@dataclass(frozen=True)
+class SourceColumn:
+    """How a column of the source is read, where its target does not decide that.
+
+    Attributes
+    ----------
+    type
+        ``text`` or ``number``; None where the target decides.
+    null
+        Words that mean missing, beside the empty cell.
+    """
+
+    type: str | None = None
+    null: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class TableMapping:
+    """How rows of a source become rows of one table.
+
+    Attributes
+    ----------
+    table
+        The table.
+    columns
+        By column of the table, its form (``column``, ``time``, ``duration`` or ``size``, with the
+        expression) and its options.
+    source
+        Exceptions by column of the source.
+    """
+
+    table: str
+    columns: dict[str, dict[str, Any]]
+    source: dict[str, SourceColumn] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Mapping:
+    """A whole mapping.
+
+    Attributes
+    ----------
+    text
+        The TOML.
+    where
+        Its file's name, for messages.
+    reader
+        Format of the files; None where it is detected.
+    timezone
+        Time zone of times without an offset.
+    keep
+        Further columns of the source to carry along.
+    tables
+        The tables by name, in the order of the text.
+    """
+
+    text: str
+    where: str
+    reader: str | None
+    timezone: str
+    keep: tuple[str, ...]
+    tables: dict[str, TableMapping]
+
+
+def parse_mapping(text: str, /, *, where: str) -> Mapping:
+    """Read a mapping; a catalog entry is one too.
+
+    Raises
+    ------
+    DataError
+        If the text is no TOML, or names a table, column or option that does not exist.
+    """
+    try:
+        content = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise DataError(f"{where}: not TOML: {error}") from error
+    facts = content.get("trace", {})
+    names = [name for name in content if name != "trace" and name not in _OF_A_CATALOG]
+    for name in names:
+        _check_name(name, TABLES, f"{where}: no table is called {name!r}")
+        if not isinstance(content[name], dict):
+            raise DataError(f"{where}: {name} is a table: write [{name}] and its columns below")
+    mapping = Mapping(
+        text,
+        where,
+        facts.get("reader"),
+        facts.get("timezone", "UTC"),
+        tuple(facts.get("keep", ())),
+        {
+            name: _read_table(name, content[name], where)
+            for name in names
+            if content[name].keys() - set(_SPECIAL)
+        },
+    )
+    if not mapping.tables:
+        raise DataError(f"{where}: no table in it; state its columns below [jobs], for example")
+    if mapping.reader is not None:
+        _check_name(mapping.reader, READERS, f"{where}: no reader is called {mapping.reader!r}")
+    _check_zone(mapping.timezone, where)
+    for name in mapping.keep:
+        for table in mapping.tables:
+            if name in describe_table(table)["column"]:
+                raise DataError(f"{where}: keep names {name!r}, which is a column of {table}")
+    return mapping
+
+
+def _read_table(table: str, content: dict[str, Any], where: str) -> TableMapping:
+    units = dict(describe_table(table).select("column", "unit").iter_rows())
+    columns = {}
+    for column, stated in content.items():
+        if column in _SPECIAL:
+            continue
+        at = f"{where}: [{table}] {column}"
+        _check_name(column, [*units, *_SPECIAL], f"{where}: {table} has no column {column!r}")
+        if not isinstance(stated, str | dict):
+            raise DataError(f"{at}: {stated!r} is no text; write an expression in quotes")
+        columns[column] = _read_column(
+            {"column": stated} if isinstance(stated, str) else stated, column, units[column], at
+        )
+    source = {
+        name: _read_source(stated, f"{where}: [{table}.source] {name}")
+        for name, stated in content.get("source", {}).items()
+    }
+    return TableMapping(table, columns, source)
+
+
+def _read_column(spec: dict[str, Any], column: str, unit: str, at: str) -> dict[str, Any]:
+    form = next((form for form in _FORMS if form in spec), None)
+    if form is None:
+        raise DataError(f"{at}: state one of {', '.join(_FORMS)}")
+    for option in spec:
+        _check_name(option, [form, *_FORMS[form]], f"{at}: no option is called {option!r}")
+    if form in ("time", "duration") and unit != "s":
+        raise DataError(f"{at}: a {form} is in seconds, and this column is in {unit}")
+    if form == "size" and unit not in _SIZED:
+        raise DataError(f"{at}: a size is in GiB or bytes, and this column is in {unit}")
+    if form != "column" and "unit" in spec:
+        units = BYTES if form == "size" else SECONDS
+        _check_name(spec["unit"], units, f"{at}: no unit is called {spec['unit']!r}")
+    elif spec.get("unit", "relative") != "relative":
+        raise DataError(f"{at}: the unit of a column is 'relative', or left out")
+    if "timezone" in spec:
+        _check_zone(spec["timezone"], at)
+    if "%Z" in spec.get("format", ""):
+        raise DataError(f"{at}: %Z is ambiguous; write the zone's name under timezone")
+    if spec.get("base", 1024) not in (1000, 1024):
+        raise DataError(f"{at}: base is 1024 or 1000")
+    if column == "status":
+        for value in spec.get("values", {}).values():
+            _check_name(value, STATUSES, f"{at}: no status is called {value!r}")
+    return spec
+
+
+def _read_source(stated: dict[str, Any], at: str) -> SourceColumn:
+    for option in stated:
+        _check_name(option, ("type", "null"), f"{at}: no option is called {option!r}")
+    kind = stated.get("type")
+    if kind is not None:
+        _check_name(kind, ("text", "number"), f"{at}: no type is called {kind!r}")
+    return SourceColumn(kind, tuple(map(str, stated.get("null", ()))))
+
+
+def _check_zone(name: str, at: str) -> None:
+    try:
+        zoneinfo.ZoneInfo(name)
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError, TypeError, OSError):
+        _check_name(name, sorted(zoneinfo.available_timezones()), f"{at}: no time zone {name!r}")
+
+
+def _check_name(name: object, known: Iterable[str], message: str) -> None:
+    """Raise with the closest of the known names if this is none of them."""
+    names = list(known)
+    if name not in names:
+        close = difflib.get_close_matches(str(name), names, n=1, cutoff=0.5)
+        hint = f" (did you mean {close[0]}?)" if close else ""
+        listed = f"; use {', '.join(names)}" if len(names) <= 40 else ""
+        raise DataError(f"{message}{hint}{listed}")

@@ -1,0 +1,115 @@
+"""Which tables of a user's mapping each of the user's files is for."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from traceana.errors import SourceError, TraceanaError
+from traceana.ingesters.discover import Discovery
+from traceana.ingesters.expressions import MissingColumnError
+from traceana.ingesters.files import CsvFile, content_sha256, list_csvs
+from traceana.ingesters.recipe import compile_recipe
+from traceana.ingesters.source import SUFFIXES, Source, open_source
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from traceana.ingesters.mapping import Mapping
+
+_EVERY: Final = tuple(suffix for suffixes in SUFFIXES.values() for suffix in suffixes)
+
+
+def match_files(
+    paths: Sequence[Path],
+    mapping: Mapping,
+    /,
+    *,
+    trace: str,
+    reader: str | None,
+    leave_out: Sequence[Path] = (),
+    read_through: bool = False,
+) -> Discovery:
+    """Find the tables that each file is for: those whose columns it has.
+
+    Parameters
+    ----------
+    paths
+        Files of any name; of folders, the files whose names end as a reader expects.
+    reader
+        Format of all files; None takes the mapping's, or else finds it out.
+    leave_out, read_through
+        As in :func:`~traceana.ingesters.files.list_csvs`.
+
+    Raises
+    ------
+    SourceError
+        If a path does not exist, or there is no file.
+    """
+    reader = reader or mapping.reader
+    found = Discovery()
+    for path in paths:
+        suffixes = SUFFIXES[reader] if reader else _EVERY
+        listing = list_csvs(path, leave_out=leave_out, read_through=read_through, suffixes=suffixes)
+        found.not_recognised += listing.others
+        found.failures += [(trace, str(error)) for _, error in listing.broken]
+        for file in listing.csvs:
+            try:
+                found.sources[trace].append(_fit(file, mapping, reader))
+            except (MissingColumnError, SourceError) as error:
+                if path.is_dir():
+                    found.not_recognised.append(f"{file.label} ({error})")
+                else:
+                    found.failures.append((trace, str(error)))
+            except TraceanaError as error:
+                found.failures.append((trace, f"{file.where}: {error}"))
+    found.sources[trace] = _name_apart(found.sources[trace], found)
+    if not found.sources[trace] and not found.failures:
+        others = f"; {found.not_recognised[0]}" if found.not_recognised else ""
+        raise SourceError(f"{', '.join(map(str, paths))}: no file fits {mapping.where}{others}")
+    return found
+
+
+def _fit(file: CsvFile, mapping: Mapping, reader: str | None) -> Source:
+    source = open_source(file, reader=reader)
+    tables, missing = [], []
+    for name, table in mapping.tables.items():
+        try:
+            compile_recipe(
+                table,
+                columns=source.columns,
+                timezone=mapping.timezone,
+                dtypes=source.types,
+                literals=source.literals,
+                where=mapping.where,
+            )
+        except MissingColumnError as error:
+            missing.append(error)
+        else:
+            tables.append(name)
+    if not tables:
+        raise MissingColumnError(f"{file.where}: {missing[0]}")
+    return replace(source, tables=tuple(tables))
+
+
+def _name_apart(sources: list[Source], found: Discovery) -> list[Source]:
+    """Call files of the same name by their folder too; read the same content once."""
+    by_label = defaultdict(list)
+    for source in sources:
+        by_label[source.label].append(source)
+    kept: list[Source] = []
+    for same in by_label.values():
+        seen: dict[str, str] = {}
+        for source in same:
+            file = source.file
+            if len(same) > 1 and file is not None:
+                digest = content_sha256(file)
+                if digest in seen:
+                    found.left_out.append(f"{file.where} (same as {seen[digest]})")
+                    continue
+                seen[digest] = file.where
+                file = replace(file, within=f"{file.folder.resolve().name}/")
+            kept.append(replace(source, file=file))
+    return kept

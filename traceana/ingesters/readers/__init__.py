@@ -1,0 +1,1 @@
+"""From files to blocks of rows: one file for each format."""

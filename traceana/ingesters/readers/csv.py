@@ -1,0 +1,66 @@
+"""A CSV is read in blocks of whole lines, the next ones decompressed while one is worked on."""
+
+from __future__ import annotations
+
+import csv
+from typing import TYPE_CHECKING, Final
+
+from traceana.ingesters.ahead import read_ahead, whole_lines
+from traceana.ingesters.readers.lines import Block
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from traceana.ingesters.files import CsvFile
+
+_SEPARATORS: Final = ",;\t|"
+
+
+def read_header(head: bytes, separator: str = ",") -> list[str]:
+    """Return the names in a first line."""
+    text = head.decode(errors="backslashreplace").removeprefix("\ufeff")
+    try:
+        return next(csv.reader([text], delimiter=separator), [])
+    except csv.Error:
+        return text.split(separator)
+
+
+def find_separator(head: bytes) -> str:
+    """Return what separates a first line's names: the sign that makes most of them."""
+    return max(_SEPARATORS, key=lambda sign: len(read_header(head, sign)))
+
+
+def read_blocks(
+    source: CsvFile, /, *, columns: Sequence[str], header: bool = True, separator: str = ","
+) -> Iterator[Block]:
+    """Read a CSV block by block.
+
+    Parameters
+    ----------
+    columns
+        Names of the file's columns in their order there.
+    header
+        Whether the first line holds the names; where it does not, a first line that is equal to
+        them is taken for one all the same (somebody put the `.header` file on top).
+    separator
+        What stands between two cells.
+
+    Raises
+    ------
+    SourceError
+        If the file is cut short, damaged, or has a line of more than 16 MiB.
+    """
+    line = 1
+    header_lines = 0
+    for data in read_ahead(whole_lines(source)):
+        lines = data
+        if line == 1:
+            lines = data.removeprefix(b"\xef\xbb\xbf")
+            if header or read_header(source.head, separator) == list(columns):
+                lines = lines[lines.index(b"\n") + 1 :]
+                line = 2
+                header_lines = 1
+        if lines:
+            block = Block(lines, tuple(columns), line, header_lines, separator)
+            yield block
+            line += block.lines

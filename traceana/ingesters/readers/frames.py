@@ -1,0 +1,111 @@
+"""Blocks of rows that are frames already: of a user's frame, of Parquet or of JSON lines."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from traceana.errors import DataError
+from traceana.ingesters.readers.lines import LINE, BadLine
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+
+    from traceana.ingesters.expressions import Kind
+
+ROWS_A_BLOCK: Final = 1 << 17
+
+
+@dataclass(frozen=True)
+class FrameBlock:
+    """Some consecutive rows.
+
+    Attributes
+    ----------
+    frame
+        The rows; text is as it stands in the source, other columns have their types.
+    kinds
+        How the columns that are used are read.
+    first_line
+        Number of the first row, counted from 1.
+    texts
+        The rows as they stand in the source; None where they are a frame's.
+    bad
+        Rows that cannot be read.
+    """
+
+    frame: pl.DataFrame
+    kinds: Mapping[str, Kind]
+    first_line: int
+    texts: list[str] | None = None
+    bad: list[BadLine] = field(default_factory=list)
+    header_lines: int = 0
+    not_utf8: bool = False
+
+    @property
+    def lines(self) -> int:
+        """How many rows it has, with the bad ones."""
+        return self.frame.height + len(self.bad)
+
+    @cached_property
+    def cells(self) -> pl.DataFrame:
+        """The columns that are used, as text, numbers or times, and ``LINE``."""
+        known = self.frame.columns
+        columns = [_read(self.frame[name], kind) for name, kind in self.kinds.items()]
+        if LINE in known:
+            return pl.DataFrame([*columns, self.frame[LINE]])
+        lines = pl.int_range(self.first_line, self.first_line + self.frame.height, eager=True)
+        return pl.DataFrame([*columns, lines.alias(LINE)])
+
+    def typed(self, numbers: Collection[str], /) -> pl.DataFrame | None:
+        """Return the rows with these columns as numbers, or None where any is not plainly one."""
+        text = [name for name in numbers if self.cells[name].dtype.is_(pl.String)]
+        cells = self.cells.with_columns(
+            self.cells[name].cast(pl.Float64, strict=False) for name in text
+        )
+        same = all(cells[name].null_count() == self.cells[name].null_count() for name in text)
+        return cells if same and not self.bad else None
+
+    def text_of(self, line: int, /) -> str:
+        """Return a row as it stands in the source; of a frame, its used cells as JSON."""
+        if self.texts is not None:
+            return self.texts[line - self.first_line]
+        row = self.frame.select(*self.kinds).row(line - self.first_line, named=True)
+        return json.dumps(row, default=str, ensure_ascii=False)
+
+
+def frame_blocks(frame: pl.LazyFrame, kinds: Mapping[str, Kind], /) -> Iterator[FrameBlock]:
+    """Split the columns of a frame that are used into blocks."""
+    used = frame.select(*kinds) if kinds else frame
+    start = 0
+    while (part := used.slice(start, ROWS_A_BLOCK).collect()).height:
+        yield FrameBlock(part, kinds, start + 1)
+        start += part.height
+
+
+def frame_types(frame: pl.LazyFrame, /) -> dict[str, pl.DataType]:
+    """Return the columns that can be read, with their types; categories are text."""
+    return {
+        name: pl.String() if dtype in (pl.Categorical, pl.Enum, pl.Null, pl.Boolean) else dtype
+        for name, dtype in frame.collect_schema().items()
+        if not dtype.is_nested() and dtype not in (pl.Object, pl.Binary) and "\0" not in name
+    }
+
+
+def _read(column: pl.Series, kind: Kind) -> pl.Series:
+    """Return a column as text, as numbers, or as it is where it holds times."""
+    dtype = column.dtype
+    if kind == "number" and (dtype.is_numeric() or dtype == pl.Boolean):
+        return column.cast(pl.Float64).fill_nan(None)
+    if kind == "number" and dtype.is_temporal():
+        raise DataError(f"column {column.name!r} holds {dtype}; write {{ time = ... }} for a time")
+    if kind == "time" and dtype.is_temporal():
+        return column
+    if dtype.is_float():
+        column = column.fill_nan(None)
+    text = column.cast(pl.String)
+    return text.to_frame().select(pl.when(pl.first() != "").then(pl.first())).to_series()

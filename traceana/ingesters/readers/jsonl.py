@@ -1,0 +1,74 @@
+"""JSON lines: one object per line; the members of an object in it are called ``outer.inner``."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from traceana.errors import SourceError
+from traceana.ingesters.ahead import read_ahead, whole_lines
+from traceana.ingesters.readers.frames import FrameBlock
+from traceana.ingesters.readers.lines import LINE, BadLine
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from traceana.ingesters.expressions import Kind
+    from traceana.ingesters.files import CsvFile
+
+
+def read_columns(source: CsvFile, /) -> tuple[str, ...]:
+    """Return the members of the objects in a file's first 16 MiB.
+
+    Raises
+    ------
+    SourceError
+        If none of these lines is an object.
+    """
+    names: dict[str, None] = {}
+    for data in whole_lines(source):
+        for text in data.decode(errors="replace").splitlines():
+            names |= dict.fromkeys(_parse(text) or ())
+        break
+    if not names:
+        raise SourceError(f"{source.where}: no line holds a JSON object; one per line is expected")
+    return tuple(names)
+
+
+def read_blocks(source: CsvFile, kinds: Mapping[str, Kind], /) -> Iterator[FrameBlock]:
+    """Read a file block by block; numbers are read as they are written."""
+    line = 1
+    for data in read_ahead(whole_lines(source)):
+        texts = data.decode(errors="backslashreplace").removesuffix("\n").split("\n")
+        rows: list[dict[str, str | None]] = []
+        bad = []
+        for number, text in enumerate(texts, line):
+            row = _parse(text)
+            if row is None:
+                bad.append(BadLine(number, "not_json" if text.strip() else "blank_line", [], text))
+            else:
+                rows.append({LINE: str(number), **{name: row.get(name) for name in kinds}})
+        frame = pl.DataFrame(rows, schema=dict.fromkeys([LINE, *kinds], pl.String))
+        yield FrameBlock(frame.with_columns(pl.col(LINE).cast(pl.Int64)), kinds, line, texts, bad)
+        line += len(texts)
+
+
+def _parse(text: str) -> dict[str, str | None] | None:
+    """Return the cells of a line, or None where it is no object."""
+    try:
+        row = json.loads(text, parse_int=str, parse_float=str, parse_constant=str)
+    except (ValueError, RecursionError):
+        return None
+    return dict(_flatten(row)) if isinstance(row, dict) else None
+
+
+def _flatten(row: dict[str, Any], outer: str = "") -> Iterator[tuple[str, str | None]]:
+    for name, value in row.items():
+        if isinstance(value, dict):
+            yield from _flatten(value, f"{outer}{name}.")
+        elif value is None or isinstance(value, str):
+            yield outer + name, value
+        else:
+            yield outer + name, json.dumps(value)

@@ -1,0 +1,32 @@
+"""Parquet files, read some rows at a time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+from polars.exceptions import PolarsError
+
+from traceana.errors import SourceError
+
+if TYPE_CHECKING:
+    from traceana.ingesters.files import CsvFile
+
+
+def scan(source: CsvFile, /) -> pl.LazyFrame:
+    """Open a Parquet file.
+
+    Raises
+    ------
+    SourceError
+        If it is packed into another file, or cannot be read.
+    """
+    if source.member is not None or len(source.paths) > 1:
+        raise SourceError(f"{source.where}: Parquet inside an archive is not read; unpack it first")
+    frame = pl.scan_parquet(source.paths[0], glob=False)
+    try:
+        frame.collect_schema()
+    except (PolarsError, OSError) as error:
+        reason = str(error).splitlines()[0]
+        raise SourceError(f"{source.where}: cannot be read as Parquet ({reason})") from error
+    return frame

@@ -1,0 +1,19 @@
+"""Table of the verdicts on published claims."""
+
+from __future__ import annotations
+
+from traceana.results.tables import ResultTable, text
+
+
+class ClaimVerdicts(ResultTable):
+    """One row per claim."""
+
+    id = text("Claim")
+    paper = text("Paper", "paper, by the name that `--paper` takes")
+    statement = text("Statement")
+    published = text("Published", "the published value, as printed")
+    measured = text("Measured", "null if nothing was measured")
+    verdict = text("Verdict", "reproduced, differs, untested or not testable")
+    note = text("Reason")
+    function = text("Function", "public functions that measure it")
+    source = text("Source", "tables with their rows; null if judged from the statement alone")
