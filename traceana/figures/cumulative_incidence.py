@@ -72,8 +72,8 @@ def plot_cumulative_incidence(
         ax = start_axes(ax, height_in=2.4 + 0.13 * some.height)
         use_log_axis(ax, "x", [*times, *some["last_s"]])
         shown = at_risk["time_s"].unique().sort().to_list()
-        left = min(*times, *shown) / 1.5
-        ax.set_xlim(left=left, right=max(*times, *shown, *some["last_s"]))
+        left = min([*times, *shown]) / 1.5
+        ax.set_xlim(left=left, right=max([*times, *shown, *some["last_s"]]))
         ax.set_xticks(shown)
         lines = []
         color = rcParams["axes.prop_cycle"].by_key()["color"]
