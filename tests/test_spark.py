@@ -193,7 +193,7 @@ TABLES: dict[str, tuple[tuple[str, ...], Callable[..., pl.DataFrame]]] = {
     ),
     "task_runtimes": (
         ("alibaba-pai-2020/tasks", "alibaba-pai-2020/instances"),
-        lambda tasks, instances: task_runtimes(tasks, instances, missing_end="running"),
+        lambda tasks, instances: task_runtimes(tasks, instances, end_imputation="running"),
     ),
     "gpu_capacity_check": (
         ("alibaba-pai-2020/tasks", "alibaba-pai-2020/instances", "alibaba-pai-2020/machines"),

@@ -23,7 +23,7 @@ from traceana.figures.cumulative_incidence import describe_cumulative_incidence
 from traceana.figures.failure_calibration import describe_failure_calibration
 from traceana.figures.failure_odds import describe_failure_odds
 from traceana.results.outcomes import OddsRatios
-from traceana.results.tables import dtypes
+from traceana.results.tables import schema_of
 
 TASKS = pl.DataFrame(
     {
@@ -121,7 +121,9 @@ TERMS = {
 MODEL = failure_model(
     TASKS.with_columns(x=pl.int_range(pl.len()) % 3, runtime_s=1.0).drop_nulls(), features="x"
 )
-ODDS = replace(MODEL, odds_ratios=pl.DataFrame(TERMS | dict.fromkeys(MISSING), dtypes(OddsRatios)))
+ODDS = replace(
+    MODEL, odds_ratios=pl.DataFrame(TERMS | dict.fromkeys(MISSING), schema_of(OddsRatios))
+)
 
 
 def test_odds_ratios_stand_in_rows_under_their_feature() -> None:

@@ -95,13 +95,13 @@ def task_title(session: Session, trace: str, /) -> str:
     title = session.title(trace)
     if sample is None:
         return title
-    return f"{title}, a sample of {100 * sample.share:.1f} % of its tasks"
+    return f"{title}, a sample of {100 * sample.fraction:.1f} % of its tasks"
 
 
 def sample_note(session: Session, trace: str, /) -> str:
     """Return a sentence on the sample of a trace's tasks; empty if all are analyzed."""
     sample = session.once(task_sample, trace)
-    return "" if sample is None else f" All here is of a sample: {sample.told}."
+    return "" if sample is None else f" All results are from a sample: {sample.description}."
 
 
 def _tasks(session: Session, trace: str, end_imputation: str) -> Cohort:

@@ -12,7 +12,7 @@ from scipy.stats import ks_2samp
 from traceana.analysis.frames import Names, as_names, collect, open_frame, refuse_clash
 from traceana.errors import DataError
 from traceana.results.distributions import DistributionPairs
-from traceana.results.tables import declared, dtypes, returns
+from traceana.results.tables import declared, returns, schema_of
 from traceana.stats.arguments import as_generator, check_confidence
 from traceana.stats.multiplicity import adjust_pvalues
 from traceana.stats.ranks import placements, superiority
@@ -93,7 +93,7 @@ def compare_distributions(
             | _compare(values[a], values[b], confidence, resamples, stream)
             for (a, b), stream in zip(pairs, streams, strict=True)
         ],
-        schema=dtypes(DistributionPairs),
+        schema=schema_of(DistributionPairs),
     )
     pvalues = adjust_pvalues(np.concatenate([table["ks_pvalue"], table["superiority_pvalue"]]))
     of_ks, of_superiority = pvalues.reshape(2, -1)

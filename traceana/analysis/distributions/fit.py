@@ -14,7 +14,7 @@ from traceana.analysis.distributions.rows import TABLE, comparison_rows, fit_row
 from traceana.analysis.distributions.values import read_values
 from traceana.errors import DataError
 from traceana.results.distributions import DistributionFits, FamilyComparisons, FamilyParameters
-from traceana.results.tables import dtypes
+from traceana.results.tables import schema_of
 from traceana.stats.arguments import as_generator, check_confidence
 from traceana.stats.distributions import (
     FAMILIES,
@@ -124,12 +124,12 @@ def fit_distributions(
     table = pl.DataFrame([row | shared for row in rows], schema=TABLE)
     found = DistributionFits(
         table=table.with_columns(delta=pl.col(criterion) - pl.col(criterion).min()),
-        parameters=pl.DataFrame(parameters, schema=dtypes(FamilyParameters)).with_columns(
+        parameters=pl.DataFrame(parameters, schema=schema_of(FamilyParameters)).with_columns(
             # the interval of very few values may end beyond all numbers
             pl.when(pl.col(name).is_finite()).then(name)
             for name in ("estimate", "ci_low", "ci_high")
         ),
-        comparisons=pl.DataFrame(comparisons, schema=dtypes(FamilyComparisons)),
+        comparisons=pl.DataFrame(comparisons, schema=schema_of(FamilyComparisons)),
         quantiles=None,
         criterion=criterion,
         n_missing=n_missing,

@@ -10,7 +10,7 @@ import polars as pl
 from scipy.special import ndtri
 
 from traceana.results.distributions import FittedFamilies
-from traceana.results.tables import dtypes
+from traceana.results.tables import schema_of
 from traceana.stats.distributions import FAMILIES, Fit, Sample, ks_distance, vuong_test
 from traceana.stats.multiplicity import adjust_pvalues
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 TABLE: Final = {
-    **dtypes(FittedFamilies),
+    **schema_of(FittedFamilies),
     "params": pl.List(pl.Struct({"name": pl.String, "value": pl.Float64})),
 }
 

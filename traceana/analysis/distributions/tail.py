@@ -11,7 +11,7 @@ import polars as pl
 from traceana.analysis.distributions.values import read_values
 from traceana.errors import DataError
 from traceana.results.distributions import TailIndex
-from traceana.results.tables import dtypes, returns
+from traceana.results.tables import returns, schema_of
 from traceana.stats.arguments import check_confidence
 from traceana.stats.distributions import hill
 
@@ -79,4 +79,4 @@ def tail_index(
                 strict=True,
             )
         rows.append(row)
-    return pl.DataFrame(rows, schema=dtypes(TailIndex))
+    return pl.DataFrame(rows, schema=schema_of(TailIndex))

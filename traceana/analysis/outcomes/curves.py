@@ -27,7 +27,7 @@ from traceana.results.competing_risks import (
     SurvivalGroups,
     SurvivalSteps,
 )
-from traceana.results.tables import declared, dtypes, returns
+from traceana.results.tables import declared, returns, schema_of
 from traceana.stats.arguments import check_confidence, is_number
 from traceana.stats.survival import log_log_interval
 
@@ -258,7 +258,7 @@ def _at_risk(
 ) -> pl.DataFrame:
     """Return [*keys, time_s, n_at_risk], from the rows `n` of each group and time."""
     total = pl.col("n").sum().cast(pl.Int64).alias("n_at_risk")
-    parts = [pl.DataFrame(schema={**counts.select(keys).schema, **dtypes(RowsAtRisk)})]
+    parts = [pl.DataFrame(schema={**counts.select(keys).schema, **schema_of(RowsAtRisk)})]
     for time in sorted({float(time) for time in times_s}):
         found = counts.filter(pl.col("time_s") >= time)
         if keys:

@@ -13,7 +13,7 @@ from traceana.analysis.outcomes.definitions import open_outcomes, with_failure
 from traceana.analysis.outcomes.design import Design, make_design
 from traceana.errors import DataError
 from traceana.results.outcomes import Calibration, FailureModel, ModelFit, OddsRatios
-from traceana.results.tables import dtypes
+from traceana.results.tables import schema_of
 from traceana.stats.arguments import as_generator, check_confidence
 from traceana.stats.intervals import wilson_interval
 from traceana.stats.logistic import calibrate, fit_logistic, predict_held_out
@@ -129,7 +129,7 @@ def _odds_ratios(
             if np.isnan(fit.std_error[column]):
                 row["note"] = "only one cluster is informative: no interval and no test"
         rows.append(row)
-    return pl.DataFrame(rows, schema=dtypes(OddsRatios)).fill_nan(None)
+    return pl.DataFrame(rows, schema=schema_of(OddsRatios)).fill_nan(None)
 
 
 def _predictions(
@@ -145,7 +145,7 @@ def _predictions(
         design.matrix, design.failed, fold if cluster is None else fold[cluster]
     )
     if np.isnan(chance).any():
-        return pl.DataFrame(schema=dtypes(Calibration)), {}
+        return pl.DataFrame(schema=schema_of(Calibration)), {}
     scores = calibrate(chance, design.failed)
     order = np.argsort(chance, kind="stable")
     parts = [part for part in np.array_split(order, BINS) if len(part)]
@@ -161,7 +161,7 @@ def _predictions(
         "ci_high": high,
     }
     rate = design.failed.mean()
-    return pl.DataFrame(table, schema=dtypes(Calibration)), {
+    return pl.DataFrame(table, schema=schema_of(Calibration)), {
         "auc": scores.auc,
         "brier": scores.brier,
         "brier_of_rate": float(rate * (1 - rate)),
