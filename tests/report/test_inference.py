@@ -15,7 +15,7 @@ from tests.report.reader import Element, number, read_page, read_table, section
 from traceana.analysis import failure_rates, task_runtimes
 from traceana.ingesters import add_table
 from traceana.report import build_report
-from traceana.report.blocks import DASH
+from traceana.results.display import DASH
 from traceana.schema import STATUSES
 
 if TYPE_CHECKING:

@@ -62,7 +62,7 @@ class Outcomes:
 
 def failure_definitions(session: Session, trace: str, /) -> dict[str, tuple[str, ...]]:
     """Return the status values of a failure: `failed` only, and the trace's own definition."""
-    strict = {"failed": ("failed",)}
+    strict: dict[str, tuple[str, ...]] = {"failed": ("failed",)}
     stated = session.manifest(trace).failure_statuses
     if {*stated} == {"failed"}:
         return strict

@@ -193,7 +193,8 @@ def log_log_interval(
 
 def _at_risk(leaving: Floats) -> Floats:
     # where nobody is at risk there is no event: any divisor will do
-    return np.maximum(leaving[::-1].cumsum()[::-1], 0.5)
+    at_risk: Floats = np.maximum(leaving[::-1].cumsum()[::-1], 0.5)
+    return at_risk
 
 
 def _shares(counts: Floats) -> Floats:

@@ -55,7 +55,7 @@ def test_a_column_may_have_its_own_status_values() -> None:
     frame = pl.DataFrame(
         {"g": list("abababaab"), "state": words}, schema_overrides={"state": pl.Categorical}
     )
-    own = {"success": "DONE", "failure": ("ERR", "KILLED"), "status": "state"}
+    own: dict[str, Any] = {"success": "DONE", "failure": ("ERR", "KILLED"), "status": "state"}
     row = failure_rates(frame, (), **own).row(0, named=True)
     assert (row["n"], row["failures"]) == (9, 3)
     assert "completed" not in row

@@ -96,7 +96,7 @@ def runtime_by(
         low, high = mean_interval(
             groups["mean_s"], groups["std_s"], groups["n"], confidence=confidence
         )
-        added = {}
+        added: dict[str, Any] = {}
     else:
         errors = _errors(rows, keys, runtime, cluster)
         variance, clusters = errors["variance"], errors["n_clusters"]

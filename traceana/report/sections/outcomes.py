@@ -50,7 +50,8 @@ def build(session: Context, traces: list[str]) -> Content:
 def _build(session: Context, cohort: Cohort) -> Content:
     findings: list[str] = []
     blocks: list[Block] = [Text(cohort.about)]
-    for by, strata in grouping_columns(session, cohort) or [(None, None)]:
+    groupings: list[tuple[str | None, str | None]] = [*grouping_columns(session, cohort)]
+    for by, strata in groupings or [(None, None)]:
         found = session.once(analyze_outcomes, cohort.trace, by, strata)
         content = _group(cohort, by, strata, found)
         findings += content.findings
