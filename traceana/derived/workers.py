@@ -31,10 +31,16 @@ def batch_time_unit(session: Session, trace: str, /) -> str:
 
 
 def worker_samples(session: Session, trace: str, /) -> pl.DataFrame:
-    """Return the worker samples of a trace that have a time: [job_id, worker_id, time, value]."""
+    """Return the worker samples that have a time: [job_id, worker_id, time, batch_time].
+
+    Absolute times become seconds since the first sample of the job.
+    """
     time = clock(session, trace)
     rows = session.scan(trace, "worker_samples").drop_nulls(time)
-    return rows.select("job_id", "worker_id", time, "batch_time").sort(*JOB_ORDER).collect()
+    if time == "time_s" and session.manifest(trace).absolute_times:
+        rows = rows.with_columns(pl.col(time) - pl.col(time).min().over("job_id"))
+    rows = rows.select("job_id", "worker_id", time, "batch_time")
+    return rows.sort(*JOB_ORDER, maintain_order=True).collect()
 
 
 def cov_samples(session: Session, trace: str, /) -> pl.DataFrame:
