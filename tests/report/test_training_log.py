@@ -45,7 +45,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Element:
     dated = log(1).with_columns(
         at=pl.lit(datetime(2026, 3, 1, tzinfo=UTC)) + pl.duration(seconds=pl.col("step") * 10)
     )
-    by_date = MAPPING.format(title="A dated log", clock='time_s = "at"')
+    by_date = MAPPING.format(title="A dated log", clock='time_s = { time = "at" }')
     traceana.add_table(
         dated, trace="by-date", table="worker_samples", mapping=by_date, store=folder / "store"
     )
@@ -87,6 +87,11 @@ def test_the_slow_worker_is_an_episode_in_steps(page: Element) -> None:
         *("run 1/a", "3"),
         *("20", "39"),
     )
-    (cost,) = read_table(section(page, "batching"), "Relative cost of straggler episodes")
+    replayed = section(page, "batching")
+    captions = [table.all("caption")[0].text for table in replayed.all("table")]
+    (caption,) = (
+        text for text in captions if text.startswith("Relative") and text.endswith("training log")
+    )
+    (cost,) = read_table(replayed, caption)
     assert cost["Steps"] == "20"
     assert number(cost["Uniform"]) == pytest.approx(100, abs=10)

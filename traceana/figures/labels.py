@@ -73,7 +73,7 @@ def format_axis(axis: Axis, /, *, bins: int | None = None) -> None:
         return
     axis.set_major_formatter("{x:,.10g}")
     if bins:
-        axis.axes.locator_params(axis=axis.axis_name, nbins=bins)
+        axis.axes.locator_params(axis="x" if axis is axis.axes.xaxis else "y", nbins=bins)
 
 
 def name_columns(columns: Iterable[str], /) -> str:
