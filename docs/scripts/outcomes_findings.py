@@ -84,12 +84,12 @@ def confounding(pods: pl.DataFrame) -> str:
     return (
         "### The same within quality of service\n\n"
         + as_table(table.drop("failures_reference", "n_reference"), digits=4)
-        + "\nIf every status but completed is a failure, the odds of failure of pods with more than "
-        "one GPU are "
+        + "\nIf every status but completed is a failure, the odds of failure of pods with more "
+        "than one GPU are "
         f"{more['crude_odds_ratio']:.2f} times ({more['crude_ci_low']:.2f} to "
         f"{more['crude_ci_high']:.2f}) those of pods with one, taken together, and "
         f"{more['odds_ratio']:.2f} times ({more['ci_low']:.2f} to {more['ci_high']:.2f}) within "
-        f"quality of service: the direction turns. {shares['more']:.1%} of the pods with more than "
+        f"quality of service: the direction turns. {shares['more']:.1%} of the pods with more "
         f"one are Burstable and {shares['one']:.1%} of those with one, and Burstable pods fail "
         "least. The rates they are made of:\n\n"
         + as_table(within.select("qos", "gpu_demand", "n", "failures", "rate", "ci_low", "ci_high"))

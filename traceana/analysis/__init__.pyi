@@ -16,6 +16,7 @@ from .distributions.quantiles import fitted_quantiles as fitted_quantiles
 from .distributions.tail import tail_index as tail_index
 from .energy.accuracy import energy_to_accuracy as energy_to_accuracy
 from .energy.coverage import energy_coverage as energy_coverage
+from .energy.defaults import training_defaults as training_defaults
 from .energy.savings import energy_savings as energy_savings
 from .energy.sweep import batch_size_sweep as batch_size_sweep
 from .outcomes.association import outcome_association as outcome_association

@@ -35,7 +35,7 @@ def natural_order(names: Iterable[Any], /) -> list[str]:
 
 
 def find_clock(frame: pl.DataFrame, time: str | None = None, /) -> tuple[str, str]:
-    """Return the time column of a frame, the first known one by default, and its axis label.
+    """Return the time column of a frame, by default a known one with values, and its label.
 
     Raises
     ------
@@ -43,11 +43,12 @@ def find_clock(frame: pl.DataFrame, time: str | None = None, /) -> tuple[str, st
         If the frame has no such column.
     """
     names = list(_CLOCKS) if time is None else [time]
-    found = next((name for name in names if name in frame.columns), None)
-    if found is None:
+    there = [name for name in names if name in frame.columns]
+    if not there:
         raise DataError(
             f"column {' or '.join(names)} is missing; found {', '.join(frame.columns)}; pass time="
         )
+    found = next((name for name in there if frame[name].count()), there[0])
     return found, label_clock(found)
 
 
@@ -62,7 +63,7 @@ def format_axis(axis: Axis, /, *, bins: int | None = None) -> None:
         return
     axis.set_major_formatter("{x:,.10g}")
     if bins:
-        axis.get_major_locator().set_params(nbins=bins)
+        axis.axes.locator_params(axis="x" if axis is axis.axes.xaxis else "y", nbins=bins)
 
 
 def name_columns(columns: Iterable[str], /) -> str:
