@@ -143,7 +143,7 @@ def test_a_mapping_of_ones_own(tmp_path: Path) -> None:
     words = ("log.txt", "--mapping", "ours.toml", "--store", "store")
     done = run("ingest", *words, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
-    assert "ours/jobs     3     2         1  written" in done.stdout
+    assert "ours/jobs         3     2         1  written" in done.stdout
     assert "1 by gpus|not_a_number" in done.stdout
     assert "unknown values in state: 'CANCELLED ...' (1)" in done.stdout
     assert "ours/jobs " in run("tables", "--store", "store", cwd=tmp_path).stdout

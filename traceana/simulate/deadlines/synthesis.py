@@ -105,13 +105,13 @@ def synthesize_deadlines(
     # the k-th of the offered pairs, k uniform
     rank = generator.integers(offered.sum(axis=1))
     chosen = np.argmax(np.cumsum(offered, axis=1) > rank[:, None], axis=1)
-    runtime = jobs_known["runtime_s"].to_numpy()
-    iterations = np.floor(rate[np.arange(len(runtime)), chosen] * runtime)
-    tightness = generator.uniform(*TIGHTNESS, size=len(runtime))
+    times = jobs_known["runtime_s"].to_numpy()
+    iterations = np.floor(rate[np.arange(len(times)), chosen] * times)
+    tightness = generator.uniform(*TIGHTNESS, size=len(times))
     plans = jobs_known.select("job_id", "cluster").with_columns(
         pairs[chosen],
         iterations=pl.Series(np.maximum(iterations, 1), dtype=pl.Int64),
-        deadline_s=pl.Series(np.floor(jobs_known["submit_s"].to_numpy() + tightness * runtime)),
+        deadline_s=pl.Series(np.floor(jobs_known["submit_s"].to_numpy() + tightness * times)),
     )
     return TABLES["training_plans"].validate(plans, cast=True)
 
