@@ -74,7 +74,7 @@ QUESTIONS: dict[str, Question] = {
     "task_runtimes": Question(
         lambda f, **more: analysis.task_runtimes(f, INSTANCES, **more),
         ("job_id", "task_name", "status", "end_s", "gpus", "gpu_type"),
-        tuple(("missing_end", bad) for bad in ("x", None, 1, ["drop"])),
+        tuple(("end_imputation", bad) for bad in ("x", None, 1, ["drop"])),
     ),
     "task_runtimes, instances": Question(
         lambda f: analysis.task_runtimes(JOBS, f), ("job_id", "task_name", "start_s", "end_s")
@@ -124,7 +124,7 @@ QUESTIONS: dict[str, Question] = {
     **every(
         "failure_model",
         ("group", "status", "cpus"),
-        (*RNGS, ("features", ()), ("features", "status"), ("reading", "x")),
+        (*RNGS, ("features", ()), ("features", "status"), ("failure", "x")),
         features=("group", "cpus"),
     ),
     **{

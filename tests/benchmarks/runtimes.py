@@ -33,7 +33,7 @@ def with_traceana(path: Path) -> object:
 
 def with_traceana_task_ends(path: Path) -> object:
     tasks, instances = pl.scan_parquet(tasks_of(path)), pl.scan_parquet(path)
-    return task_runtimes(tasks, instances, missing_end="task")
+    return task_runtimes(tasks, instances, end_imputation="task")
 
 
 def with_duckdb(path: Path) -> object:

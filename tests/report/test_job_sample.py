@@ -9,31 +9,35 @@ import polars as pl
 import pytest
 
 from traceana.derived import job_sample
-from traceana.derived.tasks import task_records, task_sample
-from traceana.report.blocks import Gallery, Table, Text
+from traceana.derived.tasks import instance_times, task_sample
+from traceana.report.blocks import Drawing, Gallery, Table, Text
 from traceana.report.build import open_context
 from traceana.report.origin import find_origin
 from traceana.report.section import sections
 from traceana.samples.pai_shares import ROWS
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from traceana.report.blocks import Content
     from traceana.report.context import Context
     from traceana.store import Store
 
 PAI = "Alibaba PAI GPU cluster trace"
+TRACE = "alibaba-pai-2020"
 OF_TASKS = [section.id for section in sections() if section.of_tasks and section.id != "claims"]
 
 
 def build(context: Context, name: str) -> Content:
     (section,) = (section for section in sections() if section.id == name)
-    return section.build(context)
+    return section.content(context)
 
 
 @pytest.fixture
-def sampled(store: Store, monkeypatch: pytest.MonkeyPatch) -> Context:
+def sampled(store: Store, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Context:
     """What a store with more tasks than are analysed one by one is built from."""
-    monkeypatch.setattr(job_sample, "MOST_TASKS", 1000)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))  # results of the whole trace are cached
+    monkeypatch.setattr(job_sample, "MAX_TASKS", 1000)
     monkeypatch.setattr(job_sample, "SAMPLED_TASKS", 800)
     return open_context(find_origin(store.path), None)
 
@@ -41,29 +45,32 @@ def sampled(store: Store, monkeypatch: pytest.MonkeyPatch) -> Context:
 def test_the_published_trace_and_whatever_has_no_more_tasks_is_analysed_whole(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert ROWS["pai_task_table"] <= job_sample.MOST_TASKS
-    data = open_context(find_origin(store.path), None).data
-    tasks = data.scan("alibaba-pai-2020", "tasks").collect()
-    monkeypatch.setattr(job_sample, "MOST_TASKS", tasks.height)
-    assert data.once(task_sample, PAI) is None
+    assert ROWS["pai_task_table"] <= job_sample.MAX_TASKS
+    data = open_context(find_origin(store.path), None)
+    tasks = data.scan(TRACE, "tasks").collect()
+    monkeypatch.setattr(job_sample, "MAX_TASKS", tasks.height)
+    assert data.once(task_sample, TRACE) is None
 
 
 @pytest.mark.parametrize("name", OF_TASKS)
 def test_every_number_of_a_sample_says_that_it_is_one(sampled: Context, name: str) -> None:
     content = build(sampled, name)
-    sample = sampled.data.once(task_sample, PAI)
+    sample = sampled.once(task_sample, TRACE)
     assert sample is not None
-    share = f", a sample of {100 * sample.share:.1f} % of its tasks"
+    share = f", a sample of {100 * sample.fraction:.1f} % of its tasks"
     texts = [block.text for block in content.blocks if isinstance(block, Text)]
-    assert sum(f"All here is of a sample: {sample.told}" in text for text in texts) == 1
+    assert (
+        sum(f"All results are from a sample: {sample.description}" in text for text in texts) == 1
+    )
     told = [
         *content.findings,
         *(block.caption for block in content.blocks if isinstance(block, Table)),
         *(
-            picture.caption
+            f"{drawing.about}. {drawing.title}"
             for block in content.blocks
             if isinstance(block, Gallery)
-            for picture in block.pictures
+            for drawing in block.pictures
+            if isinstance(drawing, Drawing)
         ),
     ]
     of_pai = [text for text in told if PAI in text]
@@ -78,14 +85,14 @@ def test_gpu_hours_of_a_sample_are_those_of_the_trace_within_their_error(
         (table,) = (
             block
             for block in content.blocks
-            if isinstance(block, Table) and block.caption.startswith("GPU-hours asked for")
+            if isinstance(block, Table) and block.caption.startswith("GPU-hours requested")
         )
         at = table.headings.index("GPU-hours")
         return {row[0]: float(row[at].replace(",", "")) for row in table.rows}
 
     part = build(sampled, "task-runtimes")
-    (told,) = (block.text for block in part.blocks if isinstance(block, Text))
-    off = float(re.search(r"unsure by ([\d.]+) % at most", told)[1]) / 100  # type: ignore[index]
+    text = " ".join(block.text for block in part.blocks if isinstance(block, Text))
+    off = float(re.search(r"margin of error is at most ([\d.]+) %", text)[1]) / 100  # type: ignore[index]
     monkeypatch.undo()
     whole = hours_of(build(open_context(find_origin(store.path), None), "task-runtimes"))
     for policy, hours in hours_of(part).items():
@@ -93,9 +100,9 @@ def test_gpu_hours_of_a_sample_are_those_of_the_trace_within_their_error(
 
 
 def test_the_end_of_the_trace_is_that_of_all_its_rows(sampled: Context) -> None:
-    records = sampled.data.once(task_records, PAI)
+    records = sampled.once(instance_times, TRACE)
     times = pl.concat(
-        sampled.scan("alibaba-pai-2020", table).select(pl.col(time).alias("time_s"))
+        sampled.scan(TRACE, table).select(pl.col(time).alias("time_s"))
         for table in ("tasks", "instances")
         for time in ("start_s", "end_s")
     )
@@ -103,6 +110,6 @@ def test_the_end_of_the_trace_is_that_of_all_its_rows(sampled: Context) -> None:
         times.select(pl.col("time_s").min(), last=pl.col("time_s").max()).collect().row(0)
     )
     assert (records.first_s, records.last_s) == (first_s, last_s)
-    sample = sampled.data.once(task_sample, PAI)
+    sample = sampled.once(task_sample, TRACE)
     assert sample is not None
     assert records.tasks.height == sample.drawn

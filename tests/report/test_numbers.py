@@ -76,12 +76,12 @@ def test_cov_by_job_is_numpys(store: Store, page: Element) -> None:
         covs = np.array(
             [np.std(x, ddof=int(row["ddof"])) / np.mean(x) for _, x in own if len(x) > 1]
         )
-        assert number(row["Ticks"]) == len(covs)
+        assert number(row["Time steps"]) == len(covs)
         for heading, expected in {
             "Mean": covs.mean(),
             "Median": np.median(covs),
             "95 %": np.quantile(covs, 0.95),
-            "Largest": covs.max(),
+            "Maximum": covs.max(),
         }.items():
             assert number(row[heading]) == pytest.approx(expected, abs=5.01e-4)
         assert number(row["Above 0.1"]) == pytest.approx(100 * (covs > 0.1).mean(), abs=0.0501)
@@ -90,8 +90,8 @@ def test_cov_by_job_is_numpys(store: Store, page: Element) -> None:
 def test_published_cov_by_job_is_the_tables(store: Store, page: Element) -> None:
     part = section(page, "variation")
     covs = frame(store, MINIBATCH, "cov_samples")
-    (overall,) = read_table(part, "Published CoV, each tick")
-    assert number(overall["Ticks"]) == len(covs)
+    (overall,) = read_table(part, "Published CoV, each time step")
+    assert number(overall["Time steps"]) == len(covs)
     assert number(overall["Above 0.5"]) == pytest.approx(
         100 * (covs["cov"] > 0.5).mean(), abs=0.0501
     )
@@ -100,11 +100,11 @@ def test_published_cov_by_job_is_the_tables(store: Store, page: Element) -> None
     assert [row["Job"] for row in rows] == sorted(by_job.index)
     for row in rows:
         assert number(row["Median"]) == pytest.approx(by_job[row["Job"]], abs=5.01e-4)
-    for row in [overall, *(row for row in rows if " to " in row["Median, 95 % interval"])]:
-        low, high = map(number, row["Median, 95 % interval"].split(" to "))
+    for row in [overall, *(row for row in rows if " to " in row["Median, CI"])]:
+        low, high = map(number, row["Median, CI"].split(" to "))
         assert low <= number(row["Median"]) <= high
     cut = covs.groupby("job_id")["sample"].max() == 1999
-    assert [row["Cut at the end"] == "yes" for row in rows] == cut.tolist()
+    assert [row["Truncated"] == "yes" for row in rows] == cut.tolist()
     assert f"{cut.sum()} of {len(cut)} jobs reach the last column" in part.text
 
 
@@ -144,35 +144,33 @@ def test_runtime_and_rates_by_gpu_type_are_scipys(store: Store, page: Element) -
         if len(own) > 1:
             assert number(row["Mean (s)"]) == pytest.approx(own.mean(), abs=0.501)
             low, high = stats.t.interval(0.95, len(own) - 1, own.mean(), stats.sem(own))
-            shown = [number(end) for end in row["95 % interval (s)"].split(" to ")]
+            shown = [number(end) for end in row["95 % CI (s)"].split(" to ")]
             assert shown == pytest.approx([low, high], abs=0.501)
         else:
-            assert row["95 % interval (s)"] == "\N{EN DASH}"
-    rates = read_table(part, "Failure rate of tasks by GPU type, under both readings")
+            assert row["95 % CI (s)"] == "\N{EN DASH}"
+    rates = read_table(part, "Failure rate of tasks by GPU type, by definition")
     assert len(rates) == 2 * tasks["gpu_type"].nunique()
     for row in rates:
         own = tasks[tasks["gpu_type"] == row["GPU type"]]["status"]
         completed, failed = (own == "completed").sum(), (own == "failed").sum()
-        published = row["Reading"] == "published"
+        published = row["Failure"] != "failed"
         n = len(own) if published else completed + failed
         failures = n - completed
-        assert (number(row["Counted"]), number(row["Failures"])) == (n, failures)
+        assert (number(row["Rows"]), number(row["Failures"])) == (n, failures)
         assert number(row["Running"]) == (own == "running").sum()
         interval = stats.binomtest(failures, n).proportion_ci(method="wilson")
-        shown = [number(end) for end in row["95 % interval"].removesuffix("%").split(" to ")]
+        shown = [number(end) for end in row["95 % CI"].removesuffix("%").split(" to ")]
         assert shown == pytest.approx([100 * interval.low, 100 * interval.high], abs=0.0501)
 
 
-def test_pods_by_gpus_asked_for_are_all_counted(store: Store, page: Element) -> None:
+def test_pods_by_gpus_requested_are_all_counted(store: Store, page: Element) -> None:
     jobs = frame(store, "alibaba-openb-2023", "jobs")
-    rows = read_table(section(page, "outcomes"), "Failure rate of pods by GPUs asked for")
+    rows = read_table(section(page, "outcomes"), "Failure rate of pods by GPUs requested")
     counted = {
-        row["GPUs asked for"]: number(row["Counted"])
-        for row in rows
-        if row["Reading"] == "published"
+        row["GPUs requested"]: number(row["Rows"]) for row in rows if row["Failure"] != "failed"
     }
     assert sum(counted.values()) == len(jobs)
-    assert counted["share of one"] == ((jobs["gpus"] > 0) & (jobs["gpus"] < 1)).sum()
+    assert counted["fraction of one"] == ((jobs["gpus"] > 0) & (jobs["gpus"] < 1)).sum()
     assert counted["1"] == (jobs["gpus"] == 1).sum()
 
 

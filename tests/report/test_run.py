@@ -6,7 +6,10 @@ import json
 import shutil
 import subprocess
 import sys
+import time
+from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -21,8 +24,6 @@ from traceana.report.run import count_workers
 from traceana.report.section import sections
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from traceana.report.context import Context
     from traceana.store import Store
 
@@ -134,3 +135,38 @@ def test_a_cache_that_cannot_be_written_is_done_without(
 
 def test_there_are_no_more_workers_than_cores() -> None:
     assert 1 <= count_workers() <= 4
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are listed from /proc")
+@pytest.mark.usefixtures("cache")
+def test_workers_end_with_a_killed_parent(zeus_store: Store, tmp_path: Path) -> None:
+    code = (
+        "import sys; from traceana.report import build_report\n"
+        "if __name__ == '__main__': build_report(sys.argv[1], out=sys.argv[2], workers=3)"
+    )
+    script = tmp_path / "script.py"
+    script.write_text(code)
+    running = subprocess.Popen([sys.executable, str(script), str(zeus_store.path), str(tmp_path)])
+
+    known: set[str] = set()
+
+    def workers() -> list[str]:
+        found: list[str] = []
+        for folder in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):
+                command = (folder / "cmdline").read_text()
+                parent = (folder / "stat").read_text().rpartition(")")[2].split()[1]
+                if "spawn_main" in command and (int(parent) == running.pid or folder.name in known):
+                    found.append(folder.name)
+        known.update(found)
+        return found
+
+    deadline = time.monotonic() + 60
+    while not workers() and running.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert workers(), "no worker was started"
+    running.kill()
+    running.wait()
+    while workers() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not workers()

@@ -32,12 +32,12 @@ def runtimes(store: Store) -> pd.DataFrame:
 
 
 def test_capacity_of_drop_is_pandas(store: Store, page: Element, runtimes: pd.DataFrame) -> None:
-    rows = read_table(section(page, "task-runtimes"), "GPU-hours asked for under each policy")
-    by = {row["Missing ends"]: row for row in rows}
+    rows = read_table(section(page, "task-runtimes"), "GPU-hours requested under each imputation")
+    by = {row["End imputation"]: row for row in rows}
     assert list(by) == ["drop_task", "drop", "task", "running", "trace_end"]
     drop = by["drop"]
     assert number(drop["Tasks with a runtime"]) == runtimes["runtime_s"].count()
-    assert number(drop["Instances taking part"]) == runtimes["n"].sum()
+    assert number(drop["Instances used"]) == runtimes["n"].sum()
     assert number(drop["Mean (s)"]) == pytest.approx(runtimes["runtime_s"].mean(), abs=0.501)
     asked = (runtimes["gpus"] * runtimes["own"]).sum() / 3600
     assert number(drop["GPU-hours"]) == pytest.approx(asked, abs=0.0501)
@@ -47,20 +47,22 @@ def test_capacity_of_drop_is_pandas(store: Store, page: Element, runtimes: pd.Da
     span_h = (np.nanmax(times) - np.nanmin(times)) / 3600
     capacity = frame(store, PAI, "machines")["gpus"].sum() * span_h
     assert number(drop["Capacity (GPU-hours)"]) == pytest.approx(capacity, abs=0.0501)
-    assert number(drop["Of capacity"]) == pytest.approx(100 * asked / capacity, abs=0.0501)
-    assert number(by["trace_end"]["Of capacity"]) > 100 > number(drop["Of capacity"])
+    assert number(drop["Fraction of capacity"]) == pytest.approx(100 * asked / capacity, abs=0.0501)
+    assert (
+        number(by["trace_end"]["Fraction of capacity"]) > 100 > number(drop["Fraction of capacity"])
+    )
 
 
 def test_the_finding_says_that_running_to_the_end_cannot_be(page: Element) -> None:
     (told,) = (
-        item.text for item in section(page, "findings").all("p") if "tasks ask for" in item.text
+        item.text for item in section(page, "findings").all("p") if "tasks request" in item.text
     )
     assert told.startswith("Alibaba PAI GPU cluster trace, 2020 (SYNTHETIC): ")
-    assert "can be true as a whole: running, trace_end." in told
+    assert "Imputations that exceed the capacity: running, trace_end." in told
 
 
 def test_means_by_outcome_and_type_are_pandas(page: Element, runtimes: pd.DataFrame) -> None:
-    rows = read_table(section(page, "task-runtimes"), "Mean runtime in s, and the tasks")
+    rows = read_table(section(page, "task-runtimes"), "Mean runtime (s) and number of tasks")
     success = np.where(runtimes["status"] == "completed", "success", "failure")
     groups = runtimes.groupby([success, runtimes["gpu_type"].fillna("not stated")])["runtime_s"]
     expected = groups.agg(["mean", "count"])
@@ -74,7 +76,7 @@ def test_means_by_outcome_and_type_are_pandas(page: Element, runtimes: pd.DataFr
 
 
 def test_lost_ends_are_counted_by_status(store: Store, page: Element) -> None:
-    rows = read_table(section(page, "task-runtimes"), "Whose starts and ends are missing")
+    rows = read_table(section(page, "task-runtimes"), "Missing starts and ends of instances")
     tasks, instances = (frame(store, PAI, table) for table in ("tasks", "instances"))
     status = tasks[["job_id", "task_name", "status"]]
     joined = instances.drop(columns="status").merge(status, on=["job_id", "task_name"])
@@ -108,7 +110,7 @@ def test_ratios_are_numpys(store: Store, page: Element, trace: str, title: str, 
         assert number(row["95 %"]) == pytest.approx(
             np.quantile(values, 0.95) / values.mean(), rel=6e-3
         )
-    (spread,) = (text for text in captions if text.startswith("Spread of runtime ratios"))
+    (spread,) = (text for text in captions if " by grouping. " in text)
     overall, within, *_ = read_table(part, spread)
     everything = jobs["runtime_s"].to_numpy()
     assert number(overall["CoV"]) == pytest.approx(
@@ -117,20 +119,22 @@ def test_ratios_are_numpys(store: Store, page: Element, trace: str, title: str, 
     several = jobs[groups.transform("size") > 1]
     ratios = several["runtime_s"] / several.groupby(by)["runtime_s"].transform("mean")
     assert number(within["CoV"]) == pytest.approx(ratios.std(ddof=1), rel=6e-3)
-    assert number(within["Left out: alone or not stated"]) == len(jobs) - len(several)
+    assert number(within["Excluded: alone or no group"]) == len(jobs) - len(several)
 
 
 def test_groups_of_recurring_jobs_are_those_of_the_tags(
     store: Store, page: Element, runtimes: pd.DataFrame
 ) -> None:
     part = section(page, "runtime-ratio")
-    rows = {row["Grouped by"]: row for row in read_table(part, "Spread of runtime ratios of tasks")}
+    rows = {
+        row["Grouped by"]: row for row in read_table(part, "Runtime ratios of tasks by grouping")
+    }
     tags = store.scan(PAI, "job_tags").unique("inst_id").select("inst_id", "group").collect()
     jobs = store.scan(PAI, "jobs").select("job_id", "inst_id").collect().join(tags, on="inst_id")
     known = pl.from_pandas(runtimes[["job_id", "runtime_s"]]).filter(pl.col("runtime_s") >= 0)
     sizes = known.join(jobs, on="job_id")["group"].value_counts().filter(pl.col("count") > 1)
-    row = rows["group of recurring jobs"]
+    row = rows["group"]
     assert number(row["Groups"]) == sizes.height
     assert number(row["Runtimes"]) == sizes["count"].sum()
     # recurrences of one group are more alike than tasks at large: so the sample is drawn
-    assert number(row["CoV"]) < number(rows["none: all together"]["CoV"])
+    assert number(row["CoV"]) < number(rows["none"]["CoV"])

@@ -84,7 +84,7 @@ def _judge_jobs(session: Session) -> Judgement:
 def _sampled(session: Session, what: str) -> str:
     """Return what the note of a judgement adds where it is not of all tasks."""
     sample = session.once(task_sample, _TRACE)
-    return "" if sample is None else f" {what} of a sample: {sample.told}."
+    return "" if sample is None else f" {what} of a sample: {sample.description}."
 
 
 def _correlation(outcome: str, feature: str) -> Claim:

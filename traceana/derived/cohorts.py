@@ -79,11 +79,12 @@ def form_cohort(session: Session, trace: str, /, *, end_imputation: str = "drop"
     session
         The session.
     trace
-        A trace that meets one of :data:`COHORT_NEEDS`.
+        A trace that meets one of :data:`COHORT_NEEDS`, or has jobs with runtimes.
     end_imputation
         What replaces a missing end of an instance (see :func:`traceana.task_runtimes`).
     """
-    if session.store.traces(table="jobs", columns=("status", "runtime_s")).count(trace):
+    manifest = session.manifest(trace)
+    if manifest.has("jobs", ("status", "runtime_s")) or not manifest.has("tasks", ("status",)):
         return _jobs(session, trace)
     return _tasks(session, trace, end_imputation)
 
@@ -94,13 +95,13 @@ def task_title(session: Session, trace: str, /) -> str:
     title = session.title(trace)
     if sample is None:
         return title
-    return f"{title}, a sample of {100 * sample.share:.1f} % of its tasks"
+    return f"{title}, a sample of {100 * sample.fraction:.1f} % of its tasks"
 
 
 def sample_note(session: Session, trace: str, /) -> str:
     """Return a sentence on the sample of a trace's tasks; empty if all are analyzed."""
     sample = session.once(task_sample, trace)
-    return "" if sample is None else f" All here is of a sample: {sample.told}."
+    return "" if sample is None else f" All results are from a sample: {sample.description}."
 
 
 def _tasks(session: Session, trace: str, end_imputation: str) -> Cohort:

@@ -1,4 +1,4 @@
-"""A repeatable sample of whole jobs, of a trace with more tasks than are analysed one by one."""
+"""A reproducible sample of whole jobs from a trace with too many tasks to analyze them all."""
 
 from __future__ import annotations
 
@@ -14,31 +14,30 @@ from traceana.analysis.frames import admit_columns, reduce_frame
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame, IntoFrameT
 
-MOST_TASKS: Final = 1_300_000
-"""A trace with no more is analysed whole, as the published PAI trace is."""
+MAX_TASKS: Final = 1_300_000
+"""A trace with at most so many tasks is analyzed completely, such as the published PAI trace."""
 SAMPLED_TASKS: Final = 1_000_000
-"""Of a trace with more, jobs are drawn that have about so many."""
+"""About so many tasks are sampled from a larger trace."""
 SEED: Final = 1
 _LETTERS: Final = (3, 4, 5)
-"""Three at the end of a job's id are some thousand endings of digests, and of counted ids."""
-_FEWEST: Final = 50
+"""Three characters at the end of a job_id have some thousand values, in digests and numbers."""
+_MIN_ENDINGS: Final = 50
 
 
 @dataclass(frozen=True)
 class JobSample:
-    """The jobs whose id ends in one of some endings, which were drawn at random.
+    """The jobs whose job_id ends in one of the endings that were drawn at random.
 
-    So each table says by itself which of its rows are in, whatever engine reads it, and nothing
-    of the size of the trace is held to know it.
+    Rows of any table are thus selected by job_id alone, in any engine, without a list of jobs.
 
     Attributes
     ----------
     endings
         The endings drawn.
     letters
-        How many an ending has.
+        Characters of an ending.
     n_endings
-        How many endings there are.
+        Number of possible endings.
     drawn, tasks
         Tasks of the jobs drawn, and of all jobs.
     """
@@ -50,37 +49,37 @@ class JobSample:
     tasks: int
 
     @property
-    def share(self) -> float:
-        """Of the tasks, how many are in it."""
+    def fraction(self) -> float:
+        """Fraction of the tasks that is in the sample."""
         return self.drawn / self.tasks
 
     @property
-    def told(self) -> str:
-        """What is in it, in words."""
+    def description(self) -> str:
+        """What is in the sample, for a sentence."""
         return (
-            f"the {self.drawn:,} of {self.tasks:,} tasks ({100 * self.share:.1f} %) that belong to "
-            f"jobs drawn whole, by the end of their id (seed {SEED})"
+            f"{self.drawn:,} of {self.tasks:,} tasks ({100 * self.fraction:.1f} %), those of whole "
+            f"jobs drawn by the end of their job_id (seed {SEED})"
         )
 
     def rows_of(self, frame: IntoFrameT, /) -> IntoFrameT:
-        """Return the rows of a table with a job_id that are in it; lazy where the table is."""
+        """Return the rows of a table with a job_id that are in the sample, lazily if it is lazy."""
         rows: nw.LazyFrame[Any] = nw.from_native(frame)
         drawn: IntoFrameT = rows.filter(_ending(self.letters).is_in(list(self.endings))).to_native()
         return drawn
 
     def relative_errors(self, tasks: pl.DataFrame, /) -> dict[str, float | None]:
-        """Standard errors of totals over all tasks, estimated from this sample, over those totals.
+        """Estimate the relative standard errors of totals over all tasks.
 
-        A total is that of the sample times all tasks over those drawn. The endings are the units
-        that were drawn without replacement, and the total t_g of each is held against what its
-        number of tasks n_g lets expect (Cochran, Sampling Techniques, 1977, section 6.4):
-        sqrt((1 - f) G / (G - 1) sum of (t_g - n_g t / n)^2) / t, of the share f of the endings,
-        which is G of them. None where G is 1 or the total is 0.
+        A total is estimated by the ratio estimator for cluster samples: the total of the sample
+        times all tasks over those drawn. With G endings drawn without replacement, a fraction f of
+        all, totals t_g and numbers of tasks n_g, the relative error is
+        sqrt((1 - f) G / (G - 1) sum of (t_g - n_g t / n)^2) / t (Cochran, Sampling Techniques,
+        1977, section 6.4). None if G is 1 or the total is 0.
 
         Parameters
         ----------
         tasks
-            The tasks of the sample: job_id, and what is summed, null as 0.
+            The tasks of the sample: job_id, and the columns to sum, null as 0.
         """
         ending = pl.col("job_id").cast(pl.String).str.tail(self.letters)
         parts = tasks.group_by(ending).agg(pl.exclude("job_id").sum(), pl.len().alias(".n"))
@@ -95,25 +94,25 @@ class JobSample:
         return errors
 
 
-def draw_jobs(tasks: IntoFrame, /, *, most: int) -> JobSample:
-    """Draw endings of job_id at random until their jobs would have more than `most` tasks.
+def draw_jobs(tasks: IntoFrame, /, *, max_tasks: int) -> JobSample:
+    """Draw endings of job_id at random until their jobs would exceed `max_tasks` tasks.
 
-    Endings have three letters; more in a trace so large that few endings would be drawn.
+    Endings have three characters, or more if fewer than 50 of them would be drawn.
 
     Parameters
     ----------
     tasks
-        One row a task: [job_id]; eager or lazy, of any listed engine.
-    most
-        Tasks that the sample may have; it has at least one ending all the same.
+        One row per task: [job_id]; eager or lazy, of any listed engine.
+    max_tasks
+        Largest number of tasks in the sample, which has at least one ending.
     """
     rows = admit_columns(tasks, ("job_id",))
     for letters in _LETTERS:
         parts = reduce_frame(rows.select(ending=_ending(letters)), ("ending",), tasks=nw.len())
         known = parts.drop_nulls("ending")
         mixed = known[np.random.default_rng(SEED).permutation(known.height)]
-        within = int((mixed["tasks"].cum_sum() <= most).sum())
-        if within >= _FEWEST:
+        within = int((mixed["tasks"].cum_sum() <= max_tasks).sum())
+        if within >= _MIN_ENDINGS:
             break
     chosen = mixed.head(max(within, 1)).sort("ending")
     drawn, total = (int(each["tasks"].sum()) for each in (chosen, parts))

@@ -9,8 +9,8 @@ import narwhals.stable.v2 as nw
 import polars as pl
 
 from traceana.analysis.frames import open_frame, reduce_frame
-from traceana.analysis.runtimes.records import Records, read_records
-from traceana.analysis.runtimes.tasks import apply_policy
+from traceana.analysis.runtimes.task_times import TaskTimes, read_task_times
+from traceana.analysis.runtimes.tasks import impute_ends
 from traceana.derived import job_sample
 
 if TYPE_CHECKING:
@@ -22,69 +22,72 @@ _RUNTIMES: Final = (
     *("job_id", "status", "runtime_s", "n_instances"),
     *("gpus", "cpus", "memory_gib", "gpu_type"),
 )
+OWNERS: Final = ("user", "group", "account", "job_name")
+"""Columns of a job by which its tasks are grouped, if they have values."""
 
 
 def task_sample(session: Session, trace: str, /) -> job_sample.JobSample | None:
-    """Return the jobs whose tasks are analysed one by one; None where those of all are."""
+    """Return the sample of jobs whose tasks are analyzed; None if all tasks are."""
     tasks = session.scan(trace, "tasks").select(pl.len()).collect().item()
-    if tasks <= job_sample.MOST_TASKS:
+    if tasks <= job_sample.MAX_TASKS:
         return None
-    return job_sample.draw_jobs(session.frame(trace, "tasks"), most=job_sample.SAMPLED_TASKS)
+    return job_sample.draw_jobs(session.frame(trace, "tasks"), max_tasks=job_sample.SAMPLED_TASKS)
 
 
 def sampled_rows(session: Session, trace: str, frame: IntoFrameT, /) -> IntoFrameT:
-    """Return the rows of the jobs whose tasks are analysed one by one, of a table."""
+    """Return the rows of a table whose jobs are in the sample; all if there is none."""
     sample = session.once(task_sample, trace)
     return frame if sample is None else sample.rows_of(frame)
 
 
-def task_records(session: Session, trace: str, /) -> Records:
-    """Return what the instances say of the times of tasks; the trace's end is that of all."""
+def instance_times(session: Session, trace: str, /) -> TaskTimes:
+    """Return the times of instances by task; the end of the trace is that of all its rows."""
     tables = [session.frame(trace, table) for table in ("tasks", "instances")]
-    records = read_records(*(sampled_rows(session, trace, table) for table in tables))
+    times = read_task_times(*(sampled_rows(session, trace, table) for table in tables))
     if session.once(task_sample, trace) is None:
-        return records
-    ends = [_ends(table) for table in tables]
-    times = [time for both in ends for time in both if time is not None]
-    return replace(records, first_s=min(times, default=None), last_s=max(times, default=None))
+        return times
+    known = [time for table in tables for time in _ends(table) if time is not None]
+    return replace(times, first_s=min(known, default=None), last_s=max(known, default=None))
 
 
-def task_times(session: Session, trace: str, /, missing_end: str = "drop") -> pl.DataFrame:
-    """Return the runtimes of the tasks; they are made anew from what `once` keeps.
+def task_times(session: Session, trace: str, /, end_imputation: str = "drop") -> pl.DataFrame:
+    """Return the runtimes of the tasks, computed from the cached times of their instances.
 
     [job_id, status, runtime_s, n_instances, gpus, cpus, memory_gib, gpu_type]
     """
-    return apply_policy(session.once(task_records, trace), missing_end).select(_RUNTIMES)
+    return impute_ends(session.once(instance_times, trace), end_imputation).select(_RUNTIMES)
 
 
 def task_owners(session: Session, trace: str, /) -> pl.DataFrame:
-    """Return [user, group] of the jobs of the tasks, a row for each of theirs, in their order.
+    """Return the :data:`OWNERS` of the tasks that the trace has, in the order of the tasks.
 
-    Null where the store does not tell. Of several groups of a job it is the first by name; a
-    group is told by 64 bits of its name, since it is only told apart from others.
+    A group is a hash of its name, as groups are only compared. If a job has several in the table
+    job_tags, it is the first by name.
     """
-    owners = session.once(task_records, trace).tasks.lazy().select("job_id")
+    owners = session.once(instance_times, trace).tasks.lazy().select("job_id")
     if session.store.has(trace, "jobs"):
-        names = pl.Categorical()
-        # ids of 60 digits are joined by 128 bits
-        key = {f"inst {seed}": pl.col("inst_id").hash(seed) for seed in (1, 2)}
-        jobs = sampled_rows(session, trace, session.scan(trace, "jobs"))
-        jobs = jobs.select("job_id", pl.col("user").cast(names), **key)
-        if session.store.has(trace, "job_tags"):
+        scan = session.scan(trace, "jobs")
+        tagged = session.store.has(trace, "job_tags")
+        # identifiers of 60 characters are joined by 128 bits
+        key = {f".inst {seed}": pl.col("inst_id").hash(seed) for seed in (1, 2)} if tagged else {}
+        named = [name for name in OWNERS if name in scan.collect_schema().names()]
+        jobs = sampled_rows(session, trace, scan).select(
+            "job_id", *(pl.col(name).cast(pl.Categorical()) for name in named), **key
+        )
+        if tagged:
             tags = session.scan(trace, "job_tags").drop_nulls("inst_id").select("group", **key)
             known = tags.join(jobs, on=list(key), how="semi")
             first = pl.col("group").min()
             first = pl.when(first.is_not_null()).then(first.hash())
             groups = known.group_by(list(key)).agg(first.alias("group"))
-            jobs = jobs.join(groups, on=list(key), how="left")
+            jobs = jobs.drop("group", strict=False).join(groups, on=list(key), how="left")
         owners = owners.join(jobs, on="job_id", how="left", maintain_order="left")
-    unknown = [pl.lit(None, pl.String).alias(name) for name in ("user", "group")]
-    there = owners.collect_schema().names()
-    return (
-        owners.with_columns(column for column in unknown if column.meta.output_name() not in there)
-        .select(pl.col("user").cast(pl.String), "group")
+    found = (
+        owners.select(pl.selectors.by_name(*OWNERS, require_all=False))
+        .with_columns(pl.selectors.categorical().cast(pl.String))
         .collect(engine="streaming")
     )
+    return found[[column.name for column in found if column.count()]]
 
 
 def _ends(frame: IntoFrame) -> tuple[float | None, ...]:

@@ -3,41 +3,72 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from matplotlib import font_manager, rcParams
+from matplotlib.dates import AutoDateFormatter
+
+from traceana.errors import DataError
+from traceana.results.display import key_heading
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    import polars as pl
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.lines import Line2D
 
 _LINE_SPACING: Final = 1.15
-_TITLES: Final = {
-    "cluster": "Cluster",
-    "dataset": "Data set",
-    "gpu_type": "GPU type",
-    "gpus": "GPUs",
-    "gpus_asked": "GPUs asked for",
-    "qos": "QoS class",
-    "status": "Status",
-    "workload": "Workload",
-}
-"""What columns that tell groups apart are called on an axis."""
 _MARGIN: Final = 1.05
 """Where the names stand, in widths of the axes."""
 
 
-def natural_order(names: Iterable[str], /) -> list[str]:
-    """Sort so that job_2 comes before job_10."""
-    return sorted(names, key=lambda name: (len(name), name))
+_CLOCKS: Final = {"time_s": "Time since the job began (s)", "step": "Step", "sample": "Sample"}
+"""Time columns of tables and their axis labels."""
+
+
+def natural_order(names: Iterable[Any], /) -> list[str]:
+    """Return names as text, sorted so that job_2 comes before job_10."""
+    return sorted(map(str, names), key=lambda name: (len(name), name))
+
+
+def find_clock(frame: pl.DataFrame, time: str | None = None, /) -> tuple[str, str]:
+    """Return the time column of a frame, by default a known one with values, and its label.
+
+    Raises
+    ------
+    DataError
+        If the frame has no such column.
+    """
+    names = list(_CLOCKS) if time is None else [time]
+    there = [name for name in names if name in frame.columns]
+    if not there:
+        raise DataError(
+            f"column {' or '.join(names)} is missing; found {', '.join(frame.columns)}; pass time="
+        )
+    found = next((name for name in there if frame[name].count()), there[0])
+    return found, label_clock(found)
+
+
+def label_clock(time: str, /) -> str:
+    """Return the axis label of a time column."""
+    return _CLOCKS.get(time, time.replace("_", " ").capitalize())
+
+
+def format_axis(axis: Axis, /, *, bins: int | None = None) -> None:
+    """Format the numbers of an axis with thousands separators; dates remain as they are."""
+    if isinstance(axis.get_major_formatter(), AutoDateFormatter):
+        return
+    axis.set_major_formatter("{x:,.10g}")
+    if bins:
+        axis.axes.locator_params(axis="x" if axis is axis.axes.xaxis else "y", nbins=bins)
 
 
 def name_columns(columns: Iterable[str], /) -> str:
-    """Return what columns are called on an axis: known ones by their title, others as they are."""
-    return ", ".join(_TITLES.get(column, column.replace("_", " ")) for column in columns)
+    """Return the headings of columns as the label of an axis."""
+    return ", ".join(key_heading(column) for column in columns)
 
 
 def name_group(values: Iterable[object], /) -> str:

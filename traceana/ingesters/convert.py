@@ -73,11 +73,12 @@ def convert(block: AnyBlock, recipe: Recipe, /) -> Converted:
         _failures(cells, f"{s}|not_a_number", ~pl.col(n).is_finite())
         for n, s in recipe.numbers.items()
     ]
-    cells, failed = _attempt(cells, {name: one.value for name, one in recipe.derived.items()})
-    broken.append(failed)
-    for name, one in recipe.derived.items():
-        if one.rule:
-            broken.append(_failures(cells, one.rule, _unread(name, one.of)))
+    for stage in (recipe.reread, recipe.derived):
+        cells, failed = _attempt(cells, {name: one.value for name, one in stage.items()})
+        broken.append(failed)
+        for name, one in stage.items():
+            if one.rule:
+                broken.append(_failures(cells, one.rule, _unread(name, one.of)))
     if typed is None and block.not_utf8:
         broken += _broken_text(source, recipe)
     cells, failed = _attempt(
@@ -105,11 +106,13 @@ def _rows_without_fault(cells: pl.DataFrame, recipe: Recipe) -> pl.DataFrame | N
     Does in one pass what :func:`convert` does step by step where it must name the faults.
     """
     right = [pl.col(name).is_finite() for name in recipe.numbers]
-    right += [~_unread(name, one.of) for name, one in recipe.derived.items()]
+    derived = recipe.reread | recipe.derived
+    right += [~_unread(name, one.of) for name, one in derived.items()]
     right += [_is_whole(value) for value in recipe.whole.values()]
     query = (
         cells.lazy()
         .with_columns(_nulls(recipe))
+        .with_columns(one.value.alias(name) for name, one in recipe.reread.items())
         .with_columns(one.value.alias(name) for name, one in recipe.derived.items())
         .with_columns(pl.all_horizontal(True, *right).alias(_RIGHT))
         .select(_RIGHT, LINE, *(value.alias(name) for name, value in _stated(recipe).items()))
@@ -130,6 +133,8 @@ def _attempt(
     try:
         return cells.with_columns(value.alias(name) for name, value in columns.items()), none
     except PolarsError:
+        if not cells.height:  # no row is at fault
+            raise
         if cells.height > 1:
             halves = (cells[: cells.height // 2], cells[cells.height // 2 :])
             good, failed = zip(*(_attempt(half, columns) for half in halves), strict=True)

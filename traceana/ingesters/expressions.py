@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import io
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import polars as pl
@@ -119,15 +119,18 @@ def _parse(text: str, columns: Columns, where: str) -> Any:  # noqa: ANN401  a t
     if text in columns.names:
         return {"Column": text}
     try:
-        return json.loads(pl.sql_expr(text).meta.serialize(format="json"))
+        node = json.loads(pl.sql_expr(text).meta.serialize(format="json"))
+        reason = "an alias is not needed"
     except PolarsError as error:
+        node, reason = {"Alias": None}, str(error).splitlines()[0]
+    if isinstance(node, dict) and "Alias" in node:  # two words are an expression and its alias
         close = difflib.get_close_matches(text, columns.names, n=1)
         hint = f" (did you mean the column {close[0]!r}?)" if close else ""
-        raise DataError(
+        raise MissingColumnError(
             f"{where}: {text!r} is neither a column of the source{hint} nor an SQL expression "
-            f"({str(error).splitlines()[0]}); put names with other signs, and SQL's own words, "
-            "in double quotes"
-        ) from error
+            f"({reason}); put names with other signs, and SQL's own words, in double quotes"
+        )
+    return node
 
 
 def _build(node: Any) -> pl.Expr:  # noqa: ANN401
@@ -141,6 +144,7 @@ class _Walk:
     columns: Columns
     where: str
     text: str
+    guarded: bool = False  # both arms of CASE are computed for every row
 
     def walk(self, node: Any, want: Kind | None) -> Any:  # noqa: ANN401, PLR0911
         if not isinstance(node, dict):
@@ -167,10 +171,13 @@ class _Walk:
             return {kind: {"left": left, "op": body["op"], "right": right}}
         if kind == "Ternary":
             predicate = self.walk(body["predicate"], None)
-            arms = {arm: self.walk(body[arm], want) for arm in ("truthy", "falsy")}
+            arm = replace(self, guarded=True)
+            want = self._kind_of(body["truthy"], body["falsy"]) or want
+            arms = {name: arm.walk(body[name], want) for name in ("truthy", "falsy")}
             return {kind: {"predicate": predicate, **arms}}
         if kind == "Cast":
-            return {kind: body | {"expr": self.walk(body["expr"], None)}}
+            how = "NonStrict" if self.guarded else body["options"]
+            return {kind: body | {"expr": self.walk(body["expr"], None), "options": how}}
         if kind == "Function":
             return self._function(body, want)
         raise self._refused(kind)
@@ -205,7 +212,7 @@ class _Walk:
                 raise self._refused(f"a literal of type {form} (now() among them)")
         return node
 
-    def _kind_of(self, *nodes: Any) -> Kind | None:  # noqa: ANN401
+    def _kind_of(self, *nodes: Any) -> Kind | None:  # noqa: ANN401, PLR0911
         """Return the kind that literals, functions and declared columns among some nodes have."""
         for node in nodes:
             if not isinstance(node, dict):
@@ -222,12 +229,15 @@ class _Walk:
                 return "text"
             elif kind == "Function":
                 function = body["function"]
-                if isinstance(function, dict) and "StringExpr" in function:
-                    return "number" if function["StringExpr"] == "LenChars" else "text"
-                if function in _OF_NUMBERS or (
-                    isinstance(function, dict) and _OF_NUMBERS & function.keys()
-                ):
+                name = next(iter(function)) if isinstance(function, dict) else function
+                if name == "StringExpr":
+                    return "number" if function[name] == "LenChars" else "text"
+                if name in _OF_NUMBERS:
                     return "number"
+                if name == "ListExpr":
+                    return "text"
+                if name in _OF_EITHER and (found := self._kind_of(*body["input"])):
+                    return found
         return None
 
     def _refused(self, what: str) -> DataError:

@@ -73,8 +73,10 @@ class Recipe:
         By internal name of a number, the source's name of it.
     nulls
         By internal name, values that mean missing.
+    reread
+        Numbers among the columns that are read as text too.
     derived
-        Columns derived before the table's own.
+        Columns derived before the table's own, in terms of all these.
     stated
         The table's columns; those that are not stated are null.
     whole
@@ -91,6 +93,7 @@ class Recipe:
     views: dict[str, str]
     numbers: dict[str, str]
     nulls: dict[str, tuple[str, ...]]
+    reread: dict[str, Derived]
     derived: dict[str, Derived]
     stated: dict[str, pl.Expr]
     whole: dict[str, pl.Expr]
@@ -268,7 +271,7 @@ def compile_recipe(
         if name in columns:
             kind: Kind = "text" if dtype == pl.String else "number"
             stated[name] = pl.col(known.use(name, kind, where))
-    views, numbers, derived = {}, {}, {}
+    views, numbers, reread = {}, {}, {}
     for name, kinds in known.used.items():
         main: Kind = next(one for one in ("text", "time", "number") if one in kinds)
         views[name] = view_name(name, main)
@@ -277,7 +280,7 @@ def compile_recipe(
             numbers[number] = name
         elif "number" in kinds:
             text = pl.col(views[name])
-            derived[number] = Derived(read_number(text), text, name, f"{name}|not_a_number")
+            reread[number] = Derived(read_number(text), text, name, f"{name}|not_a_number")
     nulls = {views[name]: one.null for name, one in mapping.source.items() if name in views}
     schema = {name: column.dtype for name, column in table.items()} | kept
     return Recipe(
@@ -286,7 +289,8 @@ def compile_recipe(
         views,
         numbers,
         {view: words for view, words in nulls.items() if words},
-        derived | compiler.derived,
+        reread,
+        compiler.derived,
         stated,
         compiler.whole,
         _rules(mapping.table, stated.keys()) | compiler.limits,

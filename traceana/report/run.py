@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
+from multiprocessing.connection import wait as wait_for
+from threading import Thread
 from typing import TYPE_CHECKING, Final
 
 from traceana.errors import TraceanaError
@@ -131,7 +133,16 @@ _opened: list[Context] = []
 
 
 def _open(context: Context) -> None:
+    parent = parent_process()
+    if parent is not None:
+        # a killed parent cannot end its workers
+        Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()
     _opened.append(context)
+
+
+def _end_with(sentinel: int) -> None:
+    wait_for([sentinel])
+    os._exit(1)
 
 
 def _build_by_id(name: str) -> Content:

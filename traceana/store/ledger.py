@@ -9,6 +9,17 @@ from typing import Any, Final
 import polars as pl
 
 _FORMAT: Final = 2
+_COUNTS: Final = ("rows_read", "rows_kept", "rows_rejected", "rows_not_applicable")
+_TABLES: Final = (
+    {"trace": pl.String, "table": pl.String}
+    | dict.fromkeys((*_COUNTS, "duplicate_rows"), pl.Int64)
+    | {"synthetic": pl.Boolean, "state": pl.String}
+)
+_FILES: Final = (
+    dict.fromkeys(("trace", "table", "file", "member", "sha256"), pl.String)
+    | {"bytes": pl.Int64, "as_published": pl.Boolean}
+    | dict.fromkeys(_COUNTS, pl.Int64)
+)
 
 
 @dataclass(frozen=True)
@@ -131,31 +142,8 @@ class Ledger:
     def tables(self) -> pl.DataFrame:
         """One row a table, with its sums."""
         return pl.DataFrame(
-            [
-                {
-                    "trace": entry.trace,
-                    "table": entry.table,
-                    "rows_read": entry.rows_read,
-                    "rows_kept": entry.rows_kept,
-                    "rows_rejected": entry.rows_rejected,
-                    "rows_not_applicable": entry.rows_not_applicable,
-                    "duplicate_rows": entry.duplicate_rows,
-                    "synthetic": entry.synthetic,
-                    "state": entry.state,
-                }
-                for entry in self.entries
-            ],
-            schema={
-                "trace": pl.String,
-                "table": pl.String,
-                "rows_read": pl.Int64,
-                "rows_kept": pl.Int64,
-                "rows_rejected": pl.Int64,
-                "rows_not_applicable": pl.Int64,
-                "duplicate_rows": pl.Int64,
-                "synthetic": pl.Boolean,
-                "state": pl.String,
-            },
+            [{name: getattr(entry, name) for name in _TABLES} for entry in self.entries],
+            schema=_TABLES,
         )
 
     @property
@@ -163,35 +151,12 @@ class Ledger:
         """One row a (table, file or archive member)."""
         return pl.DataFrame(
             [
-                {
-                    "trace": entry.trace,
-                    "table": entry.table,
-                    "file": file.file,
-                    "member": file.member,
-                    "sha256": file.sha256,
-                    "bytes": file.bytes,
-                    "as_published": file.as_published,
-                    "rows_read": file.rows_read,
-                    "rows_kept": file.rows_kept,
-                    "rows_rejected": file.rows_rejected,
-                    "rows_not_applicable": file.rows_not_applicable,
-                }
+                {"trace": entry.trace, "table": entry.table}
+                | {name: getattr(file, name) for name in _FILES if name not in ("trace", "table")}
                 for entry in self.entries
                 for file in entry.files
             ],
-            schema={
-                "trace": pl.String,
-                "table": pl.String,
-                "file": pl.String,
-                "member": pl.String,
-                "sha256": pl.String,
-                "bytes": pl.Int64,
-                "as_published": pl.Boolean,
-                "rows_read": pl.Int64,
-                "rows_kept": pl.Int64,
-                "rows_rejected": pl.Int64,
-                "rows_not_applicable": pl.Int64,
-            },
+            schema=_FILES,
         )
 
     @property
@@ -199,16 +164,12 @@ class Ledger:
         """One row a (table, rule) that rejected anything."""
         return pl.DataFrame(
             [
-                {"trace": entry.trace, "table": entry.table, "rule": rule, "rows": rows}
+                (entry.trace, entry.table, rule, rows)
                 for entry in self.entries
                 for rule, rows in entry.rejected.items()
             ],
-            schema={
-                "trace": pl.String,
-                "table": pl.String,
-                "rule": pl.String,
-                "rows": pl.Int64,
-            },
+            schema={"trace": pl.String, "table": pl.String, "rule": pl.String, "rows": pl.Int64},
+            orient="row",
         )
 
     @property
@@ -235,10 +196,7 @@ def ledger_json(ledger: Ledger, /) -> str:
     for entry in ledger.entries:
         files = [{**asdict(file), "rows_rejected": file.rows_rejected} for file in entry.files]
         tables[entry.table] = {
-            "rows_read": entry.rows_read,
-            "rows_kept": entry.rows_kept,
-            "rows_rejected": entry.rows_rejected,
-            "rows_not_applicable": entry.rows_not_applicable,
+            **{name: getattr(entry, name) for name in _COUNTS},
             "rejected": entry.rejected,
             "duplicate_rows": entry.duplicate_rows,
             "unknown_words": entry.unknown_words,

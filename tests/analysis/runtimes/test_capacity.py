@@ -14,7 +14,7 @@ from tests.analysis.runtimes import traces
 from tests.analysis.runtimes.traces import make_instances, make_tasks
 from tests.analysis.test_frames import ENGINES
 from traceana.analysis import gpu_capacity_check, task_runtimes
-from traceana.analysis.runtimes.tasks import MISSING_END
+from traceana.analysis.runtimes.tasks import END_IMPUTATIONS
 from traceana.errors import DataError
 
 H = 3600.0
@@ -39,7 +39,7 @@ def test_by_hand() -> None:
     check = gpu_capacity_check(TASKS, INSTANCES, MACHINES)
     # from 0 to the end of e, which is in no task: 10 h of three GPUs
     expected = {
-        "missing_end": ["drop_task", "drop", "task", "running", "trace_end"],
+        "end_imputation": ["drop_task", "drop", "task", "running", "trace_end"],
         "tasks": [4] * 5,
         "tasks_with_runtime": [2, 2, 3, 3, 4],
         "mean_s": [3 * H, 3 * H, 8 / 3 * H, 4 * H, 21 / 4 * H],
@@ -70,7 +70,7 @@ def test_that_all_ran_to_the_end_is_more_than_there_was() -> None:
     check = gpu_capacity_check(
         tasks.with_columns(gpus=1.0), make_instances(*rows), pl.DataFrame({"gpus": [1]})
     )
-    share = dict(check.select("missing_end", "share_of_capacity").iter_rows())
+    share = dict(check.select("end_imputation", "share_of_capacity").iter_rows())
     assert share["drop"] == pytest.approx(0.9)
     assert share["trace_end"] > 40
 
@@ -80,13 +80,13 @@ def test_that_all_ran_to_the_end_is_more_than_there_was() -> None:
 def test_it_sums_up_task_runtimes(tasks: pl.DataFrame, instances: pl.DataFrame) -> None:
     check = gpu_capacity_check(tasks, instances, MACHINES)
     for row in check.rows(named=True):
-        runtimes = task_runtimes(tasks, instances, missing_end=row["missing_end"])
+        runtimes = task_runtimes(tasks, instances, end_imputation=row["end_imputation"])
         assert row["tasks_with_runtime"] == runtimes["runtime_s"].count()
         assert row["gpu_hours"] == pytest.approx((runtimes["instance_s"] * 0.5 / 3600).sum())
         # no instance ran longer than its task
         assert row["gpu_hours"] <= row["gpu_hours_gang"] * (1 + 1e-12)
         assert row["instances"] + row["instances_of_no_task"] == instances.height
-    hours = dict(check.select("missing_end", "gpu_hours").iter_rows())
+    hours = dict(check.select("end_imputation", "gpu_hours").iter_rows())
     assert hours["drop_task"] <= hours["drop"] <= hours["task"] <= hours["trace_end"]
     assert hours["drop"] <= hours["running"] <= hours["trace_end"]
 
@@ -115,8 +115,8 @@ def test_without_capacity_there_is_no_share(
 ) -> None:
     tasks = TASKS if instances.height else TASKS.clear()
     check = gpu_capacity_check(tasks, instances, machines)
-    assert check["missing_end"].to_list() == list(MISSING_END)
-    assert check["share_of_capacity"].null_count() == len(MISSING_END)
+    assert check["end_imputation"].to_list() == list(END_IMPUTATIONS)
+    assert check["share_of_capacity"].null_count() == len(END_IMPUTATIONS)
     assert check["note"].unique().item().startswith("no capacity: the machines have no GPU")
 
 

@@ -99,9 +99,9 @@ def test_the_summary_says_why_a_number_is_missing() -> None:
         "user", "n", "mean_s", "cov", "median", "n_missing", "note"
     )
     assert result.rows() == [
-        ("w", 0, None, None, None, 1, "no known runtime"),
+        ("w", 0, None, None, None, 1, "no runtime"),
         ("x", 2, 20.0, pytest.approx(math.sqrt(0.5)), 1.0, 1, None),
-        ("y", 1, 5.0, None, 1.0, 1, "one runtime has no deviation"),
+        ("y", 1, 5.0, None, 1.0, 1, "one runtime has no standard deviation"),
         ("z", 1, 0.0, None, None, 0, "every runtime is 0"),
         (None, 2, 14.0, pytest.approx(math.sqrt(0.5)), 1.0, 0, None),
     ]
@@ -125,7 +125,7 @@ def test_bad_tables_are_refused_by_both(jobs: pl.DataFrame, by: str, text: str) 
 
 
 def test_a_ratio_that_is_there_is_not_overwritten() -> None:
-    with pytest.raises(DataError, match="there is a column runtime_ratio already"):
+    with pytest.raises(DataError, match="the frame has a column runtime_ratio"):
         runtime_ratio(JOBS.with_columns(runtime_ratio=1.0), by="user")
     with pytest.raises(DataError, match="by cannot name note"):
         summarize_runtime_ratio(JOBS.rename({"user": "note"}), by="note")

@@ -18,8 +18,8 @@ from tests.analysis.runtimes.traces import make_instances, make_tasks, runtime_o
 from tests.analysis.test_frames import ENGINES
 from traceana.analysis import task_runtimes
 from traceana.analysis.runtimes import by_hash, places
-from traceana.analysis.runtimes.records import KEYS
-from traceana.analysis.runtimes.tasks import MISSING_END
+from traceana.analysis.runtimes.task_times import KEYS
+from traceana.analysis.runtimes.tasks import END_IMPUTATIONS
 from traceana.errors import DataError
 
 CONTRACT = [
@@ -101,7 +101,7 @@ LACKS = "an instance lacks its start or its end"
 def test_policies_by_hand(
     policy: str, runtimes: list[Any], used: list[int], seconds: list[Any], notes: list[Any]
 ) -> None:
-    result = task_runtimes(TASKS, INSTANCES, missing_end=policy)
+    result = task_runtimes(TASKS, INSTANCES, end_imputation=policy)
     assert result.columns[: len(CONTRACT)] == CONTRACT
     assert_frame_equal(
         result.select("job_id", "task_name", "status", "gpus", "cpus", "memory_gib", "gpu_type"),
@@ -119,7 +119,7 @@ def test_policies_by_hand(
 
 def test_drop_is_the_default_and_the_ends_are_those_of_who_takes_part() -> None:
     result = task_runtimes(TASKS, INSTANCES)
-    assert_frame_equal(result, task_runtimes(TASKS, INSTANCES, missing_end="drop"))
+    assert_frame_equal(result, task_runtimes(TASKS, INSTANCES, end_imputation="drop"))
     # neither the start at 8 nor the end at 1000 has its other half
     assert result.select("start_s", "end_s").row(2) == (10, 30)
 
@@ -128,7 +128,7 @@ def test_the_traces_end_is_the_latest_time_of_either_table() -> None:
     instances = make_instances(("j", "t", 10.0, None))
     tasks = make_tasks(("j", "t", "running", 0, None), ("k", "t", "completed", 0, 70))
     ends = [
-        task_runtimes(rows, instances, missing_end="trace_end")["end_s"][0]
+        task_runtimes(rows, instances, end_imputation="trace_end")["end_s"][0]
         for rows in (tasks, tasks.head(1), tasks.with_columns(start_s=80.0, end_s=None))
     ]
     assert ends == [70, 10, 80]
@@ -143,8 +143,8 @@ def test_every_policy_is_its_wording(tasks: pl.DataFrame, instances: pl.DataFram
         for name in ("start_s", "end_s")
         for time in frame[name].drop_nulls()
     ]
-    for policy in MISSING_END:
-        result = task_runtimes(tasks, instances, missing_end=policy)
+    for policy in END_IMPUTATIONS:
+        result = task_runtimes(tasks, instances, end_imputation=policy)
         for task, row in zip(tasks.rows(named=True), result.rows(named=True), strict=True):
             own = instances.filter(job_id=task["job_id"], task_name=task["task_name"])
             expected = runtime_one_by_one(
@@ -161,8 +161,8 @@ def test_a_wider_policy_never_shortens_a_runtime(
     tasks: pl.DataFrame, instances: pl.DataFrame
 ) -> None:
     by = {
-        policy: task_runtimes(tasks, instances, missing_end=policy).select("runtime_s", "n_used")
-        for policy in MISSING_END
+        policy: task_runtimes(tasks, instances, end_imputation=policy).select("runtime_s", "n_used")
+        for policy in END_IMPUTATIONS
     }
     for order in (("drop_task", "drop", "task", "trace_end"), ("drop", "running", "trace_end")):
         for narrow, wide in pairwise(order):
@@ -172,7 +172,7 @@ def test_a_wider_policy_never_shortens_a_runtime(
             assert by[wide].filter(had)["runtime_s"].null_count() == 0
 
 
-@pytest.mark.parametrize("policy", MISSING_END)
+@pytest.mark.parametrize("policy", END_IMPUTATIONS)
 @pytest.mark.parametrize("engine", ENGINES)
 def test_every_engine_gives_the_same_values(engine: str, policy: str) -> None:
     of = ENGINES[engine]
@@ -183,8 +183,8 @@ def test_every_engine_gives_the_same_values(engine: str, policy: str) -> None:
         (TASKS.clear(), INSTANCES.clear()),
     ):
         assert_frame_equal(
-            task_runtimes(of(tasks), of(instances), missing_end=policy),
-            task_runtimes(tasks, instances, missing_end=policy),
+            task_runtimes(of(tasks), of(instances), end_imputation=policy),
+            task_runtimes(tasks, instances, end_imputation=policy),
             rel_tol=1e-12,
             abs_tol=0,
             check_dtypes=not tasks.is_empty(),  # pandas has no type for a column of no text
@@ -242,8 +242,8 @@ def test_by_hash_and_by_name_agree_on_many_blocks() -> None:
         nan_to_null=True,
     )
     assert_frame_equal(
-        task_runtimes(tasks, instances, missing_end="trace_end"),
-        task_runtimes(tasks, ENGINES["duckdb"](instances), missing_end="trace_end"),
+        task_runtimes(tasks, instances, end_imputation="trace_end"),
+        task_runtimes(tasks, ENGINES["duckdb"](instances), end_imputation="trace_end"),
         rel_tol=1e-12,
         abs_tol=0,
     )
@@ -274,7 +274,7 @@ def test_planted_runtimes_are_found_in_shuffled_instances() -> None:
         (TASKS, INSTANCES.with_columns(start_s=pl.lit(-1)), "column start_s holds -1"),
         (TASKS, INSTANCES.with_columns(end_s=pl.lit("late")), "column end_s holds String; numbers"),
         (pl.concat([TASKS, TASKS.head(1)]), INSTANCES, r"tasks has 2 rows .*\(j2, worker\)"),
-        (TASKS, INSTANCES.with_columns(job_id=1), "job_id is String in tasks and Int32 in instan"),
+        (TASKS, INSTANCES.with_columns(job_id=1), "job_id is String in tasks and Int64 in instan"),
     ],
 )
 def test_bad_tables_are_refused_in_one_line(
@@ -286,5 +286,7 @@ def test_bad_tables_are_refused_in_one_line(
 
 
 def test_an_unknown_policy_is_refused_with_the_list() -> None:
-    with pytest.raises(DataError, match="missing_end is 'guess'; the policies are drop_task, drop"):
-        task_runtimes(TASKS, INSTANCES, missing_end="guess")
+    with pytest.raises(
+        DataError, match=r"end_imputation is .guess.; it must be one of drop_task, drop"
+    ):
+        task_runtimes(TASKS, INSTANCES, end_imputation="guess")

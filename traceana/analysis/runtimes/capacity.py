@@ -1,4 +1,4 @@
-"""Whether a cluster could have given the GPU-hours that a policy on missing ends implies."""
+"""GPU-hours requested under each imputation of missing ends, compared with the capacity."""
 
 from __future__ import annotations
 
@@ -8,78 +8,76 @@ import narwhals.stable.v2 as nw
 import polars as pl
 
 from traceana.analysis.frames import open_frame, reduce_frame
-from traceana.analysis.runtimes.records import Records, read_records
-from traceana.analysis.runtimes.tasks import MISSING_END, apply_policy
+from traceana.analysis.runtimes.task_times import TaskTimes, read_task_times
+from traceana.analysis.runtimes.tasks import END_IMPUTATIONS, impute_ends
 from traceana.errors import DataError
+from traceana.results.runtimes import CapacityCheck
+from traceana.results.tables import declared, returns
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
 
 
+@returns(CapacityCheck)
 def gpu_capacity_check(
     tasks: IntoFrame, instances: IntoFrame, machines: IntoFrame, /
 ) -> pl.DataFrame:
-    """GPU-hours asked for under each policy on missing ends, against machines times span.
+    """Compare the GPU-hours under each imputation of missing ends with the capacity.
 
-    A policy under which tasks ask for more than the machines could give cannot be true as a whole.
-    One that asks for less is not thereby true: ends that were lost are missing from it.
+    If tasks request more GPU-hours than the machines have, the imputation is wrong for the trace
+    as a whole. If they request less it is not thereby right: lost ends may be missing from it.
 
-    gpu_hours = sum over tasks of gpus * instance_s / 3600: gpus is asked for by each instance
-    (each inherits its task's plan, as PAI's publisher says), and instance_s is the summed time of
-    those that take part. gpu_hours_gang = sum of gpus * n_used * runtime_s / 3600: what they ask
-    for if all of a task's are held from its first start to its last end, attempts that followed
-    one another included. capacity_gpu_hours = sum of the machines' GPUs * span_h: all of them, up
-    all the time.
+    gpu_hours = sum over tasks of gpus * instance_s / 3600: each instance requests gpus, as PAI's
+    publisher states. gpu_hours_gang = sum of gpus * n_used * runtime_s / 3600: all instances of a
+    task are held from its first start to its last end, also attempts that follow one another.
+    capacity_gpu_hours = sum of the machines' GPUs * span_h: all GPUs are available all the time.
 
     Parameters
     ----------
     tasks, instances
         As in :func:`task_runtimes`.
     machines
-        One row a machine: [gpus]; eager or lazy, of any listed engine.
+        One row per machine: [gpus]; eager or lazy, of any listed engine.
 
     Returns
     -------
     DataFrame
-        One row a policy: [missing_end, tasks,
-        tasks_with_runtime, mean_s, median_s, instances, instances_used, gpu_hours,
-        gpu_hours_gang, machine_gpus, span_h, capacity_gpu_hours, share_of_capacity,
-        tasks_without_gpus, instances_of_no_task, note]. mean_s and median_s are of runtime_s.
-        share_of_capacity is gpu_hours over capacity_gpu_hours; null where that is 0, and note
-        says so. span_h is from the earliest to the latest start or end in either table.
-        tasks_without_gpus counts the tasks with a runtime that state no GPUs: they ask for none
-        here. instances_of_no_task are in no task of `tasks`, and nowhere in the sums.
+        One row per imputation:
+
+        {columns}
 
     Raises
     ------
     DataError
         As :func:`task_runtimes`; or if a machine's GPUs are missing, negative or infinite.
     """
-    return check_capacity(read_records(tasks, instances), machines)
+    return check_capacity(read_task_times(tasks, instances), sum_gpus(machines))
 
 
-def check_capacity(records: Records, machines: IntoFrame, /) -> pl.DataFrame:
-    """Do what :func:`gpu_capacity_check` does, with records that were read once."""
-    machine_gpus = _sum_gpus(machines)
+def check_capacity(times: TaskTimes, machine_gpus: float | None, /) -> pl.DataFrame:
+    """Do what :func:`gpu_capacity_check` does; None: the capacity is unknown."""
     span_h = 0.0
-    if records.first_s is not None and records.last_s is not None:
-        span_h = (records.last_s - records.first_s) / 3600
-    capacity = pl.lit(machine_gpus * span_h)
-    share = pl.col("gpu_hours") / capacity
+    if times.first_s is not None and times.last_s is not None:
+        span_h = (times.last_s - times.first_s) / 3600
+    capacity = None if machine_gpus is None else machine_gpus * span_h
     note = "no capacity: the machines have no GPU, or the trace has no span"
-    return pl.concat(_asked_for(records, policy) for policy in MISSING_END).select(
-        pl.exclude("tasks_without_gpus"),
-        machine_gpus=pl.lit(machine_gpus),
+    if machine_gpus is None:
+        note = "no capacity: the trace has no machines table"
+    fraction = pl.col("gpu_hours") / pl.lit(capacity, pl.Float64)
+    finite = fraction.is_finite().fill_null(value=False)
+    found = pl.concat(_requested(times, policy) for policy in END_IMPUTATIONS).with_columns(
+        machine_gpus=pl.lit(machine_gpus, pl.Float64),
         span_h=pl.lit(span_h),
-        capacity_gpu_hours=capacity,
-        share_of_capacity=pl.when(share.is_finite()).then(share),
-        tasks_without_gpus="tasks_without_gpus",
-        instances_of_no_task=pl.lit(records.instances_of_no_task, pl.Int64),
-        note=pl.when(~share.is_finite()).then(pl.lit(note)),
+        capacity_gpu_hours=pl.lit(capacity, pl.Float64),
+        share_of_capacity=pl.when(finite).then(fraction),
+        instances_of_no_task=pl.lit(times.instances_of_no_task, pl.Int64),
+        note=pl.when(~finite).then(pl.lit(note)),
     )
+    return declared(found, CapacityCheck)
 
 
-def _sum_gpus(machines: IntoFrame) -> float:
+def sum_gpus(machines: IntoFrame, /) -> float:
+    """Return the GPUs of all machines."""
     gpus = nw.col("gpus")
     frame = open_frame(machines, keys=(), measures=("gpus",))
     total, known, rows = reduce_frame(
@@ -90,10 +88,10 @@ def _sum_gpus(machines: IntoFrame) -> float:
     return float(total or 0)
 
 
-def _asked_for(records: Records, missing_end: str) -> pl.DataFrame:
+def _requested(times: TaskTimes, end_imputation: str) -> pl.DataFrame:
     gpus, runtime = pl.col("gpus"), pl.col("runtime_s")
-    return apply_policy(records, missing_end).select(
-        missing_end=pl.lit(missing_end),
+    return impute_ends(times, end_imputation).select(
+        end_imputation=pl.lit(end_imputation),
         tasks=pl.len().cast(pl.Int64),
         tasks_with_runtime=runtime.count().cast(pl.Int64),
         mean_s=runtime.mean(),

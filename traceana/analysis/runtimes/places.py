@@ -1,4 +1,4 @@
-"""Where the task of each instance stands, told by hashes of its keys."""
+"""Hash index from the keys of instances to the rows of their tasks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Hashes: TypeAlias = NDArray[np.uint64]
 Indices: TypeAlias = NDArray[np.int64]
 Tasks: TypeAlias = NDArray[np.int32]
 
-_ODD: Final = pl.lit(0x9E3779B97F4A7C15, pl.UInt64)  # so that two keys cannot change places
+_ODD: Final = pl.lit(0x9E3779B97F4A7C15, pl.UInt64)  # the hash of (a, b) is not that of (b, a)
 
 
 def hash_keys(keys: Sequence[str], seed: int) -> pl.Expr:
@@ -26,7 +26,7 @@ def hash_keys(keys: Sequence[str], seed: int) -> pl.Expr:
 
 
 class _Table(NamedTuple):
-    """Tasks by the first bits of their hashes mixed; `level` mixes them otherwise in each table."""
+    """Tasks by the first bits of their mixed hashes; `level` mixes them differently per table."""
 
     places: Tasks
     shift: np.uint64
@@ -40,11 +40,11 @@ class _Table(NamedTuple):
 
 
 class Places(NamedTuple):
-    """Tasks in tables of their hashes.
+    """Tasks in hash tables.
 
-    Of tasks that share a slot the last has it, the others go on to the next table. So one task at
-    most can be meant in each, and its second hash (64 bits) must be that of the instance: for ten
-    million keys of no task the chance that one is taken for a task's is below 1e-10.
+    Of tasks that share a slot the last one keeps it, the others move to the next table. A slot thus
+    has one task, whose second hash (64 bits) must equal the instance's: for ten million keys
+    without a task the chance of a false match is below 1e-10.
 
     Attributes
     ----------
@@ -53,7 +53,7 @@ class Places(NamedTuple):
     tables
         From the largest to the smallest.
     n_found
-        The tasks that can be found: those that have all their keys.
+        Tasks without a null key, which can be found.
     """
 
     checks: Hashes
@@ -86,7 +86,7 @@ class Places(NamedTuple):
         return cls(np.append(all_checks, np.uint64(0)), tables, n_found)
 
     def find(self, hashes: Hashes, checks: Hashes) -> Tasks:
-        """Return the place of each key's task; the number of tasks where there is none."""
+        """Return the row of each key's task; the number of tasks if there is none."""
         starts = np.flatnonzero(np.append(True, checks[1:] != checks[:-1]))
         if 2 * starts.size > checks.size:
             return self._find(hashes, checks)

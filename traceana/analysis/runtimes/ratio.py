@@ -17,51 +17,52 @@ from traceana.analysis.frames import (
     refuse_clash,
 )
 from traceana.errors import DataError
+from traceana.results.runtimes import RuntimeRatioSummary
+from traceana.results.tables import declared, returns
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
 
 _RATIO: Final = "runtime_ratio"
-LEAST: Final = 1e-150
-"""A mean below it is not divided by: the ratio may be beyond the range of a double."""
+_SMALLEST_MEAN: Final = 1e-150
+"""Smallest mean that is divided by: the ratio could overflow below it."""
 _QUANTILES: Final = {"p05": 0.05, "p25": 0.25, "median": 0.5, "p75": 0.75, "p95": 0.95, "p99": 0.99}
 
 
 def runtime_ratio(jobs: IntoFrame, /, *, by: Names, runtime: str = "runtime_s") -> pl.DataFrame:
-    """Each runtime over the mean runtime of its group.
+    """Divide each runtime by the mean runtime of its group.
 
-    It averages 1 over the known runtimes of every group: what a job did against its like, with
-    the groups' own sizes taken out (Zeus, NSDI'23, scales recurring jobs by it).
+    The ratios of a group average 1 (Zeus, NSDI'23, scales recurring jobs by them).
 
     Parameters
     ----------
     jobs
-        One row a job or task: [*by, runtime, ...]; eager or lazy, of any listed engine. All its
+        One row per job or task: [*by, runtime, ...]; eager or lazy, of any listed engine. All its
         columns are collected.
     by
         Columns to group by; ``()`` for one group. Null in them is a group of its own.
     runtime
-        The column of runtimes, in any one unit.
+        Column of runtimes, in any unit; durations become seconds.
 
     Returns
     -------
     DataFrame
-        The frame (NaN as null, runtime as a float) with runtime_ratio after its columns, in its
-        rows' order where the engine keeps one. It is null where the runtime is, and in a group of
-        which every known runtime is 0.
+        The frame (NaN as null, runtime as a float) with the column runtime_ratio, in the order of
+        its rows if the engine has one. The ratio is null if the runtime is null, or all runtimes
+        of the group are 0.
 
     Raises
     ------
     DataError
         If a column is missing, the runtimes are not numeric, one is negative or infinite, or
-        there is a column runtime_ratio already.
+        the frame has a column runtime_ratio.
     """
     keys = as_names(by)
     names = column_names(jobs)
     if _RATIO in names:
-        raise DataError(f"there is a column {_RATIO} already; drop or rename it")
+        raise DataError(f"the frame has a column {_RATIO}; drop or rename it")
     others = [name for name in names if name not in {*keys, runtime}]
-    rows = collect(open_frame(jobs, keys=(*keys, *others), measures=(runtime,)))
+    rows = collect(open_frame(jobs, keys=(*keys, *others), measures={"runtime": runtime}))
     mean = pl.col(runtime).mean()
     if keys:
         mean = mean.over(keys)
@@ -69,25 +70,25 @@ def runtime_ratio(jobs: IntoFrame, /, *, by: Names, runtime: str = "runtime_s") 
     return rows.select(*names, ratio.alias(_RATIO))
 
 
+@returns(RuntimeRatioSummary)
 def summarize_runtime_ratio(
     jobs: IntoFrame, /, *, by: Names, runtime: str = "runtime_s"
 ) -> pl.DataFrame:
-    """How far runtimes lie from the mean of their group: the spread of :func:`runtime_ratio`.
+    """Summarize the distribution of runtimes over the mean of their group.
 
     Parameters
     ----------
     jobs, by, runtime
-        As in :func:`runtime_ratio`; only these columns are read, and the engine reduces them.
+        As in :func:`runtime_ratio`; only these columns are read.
 
     Returns
     -------
     DataFrame
-        [*by, n, mean_s, cov, p05, p25, median, p75, p95, p99, max, n_missing, note], sorted by
-        `by`, nulls last. n counts the known runtimes that all the rest is taken over, n_missing
-        the rows without one. mean_s is their mean, in the unit of `runtime`. The others are of
-        runtime over mean_s, so that their mean is 1: cov is their standard deviation (ddof 1), the
-        coefficient of variation of runtime; quantiles interpolate linearly between order
-        statistics (type 7 of Hyndman and Fan, 1996). What cannot be had is null: note says why.
+        Sorted by `by`, nulls last, with the columns of `by` and
+
+        {columns}
+
+        Quantiles interpolate linearly between order statistics (type 7 of Hyndman and Fan, 1996).
 
     Raises
     ------
@@ -97,7 +98,7 @@ def summarize_runtime_ratio(
     keys, value = as_names(by), nw.col(runtime)
     refuse_clash(keys, ("note",))
     groups = reduce_frame(
-        open_frame(jobs, keys=keys, measures=(runtime,)),
+        open_frame(jobs, keys=keys, measures={"runtime": runtime}),
         keys,
         n=value.count(),
         mean_s=value.mean(),
@@ -113,15 +114,19 @@ def summarize_runtime_ratio(
     n, mean = pl.col("n"), pl.col("mean_s")
     note = (
         pl.when(n == 0)
-        .then(pl.lit("no known runtime"))
+        .then(pl.lit("no runtime"))
         .when(mean == 0)
         .then(pl.lit("every runtime is 0"))
-        .when(mean < LEAST)
-        .then(pl.lit("runtimes are too near 0 to be divided by"))
+        .when(mean < _SMALLEST_MEAN)
+        .then(pl.lit("the mean runtime is too close to 0 for a ratio"))
         .when(n == 1)
-        .then(pl.lit("one runtime has no deviation"))
+        .then(pl.lit("one runtime has no standard deviation"))
     )
-    return groups.with_columns(
-        *(pl.when(mean >= LEAST).then(pl.col(name) / mean).fill_nan(None) for name in spread),
+    found = groups.with_columns(
+        *(
+            pl.when(mean >= _SMALLEST_MEAN).then(pl.col(name) / mean).fill_nan(None)
+            for name in spread
+        ),
         note=note,
     )
+    return declared(found, RuntimeRatioSummary, by=keys)

@@ -123,13 +123,13 @@ def pai_name(session: Context, /) -> str:
     """Return the title of the PAI trace, with its share where its tasks are a sample."""
     sample = session.once(task_sample, PAI)
     name = session.title(PAI)
-    return name if sample is None else f"{name}, a sample of {share(sample.share)} of its tasks"
+    return name if sample is None else f"{name}, a sample of {share(sample.fraction)} of its tasks"
 
 
 def pai_sampled(session: Context, /) -> str:
     """Return what to tell of the sample of PAI's tasks; nothing where all are analysed."""
     sample = session.once(task_sample, PAI)
-    return "" if sample is None else f" All here is of a sample: {sample.told}."
+    return "" if sample is None else f" All results are from a sample: {sample.description}."
 
 
 def _tasks(session: Context, missing_end: str) -> Population:

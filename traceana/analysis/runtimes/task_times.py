@@ -1,7 +1,4 @@
-"""What the instances of each task say of its times: one pass over them, then a join.
-
-Every policy on missing ends is a matter of these few numbers a task.
-"""
+"""First starts, last ends and summed times of the instances of each task."""
 
 from __future__ import annotations
 
@@ -27,13 +24,13 @@ if TYPE_CHECKING:
 
 KEYS: Final = ("job_id", "task_name")
 _TIMES: Final = ("start_s", "end_s")
-_ASKED_FOR: Final = ("gpus", "cpus", "memory_gib")
+_REQUESTED: Final = ("gpus", "cpus", "memory_gib")
 _COUNTS: Final = ("n_instances", "n_start", "n_end", "n_known")
 
 
 @dataclass(frozen=True)
-class Records:
-    """What two tables tell of each task's times.
+class TaskTimes:
+    """Tasks with the times of their instances; every imputation of ends follows from these.
 
     Attributes
     ----------
@@ -54,14 +51,14 @@ class Records:
     instances_of_no_task: int
 
 
-def read_records(tasks: IntoFrame, instances: IntoFrame, /) -> Records:
-    """Reduce instances to their tasks.
+def read_task_times(tasks: IntoFrame, instances: IntoFrame, /) -> TaskTimes:
+    """Aggregate instances by task: one pass over them, then a join.
 
     Raises
     ------
     DataError
         If a column is missing, not numeric or out of range, an instance ends before it starts, a
-        task has two rows, or the tables' keys differ in type.
+        task has two rows, or the keys of the tables differ in type.
     """
     rows = clean_columns(admit_columns(instances, (*KEYS, *_TIMES)), _TIMES)
     listed = _read_tasks(tasks)
@@ -70,7 +67,7 @@ def read_records(tasks: IntoFrame, instances: IntoFrame, /) -> Records:
         _refuse_repeated(listed)
     by_task, in_no_task, extremes = _by_hash(listed, places, rows) or _by_name(listed, rows)
     times = [time for time in (*extremes[:-1], *_ends_of(listed)) if time is not None]
-    return Records(
+    return TaskTimes(
         pl.concat([listed, by_task.with_columns(pl.col(_COUNTS).fill_null(0))], how="horizontal"),
         first_s=min(times, default=None),
         last_s=max(times, default=None),
@@ -79,8 +76,8 @@ def read_records(tasks: IntoFrame, instances: IntoFrame, /) -> Records:
 
 
 def _read_tasks(tasks: IntoFrame) -> pl.DataFrame:
-    columns = (*KEYS, "status", "gpu_type", *_TIMES, *_ASKED_FOR)
-    measures = (*_TIMES, *_ASKED_FOR)
+    columns = (*KEYS, "status", "gpu_type", *_TIMES, *_REQUESTED)
+    measures = (*_TIMES, *_REQUESTED)
     lazy = clean_columns(admit_columns(tasks, columns), measures)
     listed = collect(lazy.with_columns(nw.col("status").cast(nw.String)))
     check_range(nw.from_native(listed.lazy()), measures)  # read once, whatever the engine
@@ -93,14 +90,14 @@ def _refuse_repeated(listed: pl.DataFrame) -> None:
         job, task = repeated.select(KEYS).row(0)
         raise DataError(
             f"tasks has {repeated.height} rows that share their (job_id, task_name), the first "
-            f"of them ({job}, {task}); one row a task is needed"
+            f"of them ({job}, {task}); one row per task is needed"
         )
 
 
 def _by_hash(
     listed: pl.DataFrame, places: Places | None, rows: nw.LazyFrame[Any]
 ) -> Reduced | None:
-    """None where names must do: on another engine, for keys of two types or hashes that collide."""
+    """Return None for another engine, keys of two types or colliding hashes: use the names."""
     if places is None or rows.implementation is not nw.Implementation.POLARS:
         return None
     instances = rows.to_native()
@@ -121,7 +118,7 @@ def _by_name(listed: pl.DataFrame, rows: nw.LazyFrame[Any]) -> Reduced:
 
 
 def _join(listed: pl.DataFrame, by_task: pl.DataFrame) -> pl.DataFrame:
-    """Join the keys alone, and then gather: a join of all columns needs twice the memory."""
+    """Join the keys alone, then gather: a join of all columns needs twice the memory."""
     places = by_task.lazy().select(KEYS).with_row_index(".place")
     found = listed.lazy().select(KEYS).join(places, on=KEYS, how="left", maintain_order="left")
     place = found.select(".place").collect(engine="streaming").to_series()
@@ -129,16 +126,18 @@ def _join(listed: pl.DataFrame, by_task: pl.DataFrame) -> pl.DataFrame:
 
 
 def _match_types(listed: pl.DataFrame, by_task: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Give the keys of both frames one type: text is text, whatever it is stored as."""
-    for key in KEYS:
-        listed, by_task = (
-            frame.with_columns(pl.col(key).cast(pl.String))
-            if isinstance(frame.schema[key], pl.Categorical | pl.Enum)
-            else frame
-            for frame in (listed, by_task)
+    """Give the keys of both frames one type: all text is String, all whole numbers are Int64."""
+    keys = pl.selectors.by_name(*KEYS)
+    text = pl.selectors.categorical() | pl.selectors.enum()
+    listed, by_task = (
+        frame.with_columns(
+            (keys & text).cast(pl.String), (keys & pl.selectors.integer()).cast(pl.Int64)
         )
+        for frame in (listed, by_task)
+    )
+    for key in KEYS:
         here, there = listed.schema[key], by_task.schema[key]
-        if by_task[key].count() == 0:  # without any value it has whatever type its maker guessed
+        if by_task[key].count() == 0:  # the type of a column without any value is a guess
             by_task = by_task.with_columns(pl.lit(None, here).alias(key))
         elif listed.is_empty():
             listed = listed.with_columns(pl.lit(None, there).alias(key))
@@ -158,7 +157,7 @@ def _reduce(rows: nw.LazyFrame[Any]) -> pl.DataFrame:
         nw.when(end.is_null()).then(start).alias("open_start"),
         (end - start).alias("seconds"),
     )
-    # in no order: the join gives them that of the tasks, and sorting takes longer than grouping
+    # unsorted: the join restores the order of the tasks, and sorting takes longer than grouping
     grouped = parts.group_by(*KEYS).agg(
         n_instances=nw.len(),
         n_start=start.count(),
@@ -182,7 +181,7 @@ def _extremes(rows: nw.LazyFrame[Any]) -> list[float | None]:
 
 
 def _check_times(rows: nw.LazyFrame[Any], extremes: list[float | None]) -> None:
-    """Refuse times that cannot be, told by their extremes: instances are very many."""
+    """Refuse times out of range; a second pass is made only if the extremes are."""
     *ends, shortest = extremes
     if any(not 0 <= time <= LARGEST for time in ends if time is not None):
         check_range(rows, _TIMES)
