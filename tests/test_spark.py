@@ -270,7 +270,7 @@ def test_what_spark_cannot_give_is_refused_in_one_line(spark: Any, query: str, t
     assert "\n" not in str(refusal.value)
 
 
-SHOWN = ("workload", "task-runtimes", "outcomes", "competing-ends", "runtime-ratio")
+SHOWN = ("workload", "task-runtimes", "outcomes", "competing-risks", "runtime-ratio")
 
 
 @pytest.mark.parametrize(
@@ -290,7 +290,7 @@ def test_a_section_is_the_same_from_spark(
         return parquet(self, path)
 
     monkeypatch.setattr(reader, "parquet", note_and_read)
-    assert section.build(by_spark) == section.build(polars)
+    assert section.content(by_spark) == section.content(polars)
     assert read  # else Polars was held against itself
 
 

@@ -13,7 +13,6 @@ from .deadlines.tightness import deadline_tightness as deadline_tightness
 from .distributions.compare import compare_distributions as compare_distributions
 from .distributions.fit import fit_distributions as fit_distributions
 from .distributions.quantiles import fitted_quantiles as fitted_quantiles
-from .distributions.result import DistributionFits as DistributionFits
 from .distributions.tail import tail_index as tail_index
 from .energy.accuracy import energy_to_accuracy as energy_to_accuracy
 from .energy.coverage import energy_coverage as energy_coverage
@@ -21,13 +20,10 @@ from .energy.defaults import training_defaults as training_defaults
 from .energy.savings import energy_savings as energy_savings
 from .energy.sweep import batch_size_sweep as batch_size_sweep
 from .outcomes.association import outcome_association as outcome_association
-from .outcomes.comparison import RuntimeComparison as RuntimeComparison
 from .outcomes.comparison import compare_runtimes as compare_runtimes
 from .outcomes.curves import cumulative_incidence as cumulative_incidence
 from .outcomes.curves import kaplan_meier as kaplan_meier
 from .outcomes.curves import rows_at_risk as rows_at_risk
-from .outcomes.ends import EndCurves as EndCurves
-from .outcomes.model import FailureModel as FailureModel
 from .outcomes.model import failure_model as failure_model
 from .outcomes.odds import failure_odds as failure_odds
 from .outcomes.rates import failure_rates as failure_rates

@@ -10,6 +10,7 @@ from matplotlib import font_manager, rcParams
 from matplotlib.dates import AutoDateFormatter
 
 from traceana.errors import DataError
+from traceana.results.display import key_heading
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -20,17 +21,6 @@ if TYPE_CHECKING:
     from matplotlib.lines import Line2D
 
 _LINE_SPACING: Final = 1.15
-_TITLES: Final = {
-    "cluster": "Cluster",
-    "dataset": "Data set",
-    "gpu_type": "GPU type",
-    "gpus": "GPUs",
-    "gpus_asked": "GPUs asked for",
-    "qos": "QoS class",
-    "status": "Status",
-    "workload": "Workload",
-}
-"""What columns that tell groups apart are called on an axis."""
 _MARGIN: Final = 1.05
 """Where the names stand, in widths of the axes."""
 
@@ -77,8 +67,8 @@ def format_axis(axis: Axis, /, *, bins: int | None = None) -> None:
 
 
 def name_columns(columns: Iterable[str], /) -> str:
-    """Return what columns are called on an axis: known ones by their title, others as they are."""
-    return ", ".join(_TITLES.get(column, column.replace("_", " ")) for column in columns)
+    """Return the headings of columns as the label of an axis."""
+    return ", ".join(key_heading(column) for column in columns)
 
 
 def name_group(values: Iterable[object], /) -> str:
