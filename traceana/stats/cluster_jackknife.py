@@ -1,0 +1,121 @@
+"""Delete-one-cluster jackknife of a correlation whose rows are dependent within clusters."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from scipy.special import stdtr, stdtrit
+
+from traceana.stats.correlation import SMALLEST_P, correlation
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+    Integers = NDArray[np.int64]
+
+NEAR_ONE: Final = 1 - 1e-12
+"""Largest coefficient whose arctanh is computed."""
+
+
+def jackknife_errors(
+    x: Floats, y: Floats, cells: Integers, asked: Sequence[tuple[str, str]], /
+) -> dict[tuple[str, str], float]:
+    """Standard errors of correlations on Fisher's scale, by the cluster jackknife.
+
+    With z_g the arctanh of the coefficient without cell g of m cells, the error is
+    sqrt((m - 1) / m sum of (z_g - mean z)^2) (Miller, Biometrika 61, 1974; for clusters Cameron
+    and Miller, Journal of Human Resources 50, 2015, section VI). A cell is one cluster, or a random
+    group of clusters: the delete-a-group jackknife (Kott, Journal of Official Statistics 17, 2001).
+
+    Parameters
+    ----------
+    x, y
+        The rows.
+    cells
+        The cell of each row: integers from 0.
+    asked
+        Pairs of a level (``row``, ``group_mean``, ``group_mean_weighted``) and a method.
+
+    Returns
+    -------
+    dict
+        The error by (level, method); NaN if a coefficient without one of the cells is undefined.
+    """
+    found: dict[tuple[str, str], list[float]] = {key: [] for key in asked}
+    values, group = np.unique(x, return_inverse=True)
+    _, rank = np.unique(y, return_inverse=True)
+    codes = (group.astype(np.int64), rank.astype(np.int64))
+    size, total = np.bincount(group), np.bincount(group, y)
+    a, b = x - x.mean(), y - y.mean()
+    moments = np.stack([np.ones(len(x)), a, b, a * a, b * b, a * b])
+    everything = moments.sum(axis=1)
+    order = np.argsort(cells, kind="stable")
+    parts = np.split(order, np.flatnonzero(np.diff(cells[order])) + 1)
+    for part in parts:
+        left = size - np.bincount(group[part], minlength=len(values))
+        there = left > 0
+        rest = total - np.bincount(group[part], y[part], len(values))
+        point, mean, weight = values[there], rest[there] / left[there], left[there]
+        for level, method in asked:
+            if level != "row":
+                weights = weight if level == "group_mean_weighted" else None
+                r = correlation(point, mean, method=method, weights=weights)
+            elif method == "pearson":
+                r = _pearson(everything - moments[:, part].sum(axis=1))
+            elif method == "spearman":
+                r = _spearman(codes, part)
+            else:
+                kept = np.delete(np.arange(len(x)), part)
+                r = correlation(x[kept], y[kept], method=method)
+            found[level, method].append(r)
+    return {key: _error(np.array(r)) for key, r in found.items()}
+
+
+def clustered_interval(
+    r: float, error: float, df: int, /, *, confidence: float
+) -> tuple[float, float]:
+    """Interval of a correlation: tanh(arctanh(r) -+ t(df) error)."""
+    half = stdtrit(df, (1 + confidence) / 2) * error
+    return float(np.tanh(np.arctanh(r) - half)), float(np.tanh(np.arctanh(r) + half))
+
+
+def clustered_pvalue(r: float, error: float, df: int, /) -> float:
+    """Two-sided p-value of no correlation: Student's t (df) of arctanh(r) / error."""
+    return max(float(2 * stdtr(df, -abs(np.arctanh(r)) / error)), SMALLEST_P)
+
+
+def _error(r: Floats) -> float:
+    m = len(r)
+    if m < 2 or np.isnan(r).any():
+        return float("nan")
+    z = np.arctanh(np.clip(r, -NEAR_ONE, NEAR_ONE))
+    return float(np.sqrt((m - 1) / m * np.sum((z - z.mean()) ** 2)))
+
+
+def _pearson(moments: Floats) -> float:
+    n, a, b, aa, bb, ab = moments
+    if n < 2:
+        return float("nan")
+    squares = (aa - a * a / n) * (bb - b * b / n)
+    # what rounding leaves of a constant column is no variance
+    if aa - a * a / n <= 1e-12 * aa or bb - b * b / n <= 1e-12 * bb:
+        return float("nan")
+    return float(np.clip((ab - a * b / n) / np.sqrt(squares), -1, 1))
+
+
+def _spearman(codes: tuple[Integers, Integers], part: Integers) -> float:
+    """Spearman's rho without some rows, from the ranks of the distinct values that remain."""
+    n, away, squares = len(codes[0]) - len(part), [], []
+    for code in codes:
+        left = np.bincount(code) - np.bincount(code[part], minlength=int(code.max()) + 1)
+        rank = np.cumsum(left) - (left - 1) / 2 - (n + 1) / 2
+        squares.append(float(left @ rank**2))
+        away.append(rank[code])
+    if min(squares) == 0:
+        return float("nan")
+    product = away[0] @ away[1] - away[0][part] @ away[1][part]
+    return float(np.clip(product / np.sqrt(squares[0] * squares[1]), -1, 1))
