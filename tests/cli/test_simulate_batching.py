@@ -39,7 +39,7 @@ def test_a_job_of_cores_is_simulated_under_every_controller() -> None:
     shown = run("--cores", "12,12,8,16", "--rate", "4", "--overheads", "0.1")
     rows = {line.split()[0]: line for line in shown.splitlines()}
     assert list(rows) == [
-        *("controller", "uniform", "static", "measured", "proportional", "damped", "omnilearn"),
+        *("Controller", "uniform", "static", "measured", "proportional", "damped", "omnilearn"),
         "oracle",
     ]
     crew = [(0.1, 4.0 * cores) for cores in (12, 12, 8, 16)]
@@ -69,7 +69,7 @@ def test_a_sweep(tmp_path: Path) -> None:
     out = tmp_path / "sweep.csv"
     told = json.loads(run(*SWEEP, "--json", "--out", str(out)))
     assert pl.read_csv(out).height == len(told["runs"]) == 8 * 2 * 7
-    assert {row["seeds"] for row in told["summary"]} == {2}
+    assert {row["n"] for row in told["summary"]} == {2}
     shown = run(*SWEEP)
     (row,) = (row for row in told["summary"] if row["level"] == "6/6/4/32" and
               row["controller"] == "oracle")  # fmt: skip
@@ -89,28 +89,28 @@ def test_a_replay_says_that_it_is_synthetic(store: Path, tmp_path: Path) -> None
     assert pl.read_csv(out).height == replay.steps.height
     shown = run(*asked).splitlines()
     assert shown[0].startswith("SYNTHETIC")
-    assert shown[2].split() == ["job", "ticks", "proportional", "oracle"]
+    assert shown[2].split() == ["Job", "Steps", "proportional", "oracle"]
     assert sum(line.startswith("job_") for line in shown) >= replay.jobs["job_id"].n_unique()
 
 
 @pytest.mark.parametrize(
     ("asked", "line"),
     [
-        ((), "name the workers by --throughputs, --cores or --devices"),
-        (("--cores", "1,x"), "--cores '1,x': numbers with commas between"),
+        ((), "the workers are missing; pass --throughputs, --cores or --devices"),
+        (("--cores", "1,x"), "--cores '1,x': expected numbers separated by commas"),
         (("--cores", "0,1"), "every throughput must be a number of samples/s above 0"),
         (("--devices", "t4,h100"), "no device is called 'h100'; there are t4, p4, p100"),
-        (("--devices", "t4", "--cores", "2"), "--cores and --devices are two estimates"),
+        (("--devices", "t4", "--cores", "2"), "--cores and --devices exclude each other"),
         (("--cores", "1,2", "--controllers", "magic"), "no controller is called 'magic'"),
-        (("--throughputs", "1,2", "--controllers", "static"), "static goes by an estimate"),
-        (("--cores", "1,2", "--overheads", "1,2,3"), "one a worker, is expected: 2; found 3"),
+        (("--throughputs", "1,2", "--controllers", "static"), "static needs an estimate"),
+        (("--cores", "1,2", "--overheads", "1,2,3"), "one per worker .2.; found 3"),
         (("--cores", "1,2,3", "--global-batch", "2"), "3 or more can"),
         (("--cores", "1,2", "--most", "3"), "2 to 6 can"),
-        (("--cores", "1,2", "--noise", "0.1"), "--noise: this is one job"),
-        (("--sweep", "--cores", "1,2"), "--cores: --sweep has workers of its own"),
-        (("--sweep", "--replay"), "ask for one of them"),
-        (("--replay", "--steps", "3"), "--steps: --replay takes the recorded workers"),
-        (("--replay", "--controllers", "static"), "take measured instead"),
+        (("--cores", "1,2", "--noise", "0.1"), "--noise: only with --sweep or --replay"),
+        (("--sweep", "--cores", "1,2"), "--cores: --sweep has its own workers"),
+        (("--sweep", "--replay"), "pass one of them"),
+        (("--replay", "--steps", "3"), "--steps: --replay uses the recorded workers"),
+        (("--replay", "--controllers", "static"), "pass measured instead"),
         (("--cores", "1,2", "--out", "x.txt"), "the ending must be one of"),
     ],
 )
@@ -137,5 +137,5 @@ def test_a_file_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
 
 
 def test_a_rate_that_nothing_uses_is_refused() -> None:
-    with pytest.raises(DataError, match="--rate: --throughputs are samples/s already"):
+    with pytest.raises(DataError, match="--rate: --throughputs are in samples/s"):
         run("--throughputs", "1,2", "--rate", "2")

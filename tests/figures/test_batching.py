@@ -40,11 +40,11 @@ WORKERS = pl.DataFrame(
         "job_id": "job_1",
         "controller": ["uniform", "uniform", "proportional", "proportional"],
         "worker_id": ["0", "10", "0", "10"],
-        "p05": [1.0, 2.0, 1.5, 1.5],
-        "p25": [2.0, 3.0, 2.5, 2.5],
+        "q05": [1.0, 2.0, 1.5, 1.5],
+        "q25": [2.0, 3.0, 2.5, 2.5],
         "median": [3.0, 4.0, 3.5, 3.5],
-        "p75": [4.0, 5.0, 4.5, 4.5],
-        "p95": [5.0, 6.0, 5.5, 5.5],
+        "q75": [4.0, 5.0, 4.5, 4.5],
+        "q95": [5.0, 6.0, 5.5, 5.5],
     }
 )
 SUMMARY = pl.DataFrame(
@@ -54,7 +54,7 @@ SUMMARY = pl.DataFrame(
         "overhead_s": 0.0,
         "noise_cv": 0.1,
         "controller": ["uniform", "oracle"] * 2,
-        "seeds": 4,
+        "n": 4,
         "speedup": [1.0, 1.1, 1.0, 1.9],
         "speedup_ci_low": [None, 1.05, None, 1.8],
         "speedup_ci_high": [None, 1.15, None, 2.0],
@@ -89,7 +89,7 @@ def test_a_step_line_a_worker_to_the_end_of_the_job() -> None:
     assert {line.get_drawstyle() for line in ax.get_lines()} == {"steps-post"}
     told = "2 workers from 8, 8 to 12, 4 samples in 1 adjustment."
     assert describe_batching_trajectory(BATCHES) == told
-    with pytest.raises(DataError, match="there is no batch"):
+    with pytest.raises(DataError, match="needs a row of batches"):
         plot_batching_trajectory(BATCHES.clear())
 
 
@@ -106,8 +106,8 @@ def test_steps_by_controller_and_episodes_shaded() -> None:
     (span,) = (patch for patch in ax.patches if patch.get_gid())
     extent = span.get_extents().transformed(ax.transData.inverted())
     assert extent.intervalx.tolist() == pytest.approx([1, 11])
-    assert describe_batching_replay(STEPS) == "2 steps, on average uniform 5, oracle 3."
-    with pytest.raises(DataError, match="one job, and these are steps of 0"):
+    assert describe_batching_replay(STEPS) == "2 steps, mean uniform 5.00, oracle 3.00."
+    with pytest.raises(DataError, match="one job; the steps are of 0"):
         plot_batching_replay(STEPS.clear())
 
 
@@ -122,9 +122,9 @@ def test_quantiles_by_worker_and_controller() -> None:
     spans = [(low[0], high[0]) for low, high in segments(ax)]
     assert spans == [(1, 5), (2, 6), (2, 4), (3, 5), *[(1.5, 5.5)] * 2, *[(2.5, 4.5)] * 2]
     assert describe_batching_iterations(WORKERS) == (
-        "2 workers: uniform medians from 3 to 4; proportional medians from 4 to 4."
+        "2 workers: uniform medians from 3.00 to 4.00; proportional medians from 3.50 to 3.50."
     )
-    with pytest.raises(DataError, match="workers of 2"):
+    with pytest.raises(DataError, match="workers are of 2"):
         plot_batching_iterations(WORKERS.with_columns(job_id=pl.Series([*"aabb"])))
 
 
@@ -140,7 +140,7 @@ def test_speedups_with_intervals_and_their_limit() -> None:
     assert describe_batching_speedup(SUMMARY) == (
         "Overhead 0 s, noise of CV 0.1, n = 4 seeds; at 1/3: uniform 1.00, oracle 1.90."
     )
-    with pytest.raises(DataError, match="these rows have 2"):
+    with pytest.raises(DataError, match="the rows have 2"):
         plot_batching_speedup(SUMMARY.with_columns(overhead_s=pl.Series([0.0, 0, 1, 1])))
 
 

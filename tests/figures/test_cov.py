@@ -70,7 +70,7 @@ def test_many_jobs_are_grey_beneath_the_distribution_of_all() -> None:
     assert len({line.get_color() for line in ax.lines[:8]}) == 1
     legend = ax.get_legend()
     assert legend is not None
-    assert [text.get_text() for text in legend.get_texts()] == ["one job", "all ticks"]
+    assert [text.get_text() for text in legend.get_texts()] == ["one job", "all time steps"]
     assert np.unique(np.asarray(ax.lines[8].get_xdata())).size == 24
 
 
@@ -83,5 +83,5 @@ def test_descriptions_count_what_is_drawn_and_what_is_not() -> None:
     assert describe_cov(COV) == "4 CoVs from 0.100 to 0.500; 1 without one."
     assert describe_cov(COV.filter(job_id="job_10")) == "2 CoVs from 0.400 to 0.500."
     empty = COV.with_columns(cov=pl.lit(None, pl.Float64))
-    assert describe_cov(empty) == "5 ticks, none with a CoV."
-    assert describe_cov_ecdf(COV) == "4 CoVs of 2 jobs, median 0.350, largest 0.500."
+    assert describe_cov(empty) == "5 time steps, none with a CoV."
+    assert describe_cov_ecdf(COV) == "4 CoVs of 2 jobs, median 0.350, maximum 0.500."

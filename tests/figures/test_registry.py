@@ -57,7 +57,7 @@ def test_the_distribution_of_mini_batch_time_is_of_each_job_on_its_own() -> None
     assert {100.0, 900.0} <= set(np.asarray(first.get_xdata()).tolist())
     assert sorted(set(np.asarray(first.get_ydata()).tolist())) == [0, 0.5, 1]
     assert describe_batch_time_ecdf(samples) == (
-        "3 samples of 2 jobs, whose medians range from 400 to 500."
+        "3 samples of 2 jobs, with medians from 400 to 500."
     )
-    with pytest.raises(DataError, match="no mini-batch time to draw"):
+    with pytest.raises(DataError, match="needs a mini-batch time"):
         plot_batch_time_ecdf(samples.clear())

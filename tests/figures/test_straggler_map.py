@@ -14,9 +14,13 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 from matplotlib.text import Annotation
 
+from traceana.analysis import detect_stragglers
+from traceana.analysis.stragglers import detect
 from traceana.errors import DataError
 from traceana.figures import WATERMARK, mark_synthetic, plot_straggler_map, render_svg
 from traceana.figures.straggler_map import describe_straggler_map
+from traceana.results.stragglers import StragglerResult
+from traceana.results.tables import ResultTable, schema_of
 
 TIMES = [1.0, 11, 21, 31, 71, 81]  # nothing between 31 and 71
 RATIOS = pl.DataFrame(
@@ -27,20 +31,40 @@ RATIOS = pl.DataFrame(
         "ratio_to_peers": [1.0, 1, 1, 1, 1, 1, 1, 1.9, 1.8, 1, 1, 1, 0.9, 0.8, None, 1, 1, 1],
     }
 )
-EPISODES = pl.DataFrame({"worker_id": ["2"], "onset_s": [11.0], "end_s": [21.0]})
 LEVELS = pl.DataFrame(
     {
+        "job_id": "job_1",
         "worker_id": ["0", "2", "10"],
         "ratio_to_peers": [1.0, 1.25, None],
         "is_slow": [False, True, None],
+        "n_samples": [6, 6, 6],
     }
 )
+EPISODES = pl.DataFrame({"job_id": "job_1", "worker_id": ["2"], "onset_s": [11.0], "end_s": [21.0]})
+
+
+def filled(frame: pl.DataFrame, table: type[ResultTable]) -> pl.DataFrame:
+    """Add what the map does not show, null."""
+    types = {name: kind for name, kind in schema_of(table).items() if name not in frame.columns}
+    return frame.with_columns(pl.lit(None, kind).alias(name) for name, kind in types.items())
+
+
+def result_of(
+    ratios: pl.DataFrame = RATIOS, episodes: pl.DataFrame = EPISODES, levels: pl.DataFrame = LEVELS
+) -> StragglerResult:
+    jobs = ratios.select(pl.col("job_id").unique())
+    tables = StragglerResult.tables
+    return StragglerResult(
+        filled(episodes, tables["episodes"]),
+        filled(levels, tables["levels"]),
+        filled(jobs, tables["jobs"]),
+        ratios,
+    )
 
 
 def drawn(ratios: pl.DataFrame = RATIOS, episodes: pl.DataFrame = EPISODES) -> Axes:
-    return plot_straggler_map(
-        ratios.sample(fraction=1, shuffle=True, seed=2), episodes=episodes, levels=LEVELS
-    )
+    shuffled = ratios.sample(fraction=1, shuffle=True, seed=2)
+    return plot_straggler_map(result_of(shuffled, episodes))
 
 
 def mesh_of(ax: Axes) -> QuadMesh:
@@ -124,7 +148,7 @@ def test_it_stays_small_and_the_same_at_the_longest_jobs_ticks() -> None:
     levels = LEVELS.filter(worker_id="2")
     texts = []
     for _ in range(2):
-        ax = plot_straggler_map(noise, episodes=EPISODES, levels=levels)
+        ax = plot_straggler_map(result_of(noise, levels=levels))
         figure = ax.get_figure(root=True)
         assert isinstance(figure, Figure)
         texts.append(render_svg(figure, prefix="a"))
@@ -132,14 +156,49 @@ def test_it_stays_small_and_the_same_at_the_longest_jobs_ticks() -> None:
     assert len(texts[0]) < 300_000
 
 
-def test_other_than_one_job_or_nothing_known_is_refused() -> None:
-    two = pl.concat([RATIOS, RATIOS.with_columns(job_id=pl.lit("job_2"))])
-    with pytest.raises(DataError, match="draws one job, and these are ratios of 2"):
-        drawn(two)
+def test_it_is_drawn_from_the_analysis_alone() -> None:
+    times = np.full((2, 3, 60), 10.0)
+    times[1, 2, 20:40] = 25
+    job, worker, step = np.indices(times.shape)
+    samples = pl.DataFrame(
+        {
+            "job": job.ravel(),
+            "rank": worker.ravel(),
+            "step": step.ravel(),
+            "seconds": times.ravel(),
+        }
+    )
+    result = detect_stragglers(samples, by="job", time="step", worker="rank", value="seconds")
+    ax = result.plot(job=1, time="step")
+    assert (ax.get_title(loc="left"), ax.get_xlabel()) == ("1", "Step")
+    (outline,) = outlines(ax)
+    assert isinstance(outline, Rectangle)
+    assert (outline.get_x(), outline.get_width()) == (20, 20)
+    shown: Any = mesh_of(ax).get_array()
+    assert np.asarray(shown)[2, 20:40].tolist() == [2.5] * 20
+    with pytest.raises(DataError, match="draws one job of 2; pass job="):
+        result.plot()
+    with pytest.raises(DataError, match="job= is 7; no job has this key"):
+        result.plot(job=7)
+
+
+def test_ratios_are_kept_for_the_first_jobs_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(detect, "RATIOS_KEPT", 100)
+    row = np.arange(200)
+    samples = pl.DataFrame(
+        {"job_id": "a", "worker_id": row % 4, "time_s": row // 4, "batch_time": 1.0 + row % 4}
+    )
+    result = detect_stragglers(samples)
+    assert result.ratios.is_empty()
+    with pytest.raises(DataError, match="the ratios of this job were not kept"):
+        result.plot()
+
+
+def test_nothing_above_zero_is_refused() -> None:
     nothing = RATIOS.with_columns(ratio_to_peers=pl.lit(None, pl.Float64))
-    with pytest.raises(DataError, match="no ratio is above 0"):
+    with pytest.raises(DataError, match="needs a ratio above 0"):
         drawn(nothing)
 
 
 def test_the_description_counts_what_is_drawn() -> None:
-    assert describe_straggler_map(RATIOS) == "3 workers, 17 ratios from 0.80 to 1.90."
+    assert describe_straggler_map(result_of()) == "3 workers, 17 ratios from 0.80 to 1.90."

@@ -49,7 +49,7 @@ def test_one_step_line_a_worker_with_its_values_and_name() -> None:
     assert ax.get_xlim() == (1, 41)
     assert ax.get_ylim()[0] == 0
     assert "(s)" in ax.get_xlabel()
-    assert "1/1000" in ax.get_ylabel()
+    assert ax.get_ylabel() == "Mini-batch time (s)"
 
 
 def test_a_line_is_broken_where_its_worker_is_absent() -> None:
@@ -90,7 +90,7 @@ def test_a_worker_that_ends_early_is_named_where_it_ends() -> None:
 @pytest.mark.parametrize("jobs", [[], ["job_1", "job_2"]])
 def test_other_than_one_job_is_refused(jobs: list[str]) -> None:
     frame = pl.concat([samples("none").clear(), *(samples(job) for job in jobs)])
-    with pytest.raises(DataError, match=f"draws one job, and these are samples of {len(jobs)}"):
+    with pytest.raises(DataError, match=f"draws one job; the samples have {len(jobs)}"):
         plot_worker_times(frame)
 
 
@@ -99,6 +99,23 @@ def test_several_jobs_have_a_panel_each_in_natural_order() -> None:
     figure = draw_worker_times(frame)
     assert [ax.get_title(loc="left") for ax in figure.axes] == ["job_1", "job_2", "job_10"]
     assert all(len(ax.lines) == 3 for ax in figure.axes)
+
+
+def test_other_columns_units_and_types_of_keys_are_drawn() -> None:
+    frame = samples(ticks=3).select(
+        pl.col("job_id").cast(pl.Categorical),
+        rank=pl.col("worker_id").cast(pl.Int64),
+        at=pl.datetime(2026, 1, 1) + pl.duration(seconds=pl.col("time_s")),
+        took="batch_time",
+    )
+    ax = plot_worker_times(frame, time="at", worker="rank", value="took", unit="ms")
+    assert [line.get_gid() for line in ax.lines] == ["worker-0", "worker-1", "worker-2"]
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("At", "Mini-batch time (ms)")
+    steps = samples().rename({"time_s": "step"})
+    assert plot_worker_times(steps).get_xlabel() == "Step"
+    assert "from step 1 to step 41" in describe_worker_times(steps)
+    with pytest.raises(DataError, match="column time_s or step or sample is missing; found"):
+        plot_worker_times(steps.drop("step"))
 
 
 def test_the_description_counts_what_is_drawn() -> None:

@@ -15,12 +15,12 @@ def test_the_tables_are_the_replay(page: Element, store: Store) -> None:
     part = section(page, "batching")
     samples = store.scan("alibaba-minibatch-2020", "worker_samples").collect()
     replay = replay_batching(samples, episodes=detect_stragglers(samples).episodes)
-    jobs = {row["Job"]: row for row in read_table(part, "Times as fast as uniform batches. Of")}
+    jobs = {row["Job"]: row for row in read_table(part, "Speedup over uniform batch sizes. Of")}
     for job, controller, speedup in replay.jobs.select("job_id", "controller", "speedup").rows():
         heading = {"proportional": "Proportional", "oracle": "Oracle"}.get(controller)
         if heading:
             assert number(jobs[job][heading]) == pytest.approx(speedup, abs=0.000501)
-    costs = read_table(part, "What straggler episodes cost")
+    costs = read_table(part, "Relative cost of straggler episodes")
     found = replay.episodes.filter(controller="uniform")
     assert len(costs) == found.height > 0
     expected = sorted(found.select(pl.col("cost_share") * 100).to_series().to_list())
@@ -30,20 +30,20 @@ def test_the_tables_are_the_replay(page: Element, store: Store) -> None:
 
 def test_sweep_and_gains_are_those_computed(page: Element) -> None:
     part = section(page, "batching")
-    rows = read_table(part, "Times as fast as uniform batches, mean of 10 seeds")
+    rows = read_table(part, "Speedup over uniform batch sizes, mean of 10 seeds")
     sweep = sweep_batching({"6/6/4/32": (6, 6, 4, 32)}, overheads_s=[0.1], noise_cvs=[0.1])
     for row in rows:
         if (row["Cores"], row["Overhead (s)"], row["Noise (CV)"]) == ("6/6/4/32", "0.1", "0.1"):
             for heading, name in (("Static", "static"), ("OmniLearn", "omnilearn")):
                 mean = float(str(sweep.filter(controller=name)["speedup"].mean()))
                 assert number(row[heading]) == pytest.approx(mean, abs=0.000501)
-    gains = read_table(part, "Throughput ratios that the published gains imply")
-    assert [row["Statement"] for row in gains] == published_gains()["id"].to_list()
+    gains = read_table(part, "Throughput ratios that the published speedups imply")
+    assert [row["Claim"] for row in gains] == published_gains()["id"].to_list()
     assert gains[0]["Implied ratio"] == "7.000"
 
 
 def test_without_recorded_workers_the_rest_stands(zeus_page: Element) -> None:
     part = section(zeus_page, "batching")
     assert "traceana fetch alibaba-minibatch-2020" in part.text
-    assert read_table(part, "Throughput ratios that the published gains imply")
+    assert read_table(part, "Throughput ratios that the published speedups imply")
     assert not any("job_" in each.text for each in part.all("figcaption"))

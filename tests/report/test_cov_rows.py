@@ -18,7 +18,7 @@ def test_every_planted_row_is_found_with_its_ddof(page: Element, store: Store) -
     found = {(row["Job"], row["ddof"]): row for row in rows}
     for job, truth in planted.items():
         row = found[job, str(truth["cov_table"]["ddof"])]
-        assert row["Most like"] == truth["cov_table"]["row"]
+        assert row["Best match"] == truth["cov_table"]["row"]
         assert number(row["Within rounding"]) > 99
         other = found[job, str(1 - truth["cov_table"]["ddof"])]
         assert number(other["Within rounding"]) < 50

@@ -67,8 +67,8 @@ def test_what_cannot_be_drawn_says_what_to_fetch(zeus_store: Store, tmp_path: Pa
     with pytest.raises(DataError) as error:
         write_figures("straggler-map", store=zeus_store.path, out=tmp_path)
     assert str(error.value) == (
-        "straggler-map: the store has nothing to draw it from (ratios to peers, with "
-        "detect_stragglers); to get it: traceana fetch alibaba-minibatch-2020 --to "
+        "straggler-map: the store has nothing to draw it from (detect_stragglers of "
+        "one job); to get it: traceana fetch alibaba-minibatch-2020 --to "
         "files/alibaba-minibatch-2020 && traceana ingest files/alibaba-minibatch-2020 "
         f"--store '{zeus_store.path}'"
     )

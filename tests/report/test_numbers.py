@@ -76,12 +76,12 @@ def test_cov_by_job_is_numpys(store: Store, page: Element) -> None:
         covs = np.array(
             [np.std(x, ddof=int(row["ddof"])) / np.mean(x) for _, x in own if len(x) > 1]
         )
-        assert number(row["Ticks"]) == len(covs)
+        assert number(row["Time steps"]) == len(covs)
         for heading, expected in {
             "Mean": covs.mean(),
             "Median": np.median(covs),
             "95 %": np.quantile(covs, 0.95),
-            "Largest": covs.max(),
+            "Maximum": covs.max(),
         }.items():
             assert number(row[heading]) == pytest.approx(expected, abs=5.01e-4)
         assert number(row["Above 0.1"]) == pytest.approx(100 * (covs > 0.1).mean(), abs=0.0501)
@@ -90,8 +90,8 @@ def test_cov_by_job_is_numpys(store: Store, page: Element) -> None:
 def test_published_cov_by_job_is_the_tables(store: Store, page: Element) -> None:
     part = section(page, "variation")
     covs = frame(store, MINIBATCH, "cov_samples")
-    (overall,) = read_table(part, "Published CoV, each tick")
-    assert number(overall["Ticks"]) == len(covs)
+    (overall,) = read_table(part, "Published CoV, each time step")
+    assert number(overall["Time steps"]) == len(covs)
     assert number(overall["Above 0.5"]) == pytest.approx(
         100 * (covs["cov"] > 0.5).mean(), abs=0.0501
     )
@@ -100,11 +100,11 @@ def test_published_cov_by_job_is_the_tables(store: Store, page: Element) -> None
     assert [row["Job"] for row in rows] == sorted(by_job.index)
     for row in rows:
         assert number(row["Median"]) == pytest.approx(by_job[row["Job"]], abs=5.01e-4)
-    for row in [overall, *(row for row in rows if " to " in row["Median, 95 % interval"])]:
-        low, high = map(number, row["Median, 95 % interval"].split(" to "))
+    for row in [overall, *(row for row in rows if " to " in row["Median, CI"])]:
+        low, high = map(number, row["Median, CI"].split(" to "))
         assert low <= number(row["Median"]) <= high
     cut = covs.groupby("job_id")["sample"].max() == 1999
-    assert [row["Cut at the end"] == "yes" for row in rows] == cut.tolist()
+    assert [row["Truncated"] == "yes" for row in rows] == cut.tolist()
     assert f"{cut.sum()} of {len(cut)} jobs reach the last column" in part.text
 
 

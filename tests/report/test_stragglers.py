@@ -36,35 +36,35 @@ def result(samples: pl.DataFrame) -> StragglerResult:
 
 def test_slowdowns_are_pandas(part: Element, samples: pl.DataFrame) -> None:
     frame = pd.DataFrame(samples.to_dict(as_series=False))
-    rows = read_table(part, "What the slowest workers cost")
+    rows = read_table(part, "Cost of stragglers, by job")
     assert [row["Job"] for row in rows] == sorted(frame["job_id"].unique())
     for row in rows:
         ticks = frame[frame["job_id"] == row["Job"]].groupby("time_s")["batch_time"]
         slowest = ticks.max().sum()
         assert number(row["Slowdown"]) == pytest.approx(slowest / ticks.mean().sum(), abs=5.01e-4)
-        assert number(row["By the median"]) == pytest.approx(
+        assert number(row["Slowdown (median)"]) == pytest.approx(
             slowest / ticks.median().sum(), abs=5.01e-4
         )
 
 
 def test_jobs_episodes_and_levels_are_the_results(part: Element, result: StragglerResult) -> None:
-    jobs = read_table(part, "What the slowest workers cost")
+    jobs = read_table(part, "Cost of stragglers, by job")
     for row, expected in zip(jobs, result.jobs.sort("job_id").to_dicts(), strict=True):
         assert number(row["Episodes"]) == expected["n_episodes"]
-        assert number(row["Slow all along"]) == expected["n_slow_workers"]
+        assert number(row["Persistent stragglers"]) == expected["n_slow_workers"]
         for heading, name in (
-            ("Episodes account for", "episodes_share"),
-            ("Levels account for", "levels_share"),
+            ("Due to episodes", "episodes_share"),
+            ("Due to levels", "levels_share"),
         ):
             assert number(row[heading]) == pytest.approx(100 * expected[name], abs=0.0501)
     shown = {
         (row["Job"], row["Worker"], number(row["Onset (s)"]), number(row["End (s)"]))
-        for row in read_table(part, "Episodes.")
+        for row in read_table(part, "Straggler episodes.")
     }
     assert shown
     columns = result.episodes.select("job_id", "worker_id", "onset_s", "end_s")
     assert shown == set(columns.iter_rows())
-    slow = read_table(part, "Workers slow all along.")
+    slow = read_table(part, "Persistent stragglers.")
     others = read_table(part, "Levels of the other workers.")
     assert len(slow) == result.levels["is_slow"].sum()
     assert len(slow) + len(others) == result.levels.height
@@ -83,7 +83,11 @@ def test_a_map_a_job_outlines_every_episode(part: Element, result: StragglerResu
     assert len(figures) == result.jobs.height
     for figure, job in zip(figures, result.jobs.sort("job_id").to_dicts(), strict=True):
         gids = [group.attributes.get("id", "") for group in figure.all("g")]
-        outlined = [gid for gid in gids if gid.startswith(f"stragglers-{job['job_id']}-episode")]
+        outlined = [
+            gid
+            for gid in gids
+            if gid.startswith(f"stragglers-alibaba-minibatch-2020-{job['job_id']}-episode")
+        ]
         assert len(outlined) == job["n_episodes"]
         assert len(figure.all("image")) == 2, "the map and its scale"
 
@@ -106,7 +110,9 @@ def test_ratios_to_peers_are_those_to_the_median_of_the_others(
 def test_thresholds_and_the_finding_are_those_that_hold(
     page: Element, part: Element, result: StragglerResult
 ) -> None:
-    (text,) = (item.text for item in part.all("p") if item.text.startswith("A worker is slow"))
+    (text,) = (
+        item.text for item in part.all("p") if item.text.startswith("A persistent straggler")
+    )
     parameters = inspect.signature(detect_stragglers).parameters
     for name in ("slow_level", "min_severity", "min_reports", "max_gap_reports", "evidence"):
         assert f"{parameters[name].default:g}" in text
@@ -139,9 +145,9 @@ def test_a_job_without_stragglers_and_one_of_a_single_worker(tmp_path: Path) -> 
     )
     page = read_page(text)
     part = section(page, "stragglers")
-    assert "No episode was found." in part.text
-    assert "No worker is slow all along." in part.text
+    assert "No straggler episode was found." in part.text
+    assert "There is no persistent straggler." in part.text
     assert len(part.all("figure")) == 1, "one worker alone has no peers"
     assert "2020: 0 of 2 jobs had stragglers." in section(page, "findings").text
     findings = section(page, "stragglers").text
-    assert "0 of 2 jobs had straggler episodes, and in none was a worker slow all along" in findings
+    assert "0 of 2 jobs had straggler episodes, and none had persistent stragglers" in findings

@@ -53,12 +53,17 @@ def as_names(names: Names, /) -> tuple[str, ...]:
 
 
 def open_frame(
-    frame: IntoFrame, /, *, keys: Sequence[str], measures: Measures = ()
+    frame: IntoFrame,
+    /,
+    *,
+    keys: Sequence[str],
+    measures: Measures = (),
+    roles: Mapping[str, str] | None = None,
 ) -> nw.LazyFrame[Any]:
     """Return the needed columns as a lazy frame, with measures checked for their range.
 
     Measures become Float64: datetimes as Unix seconds, durations as seconds. NaN is null, in
-    measures and in keys.
+    measures and in keys. `roles` has the keys that a parameter sets.
 
     Raises
     ------
@@ -66,9 +71,10 @@ def open_frame(
         If the engine is not listed, a column is missing or named twice, or a measure is not
         numeric, is negative or is above :data:`LARGEST` (infinite).
     """
-    roles = measures if isinstance(measures, Mapping) else {}
-    names = tuple(roles.values()) or tuple(measures)
-    lazy = clean_columns(admit_columns(frame, (*keys, *names), roles=roles), names)
+    of_measures = measures if isinstance(measures, Mapping) else {}
+    names = tuple(of_measures.values()) or tuple(measures)
+    every = {**(roles or {}), **of_measures}
+    lazy = clean_columns(admit_columns(frame, (*keys, *names), roles=every), names)
     if names:
         check_range(lazy, names)
     return lazy
@@ -138,7 +144,7 @@ def clean_columns(lazy: nw.LazyFrame[Any], measures: Sequence[str], /) -> nw.Laz
     for name in schema.names():
         column = nw.col(name)
         if name in measures and schema[name].is_temporal() and schema[name] != nw.Time:
-            column = _seconds(column, schema[name], lazy.implementation)
+            column = as_seconds(column, schema[name], lazy.implementation)
         elif name in measures and not schema[name].is_numeric():
             # a column without any value has whatever type its maker guessed
             if collect(lazy.select(column.count())).item():
@@ -152,7 +158,7 @@ def clean_columns(lazy: nw.LazyFrame[Any], measures: Sequence[str], /) -> nw.Laz
     return lazy.select(*cleaned)
 
 
-def _seconds(time: nw.Expr, dtype: nw.dtypes.DType, engine: nw.Implementation) -> nw.Expr:
+def as_seconds(time: nw.Expr, dtype: nw.dtypes.DType, engine: nw.Implementation) -> nw.Expr:
     """Return a datetime or date as Unix seconds, a duration as seconds."""
     if dtype == nw.Date:
         time, dtype = time.cast(nw.Datetime("us")), nw.Datetime("us")

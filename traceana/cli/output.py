@@ -1,7 +1,8 @@
-"""Print a table so that no number is cropped; write a frame to a file; show progress."""
+"""Print tables, write frames to files, show progress."""
 
 from __future__ import annotations
 
+import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -12,11 +13,26 @@ if TYPE_CHECKING:
     import polars as pl
     from rich.table import Table
 
+    from traceana.results.display import Cells
+    from traceana.results.tables import ResultTable
+
+
+def print_cells(cells: Cells) -> None:
+    """Print a result table; numbers are right-aligned and never cropped."""
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    for heading, numeric in zip(cells.headings, cells.numeric, strict=True):
+        table.add_column(heading, justify="right" if numeric else "left", no_wrap=True)
+    for row in cells.rows:
+        table.add_row(*row)
+    print_table(table)
+
 
 def print_table(table: Table) -> None:
-    """Print a table at the width its columns need at the least; a narrower terminal wraps it.
+    """Print a table at least as wide as its columns need; a narrower terminal wraps it.
 
-    Columns that all must not wrap need their full width.
+    Columns that must not wrap need their full width.
     """
     from rich.console import Console
 
@@ -27,11 +43,17 @@ def print_table(table: Table) -> None:
     least = measured.maximum if rigid else measured.minimum
     if out.width < least:
         out = Console(markup=False, highlight=False, width=least)
-    out.print(table)
+    with out.capture() as printed:
+        out.print(table)
+    sys.stdout.write("".join(f"{line.rstrip()}\n" for line in printed.get().splitlines()))
 
 
-def frame_writer(out: Path | None) -> Callable[[pl.DataFrame], object]:
-    """Return what writes a frame to `out`, by its ending; None writes nothing.
+def frame_writer(
+    out: Path | None, table: type[ResultTable] | None = None
+) -> Callable[[pl.DataFrame], object]:
+    """Return a function that writes a frame to `out`, in the format of its suffix.
+
+    A CSV file of a declared table has headings with units. None as `out` writes nothing.
 
     Raises
     ------
@@ -43,7 +65,7 @@ def frame_writer(out: Path | None) -> Callable[[pl.DataFrame], object]:
     if out is None:
         return lambda _: None
     writers: dict[str, Callable[[pl.DataFrame], object]] = {
-        ".csv": lambda frame: frame.write_csv(out),
+        ".csv": lambda frame: _with_units(frame, table).write_csv(out),
         ".json": lambda frame: frame.write_json(out),
         ".parquet": lambda frame: frame.write_parquet(out),
     }
@@ -56,11 +78,18 @@ def frame_writer(out: Path | None) -> Callable[[pl.DataFrame], object]:
         try:
             writers[out.suffix](frame)
         except OSError as error:
-            # Polars says what is wrong in the text alone, and names the file in it again
+            # the text of Polars names the file again
             why = error.strerror or str(error).partition(":")[0]
             raise DataError(f"--out {out}: cannot be written ({why}); name another file") from error
 
     return write
+
+
+def _with_units(frame: pl.DataFrame, table: type[ResultTable] | None) -> pl.DataFrame:
+    from traceana.results.tables import headings
+
+    names = dict(zip(frame.columns, headings(table, frame.columns), strict=True)) if table else {}
+    return frame.rename(names)
 
 
 @contextmanager

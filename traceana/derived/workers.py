@@ -1,23 +1,99 @@
-"""Results on worker samples that several claims and sections use."""
+"""Results on worker samples shared by claims and sections."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from traceana.analysis import detect_stragglers, match_cov_rows
+import polars as pl
+
+from traceana import analysis, simulate
+from traceana.errors import DataError
 
 if TYPE_CHECKING:
-    import polars as pl
-
-    from traceana.analysis import StragglerResult
+    from traceana.results.batching import BatchingReplay
+    from traceana.results.stragglers import StragglerResult
     from traceana.store.session import Session
 
+JOB_ORDER: Final = (pl.col("job_id").str.len_chars(), pl.col("job_id"))
+"""Sorts job_2 before job_10."""
 
-def stragglers(session: Session, trace: str, /) -> StragglerResult:
-    """Return the stragglers of a trace's jobs."""
-    return detect_stragglers(session.scan(trace, "worker_samples"))
+
+def clock(session: Session, trace: str, table: str = "worker_samples", /) -> str:
+    """Return the time column of a table: time_s, or its step or sample if no time is known."""
+    if session.manifest(trace).has(table, ("time_s",)):
+        return "time_s"
+    return "step" if table == "worker_samples" else "sample"
+
+
+def batch_time_unit(session: Session, trace: str, /) -> str:
+    """Return the unit of the mini-batch times of a trace: ``s`` or ``relative``."""
+    return session.manifest(trace).tables["worker_samples"].units.get("batch_time", "s")
+
+
+def worker_samples(session: Session, trace: str, /) -> pl.DataFrame:
+    """Return the worker samples of a trace that have a time: [job_id, worker_id, time, value]."""
+    time = clock(session, trace)
+    rows = session.scan(trace, "worker_samples").drop_nulls(time)
+    return rows.select("job_id", "worker_id", time, "batch_time").sort(*JOB_ORDER).collect()
+
+
+def cov_samples(session: Session, trace: str, /) -> pl.DataFrame:
+    """Return the published CoVs of a trace that have a time: [job_id, time, cov]."""
+    time = clock(session, trace, "cov_samples")
+    rows = session.scan(trace, "cov_samples").drop_nulls(time)
+    return rows.select("job_id", time, "cov").collect()
+
+
+def cov_by_job(session: Session, trace: str, /) -> pl.DataFrame:
+    """Return the distribution of each job's CoV across workers, for ddof 0 and 1."""
+    time, samples = clock(session, trace), worker_samples(session, trace)
+    parts = [
+        analysis.summarize_cov_series(
+            analysis.iteration_cov(samples, ddof=ddof, time=time), time=time
+        ).with_columns(ddof=pl.lit(ddof))
+        for ddof in (0, 1)
+    ]
+    return pl.concat(parts).sort(*JOB_ORDER, "ddof")
+
+
+def published_cov(session: Session, trace: str, /) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Return the distribution of the published CoV of each job, and of all jobs together."""
+    cov, time = cov_samples(session, trace), clock(session, trace, "cov_samples")
+    cut_at = session.manifest(trace).tables["cov_samples"].cut_at_s if time == "time_s" else None
+    return (
+        analysis.summarize_cov_series(cov, time=time, cut_at=cut_at),
+        analysis.summarize_cov_pooled(cov, time=time, cut_at=cut_at),
+    )
 
 
 def cov_matches(session: Session, trace: str, /) -> pl.DataFrame:
     """Return the rows of a trace's CoV table that its jobs match best."""
-    return match_cov_rows(session.scan(trace, "worker_samples"), session.scan(trace, "cov_samples"))
+    return analysis.match_cov_rows(
+        worker_samples(session, trace),
+        session.scan(trace, "cov_samples"),
+        time=clock(session, trace),
+    )
+
+
+def stragglers(session: Session, trace: str, /) -> StragglerResult:
+    """Return the stragglers of a trace's jobs."""
+    samples = worker_samples(session, trace)
+    return analysis.detect_stragglers(samples, time=clock(session, trace))
+
+
+def batching_replay(session: Session, trace: str, /) -> BatchingReplay | str:
+    """Return the jobs of a trace replayed under batch-size controllers, or why none can be."""
+    try:
+        return simulate.replay_batching(
+            worker_samples(session, trace),
+            episodes=session.once(stragglers, trace).episodes,
+            time=clock(session, trace),
+        )
+    except DataError as error:
+        return str(error)
+
+
+def batching_sweep(_session: Session, /) -> pl.DataFrame:
+    """Return the summary of a sweep over heterogeneity, with and without overhead and noise."""
+    sweep = simulate.sweep_batching(overheads_s=[0.0, 0.1], noise_cvs=[0.0, 0.1])
+    return simulate.summarize_batching(sweep)

@@ -1,4 +1,4 @@
-"""A recorded job's steps over time, had its batches been split by one controller or another."""
+"""Step times of a recorded job under several batch-size controllers."""
 
 from __future__ import annotations
 
@@ -6,25 +6,32 @@ from typing import TYPE_CHECKING, Final
 
 from traceana.errors import DataError
 from traceana.figures.controllers import look_of
+from traceana.figures.labels import format_axis, label_clock
 from traceana.figures.registry import figure
 from traceana.figures.style import start_axes, use_style
+from traceana.results.formatting import three_digits
 
 if TYPE_CHECKING:
     import polars as pl
     from matplotlib.axes import Axes
 
 READING: Final = (
-    "Line: time of a step, that of its slowest worker, had the recorded workers been given their "
-    "batches by that controller; shaded: a worker is in a straggler's episode, darker where more "
-    "than one is."
+    "Line: time of a step (its slowest worker) if the controller had set the batches of the "
+    "recorded workers. Shaded: a worker is in a straggler episode; darker: several are."
 )
 
 
 @figure("batching-replay", result="steps of one job of replay_batching")
 def plot_batching_replay(
-    steps: pl.DataFrame, /, *, ax: Axes | None = None, episodes: pl.DataFrame | None = None
+    steps: pl.DataFrame,
+    /,
+    *,
+    ax: Axes | None = None,
+    episodes: pl.DataFrame | None = None,
+    time: str = "time_s",
+    unit: str = "s",
 ) -> Axes:
-    """Draw the time of each step against the trace's clock, one line a controller.
+    """Draw the time of each step against the time of the trace, one line per controller.
 
     Parameters
     ----------
@@ -35,11 +42,15 @@ def plot_batching_replay(
         Axes to draw on; by default those of a new figure.
     episodes
         [onset_s, end_s] of that job, shaded; by default none.
+    time
+        Column of the time in the samples, for the label.
+    unit
+        Unit of the step times, for the label.
 
     Returns
     -------
     Axes
-        Lines in the order of their rows, the later on top.
+        Lines in the order of the rows.
 
     Raises
     ------
@@ -48,7 +59,7 @@ def plot_batching_replay(
     """
     jobs = steps["job_id"].unique().to_list()
     if len(jobs) != 1:
-        raise DataError(f"plot_batching_replay draws one job, and these are steps of {len(jobs)}")
+        raise DataError(f"plot_batching_replay draws one job; the steps are of {len(jobs)}")
     with use_style():
         ax = start_axes(ax)
         if episodes is not None:
@@ -71,19 +82,18 @@ def plot_batching_replay(
         ax.set_ylim(bottom=0)
         ax.margins(x=0)
         ax.set_title(str(jobs[0]), pad=16)
-        ax.set_xlabel("Time since the job began (s)")
-        ax.set_ylabel("Time of a step\n(1/1000 of the job's largest)")
-        ax.xaxis.set_major_formatter("{x:,.0f}")
-        ax.yaxis.set_major_formatter("{x:,.0f}")
-        ax.locator_params(axis="x", nbins=5)
+        ax.set_xlabel(label_clock(time))
+        ax.set_ylabel(f"Time of a step ({unit})")
+        format_axis(ax.xaxis, bins=5)
+        format_axis(ax.yaxis)
         ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=4, borderaxespad=0.2)
         return ax
 
 
 def describe_batching_replay(steps: pl.DataFrame) -> str:
-    """Say in one sentence what the figure of these steps shows."""
+    """Return one sentence on the steps shown."""
     told = ", ".join(
-        f"{name} {own['step_time'].to_numpy().mean():,.0f}"
+        f"{name} {three_digits(own['step_time'].to_numpy().mean())}"
         for (name,), own in steps.group_by("controller", maintain_order=True)
     )
-    return f"{steps['time_s'].n_unique():,} steps, on average {told}."
+    return f"{steps['time_s'].n_unique():,} steps, mean {told}."

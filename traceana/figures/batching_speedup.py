@@ -1,4 +1,4 @@
-"""How much faster a job is under each controller, by how unlike its workers are."""
+"""Speedup of each controller by heterogeneity of the workers."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 READING: Final = (
-    "Mark: mean over seeds; line: its 95 % interval, often narrower than the mark; upright stroke: "
-    "mean over least cores, the most there is to gain without overhead and noise."
+    "Mark: mean over seeds; horizontal line: its 95 % confidence interval, often narrower than the "
+    "mark; vertical line: mean over minimum cores, the maximum speedup without overhead and noise."
 )
 
 
 @figure(
     "batching-speedup",
     result="summarize_batching of one overhead and noise",
-    source="Dynamic batching (ACSOS'20): speed-up by heterogeneity",
+    source="Dynamic batching (ACSOS'20): speedup by heterogeneity",
 )
 def plot_batching_speedup(summary: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
-    """Draw speed-ups against uniform batches, a row a level of heterogeneity.
+    """Draw speedups over uniform batches, one row per level of heterogeneity.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ def plot_batching_speedup(summary: pl.DataFrame, /, *, ax: Axes | None = None) -
     Returns
     -------
     Axes
-        One series of marks a controller; levels in the order of their rows, the first on top.
+        One series of marks per controller; levels in the order of the rows, the first on top.
 
     Raises
     ------
@@ -48,7 +48,7 @@ def plot_batching_speedup(summary: pl.DataFrame, /, *, ax: Axes | None = None) -
     settings = summary.select("overhead_s", "noise_cv").unique().height
     if settings != 1:
         raise DataError(
-            f"plot_batching_speedup draws one overhead and noise, and these rows have {settings}"
+            f"plot_batching_speedup draws one overhead and noise; the rows have {settings}"
         )
     levels = summary["level"].unique(maintain_order=True).to_list()
     with use_style():
@@ -70,7 +70,7 @@ def plot_batching_speedup(summary: pl.DataFrame, /, *, ax: Axes | None = None) -
             )  # fmt: skip
         ax.set_yticks(range(len(levels)), levels)
         ax.set_ylim(len(levels) - 0.5, -0.5)
-        ax.set_xlabel("Times as fast as uniform batches")
+        ax.set_xlabel("Speedup over uniform batches")
         ax.set_ylabel("Cores of the workers")
         ax.legend(
             loc="lower right", bbox_to_anchor=(1, 1), ncols=4, borderaxespad=0.2,
@@ -80,14 +80,14 @@ def plot_batching_speedup(summary: pl.DataFrame, /, *, ax: Axes | None = None) -
 
 
 def describe_batching_speedup(summary: pl.DataFrame) -> str:
-    """Say in one sentence what the figure of this summary shows."""
+    """Return one sentence on the summary shown."""
     last = summary.filter(level=summary["level"][int(str(summary["mean_over_min"].arg_max()))])
     told = ", ".join(
         f"{name!s} {speedup:.2f}"
         for name, speedup in zip(last["controller"], last["speedup"], strict=True)
     )
     overhead_s, cv = summary.select("overhead_s", "noise_cv").row(0)
-    seeds = int(str(summary["seeds"].max()))
+    seeds = int(str(summary["n"].max()))
     return (
         f"Overhead {overhead_s:g} s, noise of CV {cv:g}, n = {seeds} seeds; at "
         f"{last['level'][0]!s}: {told}."

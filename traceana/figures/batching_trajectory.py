@@ -1,4 +1,4 @@
-"""The batch of each worker over the steps of a job."""
+"""Batch size of each worker over the steps of a job."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 READING: Final = (
-    "Line: a worker's batch, which changes where its controller moved samples between workers; "
-    "at every step the batches add up to the global batch, unless it is said to drift."
+    "Line: batch size of a worker; it changes when the controller moves samples between workers. "
+    "At each step the batch sizes add up to the global batch, unless it drifts."
 )
 
 
@@ -28,7 +28,7 @@ READING: Final = (
 def plot_batching_trajectory(
     batches: pl.DataFrame, /, *, ax: Axes | None = None, steps: int | None = None
 ) -> Axes:
-    """Draw each worker's batch against the step, one line a worker.
+    """Draw each worker's batch size against the step, one line per worker.
 
     Parameters
     ----------
@@ -38,20 +38,20 @@ def plot_batching_trajectory(
     ax
         Axes to draw on; by default those of a new figure.
     steps
-        Steps of the job: lines end there; by default at the last change.
+        Steps of the job, where the lines end; by default the last change.
 
     Returns
     -------
     Axes
-        One step line a worker, named at its end where the names fit.
+        One step line per worker, named at its end if the names fit.
 
     Raises
     ------
     DataError
-        If there is no batch.
+        If there are no rows.
     """
     if batches.is_empty():
-        raise DataError("plot_batching_trajectory has nothing to draw: there is no batch")
+        raise DataError("plot_batching_trajectory needs a row of batches; there is none")
     end = max(int(str(batches["step"].max())), 0 if steps is None else steps - 1)
     with use_style():
         ax = start_axes(ax)
@@ -66,13 +66,13 @@ def plot_batching_trajectory(
         ax.set_xlim(0, max(end, 1))
         ax.set_ylim(bottom=min(0, *batches["batch"]))
         ax.set_xlabel("Step")
-        ax.set_ylabel("Batch (samples)")
+        ax.set_ylabel("Batch size (samples)")
         name_lines(ax, lines, heading="worker")
         return ax
 
 
 def describe_batching_trajectory(batches: pl.DataFrame) -> str:
-    """Say in one sentence what the figure of these batches shows."""
+    """Return one sentence on the batches shown."""
     first, last = (batches.filter(pl.col("step") == step) for step in _ends(batches))
     told = (", ".join(f"{batch:,}" for batch in rows["batch"]) for rows in (first, last))
     changes = batches["step"].n_unique() - 1

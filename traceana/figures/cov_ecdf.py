@@ -1,4 +1,4 @@
-"""Distribution of the coefficient of variation over ticks, job by job."""
+"""Distribution of the coefficient of variation over time steps."""
 
 from __future__ import annotations
 
@@ -18,41 +18,41 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 READING: Final = (
-    "Empirical distribution: the share of a job's ticks whose CoV is at most x. "
-    "Ticks without a CoV are left out."
+    "Empirical distribution function: fraction of a job's time steps with a CoV of at most x. "
+    "Time steps without a CoV are excluded."
 )
 _MOST_NAMED: Final = 7
-"""As many jobs as there are colours; more are drawn grey and without names."""
+"""Number of colors; more jobs are drawn gray and without names."""
 
 
 @figure("cov-ecdf", result="iteration_cov", source="AntMan (OSDI'20): the distribution of CoV")
-def plot_cov_ecdf(cov: pl.DataFrame, /, *, ax: Axes | None = None, ddof: int | None) -> Axes:
-    """Draw the empirical distribution function of CoV, one line a job.
+def plot_cov_ecdf(cov: pl.DataFrame, /, *, ax: Axes | None = None, ddof: int | None = None) -> Axes:
+    """Draw the empirical distribution function of CoV, one line per job.
 
     Parameters
     ----------
     cov
         [job_id, cov], as `iteration_cov` returns it, or rows of `cov_samples`. Null CoVs are
-        left out.
+        excluded.
     ax
         Axes to draw on; by default those of a new figure.
     ddof
-        The ddof of these CoVs, for the label; None where the publisher computed them.
+        The ddof of these CoVs, for the label; None if the publisher computed them.
 
     Returns
     -------
     Axes
-        With up to seven jobs named in a legend; more are drawn thin and grey, with the
-        distribution over all jobs' ticks on top.
+        Up to seven jobs are named in a legend; more are drawn thin and gray, with the
+        distribution over the time steps of all jobs on top.
 
     Raises
     ------
     DataError
-        If no CoV is known.
+        If there is no CoV.
     """
-    known = cov.filter(pl.col("cov").is_not_null())
+    known = cov.select(pl.col("job_id").cast(pl.String), "cov").drop_nulls("cov")
     if known.is_empty():
-        raise DataError("plot_cov_ecdf has no CoV to draw: every value is null")
+        raise DataError("plot_cov_ecdf needs a CoV; every value is null")
     jobs = natural_order(known["job_id"].unique())
     with use_style():
         ax = start_axes(ax)
@@ -65,7 +65,7 @@ def plot_cov_ecdf(cov: pl.DataFrame, /, *, ax: Axes | None = None, ddof: int | N
                 _draw(ax, own, color="#9A9A9A", linewidth=0.4, linestyle="-")
             _draw(
                 ax, known["cov"], color="#0072B2", linewidth=1.8, linestyle="-",
-                label="all ticks",
+                label="all time steps",
             )  # fmt: skip
             ax.lines[0].set_label("one job")
         if len(jobs) <= _MOST_NAMED:
@@ -75,17 +75,17 @@ def plot_cov_ecdf(cov: pl.DataFrame, /, *, ax: Axes | None = None, ddof: int | N
         ax.set_xlim(left=0)
         ax.set_ylim(0, 1)
         ax.set_xlabel(label_cov(ddof))
-        ax.set_ylabel("Share of ticks")
+        ax.set_ylabel("Fraction of time steps")
         ax.yaxis.set_major_formatter(PercentFormatter(xmax=1, symbol=" %"))
         return ax
 
 
 def describe_cov_ecdf(cov: pl.DataFrame) -> str:
-    """Say in one sentence what the figure of these CoVs shows."""
+    """Return one sentence on the CoVs shown."""
     known = cov["cov"].drop_nulls().to_numpy()
     return (
         f"{len(known):,} CoVs of {cov['job_id'].n_unique():,} jobs, median {np.median(known):.3f}, "
-        f"largest {known.max():.3f}."
+        f"maximum {known.max():.3f}."
     )
 
 

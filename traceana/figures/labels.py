@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from matplotlib import font_manager, rcParams
+from matplotlib.dates import AutoDateFormatter
+
+from traceana.errors import DataError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    import polars as pl
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.lines import Line2D
 
 _LINE_SPACING: Final = 1.15
@@ -30,9 +35,44 @@ _MARGIN: Final = 1.05
 """Where the names stand, in widths of the axes."""
 
 
-def natural_order(names: Iterable[str], /) -> list[str]:
-    """Sort so that job_2 comes before job_10."""
-    return sorted(names, key=lambda name: (len(name), name))
+_CLOCKS: Final = {"time_s": "Time since the job began (s)", "step": "Step", "sample": "Sample"}
+"""Time columns of tables and their axis labels."""
+
+
+def natural_order(names: Iterable[Any], /) -> list[str]:
+    """Return names as text, sorted so that job_2 comes before job_10."""
+    return sorted(map(str, names), key=lambda name: (len(name), name))
+
+
+def find_clock(frame: pl.DataFrame, time: str | None = None, /) -> tuple[str, str]:
+    """Return the time column of a frame, the first known one by default, and its axis label.
+
+    Raises
+    ------
+    DataError
+        If the frame has no such column.
+    """
+    names = list(_CLOCKS) if time is None else [time]
+    found = next((name for name in names if name in frame.columns), None)
+    if found is None:
+        raise DataError(
+            f"column {' or '.join(names)} is missing; found {', '.join(frame.columns)}; pass time="
+        )
+    return found, label_clock(found)
+
+
+def label_clock(time: str, /) -> str:
+    """Return the axis label of a time column."""
+    return _CLOCKS.get(time, time.replace("_", " ").capitalize())
+
+
+def format_axis(axis: Axis, /, *, bins: int | None = None) -> None:
+    """Format the numbers of an axis with thousands separators; dates remain as they are."""
+    if isinstance(axis.get_major_formatter(), AutoDateFormatter):
+        return
+    axis.set_major_formatter("{x:,.10g}")
+    if bins:
+        axis.get_major_locator().set_params(nbins=bins)
 
 
 def name_columns(columns: Iterable[str], /) -> str:

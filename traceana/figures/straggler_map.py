@@ -1,4 +1,4 @@
-"""Where and when the workers of a job are slower than their peers."""
+"""Ratio of each worker of a job to its peers over time."""
 
 from __future__ import annotations
 
@@ -13,58 +13,73 @@ from matplotlib.patches import Rectangle
 from matplotlib.patheffects import withStroke
 
 from traceana.errors import DataError
-from traceana.figures.labels import natural_order, small_size
+from traceana.figures.labels import format_axis, label_clock, natural_order, small_size
 from traceana.figures.registry import figure
 from traceana.figures.style import start_axes, use_style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from traceana.results.stragglers import StragglerResult
+
 READING: Final = (
-    "Colour: a worker's time over the median of the other workers' times at that tick, red where "
-    "it is slower, blue where it is quicker; the scale's ends hold all beyond; grey: no sample, or "
-    "none of a peer. Outlined: episodes, slow against the worker's own usual too. At the right: "
-    "the worker's level, bold where it is slow all along."
+    "Color: a worker's time divided by the median of the other workers' times; red is slower, blue "
+    "is faster; values beyond the color scale have the color of its end. Gray: no sample, or no "
+    "peer has one. Outlined: straggler episodes. At the right: the worker's level, the median over "
+    "the job divided by its peers'; bold: persistent straggler."
 )
 _SCALES: Final = (1.5, 2.0, 4.0, 8.0, 16.0)
-"""Ratios at which a colour scale may end; equal to both sides of 1."""
+"""Ratios at which a color scale may end, on both sides of 1."""
 _SHARE_WITHIN: Final = 0.98
 _BREAK_AFTER_STEPS: Final = 1.5
 _RASTER_DPI: Final = 400
-"""The map is an image within the figure, whose text and outlines are not."""
+"""Resolution of the image of the ratios; text and outlines are vectors."""
 
 
-@figure("straggler-map", result="ratios to peers, with detect_stragglers")
+@figure("straggler-map", result="detect_stragglers of one job")
 def plot_straggler_map(
-    ratios: pl.DataFrame, /, *, ax: Axes | None = None, episodes: pl.DataFrame, levels: pl.DataFrame
+    result: StragglerResult,
+    /,
+    *,
+    ax: Axes | None = None,
+    job: object = None,
+    time: str = "time_s",
 ) -> Axes:
-    """Draw each worker's ratio to its peers against time, a row a worker.
+    """Draw each worker's ratio to its peers against time, one row per worker.
 
     Parameters
     ----------
-    ratios
-        [job_id, worker_id, time_s, ratio_to_peers] of one job: a worker's value over the median
-        of the other workers' values at that time; null or NaN where there is none.
+    result
+        What `detect_stragglers` returns.
     ax
         Axes to draw on; by default those of a new figure.
-    episodes, levels
-        Rows of that job in the frames of the same names that `detect_stragglers` returns.
+    job
+        Key of the job to draw; not needed if the result has one job.
+    time
+        Column of the time in the samples, for the label.
 
     Returns
     -------
     Axes
-        The image of the ratios (grey where a worker has no sample), a rectangle an episode, and
-        each worker's level at the right. The colours' scale is logarithmic, as wide to both sides
-        of 1, and ends where 98 % of the ratios lie within it.
+        An image of the ratios (gray where a worker has no sample), a rectangle per episode, and
+        each worker's level at the right. The color scale is logarithmic and symmetric about 1; it
+        ends where 98 % of the ratios are within it.
 
     Raises
     ------
     DataError
-        If the rows are not those of exactly one job, or no ratio is above 0.
+        If the result has several jobs and none is named, the job's ratios were not kept, or no
+        ratio is above 0.
     """
-    jobs = ratios["job_id"].unique().to_list()
-    if len(jobs) != 1:
-        raise DataError(f"plot_straggler_map draws one job, and these are ratios of {len(jobs)}")
+    own = result if job is None else result.of_job(job)
+    if own.jobs.height != 1:
+        raise DataError(f"plot_straggler_map draws one job of {own.jobs.height}; pass job=")
+    if own.ratios.is_empty() and own.levels["n_samples"].sum():
+        raise DataError("the ratios of this job were not kept; pass its rows alone to the analysis")
+    text = pl.col("worker_id").cast(pl.String)
+    ratios, episodes, levels = (
+        frame.with_columns(text) for frame in (own.ratios, own.episodes, own.levels)
+    )
     workers = natural_order(ratios["worker_id"].unique())
     edges, shown = _lay_out(ratios, workers)
     limit = _end_of_scale(shown)
@@ -75,7 +90,7 @@ def plot_straggler_map(
         assert figure is not None  # noqa: S101  (axes without a figure cannot be drawn on)
         if own_figure:
             figure.set_dpi(_RASTER_DPI)
-        colours = ax.pcolormesh(
+        colors = ax.pcolormesh(
             edges, np.arange(len(workers) + 1) - 0.5, shown, cmap="RdBu_r",
             norm=LogNorm(1 / limit, limit), rasterized=True, gid="ratios",
         )  # fmt: skip
@@ -93,13 +108,12 @@ def plot_straggler_map(
         _write_levels(ax, workers, levels)
         ax.set_yticks(range(len(workers)), workers)
         ax.set_ylim(len(workers) - 0.5, -0.5)
-        ax.set_title(str(jobs[0]))
-        ax.set_xlabel("Time since the job began (s)")
+        ax.set_title(", ".join(map(str, own.key())))
+        ax.set_xlabel(label_clock(time))
         ax.set_ylabel("Worker")
-        ax.xaxis.set_major_formatter("{x:,.0f}")
-        ax.locator_params(axis="x", nbins=5)
+        format_axis(ax.xaxis, bins=5)
         bar = figure.colorbar(
-            colours, ax=ax, orientation="horizontal", extend="both", aspect=45, pad=0.02,
+            colors, ax=ax, orientation="horizontal", extend="both", aspect=45, pad=0.02,
             ticks=[1 / limit, limit**-0.5, 1, limit**0.5, limit],
         )  # fmt: skip
         bar.minorticks_off()
@@ -108,20 +122,19 @@ def plot_straggler_map(
         return ax
 
 
-def describe_straggler_map(ratios: pl.DataFrame) -> str:
-    """Say in one sentence what the map of these ratios shows."""
-    known = ratios["ratio_to_peers"].drop_nulls().drop_nans().to_numpy()
+def describe_straggler_map(result: StragglerResult) -> str:
+    """Return one sentence on the ratios shown."""
+    known = result.ratios["ratio_to_peers"].drop_nulls().to_numpy()
     return (
-        f"{ratios['worker_id'].n_unique()} workers, {len(known):,} ratios from "
-        f"{known.min():.2f} to {known.max():.2f}."
+        f"{result.levels.height} workers, {len(known):,} ratios from {known.min():.2f} to "
+        f"{known.max():.2f}."
     )
 
 
 def _lay_out(ratios: pl.DataFrame, workers: list[str]) -> tuple[list[float], np.ndarray]:
-    """Return the edges of the columns in time, and ratios by (worker, column), NaN where none.
+    """Return the edges of the columns in time, and ratios by (worker, column), NaN if missing.
 
-    A column ends where the next begins, yet not later than one and a half usual steps: then
-    nothing is known until the next.
+    A column ends where the next begins, but after at most 1.5 times the median interval.
     """
     wide = (
         ratios.pivot("worker_id", index="time_s", values="ratio_to_peers")
@@ -146,14 +159,14 @@ def _lay_out(ratios: pl.DataFrame, workers: list[str]) -> tuple[list[float], np.
 
 
 def _after(edges: list[float], time: float) -> float:
-    """Return where the column that begins at a time ends."""
+    """Return the end of the column that begins at a time."""
     return next(edge for edge in edges if edge > time)
 
 
 def _end_of_scale(shown: np.ndarray) -> float:
     known = shown[np.isfinite(shown) & (shown > 0)]
     if not known.size:
-        raise DataError("plot_straggler_map has nothing to draw: no ratio is above 0")
+        raise DataError("plot_straggler_map needs a ratio above 0; there is none")
     wide = np.exp(np.quantile(np.abs(np.log(known)), _SHARE_WITHIN))
     return next((scale for scale in _SCALES if scale >= wide), _SCALES[-1])
 

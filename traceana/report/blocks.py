@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -130,6 +131,12 @@ def drawing(
     return Drawing(figure, result, trace, key, about, title, options)
 
 
+def picture_key(kind: str, trace: str, job: str = "", /) -> str:
+    """Return a key of a picture that is a valid file name and id, whatever the job's name is."""
+    parts = (kind, trace, *([job] if job else []))
+    return re.sub(r"[^A-Za-z0-9_.-]", lambda found: f"_{ord(found[0]):x}_", "-".join(parts))
+
+
 @dataclass(frozen=True)
 class Gallery:
     """Figures side by side where there is room; `drawn` has those that are drawn."""
@@ -192,6 +199,7 @@ class Content:
 def join_parts(opening: str, parts: Iterable[Absent | tuple[str, Content]], /) -> Content:
     """Return a section of an opening and its parts, each under its heading or absent."""
     findings: list[str] = []
+    headlines: list[str] = []
     blocks: list[Block] = [Text(opening)]
     for part in parts:
         if isinstance(part, Absent):
@@ -199,8 +207,9 @@ def join_parts(opening: str, parts: Iterable[Absent | tuple[str, Content]], /) -
             continue
         heading, content = part
         findings += content.findings
+        headlines += [content.headline] if content.headline else []
         blocks += [Heading(heading), *content.blocks]
-    return Content(tuple(findings), tuple(blocks))
+    return Content(tuple(findings), tuple(blocks), " ".join(headlines))
 
 
 def result_table(

@@ -38,6 +38,8 @@ class Section:
         Alternatives: a trace qualifies if it has the tables and columns of one of them.
     figures
         Ids of the figures that the section draws.
+    always
+        Whether it has content without a trace that qualifies.
     of_tasks
         Whether it needs one row per task: such sections share these in one process.
     """
@@ -48,6 +50,7 @@ class Section:
     build: Callable[..., Content] = field(repr=False)
     needs: tuple[Needs, ...] = ()
     figures: tuple[str, ...] = ()
+    always: bool = False
     of_tasks: bool = False
 
     def traces(self, context: Context, /) -> list[str]:
@@ -68,7 +71,7 @@ class Section:
         if not self.needs:
             return self.build(context)
         traces = self.traces(context)
-        built: Content = self.build(context, traces) if traces else Content()
+        built: Content = self.build(context, traces) if traces or self.always else Content()
         absent = self._absent(context, traces)
         return replace(built, blocks=(*built.blocks, *absent))
 

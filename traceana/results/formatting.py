@@ -40,6 +40,11 @@ def share(value: float) -> str:
     return f"{100 * value:z.1f} %"
 
 
+def fine_share(value: float) -> str:
+    """Write a fraction in percent to two decimals."""
+    return f"{100 * value:.2f} %"
+
+
 def plain(value: float) -> str:
     """Write a number without needless zeros: 0.5, 8."""
     return f"{value:,.6g}"

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import inspect
+from copy import copy
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import dataframely as dy
 import polars as pl
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
 Function = TypeVar("Function", bound="Callable[..., Any]")
 
@@ -142,6 +143,18 @@ def declared(
         else frame
     )
     return typed.select(*by, *present)
+
+
+def schema_of(table: type[ResultTable], /) -> dict[str, pl.DataType]:
+    """Return the Polars types of the columns of a table; Null for a column of any type."""
+    return {name: column.dtype for name, column in table.columns().items()}
+
+
+def with_columns(table: type[ResultTable], like: Mapping[str, str], /) -> type[ResultTable]:
+    """Return a declaration with further columns, such as pivoted ones, each like a declared one."""
+    columns = table.columns()
+    extra = {name: copy(columns[declared]) for name, declared in like.items()}
+    return type(f"{table.__name__}Wide", (table,), extra)
 
 
 def returns(table: type[ResultTable], /) -> Callable[[Function], Function]:

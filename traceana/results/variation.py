@@ -2,13 +2,95 @@
 
 from __future__ import annotations
 
-from traceana.results.tables import ResultTable, count, number
+from typing import TYPE_CHECKING
+
+from traceana.results.tables import ResultTable, any_key, count, flag, number, text
+
+if TYPE_CHECKING:
+    import dataframely as dy
 
 
 class IterationCov(ResultTable):
-    """Coefficient of variation of each iteration."""
+    """Coefficient of variation at each time step."""
 
     n_workers = count("Workers", "workers with a value at this time")
     mean = number("Mean", "mean over the workers, in the unit of the value")
     std = number("Standard deviation", "over the workers, in the unit of the value")
     cov = number("CoV", "`std` divided by `mean`; null where the mean is 0", display="ratio")
+
+
+class CovSummary(ResultTable):
+    """Distribution of the coefficient of variation over time steps."""
+
+    n = count("Time steps", "time steps with a value")
+    n_missing = count("Missing", "time steps without a value")
+    mean = number("Mean", display="ratio")
+    q05 = number("5 %", "5 % quantile", display="ratio")
+    q25 = number("25 %", "25 % quantile", display="ratio")
+    median = number("Median", display="ratio")
+    q75 = number("75 %", "75 % quantile", display="ratio")
+    q95 = number("95 %", "95 % quantile", display="ratio")
+    max = number("Maximum", display="ratio")
+    share_above_0_1 = number("Above 0.1", "fraction of values above 0.1", display="share")
+    share_above_0_5 = number("Above 0.5", "fraction of values above 0.5", display="share")
+    share_above_1 = number("Above 1", "fraction of values above 1", display="share")
+
+
+def _bound(quantile: str, end: str) -> dy.Float64:
+    return number(f"{quantile}, CI", f"{end} confidence limit", display="ratio")
+
+
+class CovIntervals(CovSummary):
+    """Distribution with confidence intervals of its quantiles."""
+
+    q05_ci_low = _bound("5 %", "lower")
+    q05_ci_high = _bound("5 %", "upper")
+    q25_ci_low = _bound("25 %", "lower")
+    q25_ci_high = _bound("25 %", "upper")
+    median_ci_low = _bound("Median", "lower")
+    median_ci_high = _bound("Median", "upper")
+    q75_ci_low = _bound("75 %", "lower")
+    q75_ci_high = _bound("75 %", "upper")
+    q95_ci_low = _bound("95 %", "lower")
+    q95_ci_high = _bound("95 %", "upper")
+
+
+class CovSeries(CovIntervals):
+    """Distribution of each job's coefficient of variation, with intervals for a time series."""
+
+    right_truncated = flag("Truncated", "whether the job reaches `cut_at`; null without `cut_at`")
+    autocorrelation = any_key("Autocorrelation", "list of the autocorrelations at lags 1 to `lags`")
+    effective_n = number("Effective time steps", "effective sample size", display="count")
+    block = count("Block", "block length of the bootstrap, in time steps")
+    note = text("Note", "why values are missing")
+
+
+class CovPooled(CovIntervals):
+    """Distribution of the coefficient of variation over the time steps of all jobs."""
+
+    n_jobs = count("Jobs", "jobs in the table")
+    n_right_truncated = count("Truncated", "jobs that reach `cut_at`; null without `cut_at`")
+    length_q25 = number("Length, 25 %", "Kaplan-Meier quantile of a job's number of time steps")
+    length_median = number("Length, median", "Kaplan-Meier median", display="count")
+    length_q75 = number("Length, 75 %", "Kaplan-Meier quantile")
+    note = text("Note", "why values are missing")
+
+
+class CovMatch(ResultTable):
+    """Best match of a job among the rows of a CoV table."""
+
+    job_id = text("Job", "job with worker samples")
+    ddof = count("ddof", "of the standard deviation")
+    cov_job_id = text("Best match", "job of the CoV table with the least mean square difference")
+    first_sample = count("First sample", "sample of that job where the overlap begins")
+    overlap = count("Samples compared", "samples that both have")
+    max_abs_difference = number("Maximum difference", "largest absolute difference")
+    median_abs_difference = number("Median difference", "median absolute difference")
+    first_time_s = number(
+        "First time (s)", "time of the job where the overlap begins", unit="s", display="seconds"
+    )
+    share_within_rounding = number(
+        "Within rounding",
+        "fraction of differences that rounding explains; null if worker times are not integers",
+        display="fine_share",
+    )

@@ -32,6 +32,12 @@ class TableManifest:
         Whether short runtimes are missing from the data.
     values_held
         Whether a value is repeated until the next one is reported.
+    workers_per_job
+        Workers of each job, if the table does not list them.
+    cut_at_s
+        Time at which the table ends for every job; a job that reaches it is right-truncated.
+    example_jobs
+        Jobs that the publisher shows.
     notes
         What a reader should know, one sentence each.
     mapping
@@ -46,6 +52,9 @@ class TableManifest:
     generated: bool = False
     left_truncated: bool = False
     values_held: bool = False
+    workers_per_job: int | None = None
+    cut_at_s: float | None = None
+    example_jobs: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     mapping: str = ""
 

@@ -90,8 +90,8 @@ def test_slowdowns_of_ragged_jobs_are_numpys() -> None:
     [
         (np.full((1, 9), 5.0), "one worker has no peers", "one worker has no peers"),
         (np.full((3, 9), 5.0), "no time is lost", "the job loses no time"),
-        (np.zeros((3, 9)), "all values are 0", "its usual is 0"),
-        (np.where(np.eye(3) == 1, 5.0, np.nan), "no two workers share a tick", "the job loses no"),
+        (np.zeros((3, 9)), "all values are 0", "the worker's median is 0"),
+        (np.where(np.eye(3) == 1, 5.0, np.nan), "no two workers share a time", "the job loses no"),
     ],
     ids=["one worker", "constant", "zeros", "no common tick"],
 )
@@ -163,10 +163,10 @@ def test_the_summary_is_short_and_says_what_there_is() -> None:
     text = str(detect_stragglers(samples_of(value)))
     assert text.splitlines() == [
         "1 job, 5 workers",
-        "episodes: 2, in 1 of 1 job; up to 2 at once; severity median 3, largest 3",
-        "levels:   1 worker slow all along, in 1 of 1 job",
-        "slowdown: median 1.64, largest 1.64 (sum of the slowest over sum of the mean)",
+        "episodes: 2, in 1 of 1 job; up to 2 at once; severity median 3, maximum 3",
+        "levels:   1 persistent straggler, in 1 of 1 job",
+        "slowdown: median 1.64, maximum 1.64 (sum of the slowest over sum of the mean)",
     ]
     quiet = str(detect_stragglers(samples_of(calm())))
-    assert "episodes: none\nlevels:   no worker is slow all along" in quiet
+    assert "episodes: none\nlevels:   no persistent straggler" in quiet
     assert "note:     1 job: no time is lost" in quiet

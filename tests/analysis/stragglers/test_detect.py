@@ -275,7 +275,7 @@ def test_columns_go_by_any_name() -> None:
         pl.col("worker_id").str.slice(1).cast(pl.Int64).alias("rank"),
         pl.col("batch_time").cast(pl.Int32).alias("took"),
     )
-    options: dict[str, Any] = {"at": "step", "over": "rank", "value": "took"}
+    options: dict[str, Any] = {"time": "step", "worker": "rank", "value": "took"}
     result = detect_stragglers(samples, by="kind", **options)
     assert result.episodes.row(0)[:4] == ("a", 4, 20.0, 39.0)
     alone = detect_stragglers(samples, by=(), **options)
@@ -297,8 +297,8 @@ def test_the_ticks_are_those_of_the_variation() -> None:
         (-pl.col("batch_time"), "column batch_time holds -100.0; its values must lie from 0"),
         (pl.col("batch_time") / 0, "column batch_time holds inf"),
         (pl.col("batch_time").cast(pl.String), "column batch_time holds String; numbers are"),
-        (pl.col("time_s").cast(pl.String), "column time_s holds String; numbers are needed"),
-        (pl.lit("w0").alias("worker_id"), "a worker would count twice: 15 row.s. too many .*'w0'"),
+        (pl.col("time_s").cast(pl.String), "column time_s has type String; time= needs numbers"),
+        (pl.lit("w0").alias("worker_id"), "15 duplicate row.s. with the same .*'w0'"),
         (pl.lit(None, pl.Float64).alias("time_s"), "time_s or worker_id is null or infinite"),
         (pl.lit(float("inf")).alias("time_s"), "time_s or worker_id is null or infinite"),
         (pl.lit(-float("inf")).alias("batch_time"), "column batch_time holds -inf"),
@@ -319,7 +319,7 @@ def test_a_large_job_whose_workers_hardly_share_a_tick_is_refused_in_one_line(
     together = samples_of(value)
     number = pl.col("worker_id").str.slice(1).cast(pl.Int64)
     apart = together.with_columns(pl.col("time_s") + number / 100)
-    with pytest.raises(DataError, match="the 20 workers of job_id 'job' hardly ever share") as no:
+    with pytest.raises(DataError, match="the 20 workers of job_id 'job' rarely share") as no:
         detect_stragglers(pl.concat([together.with_columns(job_id=pl.lit("a")), apart]))
     assert "\n" not in str(no.value)
     rounded = apart.with_columns((pl.col("time_s") // 10) * 10)
@@ -333,7 +333,7 @@ def test_a_small_job_whose_workers_share_no_tick_has_a_note() -> None:
     result = detect_stragglers(samples_of(value).with_columns(pl.col("time_s") + number))
     assert result.episodes.is_empty()
     assert result.levels["median"].to_list() == [CALM] * 4
-    assert result.jobs["note"].item().startswith("no two workers share a tick")
+    assert result.jobs["note"].item().startswith("no two workers share a time")
 
 
 @pytest.mark.parametrize("n_workers", [2, 3, 10])
@@ -373,9 +373,9 @@ def test_workers_that_turn_slow_for_good_are_found(n_workers: int, n_slow: int) 
         ({"evidence": 0}, "evidence must be a number and at least 1e-09; it is 0"),
         ({"value": "took"}, "column took is missing; found job_id, worker_id, time_s"),
         ({"by": "cluster"}, "column cluster is missing"),
-        ({"at": "tick"}, "column tick is missing"),
-        ({"over": "rank"}, "column rank is missing"),
-        ({"by": "worker_id", "over": "job_id"}, "by cannot name worker_id: the result has"),
+        ({"time": "tick"}, "column tick is missing"),
+        ({"worker": "rank"}, "column rank is missing"),
+        ({"by": "worker_id", "worker": "job_id"}, "by cannot name worker_id: the result has"),
     ],
 )
 def test_options_out_of_range_are_refused(options: dict[str, Any], text: str) -> None:

@@ -147,7 +147,7 @@ def test_groups_and_columns_go_by_any_name_and_null_is_a_group_of_its_own() -> N
         }
     )
     result = iteration_cov(
-        samples, ddof=0, by=["kind", "part"], at="step", over="rank", value="loss"
+        samples, ddof=0, by=["kind", "part"], time="step", worker="rank", value="loss"
     )
     assert result.rows() == [
         ("a", 1, 7, 2, 2.0, 0.0, 0.0),
@@ -155,7 +155,7 @@ def test_groups_and_columns_go_by_any_name_and_null_is_a_group_of_its_own() -> N
         (None, 2, 7, 2, 1.0, 0.0, 0.0),
     ]
     assert iteration_cov(
-        samples.filter(pl.col("part") == 2), ddof=0, by=(), at="step", over="rank", value="loss"
+        samples.filter(pl.col("part") == 2), ddof=0, by=(), time="step", worker="rank", value="loss"
     ).rows() == [(7, 2, 1.0, 0.0, 0.0)]
 
 
@@ -172,10 +172,16 @@ def test_nothing_in_gives_an_empty_frame_of_the_same_columns(samples: pl.DataFra
         (pl.col("batch_time") - 2, "column batch_time holds -1.0; its values must lie from 0"),
         (pl.col("batch_time") / 0, "column batch_time holds inf"),
         (pl.col("batch_time").cast(pl.String), "column batch_time holds String; numbers are"),
-        (pl.lit("w0").alias("worker_id"), "count twice: 4 row.s. too many .*'job', time_s 0.0, wo"),
-        (pl.lit(None, pl.Float64).alias("time_s"), "time_s or worker_id is null beside a batch_t"),
-        (pl.lit(math.nan).alias("time_s"), "time_s or worker_id is null beside a batch_time"),
-        (pl.lit(None, pl.String).alias("worker_id"), "time_s or worker_id is null beside a batc"),
+        (
+            pl.lit("w0").alias("worker_id"),
+            "4 duplicate row.s. with the same .*'job', time_s 0.0, wo",
+        ),
+        (pl.lit(None, pl.Float64).alias("time_s"), "time_s or worker_id is null in a row with"),
+        (
+            pl.lit(math.nan).alias("time_s"),
+            "time_s or worker_id is null in a row with a batch_time",
+        ),
+        (pl.lit(None, pl.String).alias("worker_id"), "time_s or worker_id is null in a row with"),
     ],
 )
 def test_what_cannot_be_a_sample_is_refused_in_one_line(change: pl.Expr, text: str) -> None:
@@ -187,7 +193,7 @@ def test_what_cannot_be_a_sample_is_refused_in_one_line(change: pl.Expr, text: s
 def test_rows_without_a_value_neither_count_nor_hide_a_repeated_worker() -> None:
     samples = pl.concat([ticks_of([1, 3]), ticks_of([None, None, None])])
     assert iteration_cov(samples, ddof=0)["n_workers"].to_list() == [2]
-    with pytest.raises(DataError, match="a worker would count twice: 1 row"):
+    with pytest.raises(DataError, match="1 duplicate row"):
         iteration_cov(pl.concat([samples, ticks_of([1])]), ddof=0)
     timeless = samples.tail(3).with_columns(time_s=pl.lit(None, pl.Float64))
     assert iteration_cov(pl.concat([samples, timeless]), ddof=0).height == 1
@@ -201,7 +207,7 @@ def test_rows_without_a_value_neither_count_nor_hide_a_repeated_worker() -> None
             {"ddof": 0, "min_workers": 1},
             "min_workers must be a whole number and at least 2; it is 1",
         ),
-        ({"ddof": 0, "over": "rank"}, "column rank is missing; found job_id, time_s, worker_id"),
+        ({"ddof": 0, "worker": "rank"}, "column rank is missing; found job_id, time_s, worker_id"),
         ({"ddof": 0, "by": "time_s"}, "column time_s is named for more than one part"),
     ],
 )
@@ -224,7 +230,7 @@ def test_a_summary_by_hand() -> None:
     )
     summary = summarize_cov(cov)
     assert summary.columns == [
-        *("job_id", "n", "n_null", "mean", "q05", "q25", "median", "q75", "q95", "max"),
+        *("job_id", "n", "n_missing", "mean", "q05", "q25", "median", "q75", "q95", "max"),
         *("share_above_0_1", "share_above_0_5", "share_above_1"),
     ]
     assert summary.row(0)[:3] == ("a", 5, 1)
@@ -293,7 +299,7 @@ def test_the_row_published_twice_is_refused_by_name(real_data: Path) -> None:
         for time, tick in read_job(real_data, "job_2").items()
         for worker, value in tick
     ]
-    with pytest.raises(DataError, match=r"1 row\(s\) too many .*'job_2', time_s 2381.0, wor"):
+    with pytest.raises(DataError, match=r"1 duplicate row\(s\) .*'job_2', time_s 2381.0, wor"):
         iteration_cov(pl.DataFrame(rows, schema=SCHEMA, orient="row"), ddof=0)
 
 
@@ -309,7 +315,7 @@ def test_the_published_cov_table(real_data: Path) -> None:
     assert summary["job_id"].to_list() == sorted(jobs)
     for row in summary.iter_rows(named=True):
         values = jobs[row["job_id"]]
-        assert (row["n"], row["n_null"]) == (len(values), 0)
+        assert (row["n"], row["n_missing"]) == (len(values), 0)
         assert row["mean"] == pytest.approx(values.mean(), rel=1e-12)
         assert row["q95"] == pytest.approx(np.quantile(values, 0.95), rel=1e-12)
         assert row["share_above_0_1"] == (values > 0.1).mean()

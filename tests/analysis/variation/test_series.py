@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from traceana.store import Store
 
 NAMES = ("q05", "q25", "median", "q75", "q95")
-BOUNDS = [f"{name}_{end}" for name in NAMES for end in ("low", "high")]
+BOUNDS = [f"{name}_ci_{end}" for name in NAMES for end in ("low", "high")]
 
 
 def make_series(hold: int = 1, n: int = 600, jobs: int = 3, seed: int = 0) -> pl.DataFrame:
@@ -42,7 +42,7 @@ def test_columns_begin_with_the_summary_and_bounds_hold_the_quantiles() -> None:
     summary = summarize_cov(cov)
     assert_frame_equal(result.select(summary.columns), summary)
     assert result.columns[summary.width :] == [
-        *("right_truncated", "autocorrelation", "effective_n", "block", *BOUNDS, "note")
+        *(*BOUNDS, "right_truncated", "autocorrelation", "effective_n", "block", "note")
     ]
     pooled = summarize_cov_pooled(cov, rng=1)
     summary = summarize_cov(cov, by=())
@@ -53,8 +53,8 @@ def test_columns_begin_with_the_summary_and_bounds_hold_the_quantiles() -> None:
     ]
     for frame in (result, pooled):
         for name in NAMES:
-            assert (frame[f"{name}_low"] <= frame[name]).all()
-            assert (frame[name] <= frame[f"{name}_high"]).all()
+            assert (frame[f"{name}_ci_low"] <= frame[name]).all()
+            assert (frame[name] <= frame[f"{name}_ci_high"]).all()
 
 
 def test_held_values_widen_the_interval_and_shrink_the_effective_size() -> None:
@@ -62,7 +62,7 @@ def test_held_values_widen_the_interval_and_shrink_the_effective_size() -> None:
     assert free["effective_n"].mean() == pytest.approx(600, rel=0.25)
     assert held["effective_n"].mean() == pytest.approx(60, rel=0.3)
     assert (held["block"] > free["block"]).all()
-    width = [frame["median_high"] - frame["median_low"] for frame in (free, held)]
+    width = [frame["median_ci_high"] - frame["median_ci_low"] for frame in (free, held)]
     assert (width[1] > 1.5 * width[0]).all()
     values = make_series(10).filter(pl.col("job_id") == "job_1")["cov"]
     expected = autocorrelation(values, lags=10).tolist()
@@ -142,7 +142,7 @@ def test_nothing_in_is_no_error() -> None:
         (pl.lit(None, pl.Float64).alias("time_s"), {}, r"time_s is null in 1800 row\(s\)"),
         (-pl.col("cov"), {}, "its values must lie from 0"),
         (pl.col("cov"), {"confidence": 95}, "confidence must lie between 0 and 1"),
-        (pl.col("cov"), {"at": "sample"}, "column sample is missing"),
+        (pl.col("cov"), {"time": "sample"}, "column sample is missing"),
     ],
 )
 def test_what_is_no_series_is_refused(change: pl.Expr, options: dict[str, Any], text: str) -> None:
@@ -161,7 +161,7 @@ def test_pooling_needs_jobs_to_draw() -> None:
 
 def test_the_published_table(real_store: Store) -> None:
     cov = real_store.scan("alibaba-minibatch-2020", "cov_samples")
-    result = summarize_cov_series(cov, at="sample", cut_at=1999, lags=1, rng=0)
+    result = summarize_cov_series(cov, time="sample", cut_at=1999, lags=1, rng=0)
     full = cov.filter(pl.len().over("job_id") == 2000).select(pl.col("job_id").unique()).collect()
     cut = result.filter("right_truncated")["job_id"]
     assert cut.to_list() == full["job_id"].sort().to_list()

@@ -129,15 +129,15 @@ def test_rows_that_are_not_quite_in_order_are_not_taken_as_such(
     [
         (in_cell(50, "batch_time", -1.0), "column batch_time holds -1.0"),
         (in_cell(50, "batch_time", math.inf), "column batch_time holds inf"),
-        (in_cell(50, "time_s", None), "time_s or worker_id is null beside"),
-        (in_cell(50, "time_s", math.nan), "time_s or worker_id is null beside"),
-        (in_cell(50, "worker_id", None), "time_s or worker_id is null beside"),
+        (in_cell(50, "time_s", None), "time_s or worker_id is null in a row"),
+        (in_cell(50, "time_s", math.nan), "time_s or worker_id is null in a row"),
+        (in_cell(50, "worker_id", None), "time_s or worker_id is null in a row"),
         (
             in_cell(50, "worker_id", "w1"),
-            "count twice: 1 row.*'job_1', time_s 51.0, worker_id 'w1'",
+            "1 duplicate row.*'job_1', time_s 51.0, worker_id 'w1'",
         ),
-        (lambda rows: pl.concat([rows, rows.tail(3)]), "count twice: 3 row"),
-        (lambda rows: pl.concat([rows, rows]), "count twice: 231 row"),
+        (lambda rows: pl.concat([rows, rows.tail(3)]), "3 duplicate row"),
+        (lambda rows: pl.concat([rows, rows]), "231 duplicate row"),
     ],
 )
 def test_a_fault_late_in_the_rows_is_named(

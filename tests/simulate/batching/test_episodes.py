@@ -43,7 +43,7 @@ def test_by_hand() -> None:
     }
     for name, (time, cost, share, after, ratio, steps) in expected.items():
         row = rows[name]
-        assert row["n_ticks"] == 7
+        assert row["n_steps"] == 7
         assert row["time"] == pytest.approx(time)
         assert row["cost"] == pytest.approx(cost)
         assert row["cost_share"] == pytest.approx(share)
@@ -63,7 +63,7 @@ def test_steps_and_workers_are_those_of_the_job() -> None:
     workers = {row["worker_id"]: row for row in result.workers.iter_rows(named=True)}
     assert workers["a"]["mean_batch"] == pytest.approx(60 + 20 * 7 / TICKS)
     assert workers["a"]["median"] == pytest.approx(3)
-    assert workers["a"]["p95"] == pytest.approx(4)
+    assert workers["a"]["q95"] == pytest.approx(4)
     # b: 13 ticks of 3 s less one with 40 samples (2 s), one of 6 s, six of 4 s
     assert workers["b"]["busy_share"] == pytest.approx((12 * 3 + 2 + 6 + 6 * 4) / sum(steps))
     assert "j: proportional" in str(result)
@@ -74,12 +74,12 @@ def test_what_cannot_be_told_has_a_note() -> None:
         two_workers(), episodes=episode(onset_s=-1, end_s=1e6), controllers=["uniform"]
     ).episodes.row(0, named=True)
     assert always["cost"] is None
-    assert always["note"] == "the worker has no tick outside its episodes"
+    assert always["note"] == "the worker has no sample outside its episodes"
     never = replay_batching(
         two_workers(), episodes=episode(onset_s=1, end_s=2), controllers=["uniform"]
     ).episodes.row(0, named=True)
     assert never["time"] is None
-    assert never["note"] == "no tick of the episode has all workers"
+    assert never["note"] == "no time of the episode has all workers"
     other = episode().with_columns(job_id=pl.lit("elsewhere"))
     assert replay_batching(two_workers(), episodes=other).episodes.is_empty()
 
@@ -94,9 +94,9 @@ def test_mistakes_are_one_line() -> None:
         with pytest.raises(DataError, match=line) as told:
             replay_batching(two_workers(), episodes=wrong)
         assert "\n" not in str(told.value)
-    with pytest.raises(DataError, match="within is a share"):
+    with pytest.raises(DataError, match="within must be a number"):
         replay_batching(two_workers(), within=-1)
-    with pytest.raises(DataError, match="of different names"):
+    with pytest.raises(DataError, match="different names"):
         replay_batching(two_workers(), controllers=["uniform", "uniform"])
 
 

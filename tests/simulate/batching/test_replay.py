@@ -22,7 +22,7 @@ def test_by_hand() -> None:
         samples(*ticks), controllers=["uniform", "proportional", "oracle"], batch=3
     ).jobs
     time = dict(table.select("controller", "time").iter_rows())
-    assert set(table["n_ticks_left_out"]) == {1}
+    assert set(table["n_excluded"]) == {1}
     # 6 samples at rates 3 and 1.5: (4, 2) take 4/3 both
     assert time == pytest.approx({"uniform": 4.0, "proportional": 2 + 4 / 3, "oracle": 8 / 3})
     share = dict(table.select("controller", "of_possible").iter_rows())
@@ -57,9 +57,9 @@ def test_mistakes_are_one_line() -> None:
         replay_batching(samples(("a", 0, 1)).drop("batch_time"))
     with pytest.raises(DataError, match="finite number above 0"):
         replay_batching(samples(("a", 0.0, 0.0), ("b", 0.0, 1.0)))
-    with pytest.raises(DataError, match="reports twice"):
+    with pytest.raises(DataError, match="has two rows"):
         replay_batching(samples(("a", 0.0, 1.0), ("a", 0.0, 1.0)))
-    with pytest.raises(DataError, match="no job has a tick at which two or more"):
+    with pytest.raises(DataError, match="no job has a time at which all of two or more"):
         replay_batching(samples(("a", 0.0, 1.0), ("b", 1.0, 1.0)))
 
 
@@ -68,9 +68,9 @@ def test_a_job_of_one_worker_has_a_note_and_the_others_are_replayed() -> None:
     two = samples(("a", 0.0, 1.0), ("b", 0.0, 2.0))
     result = replay_batching(pl.concat([alone, two]), controllers=["oracle"])
     assert result.jobs["job_id"].to_list() == ["j", "i"]
-    assert result.jobs["n_ticks_left_out"].to_list() == [0, 2]
+    assert result.jobs["n_excluded"].to_list() == [0, 2]
     assert result.jobs["note"].to_list() == [
-        None, "no tick at which two or more workers all reported"
+        None, "no time at which all of two or more workers have a sample"
     ]  # fmt: skip
     assert result.jobs["speedup"][1] is None
     assert set(result.steps["job_id"]) == set(result.workers["job_id"]) == {"j"}

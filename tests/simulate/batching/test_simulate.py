@@ -117,16 +117,16 @@ def test_global_batch_and_bounds_are_kept(
     crew: list[tuple[float, float]], name: str, size: int, share: float
 ) -> None:
     total = size * len(crew)
-    least, most = max(1, round(share * size)), 3 * size
+    low, high = max(1, round(share * size)), 3 * size
     result = simulate_batching(
-        crew, controller=name, global_batch=total, least=least, most=most, steps=12
+        crew, controller=name, global_batch=total, min_batch=low, max_batch=high, steps=12
     )
     sums = result.batches.group_by("step").agg(pl.col("batch", "gradient_weight").sum())
     assert (sums["batch"] == total).all()
     assert sums["gradient_weight"].to_numpy() == pytest.approx(1)
     if name != "omnilearn":
-        assert result.batches["batch"].min() >= least  # type: ignore[operator]
-        assert result.batches["batch"].max() <= most  # type: ignore[operator]
+        assert result.batches["batch"].min() >= low  # type: ignore[operator]
+        assert result.batches["batch"].max() <= high  # type: ignore[operator]
     if result.note is None:
         assert (result.steps["step_s"] > 0).all()
         assert 0 <= result.idle_share < 1
@@ -222,12 +222,12 @@ def test_published_gains_beside_flops() -> None:
     ("arguments", "line"),
     [
         ({"controller": "magic"}, "no controller is called 'magic'; there are uniform, measured"),
-        ({"controller": "uniform", "least": 100}, "cannot be split over 2 workers"),
+        ({"controller": "uniform", "min_batch": 100}, "cannot be split over 2 workers"),
         ({"controller": "uniform", "global_batch": 1}, "with 1 to inf samples each; 2 or more can"),
-        ({"controller": "uniform", "most": 10}, "2 to 20 can"),
-        ({"controller": "uniform", "most": 70.5}, "bounds must be whole numbers"),
-        ({"controller": "uniform", "most": float("nan")}, "bounds must be whole numbers"),
-        ({"controller": "uniform", "least": 0}, "with 1 <= least <= most"),
+        ({"controller": "uniform", "max_batch": 10}, "2 to 20 can"),
+        ({"controller": "uniform", "max_batch": 70.5}, "bounds must be whole numbers"),
+        ({"controller": "uniform", "max_batch": float("nan")}, "bounds must be whole numbers"),
+        ({"controller": "uniform", "min_batch": 0}, "with 1 <= min_batch <= max_batch"),
         ({"controller": "uniform", "global_batch": 9.5}, "global_batch must be a whole number"),
         ({"controller": Static([1, float("inf")])}, "must be 2 finite numbers above 0"),
         ({"controller": "static"}, "static, given as Static"),
@@ -245,7 +245,7 @@ def test_impossible_settings_are_one_line(arguments: dict[str, object], line: st
 def test_impossible_controllers_are_one_line() -> None:
     for make, line in (
         (lambda: Proportional(dead_band=float("nan")), "dead-band is a share"),
-        (lambda: OmniLearn(bounds=(9, 8)), "least <= most"),
+        (lambda: OmniLearn(bounds=(9, 8)), "min_batch <= max_batch"),
         (lambda: Measured(after=0), "one step at least"),
     ):
         with pytest.raises(DataError, match=line):

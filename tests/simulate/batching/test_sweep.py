@@ -95,7 +95,7 @@ def test_a_negative_batch_is_told() -> None:
     sweep = sweep_batching(
         {"a": (24, 23.9, 0.1)}, controllers=[free], overheads_s=[0], noise_cvs=[0], steps=2
     )
-    assert sweep["note"].to_list() == ["a batch is negative in 1 settings"]
+    assert sweep["note"].to_list() == ["a batch size is negative in 1 settings"]
 
 
 def test_the_summary_is_mean_and_t_interval_over_seeds() -> None:
@@ -107,7 +107,7 @@ def test_the_summary_is_mean_and_t_interval_over_seeds() -> None:
     assert row["speedup"] == pytest.approx(x.mean())
     assert row["speedup_ci_low"] == pytest.approx(x.mean() - half)
     assert row["speedup_ci_high"] == pytest.approx(x.mean() + half)
-    assert row["seeds"] == 3
+    assert row["n"] == 3
     still = summarize_batching(sweep.filter(noise_cv=0))
     assert still["speedup_ci_low"].null_count() == still.height == 3
 
@@ -115,7 +115,7 @@ def test_the_summary_is_mean_and_t_interval_over_seeds() -> None:
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        ({"seeds": []}, r"seeds must be one or more, no two alike; found \[\]"),
+        ({"seeds": []}, r"seeds must be one or more distinct values; found \[\]"),
         ({"controllers": ["magic"]}, "no controller is called 'magic'; there are uniform"),
         ({"controllers": ["oracle", "oracle"]}, "different names"),
         ({"noise_cvs": [-1]}, "noise_cvs must be from 0"),

@@ -1,4 +1,4 @@
-"""Samples of jobs as arrays (job, worker, tick), a bounded part of the frame at a time."""
+"""Samples of jobs as arrays (job, worker, time), a bounded part of the frame at a time."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 ROWS_AT_ONCE: Final = 2_000_000
-"""Rows held at a time, or those of the largest job where it has more."""
+"""Rows in memory at a time, or those of the largest job if it has more."""
 
 SPARSEST: Final = 10
-"""Cells (worker, tick) to a row, above which a job that is too large for a part is refused."""
+"""Cells (worker, time) per row above which a job that exceeds a part is refused."""
 
 CELLS_AT_ONCE: Final = 200_000
-"""Cells (worker, tick) of a block, or those of its only job: what is worked on stays in cache."""
+"""Cells (worker, time) of a block, so that it fits into the processor's cache."""
 
-_GROWTH = 1.1  # jobs whose numbers of ticks differ by less share an array
+_GROWTH = 1.1  # jobs whose lengths differ by less share an array
 
 
 @dataclass(frozen=True)
 class Block:
-    """Jobs of about one size; NaN where a job has no such tick, or a worker no value there.
+    """Jobs of about one size; NaN if a job has no such time, or a worker no value at it.
 
-    job: which job of the part each is; time_s: (job, tick); value: (job, worker, tick).
+    job: index of each job in the part; time_s: (job, time); value: (job, worker, time).
     """
 
     job: NDArray[np.intp]
@@ -45,11 +45,11 @@ class Block:
 
 @dataclass(frozen=True)
 class Part:
-    """Some of the jobs, whole, with the rows that have no value counted and left out.
+    """Some whole jobs; rows without a value are counted and excluded.
 
-    jobs: [*by, .job, n_missing]; workers: [*by, over, .job, .worker, n_samples, n_missing], in
-    order; .job counts the jobs of the part, .worker the workers of a job. The blocks are laid out
-    as they are asked for, once, so that jobs of few shared ticks are not held side by side.
+    jobs: [*by, .job, n_missing]; workers: [*by, worker, .job, .worker, n_samples, n_missing],
+    sorted; .job numbers the jobs of the part, .worker the workers of a job. Each block is made
+    when it is requested, so that sparse jobs are not in memory together.
     """
 
     jobs: pl.DataFrame
@@ -58,32 +58,30 @@ class Part:
 
 
 def read_parts(
-    frame: nw.LazyFrame[Any], keys: Sequence[str], at: str, over: str, value: str, /
+    frame: nw.LazyFrame[Any], keys: Sequence[str], time: str, worker: str, value: str, /
 ) -> Iterator[Part]:
     """Cut a frame into parts of whole jobs, in the order of the keys, nulls last.
 
     Raises
     ------
     DataError
-        If `at` is not a number, `at` or `over` is null beside a value, or a (*keys, at, over)
-        has more than one value; or the workers of a large job hardly ever share a tick.
+        If `time` or `worker` is null beside a value, or a
+        (*keys, time, worker) has more than one value; or the workers of a large job rarely share
+        a time.
     """
-    kind = frame.collect_schema()[at]
-    if not kind.is_numeric() and collect(frame.select(nw.col(at).count())).item():
-        raise DataError(f"column {at} holds {kind}; numbers are needed, such as seconds")
     for condition in _cuts(frame, keys):
         rows = collect(frame.filter(condition))
-        yield _part(rows, keys, at, over, value)
+        yield _part(rows, keys, time, worker, value)
 
 
 def _cuts(frame: nw.LazyFrame[Any], keys: Sequence[str]) -> Iterator[nw.Expr]:
-    """Conditions on the key of most values, each for about ROWS_AT_ONCE rows."""
+    """Yield conditions on the key with most values, each for about ROWS_AT_ONCE rows."""
     jobs = reduce_frame(frame, keys, **{"rows of a job": nw.len()})
     key = max(keys, key=lambda name: jobs[name].n_unique())
     sizes = jobs.group_by(key).agg(pl.col("rows of a job").sum()).sort(key, nulls_last=True)
     part = (sizes["rows of a job"].cum_sum() - 1) // ROWS_AT_ONCE
     if sizes.is_empty():
-        yield nw.col(key).is_null()  # one part of no rows
+        yield nw.col(key).is_null()  # one part without rows
     for _, some in sizes.group_by(part, maintain_order=True):
         named = some[key].drop_nulls()
         if len(named):
@@ -92,12 +90,12 @@ def _cuts(frame: nw.LazyFrame[Any], keys: Sequence[str]) -> Iterator[nw.Expr]:
             yield nw.col(key).is_null()
 
 
-def _part(rows: pl.DataFrame, keys: Sequence[str], at: str, over: str, value: str) -> Part:
-    x, t, who = pl.col(value), pl.col(at).cast(pl.Float64), pl.col(over)
+def _part(rows: pl.DataFrame, keys: Sequence[str], time: str, worker: str, value: str) -> Part:
+    x, t, who = pl.col(value), pl.col(time).cast(pl.Float64), pl.col(worker)
     placed = t.is_finite().fill_null(value=False) & who.is_not_null()
     there = x.is_not_null()
     workers = (
-        rows.group_by(*keys, over)
+        rows.group_by(*keys, worker)
         .agg(
             x.count().cast(pl.Int64).alias("n_samples"),
             x.null_count().cast(pl.Int64).alias("n_missing"),
@@ -105,11 +103,11 @@ def _part(rows: pl.DataFrame, keys: Sequence[str], at: str, over: str, value: st
             t.filter(there).sort().alias(".time"),
             x.filter(there).sort_by(t.filter(there)).alias(".value"),
         )
-        .sort(*keys, over, nulls_last=True)
+        .sort(*keys, worker, nulls_last=True)
     )
     if workers[".lost"].any():
         raise DataError(
-            f"{at} or {over} is null or infinite beside a {value}: whose or when it is, is unknown"
+            f"{time} or {worker} is null or infinite in a row with a {value}; drop such rows"
         )
     jobs = workers.group_by(*keys, maintain_order=True).agg(pl.col("n_missing").sum())
     jobs = jobs.with_row_index(".job").select(*keys, ".job", "n_missing")
@@ -125,12 +123,12 @@ def _part(rows: pl.DataFrame, keys: Sequence[str], at: str, over: str, value: st
     series = np.repeat(np.arange(workers.height), workers["n_samples"].to_numpy())
     twice = np.flatnonzero((time_s[1:] == time_s[:-1]) & (series[1:] == series[:-1]))
     if len(twice):
-        whose = workers.row(int(series[twice[0]]), named=True) | {at: float(time_s[twice[0]])}
-        raise _repeated(whose, len(twice), (*keys, at, over))
-    job, worker = (workers[name].to_numpy()[series].astype(np.intp) for name in (".job", ".worker"))
+        whose = workers.row(int(series[twice[0]]), named=True) | {time: float(time_s[twice[0]])}
+        raise _repeated(whose, len(twice), (*keys, time, worker))
+    of_row = [workers[name].to_numpy()[series].astype(np.intp) for name in (".job", ".worker")]
     n_workers = np.bincount(workers[".job"].to_numpy(), minlength=jobs.height)
     names = jobs.select(keys)
-    blocks = _blocks(job, worker, time_s, values, n_workers=n_workers, jobs=names, at=at)
+    blocks = _blocks(*of_row, time_s, values, n_workers=n_workers, jobs=names, time=time)
     return Part(jobs, workers, blocks)
 
 
@@ -142,9 +140,9 @@ def _blocks(
     *,
     n_workers: NDArray[np.intp],
     jobs: pl.DataFrame,
-    at: str,
+    time: str,
 ) -> Iterator[Block]:
-    """Lay out rows that are in the order of job, worker and time."""
+    """Lay out rows that are sorted by job, worker and time."""
     first_row = np.searchsorted(job, np.arange(len(n_workers) + 1))
     there = np.flatnonzero(np.diff(first_row))
     rows_of = [slice(first_row[one], first_row[one + 1]) for one in there]
@@ -157,7 +155,7 @@ def _blocks(
     if scattered.any():
         which = int(np.flatnonzero(scattered)[0])
         whose = jobs.row(int(there[which]), named=True)
-        raise _scattered(whose, int(n_workers[there[which]]), int(n_ticks[which]), at)
+        raise _scattered(whose, int(n_workers[there[which]]), int(n_ticks[which]), time)
     room = np.ceil(np.log(n_ticks) / np.log(_GROWTH)).astype(np.intp)
     shapes, shape_of = np.unique(np.stack([n_workers[there], room]), axis=1, return_inverse=True)
     for shape in range(shapes.shape[1]):
@@ -183,7 +181,7 @@ def _blocks(
 
 
 def _ticks(time_s: Floats, n_workers: int) -> tuple[Floats, NDArray[np.intp] | None]:
-    """Distinct times of a job in order, and which each row has; None where no worker lacks one."""
+    """Return the distinct times of a job and the index of each row; None if none is missing."""
     n_ticks, left = divmod(len(time_s), n_workers)
     if not left and (time_s.reshape(n_workers, n_ticks) == time_s[:n_ticks]).all():
         return time_s[:n_ticks], None
@@ -194,14 +192,14 @@ def _ticks(time_s: Floats, n_workers: int) -> tuple[Floats, NDArray[np.intp] | N
 def _repeated(first: dict[str, object], surplus: int, key: Sequence[str]) -> DataError:
     where = ", ".join(f"{name} {first[name]!r}" for name in key)
     return DataError(
-        f"a worker would count twice: {surplus} row(s) too many with the same ({', '.join(key)}), "
-        f"one of them at {where}; keep one row of each"
+        f"{surplus} duplicate row(s) with the same ({', '.join(key)}), one of them at {where}; "
+        "keep one row of each"
     )
 
 
-def _scattered(job: dict[str, object], n_workers: int, n_ticks: int, at: str) -> DataError:
+def _scattered(job: dict[str, object], n_workers: int, n_ticks: int, time: str) -> DataError:
     where = ", ".join(f"{name} {key!r}" for name, key in job.items())
     return DataError(
-        f"the {n_workers} workers of {where} hardly ever share one of their {n_ticks} values of "
-        f"{at}: round {at} to the step of the samples, such as ({at} // 10) * 10"
+        f"the {n_workers} workers of {where} rarely share one of their {n_ticks} values of {time}; "
+        f"round {time} to the sampling interval, such as ({time} // 10) * 10"
     )

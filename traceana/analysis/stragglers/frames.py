@@ -1,4 +1,4 @@
-"""What is found in the arrays of a part, as the frames of the result."""
+"""Frames of the result from the arrays of a part."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from traceana.analysis.stragglers.blocks import Block, Part
     from traceana.analysis.stragglers.episodes import Rules
 
-    Frames: TypeAlias = tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]
+Frames: TypeAlias = dict[str, pl.DataFrame]
+"""Frames of the result by name."""
 
 _EPISODES = {
     ".job": pl.Int64, ".worker": pl.Int64, "onset_s": pl.Float64, "end_s": pl.Float64,
@@ -34,17 +35,24 @@ _JOBS = {
     "slowdown_without_episodes": pl.Float64, "slowdown_without_either": pl.Float64,
     "max_at_once": pl.Int64, "shared_ticks": pl.Int64,
 }  # fmt: skip
+_RATIOS = {
+    ".job": pl.Int64, ".worker": pl.Int64, "time_s": pl.Float64, "ratio_to_peers": pl.Float64,
+}  # fmt: skip
 
 
-def assemble(part: Part, over: str, rules: Rules, slow_level: float, /) -> Frames:
-    """Return episodes, levels and jobs of a part, each in order."""
-    with ThreadPoolExecutor() as pool:  # numpy lets go of the interpreter
-        found = list(pool.map(_of_block, part.blocks, repeat(rules)))
-    episodes, levels, jobs = (
-        pl.concat([pl.DataFrame(schema=schema), *(frames[place] for frames in found)])
-        for place, schema in enumerate((_EPISODES, _LEVELS, _JOBS))
-    )
-    workers = part.workers.rename({over: "worker_id"}).with_columns(
+def assemble(
+    part: Part, worker_name: str, rules: Rules, slow_level: float, /, *, with_ratios: bool
+) -> Frames:
+    """Return the frames of a part, sorted; the ratios to the peers are empty if not requested."""
+    with ThreadPoolExecutor() as pool:  # numpy releases the interpreter lock
+        found = list(pool.map(_of_block, part.blocks, repeat(rules), repeat(with_ratios)))
+    schemas = {"episodes": _EPISODES, "levels": _LEVELS, "jobs": _JOBS, "ratios": _RATIOS}
+    frames = {
+        name: pl.concat([pl.DataFrame(schema=schema), *(frames[name] for frames in found)])
+        for name, schema in schemas.items()
+    }
+    episodes, levels, jobs = frames["episodes"], frames["levels"], frames["jobs"]
+    workers = part.workers.rename({worker_name: "worker_id"}).with_columns(
         pl.col(".job", ".worker").cast(pl.Int64)
     )
     worker, job = [".job", ".worker"], [".job"]
@@ -84,10 +92,10 @@ def assemble(part: Part, over: str, rules: Rules, slow_level: float, /) -> Frame
         levels_share=pl.when(lost > 0).then((without - pl.col("slowdown_without_either")) / lost),
         note=_first(
             (pl.col("n_workers") == 0, "no value"),
-            (pl.col("n_workers") == 1, "one worker has no peers: no episode is looked for"),
-            (pl.col("shared_ticks") == 0, "no two workers share a tick: no episode is looked for"),
-            (pl.col("slowdown").is_null(), "all values are 0: no ratio is defined"),
-            (lost <= 0, "no time is lost: there are no shares"),
+            (pl.col("n_workers") == 1, "one worker has no peers; episodes are undefined"),
+            (pl.col("shared_ticks") == 0, "no two workers share a time; episodes are undefined"),
+            (pl.col("slowdown").is_null(), "all values are 0; ratios are undefined"),
+            (lost <= 0, "no time is lost; fractions are undefined"),
         ),
     )
     levels = levels.join(
@@ -96,15 +104,20 @@ def assemble(part: Part, over: str, rules: Rules, slow_level: float, /) -> Frame
         note=_first(
             (~has_values, "no value"),
             (pl.col("n_workers") == 1, "one worker has no peers"),
-            (pl.col("median") == 0, "its usual is 0: no episode is looked for"),
-            (pl.col("ratio_to_peers").is_null(), "its peers' median is 0: no ratio is defined"),
-            (pl.col("lost_share").is_null(), "the job loses no time: there is no share"),
+            (pl.col("median") == 0, "the worker's median is 0; episodes are undefined"),
+            (pl.col("ratio_to_peers").is_null(), "the peers' median is 0; the ratio is undefined"),
+            (pl.col("lost_share").is_null(), "the job loses no time; the fraction is undefined"),
         )
     )
-    return episodes, levels, jobs.drop("shared_ticks")
+    ratios = (
+        frames["ratios"]
+        .join(workers.drop("n_samples", "n_missing"), on=worker, maintain_order="left")
+        .sort(worker, maintain_order=True)
+    )
+    return {"episodes": episodes, "levels": levels, "jobs": jobs, "ratios": ratios}
 
 
-def _of_block(block: Block, rules: Rules) -> Frames:
+def _of_block(block: Block, rules: Rules, with_ratios: bool) -> Frames:
     value = block.value
     stretches = find_stretches(value, block.time_s, rules)
     levels = measure_levels(value)
@@ -142,11 +155,27 @@ def _of_block(block: Block, rules: Rules) -> Frames:
         "ratio_to_peers": levels.ratio_to_peers.ravel(),
         "lost_share": cost.lost_share.ravel(),
     }
-    return (
-        pl.DataFrame(rows, schema=_EPISODES, orient="row").fill_nan(None),
-        pl.DataFrame(of_worker, schema_overrides=_LEVELS).fill_nan(None),
-        pl.DataFrame(of_job, schema_overrides=_JOBS).fill_nan(None),
-    )
+    return {
+        "episodes": pl.DataFrame(rows, schema=_EPISODES, orient="row").fill_nan(None),
+        "levels": pl.DataFrame(of_worker, schema_overrides=_LEVELS).fill_nan(None),
+        "jobs": pl.DataFrame(of_job, schema_overrides=_JOBS).fill_nan(None),
+        "ratios": _ratios(block) if with_ratios else pl.DataFrame(schema=_RATIOS),
+    }
+
+
+def _ratios(block: Block) -> pl.DataFrame:
+    """Return one row per sample: its value over the median of the other workers' values."""
+    value = block.value
+    peers = peers_median(np.ascontiguousarray(value.swapaxes(1, 2))).swapaxes(1, 2)
+    ratio = np.divide(value, peers, out=np.full_like(value, np.nan), where=peers > 0)
+    job, worker, time = np.nonzero(~np.isnan(value))
+    columns = {
+        ".job": block.job[job],
+        ".worker": worker,
+        "time_s": block.time_s[job, time],
+        "ratio_to_peers": ratio[job, worker, time],
+    }
+    return pl.DataFrame(columns, schema_overrides=_RATIOS).fill_nan(None)
 
 
 def _count() -> pl.Expr:
@@ -154,5 +183,5 @@ def _count() -> pl.Expr:
 
 
 def _first(*cases: tuple[pl.Expr, str]) -> pl.Expr:
-    """Text of the first case that holds; null where none does."""
+    """Return the text of the first condition that is true; null if none is."""
     return pl.coalesce(*(pl.when(case).then(pl.lit(text)) for case, text in cases))

@@ -1,4 +1,4 @@
-"""Whether jobs with worker samples are rows of a published CoV table, and with which ddof."""
+"""Match jobs with worker samples to the rows of a published CoV table."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
+from traceana.analysis.clock import with_seconds
 from traceana.analysis.frames import collect, open_frame
 from traceana.analysis.variation.iterations import iteration_cov
 from traceana.errors import DataError
+from traceana.results.tables import declared, returns, schema_of
+from traceana.results.variation import CovMatch
 from traceana.stats.alignment import best_alignment
 
 if TYPE_CHECKING:
@@ -18,47 +21,47 @@ if TYPE_CHECKING:
 
 _LEAST_OVERLAP: Final = 30
 _MOST_SAMPLES: Final = 10_000_000
-_SCHEMA: Final = {
-    "job_id": pl.String,
-    "cov_job_id": pl.String,
-    "first_sample": pl.Int64,
-    "overlap": pl.Int64,
-    "ddof": pl.Int64,
-    "max_abs_difference": pl.Float64,
-    "median_abs_difference": pl.Float64,
-    "first_time_s": pl.Float64,
-    "share_within_rounding": pl.Float64,
-}
 
 
-def match_cov_rows(samples: IntoFrame, cov_samples: IntoFrame, /) -> pl.DataFrame:
-    """Find the row of a CoV table that each job of worker samples is most like.
+@returns(CovMatch)
+def match_cov_rows(
+    samples: IntoFrame,
+    cov_samples: IntoFrame,
+    /,
+    *,
+    time: str = "time_s",
+    worker: str = "worker_id",
+    value: str = "batch_time",
+) -> pl.DataFrame:
+    """Find the row of a CoV table that each job with worker samples matches best.
 
-    A job's CoV is taken at each tick that has all the workers the job ever has, and laid along
-    every row of the table at every shift at which they share at least half of the shorter one
-    (and 30 samples); the best shift has the least mean square difference. Ticks count in order:
-    a step that is shorter than the others is one tick too.
+    A job's CoV is computed at each time step with all of its workers. It is compared with every
+    row of the table at every shift at which both share at least half of the shorter one (and 30
+    samples); the best shift has the least mean square difference. Time steps are compared in
+    order, whatever their length.
 
-    A difference is told from chance by rounding: worker times are published as whole numbers, so
-    each may be off by 1/2, which to first order moves the CoV c = s / m by at most
-    sum_i abs((x_i - m) / ((n - ddof) s m) - s / (n m^2)) / 2. Where the row is the job under the
-    right ddof, nearly all differences are within that.
+    A match is told from chance by rounding: worker times are published as integers, so each may
+    be off by 1/2, which to first order changes the CoV c = s / m by at most
+    sum_i abs((x_i - m) / ((n - ddof) s m) - s / (n m^2)) / 2. If the row is the job under the
+    right ddof, nearly all differences are within that bound.
 
     Parameters
     ----------
     samples
-        `worker_samples`: [job_id, worker_id, time_s, batch_time].
+        `worker_samples`: [job_id, worker, time, value].
     cov_samples
         `cov_samples`: [job_id, sample, cov].
+    time, worker, value
+        Columns of `samples`, as for :func:`iteration_cov`.
 
     Returns
     -------
     DataFrame
-        Best match a job and ddof, sorted by them: [job_id, cov_job_id, first_sample, overlap,
-        ddof, max_abs_difference, median_abs_difference, first_time_s, share_within_rounding].
-        The overlap counts the samples compared; it begins at first_sample of the row and at
-        first_time_s of the job. share_within_rounding is null where worker times are not whole
-        numbers. All but job_id and ddof are null where no row is long enough.
+        One row per job and ddof, sorted by them:
+
+        {columns}
+
+        All but job_id and ddof are null if no row is long enough.
 
     Raises
     ------
@@ -71,15 +74,20 @@ def match_cov_rows(samples: IntoFrame, cov_samples: IntoFrame, /) -> pl.DataFram
         _text(name): _fill_gaps(row["sample"].to_numpy(), row["cov"].to_numpy())
         for (name,), row in published.group_by("job_id", maintain_order=True)
     }
-    times = collect(
-        open_frame(samples, keys=("job_id", "worker_id"), measures=("time_s", "batch_time"))
+    roles = {"time": time, "worker": worker}
+    frame = open_frame(
+        samples, keys=("job_id", worker, time), measures={"value": value}, roles=roles
+    )
+    times = collect(with_seconds(frame, time)).select(
+        "job_id", worker_id=worker, time_s=pl.col(time).cast(pl.Float64), batch_time=value
     )
     found = [
         _best_row(_text(job), ddof, ticks, rows)
         for ddof in (0, 1)
         for (job,), ticks in _cov_and_bound(times, ddof).group_by("job_id", maintain_order=True)
     ]
-    return pl.DataFrame(found, schema=_SCHEMA, orient="row").sort("job_id", "ddof")
+    table = pl.DataFrame(found, schema=schema_of(CovMatch), orient="row")
+    return declared(table.sort("job_id", "ddof"), CovMatch)
 
 
 def _read_table(cov_samples: IntoFrame) -> pl.DataFrame:
@@ -88,12 +96,12 @@ def _read_table(cov_samples: IntoFrame) -> pl.DataFrame:
     odd = table.filter(sample.is_null() | (sample != sample.floor()) | (sample > _MOST_SAMPLES))
     if not odd.is_empty():
         raise DataError(
-            f"sample must be a whole number up to {_MOST_SAMPLES:,}; it is "
-            f"{odd['sample'][0]!r} in {odd.height} row(s), or the like"
+            f"sample must be an integer up to {_MOST_SAMPLES:,}; {odd.height} row(s) differ, "
+            f"such as {odd['sample'][0]!r}"
         )
     repeated = table.select("job_id", "sample").is_duplicated().sum()
     if repeated:
-        raise DataError(f"{repeated} row(s) share their (job_id, sample): a sample has one CoV")
+        raise DataError(f"{repeated} row(s) share their (job_id, sample); keep one row of each")
     return table.with_columns(sample.cast(pl.Int64)).sort("job_id", "sample")
 
 
@@ -108,7 +116,7 @@ def _fill_gaps(samples: NDArray[np.int64], cov: NDArray[np.float64]) -> NDArray[
 
 
 def _cov_and_bound(times: pl.DataFrame, ddof: int) -> pl.DataFrame:
-    """Return each tick's CoV, null where a worker is absent, and what rounding may move it by."""
+    """Return the CoV, null where a worker is missing, and by how much rounding may change it."""
     ticks = iteration_cov(times, ddof=ddof)
     x, m, s, n = (pl.col(name) for name in ("batch_time", "mean", "std", "n_workers"))
     slope = (x - m) / ((n - ddof) * s * m) - s / (n * m**2)
@@ -138,7 +146,7 @@ def _best_row(
         if found and (best is None or found.mean_square < best[1].mean_square):
             best = name, found
     if best is None:
-        return (job, None, None, None, ddof, None, None, None, None)
+        return (job, ddof, *[None] * 7)
     name, found = best
     row = rows[name]
     first = max(0, found.shift)
@@ -152,10 +160,10 @@ def _best_row(
     start = int(np.flatnonzero(known)[0])
     return (
         job,
+        ddof,
         name,
         first + start,
         int(known.sum()),
-        ddof,
         float(difference[known].max()),
         float(np.median(difference[known])),
         float(ticks["time_s"][mine.start + start]),

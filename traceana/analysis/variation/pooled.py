@@ -1,4 +1,4 @@
-"""The CoV of all jobs together: what is independent is the job, and some jobs are cut short."""
+"""The coefficient of variation of all jobs together; the independent unit is the job."""
 
 from __future__ import annotations
 
@@ -8,13 +8,17 @@ import polars as pl
 
 from traceana.analysis.frames import Names, as_names
 from traceana.analysis.variation.iterations import QUANTILES, summarize_cov
-from traceana.analysis.variation.series import BOUNDS, name_bounds, read_series
+from traceana.analysis.variation.series import BOUNDS, name_bounds, reaches, read_series
 from traceana.errors import DataError
+from traceana.results.tables import declared, returns
+from traceana.results.variation import CovPooled
 from traceana.stats.arguments import as_generator, check_confidence
 from traceana.stats.bootstrap import cluster_quantile_intervals
 from traceana.stats.survival import censored_quantiles
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     import numpy as np
     from narwhals.stable.v2.typing import IntoFrame
 
@@ -28,37 +32,40 @@ _POOLED: Final = {
 }
 
 
+@returns(CovPooled)
 def summarize_cov_pooled(
     cov: IntoFrame,
     /,
     *,
     by: Names = ("job_id",),
-    at: str = "time_s",
+    time: str = "time_s",
     value: str = "cov",
-    cut_at: float | None = None,
+    cut_at: float | datetime | None = None,
     confidence: float = 0.95,
-    rng: int | np.random.Generator,
+    rng: int | np.random.Generator = 1,
 ) -> pl.DataFrame:
-    """Summary of the CoV of all jobs together, with intervals that draw whole jobs.
+    """Summarize the coefficient of variation of all jobs, with a cluster bootstrap over jobs.
 
-    What is independent is the job, not the tick: the intervals are percentile intervals of the
-    bootstrap over jobs, with 1000 resamples (:func:`traceana.stats.cluster_quantile_intervals`).
-    Every tick counts once, so that a long job weighs more than a short one.
+    The intervals are percentile intervals of the bootstrap that resamples jobs, with 1000
+    resamples (:func:`traceana.stats.bootstrap.cluster_quantile_intervals`). Every time step counts
+    once, so that a long job has more weight.
 
     Parameters
     ----------
-    cov, by, at, value, cut_at, confidence, rng
+    cov, by, time, value, cut_at, confidence, rng
         As for :func:`summarize_cov_series`; `by` names the jobs, all of which are pooled.
 
     Returns
     -------
     DataFrame
-        One row: the columns of :func:`summarize_cov`, then [q05_low, q05_high, ..., q95_low,
-        q95_high, n_jobs, n_right_truncated, length_q25, length_median, length_q75, note]. A
-        length is a job's number of ticks, those without a value included; its quantiles are
-        Kaplan and Meier's, with the truncated jobs' lengths as lower bounds, and null beyond what
-        was observed. Without `cut_at` all of them are null: what is cut is not known. With fewer
-        than two jobs that have a value the intervals are null, and `note` says so.
+        One row with the columns
+
+        {columns}
+
+        The length of a job is its number of time steps, including those without a value. Its
+        quantiles are Kaplan-Meier estimates in which truncated jobs are censored; they are null
+        beyond the last observed length, and without `cut_at`. With fewer than two jobs that have
+        a value the intervals are null, and `note` states it.
 
     Raises
     ------
@@ -67,11 +74,11 @@ def summarize_cov_pooled(
     """
     names = as_names(by)
     if not names:
-        raise DataError("by must name the jobs, which are drawn whole; it names no column")
+        raise DataError("by must name the jobs, which are resampled; it names no column")
     check_confidence(confidence)
     random = as_generator(rng)
-    ticks = read_series(cov, names, at, value, cut_at)
-    jobs = ticks.group_by(names).agg(pl.len().alias(".ticks"), pl.col(at).max().alias(".last"))
+    ticks = read_series(cov, names, time, value, cut_at)
+    jobs = ticks.group_by(names).agg(pl.len().alias(".ticks"), pl.col(time).max().alias(".last"))
     present = ticks.drop_nulls(value)
     of = present.select(pl.struct(names).rank("dense") - 1).to_series()
     found: dict[str, Any] = {"n_jobs": jobs.height}
@@ -83,10 +90,11 @@ def summarize_cov_pooled(
     else:
         found["note"] = "fewer than two jobs have a value: no interval"
     if cut_at is not None:
-        cut = (jobs[".last"] >= float(cut_at)).to_numpy()
+        cut = (jobs[".last"] >= reaches(cut_at)).to_numpy()
         found["n_right_truncated"] = int(cut.sum())
         if jobs.height:
             lengths = censored_quantiles(jobs[".ticks"], cut, list(_LENGTHS.values()))
             found |= zip(_LENGTHS, lengths.tolist(), strict=True)
     pooled = pl.DataFrame([found], schema=_POOLED).with_columns(pl.selectors.float().fill_nan(None))
-    return pl.concat([summarize_cov(ticks, by=(), value=value), pooled], how="horizontal")
+    summary = summarize_cov(ticks, by=(), value=value)
+    return declared(pl.concat([summary, pooled], how="horizontal"), CovPooled)

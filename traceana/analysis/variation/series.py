@@ -1,15 +1,19 @@
-"""Each job's CoV as a series: neighbouring values are alike, and some jobs are cut short."""
+"""Each job's coefficient of variation as an autocorrelated, possibly truncated series."""
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import polars as pl
 
+from traceana.analysis.clock import check_clock
 from traceana.analysis.frames import Names, as_names, collect, open_frame, refuse_clash
 from traceana.analysis.variation.iterations import QUANTILES, summarize_cov
 from traceana.errors import DataError
+from traceana.results.tables import declared, returns
+from traceana.results.variation import CovSeries
 from traceana.stats.arguments import as_generator, check_confidence, is_number
 from traceana.stats.bootstrap import autoregressive_block, block_quantile_intervals
 from traceana.stats.dependence import autocorrelation, effective_sample_size
@@ -20,52 +24,57 @@ if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
     from numpy.typing import NDArray
 
-BOUNDS: Final = [f"{name}_{end}" for name in QUANTILES for end in ("low", "high")]
-"""Columns of the quantiles' intervals."""
+BOUNDS: Final = [f"{name}_ci_{end}" for name in QUANTILES for end in ("low", "high")]
+"""Columns of the confidence intervals of the quantiles."""
 
 _SERIES: Final[dict[str, pl.DataType | type[pl.DataType]]] = {
+    **dict.fromkeys(BOUNDS, pl.Float64),
     "right_truncated": pl.Boolean,
     "autocorrelation": pl.List(pl.Float64),
     "effective_n": pl.Float64,
     "block": pl.Int64,
-    **dict.fromkeys(BOUNDS, pl.Float64),
     "note": pl.String,
 }
 
 
+@returns(CovSeries)
 def summarize_cov_series(
     cov: IntoFrame,
     /,
     *,
     by: Names = ("job_id",),
-    at: str = "time_s",
+    time: str = "time_s",
     value: str = "cov",
-    cut_at: float | None = None,
+    cut_at: float | datetime | None = None,
     lags: int = 10,
     confidence: float = 0.95,
-    rng: int | np.random.Generator,
+    rng: int | np.random.Generator = 1,
 ) -> pl.DataFrame:
-    """Summary of each job's CoV as a series, with intervals that know of its autocorrelation.
+    """Summarize each job's coefficient of variation, with intervals for a time series.
 
-    Workers' times are held between their reports, so that a tick's CoV is much like the one
-    before. The intervals are percentile intervals of the moving-block bootstrap with 1000
-    resamples, the block as long as suits an AR(1) series of the same effective sample size: see
-    :func:`traceana.stats.block_quantile_intervals`, :func:`~traceana.stats.autoregressive_block`
-    and :func:`~traceana.stats.effective_sample_size` (Geyer's initial positive sequence). They
-    take the job to behave alike throughout; where it drifts or steps they are too narrow.
+    Reported worker times are repeated until the next report, so neighboring values are similar.
+    The intervals are percentile intervals of the moving-block bootstrap with 1000 resamples. The
+    block length suits an AR(1) series of the same effective sample size: see
+    :func:`traceana.stats.bootstrap.block_quantile_intervals` and
+    :func:`~traceana.stats.dependence.effective_sample_size` (Geyer's initial positive sequence).
+    They assume a stationary series and are too narrow for a job that drifts.
 
     Parameters
     ----------
     cov
-        One row a tick: [*by, at, value], as from :func:`iteration_cov` or the published CoV
-        table. Ticks without a value are left out of the series, which closes up.
-    by, at, value
-        Columns of the job, of the tick, and of the CoV.
+        One row per time step: [*by, time, value], as from :func:`iteration_cov` or a published
+        CoV table. Time steps without a value are dropped from the series.
+    by
+        Columns of the job.
+    time
+        Column of the time step: numbers or datetimes.
+    value
+        Column of the CoV.
     cut_at
-        The tick at which the table ends for every job, in the unit of `at` (19990 for the
-        published table's `time_s`, 1999 for its `sample`): a job that reaches it was cut there.
+        Time at which the table ends for every job, in the unit of `time`: a job that reaches it
+        is right-truncated.
     lags
-        How many autocorrelations to give.
+        Number of autocorrelations.
     confidence
         Coverage of the intervals.
     rng
@@ -74,68 +83,75 @@ def summarize_cov_series(
     Returns
     -------
     DataFrame
-        The columns of :func:`summarize_cov`, then [right_truncated, autocorrelation (a list, lags
-        1 to `lags`), effective_n, block, q05_low, q05_high, ..., q95_low, q95_high, note], sorted
-        by `by`, nulls last. `right_truncated` is null without `cut_at`; n + n_null of a truncated
-        job is a lower bound of its length. `block` is in ticks. Where a series has fewer than
-        four values or all are equal, what cannot be told is null and `note` says why.
+        Sorted by `by`, nulls last, with the columns `by` and
+
+        {columns}
+
+        n + n_missing of a truncated job is a lower bound of its length. A series of fewer than
+        four or of equal values has no intervals, and `note` states why.
 
     Raises
     ------
     DataError
-        If a column is missing; `at` is null, infinite or neither a number nor a time; a (by, at)
-        has two rows; a value is negative or infinite; or an option is out of range.
+        If a column is missing; `time` is null, infinite or neither a number nor a time; a
+        (by, time) has two rows; a value is negative or infinite; or an option is out of range.
     """
     names = as_names(by)
-    refuse_clash((*names, at), _SERIES)
+    refuse_clash((*names, time), CovSeries.columns())
     check_confidence(confidence)
-    ticks = read_series(cov, names, at, value, cut_at)
+    ticks = read_series(cov, names, time, value, cut_at)
     summary = summarize_cov(ticks, by=names, value=value)
     groups = ticks.partition_by(names, maintain_order=True) if names else [ticks]
     streams = as_generator(rng).spawn(len(groups))
     described = [
-        {"right_truncated": _is_cut(group[at], cut_at)}
+        {"right_truncated": _is_cut(group[time], cut_at)}
         | _describe(group[value].drop_nulls().to_numpy(), lags, confidence, stream)
         for group, stream in zip(groups, streams, strict=True)
     ]
-    return pl.concat([summary, pl.DataFrame(described, schema=_SERIES)], how="horizontal")
+    found = pl.concat([summary, pl.DataFrame(described, schema=_SERIES)], how="horizontal")
+    return declared(found, CovSeries, by=names)
 
 
 def read_series(
-    cov: IntoFrame, by: Sequence[str], at: str, value: str, cut_at: float | None
+    cov: IntoFrame, by: Sequence[str], time: str, value: str, cut_at: float | datetime | None
 ) -> pl.DataFrame:
-    """Return [*by, at, value] in order: one row a tick, its time known and of one kind.
+    """Return [*by, time, value] sorted: one row per time step.
 
     Raises
     ------
     DataError
         As :func:`summarize_cov_series`.
     """
-    if not (cut_at is None or is_number(cut_at)):
-        raise DataError(f"cut_at must be a number, in the unit of {at}; it is {cut_at!r}")
-    ticks = collect(open_frame(cov, keys=(*by, at), measures=(value,)))
-    n_null = ticks[at].null_count()
+    if not (cut_at is None or is_number(cut_at) or isinstance(cut_at, datetime)):
+        raise DataError(f"cut_at must be a number or a datetime, as {time} is; it is {cut_at!r}")
+    frame = open_frame(cov, keys=(*by, time), measures={"value": value}, roles={"time": time})
+    check_clock(frame, time)
+    ticks = collect(frame)
+    n_null = ticks[time].null_count()
     if n_null:
-        raise DataError(f"{at} is null in {n_null} row(s): when that was is unknown")
-    clock = ticks.schema[at]
+        raise DataError(f"{time} is null in {n_null} row(s); drop such rows")
+    clock = ticks.schema[time]
     if clock == pl.Null:  # no row
-        ticks = ticks.cast({at: pl.Float64})
-    elif not (clock.is_numeric() or (clock.is_temporal() and cut_at is None)):
-        needed = "numbers or times" if cut_at is None else "numbers, as cut_at is one,"
-        raise DataError(f"column {at} holds {clock}; {needed} are needed")
-    if clock.is_float() and ticks[at].is_infinite().any():
-        raise DataError(f"column {at} holds inf; a tick has a finite time")
-    ticks = ticks.sort(*by, at, nulls_last=True)
-    repeated = ticks.select(pl.struct(*by, at).is_duplicated().sum()).item()
+        ticks = ticks.cast({time: pl.Float64})
+    elif cut_at is not None and clock.is_temporal() != isinstance(cut_at, datetime):
+        raise DataError(f"cut_at is {cut_at!r} and column {time} has type {clock}; they must agree")
+    if clock.is_float() and ticks[time].is_infinite().any():
+        raise DataError(f"column {time} has an infinite value; time= needs finite numbers")
+    ticks = ticks.sort(*by, time, nulls_last=True)
+    repeated = ticks.select(pl.struct(*by, time).is_duplicated().sum()).item()
     if repeated:
-        raise DataError(
-            f"{repeated} row(s) share their ({', '.join((*by, at))}): a series has one value a tick"
-        )
+        key = ", ".join((*by, time))
+        raise DataError(f"{repeated} row(s) share their ({key}); keep one row of each")
     return ticks
 
 
-def _is_cut(times: pl.Series, cut_at: float | None) -> bool | None:
-    return None if cut_at is None or not len(times) else bool((times >= float(cut_at)).any())
+def reaches(cut_at: float | datetime) -> datetime | float:
+    """Return a truncation time to compare with; integers may exceed those of Polars."""
+    return cut_at if isinstance(cut_at, datetime) else float(cut_at)
+
+
+def _is_cut(times: pl.Series, cut_at: float | datetime | None) -> bool | None:
+    return None if cut_at is None or not len(times) else bool((times >= reaches(cut_at)).any())
 
 
 def _describe(
@@ -158,5 +174,5 @@ def _describe(
 
 
 def name_bounds(bounds: tuple[NDArray[np.float64], NDArray[np.float64]]) -> dict[str, float]:
-    """Return the ends of the quantiles' intervals by :data:`BOUNDS`."""
+    """Return confidence limits by their columns."""
     return dict(zip(BOUNDS, np.stack(bounds, axis=1).ravel().tolist(), strict=True))

@@ -1,4 +1,4 @@
-"""Rows that come tick by tick with the same workers in the same order, read as they lie."""
+"""Reduce rows sorted by job and time, with the same workers in the same order at each time."""
 
 from __future__ import annotations
 
@@ -19,50 +19,49 @@ NUMBERS: Final = {
     *(pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.UInt8, pl.UInt16, pl.UInt32, pl.UInt64),
     *(pl.Float32, pl.Float64),
 }
-"""What numpy counts and compares as Polars does."""
+"""Types that numpy compares as Polars does."""
 
 NAMES: Final = {*NUMBERS, pl.String}
-"""What jobs and workers are called."""
+"""Types of job and worker columns."""
 
 _ROW: Final = ".row"
 
 PROBE: Final = 10_000
-"""Rows in which the first tick must end."""
+"""Rows in which the first iteration must end."""
 
 
 def moments_in_order(
-    rows: pl.LazyFrame, by: Sequence[str], at: str, over: str, value: str, /, *, ddof: int
+    rows: pl.LazyFrame, by: Sequence[str], time: str, worker: str, value: str, /, *, ddof: int
 ) -> pl.DataFrame | None:
-    """Return [*by, at, n_workers, mean, std], sorted; None if the rows are not in order.
+    """Return [*by, time, n_workers, mean, std], sorted; None if the rows are not in order.
 
-    The order: all rows of a job together, its ticks ascending, every tick with the same workers
-    in the same order and a value of each. The order of the jobs is free. It is fast because each
-    row is compared with one other at a fixed distance, and nothing is hashed or grouped. Memory
-    grows with the ticks, not with the rows.
+    The order: all rows of a job together, its times ascending, at each time the same workers in
+    the same order, each with a value. Jobs may be in any order. Each row is compared with one
+    other at a fixed distance, without hashing. Memory grows with the times, not with the rows.
     """
     schema = rows.collect_schema()
-    names = {schema[name] for name in (*by, over)}
-    if schema[at] not in NUMBERS or not schema[value].is_numeric() or names - NAMES:
+    names = {schema[name] for name in (*by, worker)}
+    if schema[time] not in NUMBERS or not schema[value].is_numeric() or names - NAMES:
         return None
-    width = _first_tick(rows.head(PROBE).collect(), (*by, at), over)
+    width = _first_tick(rows.head(PROBE).collect(), (*by, time), worker)
     n_rows = rows.select(pl.len()).collect(engine="streaming").item()
     if width is None or n_rows % width:
         return None
-    jobs = _find_jobs(rows, by, over, width, n_rows)
+    jobs = _find_jobs(rows, by, worker, width, n_rows)
     if jobs is None:
         return None
-    numbers = rows.select(at, pl.col(value).cast(pl.Float64))
+    numbers = rows.select(time, pl.col(value).cast(pl.Float64))
     ticks = _read_ticks(numbers, width, n_rows // width, ddof)
-    return None if ticks is None else _join(jobs, ticks, width, at)
+    return None if ticks is None else _join(jobs, ticks, width, time)
 
 
-def _first_tick(head: pl.DataFrame, keys: Sequence[str], over: str) -> int | None:
-    """Return how many workers the first tick has; None if it is not plain."""
+def _first_tick(head: pl.DataFrame, keys: Sequence[str], worker: str) -> int | None:
+    """Return how many workers the first time has; None if a worker is missing or repeated."""
     if head.height < 2:
         return None
     same = pl.all_horizontal(pl.col(key).eq_missing(pl.col(key).first()) for key in keys)
     width = head.select(same.arg_min()).item()
-    workers = head[over].head(width)
+    workers = head[worker].head(width)
     plain = width >= 2 and workers.n_unique() == width and not has_missing(workers)
     return width if plain else None
 
@@ -73,10 +72,10 @@ def has_missing(labels: pl.Series, /) -> bool:
 
 
 def _find_jobs(
-    rows: pl.LazyFrame, by: Sequence[str], over: str, width: int, n_rows: int
+    rows: pl.LazyFrame, by: Sequence[str], worker: str, width: int, n_rows: int
 ) -> pl.DataFrame | None:
-    """Return [.row, *by], the row at which each job begins; None if they are not in order."""
-    repeats = (pl.col(over) == pl.col(over).shift(width)).sum()
+    """Return [.row, *by], the first row of each job; None if the rows are not in order."""
+    repeats = (pl.col(worker) == pl.col(worker).shift(width)).sum()
     if rows.select(repeats).collect(engine="streaming").item() != n_rows - width:
         return None
     if not by:
@@ -84,7 +83,7 @@ def _find_jobs(
     begins = pl.any_horizontal(pl.col(name).ne_missing(pl.col(name).shift()) for name in by)
     starts = rows.select(by).with_row_index(_ROW).filter(begins)
     jobs = starts.collect(engine="streaming")
-    # a first job of nulls does not differ from the nothing before it
+    # a first job of nulls equals the null that shift puts before it
     plain = jobs[_ROW].first() == 0 and (jobs[_ROW] % width == 0).all()
     if not plain or not jobs.select(by).is_unique().all():
         return None
@@ -93,15 +92,15 @@ def _find_jobs(
 
 
 def _read_ticks(rows: pl.LazyFrame, width: int, n_ticks: int, ddof: int) -> pl.DataFrame | None:
-    """Return [at, n_workers, mean, std]; None if a tick is not whole or a value not in range."""
-    at = rows.collect_schema().names()[0]
+    """Return [time, n_workers, mean, std]; None if a time or a value is invalid."""
+    time = rows.collect_schema().names()[0]
     mean, std = np.empty(n_ticks), np.empty(n_ticks)
     starts = []
     done = 0
     for times, x in _whole_ticks(rows.collect_batches(lazy=True, engine="streaming"), width):
         n = len(x) // width
         same = times[1:] == times[:-1]
-        # a tick's rows have one time and the next tick another; NaN, for null too, is no time
+        # NaN, also for null, equals no time
         if np.count_nonzero(same) != len(x) - n or same[width - 1 :: width].any():
             return None
         if not (x.min() >= 0 and x.max() <= LARGEST):
@@ -110,13 +109,13 @@ def _read_ticks(rows: pl.LazyFrame, width: int, n_ticks: int, ddof: int) -> pl.D
         part = slice(done, done + n)
         _, mean[part], std[part] = row_moments(x.reshape(-1, width), ddof=ddof)
         done += n
-    return pl.DataFrame({at: np.concatenate(starts)}).with_columns(
+    return pl.DataFrame({time: np.concatenate(starts)}).with_columns(
         n_workers=pl.lit(width, pl.Int64), mean=mean, std=std
     )
 
 
 def _whole_ticks(batches: Iterable[pl.DataFrame], width: int) -> Iterator[list[NDArray[Any]]]:
-    """Give the columns of batches cut between ticks; only a tick that lies in two is copied."""
+    """Yield the columns of batches cut between times; only a time in two batches is copied."""
     rest: list[NDArray[Any]] = []
     for batch in batches:
         columns = [column.to_numpy() for column in batch.get_columns()]
@@ -135,10 +134,10 @@ def _whole_ticks(batches: Iterable[pl.DataFrame], width: int) -> Iterator[list[N
         rest = [column[end:] for column in columns] if end < batch.height else []
 
 
-def _join(jobs: pl.DataFrame, ticks: pl.DataFrame, width: int, at: str) -> pl.DataFrame | None:
-    """Give each tick its job, and the jobs their order; None if a job's ticks do not ascend."""
+def _join(jobs: pl.DataFrame, ticks: pl.DataFrame, width: int, time: str) -> pl.DataFrame | None:
+    """Add the job columns and sort the jobs; None if the times of a job do not ascend."""
     starts: NDArray[np.int64] = jobs[_ROW].to_numpy().astype(np.int64) // width
-    times = ticks[at].to_numpy()
+    times = ticks[time].to_numpy()
     ascends = times[1:] > times[:-1]
     ascends[starts[1:] - 1] = True
     if not ascends.all():

@@ -1,4 +1,4 @@
-"""Rows in any order, laid out on a grid with a cell for each job, tick and worker."""
+"""Reduce unsorted rows on a grid with one cell per job, time and worker."""
 
 from __future__ import annotations
 
@@ -18,22 +18,21 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 CELLS_PER_ROW: Final = 4
-"""A grid with more cells than this for each row is too thin to be worth its memory."""
+"""Cells per row above which a grid takes too much memory."""
 
-_SAMPLE: Final = 200_000  # rows whose labels are tried first, which spares a reading of all
-_LOOKUP: Final = 1_000_000  # whole numbers over a range up to this are looked up in a table
+_SAMPLE: Final = 200_000  # rows whose labels are tried first, to avoid a pass over all
+_LOOKUP: Final = 1_000_000  # range of integers up to which a lookup table is used
 
 
 def moments_on_grid(
-    rows: pl.LazyFrame, by: Sequence[str], at: str, over: str, value: str, /, *, ddof: int
+    rows: pl.LazyFrame, by: Sequence[str], time: str, worker: str, value: str, /, *, ddof: int
 ) -> pl.DataFrame | None:
-    """Return [*by, at, n_workers, mean, std], sorted; None if the rows do not suit a grid.
+    """Return [*by, time, n_workers, mean, std], sorted; None if the rows do not suit a grid.
 
-    Each axis has the distinct values of its column, none of them missing. Two rows of one cell
-    leave a cell too few filled: a worker that would count twice cannot go unseen. Memory is
-    8 bytes a cell.
+    Each axis has the distinct values of its column, none of them missing. If two rows share a
+    cell, fewer cells than rows are filled, and the result is None. Memory is 8 bytes per cell.
     """
-    axes = (*by, at, over)
+    axes = (*by, time, worker)
     schema = rows.collect_schema()
     if {schema[axis] for axis in axes} - NAMES or not schema[value].is_numeric():
         return None
@@ -60,7 +59,7 @@ def moments_on_grid(
 
 
 def _fill(rows: pl.LazyFrame, axes: Sequence[_Codes], value: str) -> NDArray[np.float64] | None:
-    """Put each value into its cell; None for a label unknown, a value out of range or a repeat."""
+    """Place each value; None for an unknown label, a value out of range or a duplicate."""
     cells = np.full(math.prod(axis.length for axis in axes), np.nan)
     n_values = 0
     numbered = rows.select(*(axis.expression for axis in axes), pl.col(value).cast(pl.Float64))
@@ -85,7 +84,7 @@ def _fill(rows: pl.LazyFrame, axes: Sequence[_Codes], value: str) -> NDArray[np.
 
 
 class _Codes:
-    """The place of each value of a column among its sorted labels."""
+    """Index of each value of a column among its sorted labels."""
 
     def __init__(self, labels: pl.Series) -> None:
         self.length = len(labels)
@@ -96,7 +95,7 @@ class _Codes:
             self.expression = self.expression.cast(pl.Enum(labels), strict=False).to_physical()
             return
         self._labels = labels.to_numpy()
-        # numbers of Python's, which do not overflow
+        # Python integers do not overflow
         if (
             labels[-1] - labels[0] < _LOOKUP
             and (labels == labels.cast(pl.Int64, strict=False)).all()
@@ -106,7 +105,7 @@ class _Codes:
             self._table[from_first] = np.arange(len(labels))
 
     def of(self, column: pl.Series) -> NDArray[Any] | None:
-        """Return the places, or None if a value is no label."""
+        """Return the indices, or None if a value is not a label."""
         if column.has_nulls():
             return None
         values = column.to_numpy()
@@ -116,7 +115,7 @@ class _Codes:
             places = np.searchsorted(self._labels, values)
             np.minimum(places, self.length - 1, out=places)
         else:
-            with np.errstate(invalid="ignore"):  # far beyond the table, and so no label
+            with np.errstate(invalid="ignore"):  # far beyond the table
                 from_first = (values - self._labels[0]).astype(np.int64)
             places = self._table.take(from_first, mode="clip")
         return places if np.array_equal(self._labels[places], values) else None

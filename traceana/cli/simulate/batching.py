@@ -1,4 +1,4 @@
-"""``traceana simulate batching``: batch sizes that follow how fast the workers are."""
+"""``traceana simulate batching``: batch sizes in proportion to the speed of the workers."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from traceana.simulate import BatchController, BatchingReplay, BatchingResult
 
-_TRACE = "alibaba-minibatch-2020"
 _STATIC = "static"
+_SHOWN = ("controller", "time_s", "speedup", "idle_share", "adjustments")
 
 
 def batching(
@@ -30,24 +30,24 @@ def batching(
     ] = None,
     cores: Annotated[
         str | None,
-        typer.Option(metavar="N,N,...", help="CPU cores of each worker; what static goes by."),
+        typer.Option(metavar="N,N,...", help="CPU cores of each worker; the estimate of static."),
     ] = None,
     devices: Annotated[
         str | None,
         typer.Option(
             metavar="NAME,...",
-            help="Device of each worker: t4,t4,p4,p4; static goes by its FLOPS.",
+            help="Device of each worker: t4,t4,p4,p4; its FLOPS are the estimate of static.",
         ),
     ] = None,
     rate: Annotated[
         float | None,
-        typer.Option(help="Samples/s of a core or a TFLOPS, without --throughputs.  [default: 1]"),
+        typer.Option(help="Samples/s per core or TFLOPS, without --throughputs.  [default: 1]"),
     ] = None,
     overheads: Annotated[
         str | None,
         typer.Option(
             metavar="S,...",
-            help="Overheads of an iteration in s: one, or one a worker; of a sweep: those to try.",
+            help="Overheads of an iteration in s: one, or one per worker; in a sweep: each.",
         ),
     ] = None,
     controllers: Annotated[
@@ -58,24 +58,23 @@ def batching(
         ),
     ] = None,
     global_batch: Annotated[
-        int | None, typer.Option(help="Samples of a step.  [default: 64 a worker; of a sweep 192]")
+        int | None,
+        typer.Option(help="Samples of a step.  [default: 64 per worker; in a sweep 192]"),
     ] = None,
     steps: Annotated[
-        int | None, typer.Option(help="Steps.  [default: 100; of a sweep 200]")
+        int | None, typer.Option(help="Steps.  [default: 100; in a sweep 200]")
     ] = None,
-    least: Annotated[int, typer.Option(help="Smallest batch of a worker.")] = 1,
+    least: Annotated[int, typer.Option(help="Minimum batch size of a worker.")] = 1,
     most: Annotated[
-        int | None, typer.Option(help="Largest batch of a worker.  [default: no bound]")
+        int | None, typer.Option(help="Maximum batch size of a worker.  [default: none]")
     ] = None,
-    sweep: Annotated[
-        bool, typer.Option("--sweep", help="Sweep over splits of 48 cores, ever less even.")
-    ] = False,
+    sweep: Annotated[bool, typer.Option("--sweep", help="Sweep over splits of 48 cores.")] = False,
     noise: Annotated[
         str | None,
-        typer.Option(metavar="CV,...", help="Of a sweep: CVs of a step's noise.  [default: 0,0.1]"),
+        typer.Option(metavar="CV,...", help="In a sweep: CVs of the noise.  [default: 0,0.1]"),
     ] = None,
     seeds: Annotated[
-        int | None, typer.Option(help="Of a sweep: number of seeds of the noise.  [default: 10]")
+        int | None, typer.Option(help="In a sweep: number of seeds.  [default: 10]")
     ] = None,
     replay: Annotated[
         bool, typer.Option("--replay", help="Replay the recorded workers of a store.")
@@ -83,8 +82,12 @@ def batching(
     within: Annotated[
         float | None,
         typer.Option(
-            help="Of a replay: recovered is so near to the oracle's step.  [default: 0.1]"
+            help="In a replay: difference from the oracle that is recovered.  [default: 0.1]"
         ),
+    ] = None,
+    trace: Annotated[
+        str | None,
+        typer.Option(help="In a replay: trace with worker samples.  [default: the only one]"),
     ] = None,
     store: StoreOption = None,
     json: JsonOption = False,
@@ -92,25 +95,26 @@ def batching(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Write the batches (of a sweep its runs, of a replay its steps): .csv, .json or "
-            ".parquet.",
+            help="Write the batch sizes (of a sweep its runs, of a replay its steps): .csv, .json "
+            "or .parquet.",
         ),
     ] = None,
 ) -> None:
-    """Split a global batch over unlike workers, by each controller."""
+    """Simulate batch-size controllers on heterogeneous workers."""
     from traceana.cli.output import frame_writer
     from traceana.errors import DataError
+    from traceana.results.batching import Batches, BatchingSweep, ReplaySteps
 
-    writer = frame_writer(out)
+    writer = frame_writer(out, BatchingSweep if sweep else ReplaySteps if replay else Batches)
     workers = {"--throughputs": throughputs, "--cores": cores, "--devices": devices}
     of_sweep: dict[str, object] = {"--noise": noise, "--seeds": seeds}
-    of_replay: dict[str, object] = {"--within": within, "--store": store}
-    bounds: dict[str, Any] = {"least": least, "most": math.inf if most is None else most}
+    of_replay: dict[str, object] = {"--within": within, "--store": store, "--trace": trace}
+    bounds: dict[str, Any] = {"min_batch": least, "max_batch": math.inf if most is None else most}
     names = None if controllers is None else [each.strip() for each in controllers.split(",")]
     if sweep and replay:
-        raise DataError("--sweep and --replay are two commands; ask for one of them")
+        raise DataError("--sweep and --replay exclude each other; pass one of them")
     if sweep:
-        _refuse(workers | {"--rate": rate} | of_replay, "--sweep has workers of its own")
+        _refuse(workers | {"--rate": rate} | of_replay, "--sweep has its own workers")
         settings = _given(global_batch=global_batch, steps=steps, controllers=names) | bounds
         settings |= _given(
             overheads_s=_numbers("--overheads", overheads),
@@ -122,17 +126,17 @@ def batching(
     if replay:
         settings = {"--global-batch": global_batch, "--steps": steps, "--overheads": overheads}
         settings["--rate"] = rate
-        _refuse(workers | of_sweep | settings, "--replay takes the recorded workers as they are")
-        _replay(store, _given(controllers=names, within=within), writer, json=json)
+        _refuse(workers | of_sweep | settings, "--replay uses the recorded workers")
+        _replay(store, trace, _given(controllers=names, within=within), writer, json=json)
         return
-    _refuse(of_sweep | of_replay, "this is one job, without --sweep or --replay")
+    _refuse(of_sweep | of_replay, "only with --sweep or --replay")
     estimate = _estimate(cores, devices)
     x = _numbers("--throughputs", throughputs)
     if x is not None:
-        _refuse({"--rate": rate}, "--throughputs are samples/s already")
+        _refuse({"--rate": rate}, "--throughputs are in samples/s")
     if x is None and estimate is None:
         raise DataError(
-            "name the workers by --throughputs, --cores or --devices, or ask for --sweep or "
+            "the workers are missing; pass --throughputs, --cores or --devices, or --sweep or "
             "--replay"
         )
     if x is None and estimate is not None:
@@ -167,7 +171,7 @@ def _numbers(option: str, text: str | None) -> list[float] | None:
         return [float(part) for part in text.split(",")]
     except ValueError:
         raise DataError(
-            f"{option} {text!r}: numbers with commas between are expected, such as 12,12,8,16"
+            f"{option} {text!r}: expected numbers separated by commas, such as 12,12,8,16"
         ) from None
 
 
@@ -176,7 +180,7 @@ def _estimate(cores: str | None, devices: str | None) -> list[float] | None:
     from traceana.simulate.batching.devices import find_tflops
 
     if cores is not None and devices is not None:
-        raise DataError("--cores and --devices are two estimates; static goes by one of them")
+        raise DataError("--cores and --devices exclude each other; pass one of them")
     if devices is not None:
         return [find_tflops(device.strip()) for device in devices.split(",")]
     return _numbers("--cores", cores)
@@ -188,7 +192,7 @@ def _overheads(text: str | None, workers: int) -> list[float]:
     overheads = _numbers("--overheads", text) or [0.0]
     if len(overheads) not in {1, workers}:
         raise DataError(
-            f"--overheads: one number, or one a worker, is expected: {workers}; found "
+            f"--overheads: expected one number, or one per worker ({workers}); found "
             f"{len(overheads)}"
         )
     return overheads * workers if len(overheads) == 1 else overheads
@@ -208,7 +212,7 @@ def _job(
     if names is None:
         names = ["uniform", *([_STATIC] if estimate else []), *list(CONTROLLERS)[1:]]
     if _STATIC in names and estimate is None:
-        raise DataError("static goes by an estimate; give --cores or --devices too")
+        raise DataError("static needs an estimate; pass --cores or --devices")
     chosen: list[str | BatchController] = [
         Static(estimate) if name == _STATIC and estimate is not None else name for name in names
     ]
@@ -226,6 +230,12 @@ def _batches(results: Sequence[BatchingResult]) -> pl.DataFrame:
 
 
 def _print_job(results: Sequence[BatchingResult], *, json: bool) -> None:
+    import polars as pl
+
+    from traceana.cli.output import print_cells
+    from traceana.results.batching import BatchingSweep
+    from traceana.results.display import cells_of
+
     if json:
         told = [
             {
@@ -242,21 +252,33 @@ def _print_job(results: Sequence[BatchingResult], *, json: bool) -> None:
         ]
         _write_json({"uniform_time_s": results[0].uniform_time_s, "results": told})
         return
-    headings = ("controller", "time (s)", "speed-up", "idle", "adjustments", "last batches")
-    rows = []
-    for each in results:
-        last = each.workers["batch_last"].to_list()
-        shown = ", ".join(f"{batch:,}" for batch in last[:8]) + (", ..." if len(last) > 8 else "")
-        cells = (f"{each.time_s:,.4g}", f"{each.speedup:.3f}", f"{100 * each.idle_share:.1f} %")
-        rows.append((each.controller, *cells, f"{each.adjustments:,}", shown))
-    _print_table(headings, rows, words=1)
+    rows = [
+        {"last": _join([f"{batch:,}" for batch in each.workers["batch_last"]])}
+        | {name: getattr(each, name) for name in _SHOWN}
+        for each in results
+    ]
+    shown = cells_of(
+        pl.DataFrame(rows),
+        BatchingSweep,
+        columns=[*_SHOWN, "last"],
+        headings={"last": "Last batch sizes"},
+    )
+    print_cells(shown)
     _print_notes((each.controller, each.note) for each in results)
+
+
+def _join(texts: Sequence[str]) -> str:
+    return ", ".join(texts[:8]) + (", ..." if len(texts) > 8 else "")
 
 
 def _sweep(settings: dict[str, Any], writer: Callable[[Any], object], *, json: bool) -> None:
     from rich.console import Console
     from rich.progress import Progress
 
+    from traceana.cli.output import print_cells
+    from traceana.results.batching import BatchingSummary
+    from traceana.results.display import cells_of
+    from traceana.results.tables import with_columns
     from traceana.simulate import summarize_batching, sweep_batching
 
     console = Console(stderr=True)
@@ -270,45 +292,56 @@ def _sweep(settings: dict[str, Any], writer: Callable[[Any], object], *, json: b
     if json:
         _write_json({"summary": summary.to_dicts(), "runs": runs.to_dicts()})
         return
-    sys.stdout.write("times as fast as uniform batches, mean over seeds\n")
-    keys = ["level", "overhead_s", "noise_cv"]
-    wide = summary.pivot("controller", index=[*keys, "mean_over_min"], values="speedup")
-    if wide.width > len(keys) + 2:
+    sys.stdout.write("speedup over uniform batches, mean over seeds\n")
+    keys = ["level", "overhead_s", "noise_cv", "mean_over_min"]
+    wide = summary.pivot("controller", index=keys, values="speedup")
+    if wide.width > len(keys) + 1:
         wide = wide.drop("uniform", strict=False)  # 1 throughout
-    headings = ("cores", "a (s)", "CV", "at most", *wide.columns[len(keys) + 1 :])
-    rows = [
-        (level, f"{overhead:g}", f"{cv:g}", *(f"{number:.3f}" for number in numbers))
-        for level, overhead, cv, *numbers in wide.rows()
-    ]
-    _print_table(headings, rows, words=1)
-    sys.stdout.write(
-        "a: overhead; CV: noise of a step; at most: mean over least cores, the gain without both\n"
-    )
+    names = {name: name for name in wide.columns[len(keys) :]}
+    declared = with_columns(BatchingSummary, dict.fromkeys(names, "speedup"))
+    print_cells(cells_of(wide, declared, headings=names))
+    sys.stdout.write("Mean / min: cores; the maximum speedup without overhead and noise\n")
     _print_notes(
         (f"{row['controller']}, {row['level']}", row["note"]) for row in summary.to_dicts()
     )
 
 
 def _replay(
-    store: Path | None, settings: dict[str, Any], writer: Callable[[Any], object], *, json: bool
+    store: Path | None,
+    trace: str | None,
+    settings: dict[str, Any],
+    writer: Callable[[Any], object],
+    *,
+    json: bool,
 ) -> None:
-    from traceana.analysis import detect_stragglers
+    from traceana.derived import workers
     from traceana.errors import DataError
     from traceana.simulate import replay_batching
     from traceana.store import open_store
+    from traceana.store.session import Session
 
     if _STATIC in settings.get("controllers", ()):
-        raise DataError("static goes by an estimate, which no trace has; take measured instead")
-    where = open_store(store)
-    samples = where.scan(_TRACE, "worker_samples").collect()
-    synthetic = where.ledger(_TRACE).synthetic
-    result = replay_batching(samples, episodes=detect_stragglers(samples).episodes, **settings)
+        raise DataError("static needs an estimate, which no trace has; pass measured instead")
+    session = Session(open_store(store))
+    traces = session.store.traces(table="worker_samples", columns=("batch_time",))
+    if trace is None and len(traces) == 1:
+        trace = traces[0]
+    if trace is None or trace not in traces:
+        found = ", ".join(traces) or "none"
+        raise DataError(f"--trace: pass a trace with worker_samples; the store has {found}")
+    result = replay_batching(
+        workers.worker_samples(session, trace),
+        episodes=session.once(workers.stragglers, trace).episodes,
+        time=workers.clock(session, trace),
+        **settings,
+    )
     writer(result.steps)
+    synthetic = session.synthetic(trace)
     if json:
         frames = {
             name: getattr(result, name).to_dicts() for name in ("jobs", "workers", "episodes")
         }
-        _write_json({"synthetic": synthetic, "within": result.within, **frames})
+        _write_json({"synthetic": synthetic, "trace": trace, "within": result.within, **frames})
         return
     if synthetic:
         sys.stdout.write("SYNTHETIC, no observed row in it\n")
@@ -316,53 +349,35 @@ def _replay(
 
 
 def _print_replay(result: BatchingReplay) -> None:
-    sys.stdout.write("times as fast as uniform batches\n")
-    jobs = result.jobs.pivot("controller", index=["job_id", "n_ticks"], values="speedup")
-    _print_table(
-        ("job", "ticks", *jobs.columns[2:]),
-        [
-            (job, f"{ticks:,}", *("-" if each is None else f"{each:.3f}" for each in rest))
-            for job, ticks, *rest in jobs.rows()
-        ],
-        words=1,
-    )
+    import polars as pl
+
+    from traceana.cli.output import print_cells
+    from traceana.results.batching import ReplayEpisodes, ReplayJobs
+    from traceana.results.display import cells_of
+    from traceana.results.tables import with_columns
+
+    sys.stdout.write("speedup over uniform batches\n")
+    jobs = result.jobs.pivot("controller", index=["job_id", "n_steps"], values="speedup")
+    names = {name: name for name in jobs.columns[2:]}
+    declared = with_columns(ReplayJobs, dict.fromkeys(names, "speedup"))
+    print_cells(cells_of(jobs, declared, headings=names))
     if result.episodes.is_empty():
-        sys.stdout.write("no straggler's episode was found\n")
+        sys.stdout.write("no straggler episode was found\n")
         return
     sys.stdout.write(
-        "\nwhat each straggler's episode costs: its steps take so much longer than without it\n"
-        f"(and the steps before three in a row are within {100 * result.within:g} % of the "
-        "oracle's;\n-: none within the episode)\n"
+        "\nrelative cost of each straggler episode (steps until three in a row are within "
+        f"{100 * result.within:g} % of the oracle's; -: none within the episode)\n"
     )
-    names = result.episodes["controller"].unique(maintain_order=True).to_list()
-    rows = []
-    for (job, worker, onset_s), group in result.episodes.group_by(
-        "job_id", "worker_id", "onset_s", maintain_order=True
-    ):
-        cells = dict(zip(group["controller"], group.rows(named=True), strict=True))
-        rows.append(
-            (str(job), str(worker), f"{onset_s:,.0f}", *(_cost(cells[name]) for name in names))
-        )
-    _print_table(("job", "worker", "onset (s)", *names), rows, words=2)
+    costs = [_cost(row) for row in result.episodes.iter_rows(named=True)]
+    rows = result.episodes.with_columns(pl.Series("cost", costs))
+    wide = rows.pivot("controller", index=["job_id", "worker_id", "onset_s"], values="cost")
+    print_cells(cells_of(wide, ReplayEpisodes, headings={name: name for name in wide.columns[3:]}))
 
 
 def _cost(episode: dict[str, Any]) -> str:
     cost, steps = episode["cost_share"], episode["recovery_steps"]
     share = "unknown" if cost is None else f"{100 * cost:.1f} %"
     return f"{share} ({'-' if steps is None else f'{steps:,}'})"
-
-
-def _print_table(headings: Sequence[str], rows: Sequence[Sequence[str]], *, words: int) -> None:
-    from rich.table import Table
-
-    from traceana.cli.output import print_table
-
-    table = Table(box=None, pad_edge=False)
-    for place, heading in enumerate(headings):
-        table.add_column(heading, justify="left" if place < words else "right", no_wrap=True)
-    for row in rows:
-        table.add_row(*row)
-    print_table(table)
 
 
 def _print_notes(notes: Iterable[tuple[str, str | None]]) -> None:

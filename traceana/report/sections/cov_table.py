@@ -1,4 +1,4 @@
-"""The published CoV table: how its values are spread over ticks and jobs, and how surely."""
+"""A published CoV table: distribution of its values over time steps and jobs."""
 
 from __future__ import annotations
 
@@ -7,140 +7,119 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from traceana.analysis import summarize_cov_pooled, summarize_cov_series
+from traceana.derived import workers
 from traceana.report.blocks import (
     Block,
-    Column,
     Content,
     Drawing,
     Gallery,
     Heading,
     Text,
     drawing,
-    make_table,
-    words,
+    picture_key,
+    result_table,
 )
-from traceana.results.formatting import count, plural, ratio, ratio_range, share
-from traceana.schema.training import COV_TABLE_END_S, WORKERS_A_JOB
+from traceana.results.formatting import count, plural, ratio, share
+from traceana.results.variation import CovPooled, CovSeries
 
 if TYPE_CHECKING:
     from traceana.report.context import Context
 
-_TRACE = "alibaba-minibatch-2020"
-_SAMPLED: Final = ("job_13", "job_74", "job_81", "job_27", "job_15")
-"""The five jobs whose CoV the publisher shows."""
-SUMMARY: Final = (
-    Column("Ticks", "n", count),
-    Column("Mean", "mean", ratio),
-    Column("5 %", "q05", ratio),
-    Column("25 %", "q25", ratio),
-    Column("Median", "median", ratio),
-    Column("75 %", "q75", ratio),
-    Column("95 %", "q95", ratio),
-    Column("Largest", "max", ratio),
-    Column("Above 0.1", "share_above_0_1", share),
-    Column("Above 0.5", "share_above_0_5", share),
-    Column("Above 1", "share_above_1", share),
+COLUMNS: Final = (
+    *("n", "mean", "q05", "q25", "median", "q75", "q95", "max"),
+    *("share_above_0_1", "share_above_0_5", "share_above_1", "median_ci_low", "median_ci_high"),
 )
-"""Columns of a CoV's summary."""
-INTERVAL: Final = Column("Median, 95 % interval", ("median_low", "median_high"), ratio_range)
-WORTH: Final = Column("Effective ticks", "effective_n", count)
-"""How many independent ticks a job's are worth."""
+"""Columns of a distribution of CoV on the page."""
 
 
-def published_table(session: Context) -> Content:
-    """Summarise the table over all jobs, and by job; nothing but the remedy where it is absent."""
-    heading = Heading("The published CoV table")
-    if not session.has(_TRACE, "cov_samples"):
-        remedy = session.absent(_TRACE, "cov_samples", what="The published CoV of each job")
-        return Content((), (heading, remedy))
-    cov = session.scan(_TRACE, "cov_samples").collect()
-    jobs = summarize_cov_series(cov, cut_at=COV_TABLE_END_S, rng=1)
-    medians = jobs["median"].to_numpy()
-    overall = summarize_cov_pooled(cov, cut_at=COV_TABLE_END_S, rng=1).with_columns(
-        job_id=pl.lit("all")
-    )
-    largest = overall["max"].item()
+def published_table(session: Context, trace: str) -> Content:
+    """Summarize the table over all jobs, and by job."""
+    jobs, overall = session.once(workers.published_cov, trace)
+    known = session.manifest(trace).tables["cov_samples"].workers_per_job
+    medians = jobs["median"].drop_nulls().to_numpy()
+    bound = _ddof_bound(overall["max"].item(), known)
+    truncation = ["right_truncated"] if jobs["right_truncated"].count() else []
     blocks: tuple[Block, ...] = (
-        heading,
+        Heading("Published CoV table"),
         Text(
-            "The publisher computed these CoVs; which ddof they have is not in the file. "
-            + _which_ddof(largest)
-            + " The interval over all jobs draws whole jobs; by job it draws blocks of ticks. "
-            + _lengths(overall.row(0, named=True))
+            "The publisher computed these values; the file does not state ddof."
+            f"{bound} The confidence interval over all jobs resamples jobs; those by job resample "
+            f"blocks of time steps.{_lengths(overall.row(0, named=True))}"
         ),
-        make_table(
-            overall,
-            [words("Jobs", "job_id"), *SUMMARY, INTERVAL],
-            caption=f"Published CoV, each tick of each job counted once. {session.title(_TRACE)}",
+        result_table(
+            overall.with_columns(job_id=pl.lit("all")),
+            CovPooled,
+            columns=["job_id", *COLUMNS],
+            headings={"job_id": "Jobs"},
+            caption="Published CoV, each time step of each job counted once. "
+            + session.title(trace),
         ),
-        make_table(
+        result_table(
             jobs,
-            [
-                words("Job", "job_id"),
-                *SUMMARY,
-                INTERVAL,
-                WORTH,
-                Column("Cut at the end", "right_truncated", _yes_or_no, numeric=False),
-            ],
-            caption=f"Published CoV by job. {session.title(_TRACE)}",
+            CovSeries,
+            columns=["job_id", *COLUMNS, "effective_n", *truncation],
+            caption=f"Published CoV by job. {session.title(trace)}",
             folded=True,
         ),
-        Gallery(_pictures(cov)),
+        Gallery(tuple(_pictures(session, trace))),
     )
+    if not len(medians):
+        return Content((), blocks)
     finding = (
-        f"the published CoV table has {plural(jobs.height, 'job')} and {overall['n'].item():,} "
-        f"values. Their medians by job range from {ratio(medians.min())} to "
-        f"{ratio(medians.max())}; {share(overall['share_above_0_5'].item())} of all values "
-        f"are above 0.5. {_which_ddof(largest)}"
+        f"in the published CoV table ({plural(jobs.height, 'job')}, "
+        f"{overall['n'].item():,} values) the medians by job range from {ratio(medians.min())} to "
+        f"{ratio(medians.max())}; {share(overall['share_above_0_5'].item())} of all values exceed "
+        f"0.5.{bound}"
     )
     return Content((finding,), blocks)
 
 
-def _pictures(cov: pl.DataFrame) -> tuple[Drawing, ...]:
-    sampled = cov.filter(pl.col("job_id").is_in(_SAMPLED))
-    pictures = [
-        drawing(
-            "cov-ecdf",
-            cov,
-            trace=_TRACE,
-            key="published-ecdf",
-            about="Distribution of the published CoV",
-            ddof=None,
-        )
-    ]
-    if not sampled.is_empty():
-        picture = drawing(
-            "cov",
-            sampled,
-            trace=_TRACE,
-            key="published-sampled",
-            about="CoV of the jobs of the publisher's figure",
-            ddof=None,
-        )
-        pictures.insert(0, picture)
-    return tuple(pictures)
+def _pictures(session: Context, trace: str) -> list[Drawing]:
+    cov = workers.cov_samples(session, trace)
+    examples = session.manifest(trace).tables["cov_samples"].example_jobs
+    shown = cov.filter(pl.col("job_id").is_in(examples))
+    whole = drawing(
+        "cov-ecdf",
+        cov,
+        trace=trace,
+        key=picture_key("published-ecdf", trace),
+        about="Distribution of the published CoV",
+        ddof=None,
+    )
+    if shown.is_empty():
+        return [whole]
+    some = drawing(
+        "cov",
+        shown,
+        trace=trace,
+        key=picture_key("published", trace),
+        about="Published CoV of the jobs in the publisher's figure",
+        ddof=None,
+    )
+    return [some, whole]
 
 
-def _which_ddof(largest: float) -> str:
-    bound = math.sqrt(WORKERS_A_JOB - 1)
-    known = f"With {WORKERS_A_JOB} workers a CoV with ddof 0 is at most {bound:g}; the largest is"
-    if largest > bound:
-        return f"{known} {ratio(largest)}, so these values cannot all have ddof 0."
-    return f"{known} {ratio(largest)}, which leaves both possible."
+def _ddof_bound(largest: float | None, n_workers: int | None) -> str:
+    """Return whether the values can have ddof 0, which bounds them."""
+    if largest is None or n_workers is None:
+        return ""
+    bound = math.sqrt(n_workers - 1)
+    known = (
+        f" With {n_workers} workers a CoV with ddof 0 is at most {bound:g}; the maximum is "
+        f"{ratio(largest)}"
+    )
+    return f"{known}, so {'not all values' if largest > bound else 'all values may'} have ddof 0."
 
 
 def _lengths(overall: dict[str, Any]) -> str:
-    """Say how many jobs were cut at the table's end, and how long half of them are."""
-    cut = (
-        f"{overall['n_right_truncated']} of {plural(overall['n_jobs'], 'job')} reach the last "
-        "column and were cut there, so that their true length is unknown"
+    """Return how many jobs are truncated, and the median length."""
+    if overall["n_right_truncated"] is None:
+        return ""
+    truncated = (
+        f" {overall['n_right_truncated']} of {plural(overall['n_jobs'], 'job')} reach the last "
+        "column and are right-truncated"
     )
     median = overall["length_median"]
     if median is None:
-        return f"{cut}; the median length is beyond the table."
-    return f"{cut}; half of the jobs have ended by sample {count(median)} (Kaplan and Meier)."
-
-
-def _yes_or_no(value: bool) -> str:
-    return "yes" if value else "no"
+        return f"{truncated}; the median length exceeds the table."
+    return f"{truncated}; the median length is {count(median)} samples (Kaplan-Meier)."

@@ -1,63 +1,41 @@
-"""A map of each job: who was slower than its peers, and when."""
+"""A map of the ratios to the peers of each job."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-import polars as pl
-
-from traceana.report.blocks import drawing
+from traceana.derived import workers
+from traceana.report.blocks import drawing, picture_key
 from traceana.results.formatting import plural
-from traceana.stats.order import peers_median
 
 if TYPE_CHECKING:
-    from traceana.analysis import StragglerResult
     from traceana.report.blocks import Drawing
-
-TRACE: Final = "alibaba-minibatch-2020"
-IN_ORDER: Final = (pl.col("job_id").str.len_chars(), pl.col("job_id"))
-"""job_2 before job_10."""
-_MOST_DRAWN = 12
+    from traceana.report.context import Context
+    from traceana.results.stragglers import StragglerResult
 
 
-def draw_jobs(samples: pl.DataFrame, result: StragglerResult) -> list[Drawing]:
-    """Draw the map of each job that has peers to compare, the first twelve."""
+def draw_jobs(
+    session: Context, trace: str, result: StragglerResult, max_drawn: int
+) -> list[Drawing]:
+    """Return the maps of the first jobs whose workers have peers."""
     pictures = []
-    for job in result.jobs.sort(IN_ORDER).head(_MOST_DRAWN).iter_rows(named=True):
-        of_job = pl.col("job_id") == job["job_id"]
-        ratios = _ratios_to_peers(samples.filter(of_job))
-        if not (ratios["ratio_to_peers"].drop_nulls() > 0).any():
-            continue  # one worker alone has no peers
-        found = _number(job["n_episodes"], "episode")
+    for job in result.jobs.sort(*workers.JOB_ORDER)["job_id"].head(max_drawn):
+        own = result.of_job(job)
+        if not (own.ratios["ratio_to_peers"].drop_nulls() > 0).any():
+            continue  # a single worker has no peers
+        episodes, slow = own.jobs.select("n_episodes", "n_slow_workers").row(0)
         pictures.append(
             drawing(
                 "straggler-map",
-                ratios,
-                trace=TRACE,
-                key=f"stragglers-{job['job_id']}",
-                about=f"Stragglers of {job['job_id']}: {found}, "
-                f"{_number(job['n_slow_workers'], 'worker')} slow all along",
-                episodes=result.episodes.filter(of_job),
-                levels=result.levels.filter(of_job),
+                own,
+                trace=trace,
+                key=picture_key("stragglers", trace, job),
+                about=f"Stragglers of {job}: {_number(episodes, 'episode')}, "
+                f"{_number(slow, 'persistent straggler')}",
+                time=workers.clock(session, trace),
             )
         )
     return pictures
-
-
-def _ratios_to_peers(samples: pl.DataFrame) -> pl.DataFrame:
-    """Each value of a job over the median of the other workers' values at its tick."""
-    wide = samples.pivot("worker_id", index=["job_id", "time_s"], values="batch_time")
-    values = wide.select(pl.exclude("job_id", "time_s").cast(pl.Float64))
-    peers = pl.DataFrame(peers_median(values.to_numpy()), schema=values.columns).fill_nan(None)
-    over_peers = [
-        pl.when(peers[worker] > 0).then(values[worker] / peers[worker]).alias(worker)
-        for worker in values.columns
-    ]
-    return (
-        wide.select("job_id", "time_s", *over_peers)
-        .unpivot(index=["job_id", "time_s"], variable_name="worker_id", value_name="ratio_to_peers")
-        .select("job_id", "worker_id", "time_s", "ratio_to_peers")
-    )
 
 
 def _number(number: int, noun: str) -> str:

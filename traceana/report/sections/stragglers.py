@@ -1,183 +1,162 @@
-"""Which workers held their jobs up, when, and what that cost."""
+"""Stragglers: which workers delay their jobs, when, and what that costs."""
 
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from traceana.analysis import detect_stragglers
-from traceana.derived.workers import stragglers
+from traceana import analysis
+from traceana.derived import workers
 from traceana.report.blocks import (
     Block,
-    Column,
     Content,
     Gallery,
-    Table,
     Text,
-    make_table,
-    words,
+    join_parts,
+    result_table,
 )
 from traceana.report.section import Section
-from traceana.report.sections.straggler_maps import IN_ORDER, TRACE, draw_jobs
-from traceana.results.formatting import count, plain, plural, ratio, share, share_range
+from traceana.report.sections.straggler_maps import draw_jobs
+from traceana.results.formatting import plural, ratio, share, share_range
+from traceana.results.stragglers import Episodes, Levels, StragglerJobs
 
 if TYPE_CHECKING:
-    from traceana.analysis import StragglerResult
+    from collections.abc import Sequence
+
     from traceana.report.context import Context
+    from traceana.results.stragglers import StragglerResult
 
-_JOBS = [
-    words("Job", "job_id"),
-    Column("Workers", "n_workers", count),
-    Column("Slowdown", "slowdown", ratio),
-    Column("By the median", "slowdown_median", ratio),
-    Column("Episodes", "n_episodes", count),
-    Column("Most at once", "max_at_once", count),
-    Column("Slow all along", "n_slow_workers", count),
-    Column("Without episodes", "slowdown_without_episodes", ratio),
-    Column("Without either", "slowdown_without_either", ratio),
-    Column("Episodes account for", "episodes_share", share),
-    Column("Levels account for", "levels_share", share),
-]
-_EPISODES = [
-    words("Job", "job_id"),
-    words("Worker", "worker_id"),
-    Column("Onset (s)", "onset_s", count),
-    Column("End (s)", "end_s", count),
-    Column("Duration (s)", "duration_s", count),
-    Column("Samples", "n_samples", count),
-    Column("Reports", "n_reports", count),
-    Column("Severity", "severity", ratio),
-    Column("Excess", "excess", ratio),
-    Column("Ratio to peers", "ratio_to_peers", ratio),
-    Column("At once", "n_at_once", count),
-]
-_LEVELS = [
-    words("Job", "job_id"),
-    words("Worker", "worker_id"),
-    Column("Samples", "n_samples", count),
-    Column("Median", "median", plain),
-    Column("Ratio to peers", "ratio_to_peers", ratio),
-    Column("Episodes", "n_episodes", count),
-    Column("Waited for", "lost_share", share),
-]
+_MAX_DRAWN: Final = 12
+_JOBS: Final = (
+    *("job_id", "n_workers", "slowdown", "slowdown_median", "n_episodes", "max_at_once"),
+    *("n_slow_workers", "slowdown_without_episodes", "slowdown_without_either"),
+    *("episodes_share", "levels_share"),
+)
+_EPISODES: Final = (
+    *("job_id", "worker_id", "onset_s", "end_s", "duration_s", "n_samples", "n_reports"),
+    *("severity", "excess", "ratio_to_peers", "n_at_once"),
+)
+_LEVELS: Final = (
+    *("job_id", "worker_id", "n_samples", "median", "ratio_to_peers", "n_episodes", "lost_share"),
+)
 
 
-def build(session: Context) -> Content:
+def build(session: Context, traces: Sequence[str]) -> Content:
     """Slowdown by job, episodes, levels, and a map of each job."""
-    if not session.has(TRACE, "worker_samples"):
-        what = "Stragglers and what they cost"
-        return Content((), (session.absent(TRACE, "worker_samples", what=what),))
-    samples = session.scan(TRACE, "worker_samples").collect()
-    result = session.once(stragglers, TRACE)
-    jobs = result.jobs.sort(IN_ORDER)
-    name = session.title(TRACE)
+    drawn = max(2, _MAX_DRAWN // len(traces))
+    parts = ((session.title(trace), _of_trace(session, trace, drawn)) for trace in traces)
+    return join_parts(_definitions(), parts)
+
+
+def _of_trace(session: Context, trace: str, drawn: int) -> Content:
+    result, name = session.once(workers.stragglers, trace), session.title(trace)
+    jobs = result.jobs.sort(*workers.JOB_ORDER)
     blocks: list[Block] = [
-        Text(_definitions()),
-        Text(
-            "Slowdown is the sum over ticks of the slowest worker's time over the sum of the "
-            "workers' mean (by the median: of their median), which is what a synchronous job "
-            "pays for waiting. A job is run again without its episodes (their samples at the "
-            "peers' median), then also with every worker that is slower than its peers, however "
-            "little, brought to their level. What of (slowdown - 1) goes with each is what "
-            "they account for; the rest is variation from tick to tick."
+        result_table(
+            jobs, StragglerJobs, columns=_JOBS, caption=f"Cost of stragglers, by job. {name}"
         ),
-        make_table(jobs, _JOBS, caption=f"What the slowest workers cost, by job. {name}"),
-        Gallery(tuple(draw_jobs(samples, result))),
-        _episodes(result, name),
-        *_levels(result, name),
+        Gallery(tuple(draw_jobs(session, trace, result, drawn))),
+        _episodes(result, name, workers.clock(session, trace)),
+        *_levels(result, f"{name}. Medians: {workers.batch_time_unit(session, trace)}"),
     ]
     return Content((f"{name}: {_finding(jobs)}",), tuple(blocks), f"{name}: {_headline(jobs)}")
 
 
 def _definitions() -> str:
-    """Say what a level and an episode are, with the thresholds that are the defaults."""
-    parameters = inspect.signature(detect_stragglers).parameters.items()
+    """Return the definitions with the default thresholds, and how cost is measured."""
+    parameters = inspect.signature(analysis.detect_stragglers).parameters.items()
     rule = {name: parameter.default for name, parameter in parameters}
     return (
-        f"A worker is slow all along (its level) where its median is above {rule['slow_level']:g} "
-        "times the median of the other workers' medians. An episode is a stretch of at least "
-        f"{plural(rule['min_reports'], 'report')} (equal values in a row are one report, held) in "
-        f"which a worker takes at least {rule['min_severity']:g} times as long as it usually does "
-        "(severity) and as much longer than a slow-down of its peers would explain (excess), and "
-        f"which is e^{rule['evidence']:g} times as likely under slowness as under the noise of "
-        f"its own reports; at most {plural(rule['max_gap_reports'], 'calm report')} in a row may "
-        "lie within it."
+        "A persistent straggler is a worker whose median (its level) is more than "
+        f"{rule['slow_level']:g} times the median of the other workers' medians. A transient "
+        f"straggler has an episode: at least {plural(rule['min_reports'], 'report')} in which it "
+        f"takes at least {rule['min_severity']:g} times as long as usual (severity), also after "
+        "accounting for a slowdown of its peers (excess). Equal consecutive values are one report. "
+        f"An episode is e^{rule['evidence']:g} times as likely under slowness as under the noise "
+        f"of the worker, with at most {plural(rule['max_gap_reports'], 'normal report')} in a row "
+        "within it. Slowdown is the sum over time steps of the slowest worker's time divided by "
+        "the sum of the mean (or median) over workers. A synchronous job pays it for waiting. The "
+        "job is also evaluated without its episodes (their samples at the peers' median), and then "
+        "with every slower worker at its peers' level. The fractions of (slowdown - 1) that "
+        "disappear are due to episodes and to levels; the rest is random variation."
     )
 
 
-def _episodes(result: StragglerResult, name: str) -> Block:
+def _episodes(result: StragglerResult, name: str, time: str) -> Block:
     if result.episodes.is_empty():
-        return Text("No episode was found.")
-    rows = result.episodes.sort(*IN_ORDER, "onset_s", "worker_id")
-    return make_table(rows, _EPISODES, caption=f"Episodes. {name}")
+        return Text("No straggler episode was found.")
+    rows = result.episodes.sort(*workers.JOB_ORDER, "onset_s", "worker_id")
+    in_steps = {"onset_s": "Onset", "end_s": "End", "duration_s": "Duration"}
+    headings = {} if time == "time_s" else {k: f"{v} ({time})" for k, v in in_steps.items()}
+    return result_table(
+        rows, Episodes, columns=_EPISODES, headings=headings, caption=f"Straggler episodes. {name}"
+    )
 
 
 def _levels(result: StragglerResult, name: str) -> list[Block]:
-    rows = result.levels.sort(*IN_ORDER, "ratio_to_peers", descending=[False, False, True])
-    slow = rows.filter("is_slow")
-    others = rows.filter(pl.col("is_slow").not_() | pl.col("is_slow").is_null())
-    reading = (
-        "Waited for: of the job's time lost to waiting, the part at ticks where the worker is the "
-        "slowest."
-    )
-    tables: list[Table] = []
-    if not slow.is_empty():
-        tables.append(
-            make_table(slow, _LEVELS, caption=f"Workers slow all along. {reading} {name}")
-        )
-    if not others.is_empty():
-        caption = f"Levels of the other workers. {reading} {name}"
-        tables.append(make_table(others, _LEVELS, caption=caption, folded=True))
-    return [*([Text("No worker is slow all along.")] if slow.is_empty() else []), *tables]
+    order = [*workers.JOB_ORDER, pl.col("ratio_to_peers")]
+    rows = result.levels.sort(order, descending=[False, False, True])
+    slow = pl.col("is_slow").fill_null(value=False)
+    waited = "Waited for: fraction of the waiting time in which the worker is the slowest."
+    options: dict[str, Any] = {"columns": _LEVELS}
+    blocks: list[Block] = []
+    if (found := rows.filter(slow)).is_empty():
+        blocks.append(Text("There is no persistent straggler."))
+    else:
+        caption = f"Persistent stragglers. {waited} {name}"
+        blocks.append(result_table(found, Levels, caption=caption, **options))
+    if not (others := rows.filter(~slow)).is_empty():
+        caption = f"Levels of the other workers. {waited} {name}"
+        blocks.append(result_table(others, Levels, caption=caption, folded=True, **options))
+    return blocks
 
 
 def _headline(jobs: pl.DataFrame) -> str:
     hit = jobs.filter((pl.col("n_episodes") > 0) | (pl.col("n_slow_workers") > 0)).height
-    told = f"{hit} of {plural(jobs.height, 'job')} had stragglers"
-    cost = jobs.filter(pl.col("slowdown").is_not_null()).sort("slowdown")["slowdown"].to_list()
+    text = f"{hit} of {plural(jobs.height, 'job')} had stragglers"
+    cost = jobs["slowdown"].drop_nulls().sort().to_list()
     if not cost:
-        return f"{told}."
+        return f"{text}."
     span = share_range(cost[0] - 1, cost[-1] - 1) if len(cost) > 1 else share(cost[0] - 1)
-    return (
-        f"{told}. Waiting for the slowest worker at each tick makes a job {span} longer than its "
-        "mean worker needs."
-    )
+    return f"{text}. Waiting for the slowest worker makes a job {span} longer than its mean worker."
 
 
 def _finding(jobs: pl.DataFrame) -> str:
-    told = [f"{jobs.filter(pl.col('n_episodes') > 0).height} of {plural(jobs.height, 'job')} had "]
-    told.append("straggler episodes")
+    hit = jobs.filter(pl.col("n_episodes") > 0).height
+    slow = jobs.filter(pl.col("n_slow_workers") > 0).height
     calm = jobs.filter(n_episodes=0)["job_id"].to_list()
-    if 0 < len(calm) < min(jobs.height, 4):
-        told.append(f" (none in {' and '.join(calm)})")
-    slow = jobs.filter(pl.col("n_slow_workers") > 0)
-    told.append(
-        f", {slow.height} had workers that were slow all along. "
-        if slow.height
-        else ", and in none was a worker slow all along. "
+    none_in = f" (none in {' and '.join(calm)})" if 0 < len(calm) < min(jobs.height, 4) else ""
+    text = (
+        f"{hit} of {plural(jobs.height, 'job')} had straggler episodes{none_in}, and "
+        f"{slow or 'none'} had persistent stragglers."
     )
-    by_cost = jobs.filter(pl.col("slowdown").is_not_null()).sort("slowdown").rows(named=True)
+    by_cost = jobs.drop_nulls("slowdown").sort("slowdown").rows(named=True)
     if by_cost:
-        told.append("A synchronous job waits at each tick for its slowest worker: that made ")
-        told.append(_cost(by_cost[-1]))
-    if len(by_cost) > 1:
-        told.append(f"; least in {_cost(by_cost[0])}")
-    return "".join(told) + ("." if by_cost else "")
+        text += f" Waiting for the slowest worker made {_cost(by_cost[-1])}"
+        text += f"; least in {_cost(by_cost[0])}." if len(by_cost) > 1 else "."
+    return text
 
 
-def _cost(job: dict[str, float]) -> str:
-    told = (
-        f"{job['job_id']} {share(job['slowdown'] - 1)} longer than its mean worker needs "
+def _cost(job: dict[str, Any]) -> str:
+    text = (
+        f"{job['job_id']} {share(job['slowdown'] - 1)} longer than its mean worker "
         f"(slowdown {ratio(job['slowdown'])})"
     )
     if None in (job["episodes_share"], job["levels_share"]):
-        return told
+        return text
     return (
-        f"{told}, of which episodes account for {share(job['episodes_share'])} and levels for "
-        f"{share(job['levels_share'])}"
+        f"{text}, of which {share(job['episodes_share'])} is due to episodes and "
+        f"{share(job['levels_share'])} to levels"
     )
 
 
-SECTION = Section("stragglers", "Stragglers", 40, build, figures=("straggler-map",))
+SECTION = Section(
+    "stragglers",
+    "Stragglers",
+    40,
+    build,
+    needs=({"worker_samples": ("batch_time",)},),
+    figures=("straggler-map",),
+)

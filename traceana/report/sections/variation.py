@@ -1,40 +1,61 @@
-"""How much the workers of a job differ, tick by tick: computed, and as published."""
+"""Variation across the workers of a job: computed from worker samples, and as published."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-import polars as pl
-
-from traceana.analysis import iteration_cov, summarize_cov_series
+from traceana import analysis
+from traceana.derived import workers
 from traceana.report.blocks import (
     Block,
-    Column,
     Content,
     Drawing,
     Gallery,
     Heading,
     Text,
     drawing,
-    make_table,
-    words,
+    join_parts,
+    picture_key,
+    result_table,
 )
 from traceana.report.section import Section
 from traceana.report.sections.cov_rows import match_jobs
-from traceana.report.sections.cov_table import INTERVAL, SUMMARY, WORTH, published_table
+from traceana.report.sections.cov_table import COLUMNS, published_table
 from traceana.results.formatting import plural, ratio, share
+from traceana.results.variation import CovSeries
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import polars as pl
+
     from traceana.report.context import Context
 
-_TRACE = "alibaba-minibatch-2020"
-_MOST_DRAWN = 12
+_MAX_DRAWN: Final = 12
+_MAX_LINES: Final = 7
+_OPENING: Final = (
+    "In synchronous training each step waits for the slowest worker. The coefficient of variation "
+    "(CoV) at a time step is the standard deviation across workers divided by their mean. With "
+    "ddof 0 the variance divides by the number of workers n, with ddof 1 by n - 1."
+)
 
 
-def build(session: Context) -> Content:
+def build(session: Context, traces: Sequence[str]) -> Content:
     """CoV by job with both ddof, the workers' times, the published CoV table, and their match."""
-    parts = [_computed(session), published_table(session), match_jobs(session)]
-    name = session.title(_TRACE)
+    drawn = max(2, _MAX_DRAWN // len(traces))
+    parts = ((session.title(trace), _of_trace(session, trace, drawn)) for trace in traces)
+    return join_parts(_OPENING, parts)
+
+
+def _of_trace(session: Context, trace: str, drawn: int) -> Content:
+    has = session.manifest(trace).has
+    samples, table = has("worker_samples", ("batch_time",)), has("cov_samples", ("cov",))
+    parts = [
+        *([_computed(session, trace, drawn)] if samples else []),
+        *([published_table(session, trace)] if table else []),
+        *([match_jobs(session, trace)] if samples and table else []),
+    ]
+    name = session.title(trace)
     return Content(
         tuple(f"{name}: {finding}" for part in parts for finding in part.findings),
         tuple(block for part in parts for block in part.blocks),
@@ -42,101 +63,105 @@ def build(session: Context) -> Content:
     )
 
 
-def _computed(session: Context) -> Content:
+def _computed(session: Context, trace: str, drawn: int) -> Content:
+    samples, time = workers.worker_samples(session, trace), workers.clock(session, trace)
+    cov = analysis.iteration_cov(samples, ddof=0, time=time)
+    steps = samples.select("job_id", time).unique().height
     heading = Heading("Mini-batch time of the workers")
-    if not session.has(_TRACE, "worker_samples"):
-        remedy = session.absent(_TRACE, "worker_samples", what="CoV between workers by tick")
-        return Content((), (heading, remedy))
-    samples = session.scan(_TRACE, "worker_samples").collect()
-    covs = {ddof: iteration_cov(samples, ddof=ddof) for ddof in (0, 1)}
-    summary = pl.concat(
-        [
-            summarize_cov_series(cov, rng=1).with_columns(ddof=pl.lit(ddof))
-            for ddof, cov in covs.items()
-        ]
-    ).sort(pl.col("job_id").str.len_chars(), "job_id", "ddof")
-    ticks = samples.select("job_id", "time_s").unique().height
-    left_out = ticks - covs[0].height
+    if cov.is_empty():
+        return Content((), (heading, Text("No time step has two workers; the CoV is undefined.")))
+    summary = session.once(workers.cov_by_job, trace)
+    held = session.manifest(trace).tables["worker_samples"].values_held
     blocks: tuple[Block, ...] = (
         heading,
         Text(
-            "CoV at a tick is the workers' standard deviation over their mean. With ddof 0 it "
-            "divides by the number of workers n (the publisher's definition), with ddof 1 by "
-            f"n - 1. Of {plural(ticks, 'tick')}, {left_out:,} with fewer than two workers are left "
-            "out. Percentages name quantiles over ticks. Values are sampled every 10 s and held, "
-            "so neighbouring ticks are not independent: effective ticks say how many independent "
-            "ones are worth as much, and the median's 95 % interval draws blocks of ticks. It "
-            "takes the job to behave alike throughout, and is too narrow where a job drifts."
+            f"Of {plural(steps, 'time step')}, {steps - cov.height:,} have fewer than two workers "
+            "and are excluded. "
+            + ("Values are repeated until the next report, so they are autocorrelated. " * held)
+            + "The effective number of time steps is that of independent ones with the same "
+            "information. The 95 % confidence interval of the median uses a block bootstrap. It "
+            "assumes a stationary job and is too narrow for a job that drifts."
         ),
-        make_table(
+        result_table(
             summary,
-            [words("Job", "job_id"), Column("ddof", "ddof", str), *SUMMARY, INTERVAL, WORTH],
-            caption=f"CoV of mini-batch time over the workers, by job. {session.title(_TRACE)}",
+            CovSeries,
+            columns=["job_id", "ddof", *COLUMNS, "effective_n"],
+            headings={"ddof": "ddof"},
+            caption=f"CoV of mini-batch time across workers, by job. {session.title(trace)}",
         ),
-        Gallery(_pictures(samples, covs[0])),
+        Gallery(tuple(_pictures(session, trace, samples, cov, drawn))),
     )
-    of_jobs = summary.filter(ddof=0)
+    of_jobs = summary.filter(ddof=0).drop_nulls("median")
     return Content((_finding(of_jobs),), blocks, _headline(of_jobs))
 
 
-def _pictures(samples: pl.DataFrame, cov: pl.DataFrame) -> tuple[Drawing, ...]:
-    jobs = samples["job_id"].unique().to_list()
+def _pictures(
+    session: Context, trace: str, samples: pl.DataFrame, cov: pl.DataFrame, drawn: int
+) -> list[Drawing]:
+    jobs = samples["job_id"].unique(maintain_order=True)
+    unit = workers.batch_time_unit(session, trace)
     pictures = []
-    for job in sorted(jobs, key=lambda name: (len(name), name))[:_MOST_DRAWN]:
+    for job in jobs.head(drawn):
         pictures += [
             drawing(
                 "worker-times",
                 samples.filter(job_id=job),
-                trace=_TRACE,
-                key=f"times-{job}",
+                trace=trace,
+                key=picture_key("times", trace, job),
                 about=f"Mini-batch time of the workers of {job}",
+                unit=unit,
             ),
             drawing(
                 "cov",
                 cov.filter(job_id=job),
-                trace=_TRACE,
-                key=f"cov-{job}",
-                about=f"CoV over the workers of {job}",
+                trace=trace,
+                key=picture_key("cov", trace, job),
+                about=f"CoV across the workers of {job}",
                 ddof=0,
             ),
         ]
-    whole = drawing(
-        "cov-ecdf",
-        cov,
-        trace=_TRACE,
-        key="cov-ecdf",
-        about="Distribution of CoV by job",
-        ddof=0,
-    )
-    times = drawing(
-        "batch-time-ecdf",
-        samples,
-        trace=_TRACE,
-        key="batch-time-ecdf",
-        about="Distribution of mini-batch time by job",
-    )
-    return (*pictures, times, whole)
+    few = jobs.head(_MAX_LINES)
+    some = f" (first {len(few)} of {len(jobs)} jobs)" if len(few) < len(jobs) else ""
+    scale = "; the times of each job have their own scale" if unit == "relative" else ""
+    return [
+        *pictures,
+        drawing(
+            "batch-time-ecdf",
+            samples.filter(samples["job_id"].is_in(few.implode())),
+            trace=trace,
+            key=picture_key("batch-time-ecdf", trace),
+            about=f"Distribution of mini-batch time by job{some}{scale}",
+            unit=unit,
+        ),
+        drawing(
+            "cov-ecdf",
+            cov,
+            trace=trace,
+            key=picture_key("cov-ecdf", trace),
+            about="Distribution of CoV by job",
+            ddof=0,
+        ),
+    ]
 
 
 def _headline(summary: pl.DataFrame) -> str:
     by_median = summary.sort("median").rows(named=True)
-    least, most = by_median[0], by_median[-1]
+    low, high = by_median[0], by_median[-1]
     return (
-        "at a typical tick, the mini-batch times of a job's workers spread by "
-        f"{share(least['median'])} of their mean in {least['job_id']} and by "
-        f"{share(most['median'])} in {most['job_id']}, the least and the most of "
-        f"{plural(len(by_median), 'job')}."
+        "the median standard deviation of mini-batch time across workers is between "
+        f"{share(low['median'])} ({low['job_id']}) and {share(high['median'])} "
+        f"({high['job_id']}) of the mean (n = {plural(len(by_median), 'job')})."
     )
 
 
 def _finding(summary: pl.DataFrame) -> str:
     by_median = summary.sort("median").rows(named=True)
-    least, most = by_median[0], by_median[-1]
+    low, high = by_median[0], by_median[-1]
     return (
-        f"between the workers of {plural(len(by_median), 'job')}, mini-batch time differs least in "
-        f"{least['job_id']} (median CoV {ratio(least['median'])}, ddof 0, {least['n']:,} ticks) "
-        f"and most in {most['job_id']} (median {ratio(most['median'])}, largest "
-        f"{ratio(most['max'])}, {most['n']:,} ticks)."
+        f"the median CoV across workers (ddof 0) is lowest in {low['job_id']} "
+        f"({ratio(low['median'])}; n = {low['n']:,} time steps) and highest in {high['job_id']} "
+        f"({ratio(high['median'])}, maximum {ratio(high['max'])}; n = {high['n']:,}), of "
+        f"{plural(len(by_median), 'job')}."
     )
 
 
@@ -145,5 +170,6 @@ SECTION = Section(
     "Variation between workers",
     30,
     build,
+    needs=({"worker_samples": ("batch_time",)}, {"cov_samples": ("cov",)}),
     figures=("worker-times", "cov", "batch-time-ecdf", "cov-ecdf"),
 )

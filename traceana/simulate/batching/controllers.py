@@ -1,4 +1,4 @@
-"""Who decides on the batches: from conventional training to the split of hindsight."""
+"""Batch-size controllers, from uniform batches to an oracle."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 
 _LARGEST: Final = 1e15
-"""Samples that are still counted one by one in a float."""
+"""Largest integer number of samples in a float."""
 
 
 @dataclass(frozen=True)
 class Seen:
-    """What a controller may look at; workers are on the last axis, runs on any before it.
+    """Observations of a controller; workers are on the last axis, runs on any axis before it.
 
     Attributes
     ----------
@@ -38,9 +38,9 @@ class Seen:
     n_steps
         Steps done.
     overhead_s, samples_per_s
-        The truth of the COMING step. Only an oracle looks here.
-    global_batch, least, most
-        The setting: samples of a step, and the bounds of a worker's batch.
+        True values of the next step; only an oracle uses them.
+    global_batch, min_batch, max_batch
+        Samples of a step, and the bounds of a worker's batch size.
     """
 
     batches: Batches
@@ -50,25 +50,25 @@ class Seen:
     overhead_s: Reals
     samples_per_s: Reals
     global_batch: int
-    least: int
-    most: float
+    min_batch: int
+    max_batch: float
 
 
 @runtime_checkable
 class BatchController(Protocol):
-    """Anything with a name, these two methods, and a word on whether it settles.
+    """Protocol of a controller: a name, two methods, and whether it settles.
 
-    Batches are whole numbers in the shape of ``setting.overhead_s``: workers on the last axis, any
+    Batch sizes are integers in the shape of ``setting.overhead_s``: workers on the last axis, any
     axes before it are separate runs (of a sweep; one run has none).
     """
 
     @property
     def name(self) -> str:
-        """What results call it."""
+        """Name in results."""
 
     @property
     def settles(self) -> bool:
-        """Whether it decides by batches and times alone: seeing the same, it does the same."""
+        """Whether its decision depends on batch sizes and times alone."""
 
     def first(self, setting: Seen, /) -> Batches:
         """Return the batches of the first step; the setting's times are not yet known (NaN)."""
@@ -89,9 +89,9 @@ def rates(batches: Batches, times_s: Reals) -> Reals:
 
 def in_proportion(setting: Seen, weights: Reals) -> Batches:
     """Split the global batch in proportion to weights, within the bounds."""
-    bounds = {"least": setting.least, "most": setting.most}
+    bounds = {"min_batch": setting.min_batch, "max_batch": setting.max_batch}
     split = share(setting.global_batch, weights, **bounds)
-    return whole(split, setting.global_batch, per_sample_s=1 / weights, most=setting.most)
+    return whole(split, setting.global_batch, per_sample_s=1 / weights, max_batch=setting.max_batch)
 
 
 @dataclass(frozen=True)
@@ -200,8 +200,8 @@ class Proportional:
             _check_size(wanted)
             drifting: Batches = np.rint(wanted).astype(np.int64)
             return drifting
-        split = share(seen.global_batch, wanted, least=seen.least, most=seen.most)
-        new = whole(split, seen.global_batch, per_sample_s=per_sample, most=seen.most)
+        split = share(seen.global_batch, wanted, min_batch=seen.min_batch, max_batch=seen.max_batch)
+        new = whole(split, seen.global_batch, per_sample_s=per_sample, max_batch=seen.max_batch)
         change = np.abs(new - seen.batches) / np.maximum(new, 1)
         return np.where((change >= self.dead_band).any(-1, keepdims=True), new, seen.batches)
 
@@ -225,7 +225,7 @@ class OmniLearn:
     def __post_init__(self) -> None:
         _check_dead_band(self.dead_band)
         if not 0 <= self.bounds[0] <= self.bounds[1]:
-            raise DataError(f"bounds must be 0 <= least <= most; they are {self.bounds}")
+            raise DataError(f"bounds must be 0 <= min_batch <= max_batch; they are {self.bounds}")
 
     def first(self, setting: Seen, /) -> Batches:
         """Split evenly."""
@@ -241,7 +241,7 @@ class OmniLearn:
         moved = np.where(moves, np.clip(wanted, *self.bounds), seen.batches)
         excess = (moved.sum(-1, keepdims=True) - seen.global_batch) / moved.shape[-1]
         per_sample = times / np.maximum(seen.batches, 1)
-        new = whole(moved - excess, seen.global_batch, per_sample_s=per_sample, most=np.inf)
+        new = whole(moved - excess, seen.global_batch, per_sample_s=per_sample, max_batch=np.inf)
         return np.where(moves.any(-1, keepdims=True), new, seen.batches)
 
 
@@ -259,8 +259,12 @@ class Oracle:
     def adjust(self, seen: Seen, /) -> Batches:
         """Split by the truth of the coming step."""
         x, a = seen.samples_per_s, seen.overhead_s
-        split = share(seen.global_batch, x, offsets=a * x, least=seen.least, most=seen.most)
-        return whole(split, seen.global_batch, per_sample_s=1 / x, fixed_s=a, most=seen.most)
+        split = share(
+            seen.global_batch, x, offsets=a * x, min_batch=seen.min_batch, max_batch=seen.max_batch
+        )
+        return whole(
+            split, seen.global_batch, per_sample_s=1 / x, fixed_s=a, max_batch=seen.max_batch
+        )
 
 
 CONTROLLERS: Final[dict[str, Callable[[], BatchController]]] = {

@@ -1,4 +1,4 @@
-"""What a straggler's episode costs under a controller, and how soon the controller is over it."""
+"""Cost of a straggler episode under a controller, and the time to recovery."""
 
 from __future__ import annotations
 
@@ -24,52 +24,37 @@ _KEYS: Final = {
     "onset_s": pl.Float64,
     "end_s": pl.Float64,
 }
-EPISODES: Final = {
-    **_KEYS,
-    "controller": pl.String,
-    "n_ticks": pl.Int64,
-    "time": pl.Float64,
-    "cost": pl.Float64,
-    "cost_share": pl.Float64,
-    "cost_after": pl.Float64,
-    "ratio_to_oracle": pl.Float64,
-    "share_within": pl.Float64,
-    "recovery_steps": pl.Int64,
-    "recovery_s": pl.Float64,
-    "note": pl.String,
-}
-"""Columns of a replay's episodes."""
-
 _IN_A_ROW: Final = 3
-"""Steps as good as the oracle's that make a recovery: one may be luck."""
+"""Consecutive steps near the oracle's that count as recovery."""
 
 
-def read_episodes(episodes: pl.DataFrame | pl.LazyFrame, /) -> pl.DataFrame:
-    """Read [job_id, worker_id, onset_s, end_s], one row an episode.
+def read_episodes(episodes: pl.DataFrame | pl.LazyFrame, by: str, /) -> pl.DataFrame:
+    """Return [job_id, worker_id, onset_s, end_s], one row per episode.
 
     Raises
     ------
     DataError
-        If a column is missing or of another kind, a cell is null, or an episode ends before its
+        If a column is missing or of another type, a cell is null, or an episode ends before its
         onset.
     """
     frame = episodes.lazy()
+    if by in frame.collect_schema().names():
+        frame = frame.rename({by: "job_id"})
     missing = [name for name in _KEYS if name not in frame.collect_schema().names()]
     if missing:
-        raise DataError(f"episodes: column {', '.join(missing)} is missing")
+        found = ", ".join(frame.collect_schema().names())
+        raise DataError(f"episodes: column {', '.join(missing)} is missing; found {found}")
     try:
         table = frame.select(pl.col(name).cast(kind) for name, kind in _KEYS.items()).collect()
     except pl.exceptions.PolarsError as error:
         raise DataError(f"episodes: {str(error).splitlines()[0]}") from None
     if sum(table.null_count().row(0)) or not (table["onset_s"] <= table["end_s"]).all():
-        raise DataError(
-            "episodes: every row needs a job, a worker, and an end not before its onset"
-        )
+        raise DataError("episodes: each row needs a job, a worker, and an end not before its onset")
     return table
 
 
 def with_and_without(job: RecordedJob, episodes: pl.DataFrame | None, /) -> Reals:
-    """Return times (ticks, 1 + episodes, workers): as recorded, then without each episode.
+    """Return times (step, 1 + episodes, worker): as recorded, then without each episode.
 
     Without it, the worker's samples in it are at most the median of those outside its episodes.
     """
@@ -96,7 +81,7 @@ def episode_rows(
     *,
     within: float,
 ) -> list[dict[str, Any]]:
-    """Return a row an episode and controller, from the courses of `with_and_without`."""
+    """Return one row per episode and controller, from the runs of `with_and_without`."""
     rows = []
     best = courses["oracle"].step_s[:, 0]
     for run, episode in enumerate(episodes.iter_rows(named=True), start=1):
@@ -107,7 +92,7 @@ def episode_rows(
             row: dict[str, Any] = {
                 **episode,
                 "controller": name,
-                "n_ticks": int(ticks.sum()),
+                "n_steps": int(ticks.sum()),
                 "note": _note(ticks, others),
             }
             if ticks.any():
@@ -159,8 +144,8 @@ def _in_any(job: RecordedJob, episodes: pl.DataFrame) -> NDArray[np.bool_]:
 
 def _note(ticks: NDArray[np.bool_], others: NDArray[np.bool_]) -> str | None:
     if not ticks.any():
-        return "no tick of the episode has all workers"
-    return None if others.any() else "the worker has no tick outside its episodes"
+        return "no time of the episode has all workers"
+    return None if others.any() else "the worker has no sample outside its episodes"
 
 
 def _first_in_a_row(good: NDArray[np.bool_]) -> int | None:

@@ -1,4 +1,4 @@
-"""What a published gain says of the throughputs behind it."""
+"""Throughput ratios that published speedups imply."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from typing import Final
 import polars as pl
 
 from traceana.errors import DataError
+from traceana.results.batching import PublishedGains
+from traceana.results.tables import declared, returns, schema_of
 from traceana.simulate.batching.devices import DEVICES, LEVELS
 
 OVERHEADS: Final = (0.0, 0.1, 0.2)
-"""Shares of the uniform step that are overhead, at which gains are judged."""
+"""Overheads, as fractions of the uniform step, for which ratios are computed."""
 
 _TOLERANCE: Final = 1.5
-"""A throughput ratio within this factor of the FLOPS ratio is called plausible: peak FLOPS are no
-measure of a model's throughput, but devices of a kind seldom differ by more from it."""
+"""Factor from the FLOPS ratio within which a throughput ratio is plausible."""
 
 # claim, gain, fast device and how many, slow device and how many
 _GAINS: Final = (
@@ -29,9 +30,9 @@ _SLOWDOWNS: Final = (("batching-hetero-resnet", 3.0), ("batching-hetero-linreg",
 def implied_throughput_ratio(
     gain: float, /, *, fast: int = 1, slow: int = 1, overhead_share: float = 0.0
 ) -> float | None:
-    r"""Return how much faster the fast workers must be for a published gain.
+    r"""Return the throughput ratio of fast to slow workers that a speedup implies.
 
-    Uniform batches take :math:`a + b / x_s`; batches that equalise times take
+    Uniform batches take :math:`a + b / x_s`; batches that equalize times take
     :math:`a + K b / (n_f x_f + n_s x_s)`, K being :math:`n_f + n_s`. With overhead
     :math:`a = \varphi (a + b / x_s)`, their ratio g gives
 
@@ -51,8 +52,7 @@ def implied_throughput_ratio(
     Returns
     -------
     float or None
-        None where the overhead alone takes longer than the published gain leaves: no ratio gives
-        it.
+        None if the overhead alone takes longer than the sped-up step: no ratio is possible.
 
     Raises
     ------
@@ -71,25 +71,24 @@ def implied_throughput_ratio(
 
 
 def largest_gain(ratio: float, /, *, fast: int = 1, slow: int = 1) -> float:
-    """Return mean(x) / min(x) at a throughput ratio: the most that any split gains over uniform."""
+    """Return mean(x) / min(x) at a throughput ratio: the maximum speedup of any split."""
     return (fast * ratio + slow) / (fast + slow) / min(ratio, 1)
 
 
+@returns(PublishedGains)
 def published_gains() -> pl.DataFrame:
-    """Judge each published gain by the throughput ratio that it implies.
+    """Compare each published speedup with the throughput ratio that it implies.
 
     Returns
     -------
     DataFrame
-        [id, published, devices, ratio, ratio_overhead_10, ratio_overhead_20, flops_ratio,
-        largest_gain, is_plausible, note, overhead_at_flops]. ratio is implied without overhead,
-        the next two with a tenth and a fifth of the uniform step as overhead (null: impossible).
-        largest_gain is what the devices' FLOPS allow at most. is_plausible says whether ratio is
-        within a factor of 1.5 of flops_ratio. overhead_at_flops is the share of the uniform step
-        that must be overhead for the devices' FLOPS to give just this gain; null where it is more
-        than they allow. The two slowdowns are those of three CPU workers, one slow, of 48 cores
-        in all: largest_gain is that of the most uneven split of :data:`LEVELS`, and is_plausible
-        says whether any of these gives it.
+        With the columns
+
+        {columns}
+
+        The two slowdowns are those of three CPU workers with 48 cores in all, one of them slow:
+        largest_gain is that of the most uneven split of :data:`LEVELS`, and is_plausible states
+        whether any of these gives it.
 
     References
     ----------
@@ -113,27 +112,12 @@ def published_gains() -> pl.DataFrame:
         devices = f"{fast} {quick} + {slow} {weak}"
         rows.append((name, gain, devices, *implied, by_flops, most, plausible, note, overhead))
     rows += [_slowdown(name, times) for name, times in _SLOWDOWNS]
-    names = [f"ratio_overhead_{share:.0%}".rstrip("%") for share in OVERHEADS[1:]]
-    return pl.DataFrame(
-        rows,
-        schema={
-            "id": pl.String,
-            "published": pl.Float64,
-            "devices": pl.String,
-            "ratio": pl.Float64,
-            **dict.fromkeys(names, pl.Float64),
-            "flops_ratio": pl.Float64,
-            "largest_gain": pl.Float64,
-            "is_plausible": pl.Boolean,
-            "note": pl.String,
-            "overhead_at_flops": pl.Float64,
-        },
-        orient="row",
-    )
+    table = pl.DataFrame(rows, schema=schema_of(PublishedGains), orient="row")
+    return declared(table, PublishedGains)
 
 
 def _slowdown(name: str, times: float) -> tuple[object, ...]:
-    """Judge a slowdown against equal workers: mean(x) / min(x) at equal total cores."""
+    """Compare a slowdown with mean(x) / min(x) at equal total cores."""
     by_level = {level: sum(cores) / len(cores) / min(cores) for level, cores in LEVELS.items()}
     reach = [level for level, ratio in by_level.items() if ratio >= times]
     note = f"cores split {reach[0]} or less evenly give it" if reach else "no split of ours does"
@@ -146,5 +130,5 @@ def _slowdown(name: str, times: float) -> tuple[object, ...]:
 
 
 def _overhead(gain: float, most: float) -> float | None:
-    """Return the share of overhead at which a gain of `most` without any is one of `gain`."""
+    """Return the overhead at which a speedup of `most` becomes one of `gain`."""
     return None if gain > most else (1 / gain - 1 / most) / (1 - 1 / most)

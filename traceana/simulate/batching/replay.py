@@ -1,22 +1,17 @@
-"""Replay recorded workers: what each controller would have made of their time."""
+"""Replay recorded workers under batch-size controllers."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
 
 from traceana.errors import DataError
-from traceana.results.base import Result
+from traceana.results.batching import BatchingReplay, ReplayEpisodes, ReplayJobs
+from traceana.results.tables import schema_of
 from traceana.simulate.batching.controllers import Measured, Oracle, Uniform, find_controller
-from traceana.simulate.batching.episodes import (
-    EPISODES,
-    episode_rows,
-    read_episodes,
-    with_and_without,
-)
+from traceana.simulate.batching.episodes import episode_rows, read_episodes, with_and_without
 from traceana.simulate.batching.recorded import read_samples
 from traceana.simulate.batching.run import check_setting, run_course
 
@@ -29,75 +24,8 @@ if TYPE_CHECKING:
     from traceana.simulate.batching.split import Reals
 
 _CONTROLLERS = ("uniform", Measured(), "proportional", "damped", "oracle")
-_NONE = "no tick at which two or more workers all reported"
-_JOBS = {
-    "job_id": pl.String,
-    "controller": pl.String,
-    "n_workers": pl.Int64,
-    "n_ticks": pl.Int64,
-    "n_ticks_left_out": pl.Int64,
-    "time": pl.Float64,
-    "speedup": pl.Float64,
-    "of_possible": pl.Float64,
-    "adjustments": pl.Int64,
-    "idle_share": pl.Float64,
-    "note": pl.String,
-}
-_QUANTILES = {"p05": 0.05, "p25": 0.25, "median": 0.5, "p75": 0.75, "p95": 0.95}
-
-
-@dataclass(frozen=True, repr=False)
-class BatchingReplay(Result):
-    """Recorded jobs under several controllers.
-
-    Times are in the unit of the recorded batch times.
-
-    Attributes
-    ----------
-    jobs
-        [job_id, controller, n_workers, n_ticks, n_ticks_left_out, time, speedup, of_possible,
-        adjustments, idle_share, note]. time is the sum over ticks of the slowest worker's time;
-        speedup is uniform time over it; of_possible is the share of what the oracle saves that
-        this controller saves (null where the oracle saves nothing). A job of which no tick has all
-        of two workers or more has nulls, and a note; it comes last and is in no other frame.
-    steps
-        [job_id, controller, time_s, step_time], one row a tick; time_s is the trace's clock.
-    workers
-        [job_id, controller, worker_id, mean_batch, p05, p25, median, p75, p95, busy_share]:
-        quantiles over the ticks of the worker's iteration time; busy_share is its time at work
-        over the job's time.
-    episodes
-        [job_id, worker_id, onset_s, end_s, controller, n_ticks, time, cost, cost_share,
-        cost_after, ratio_to_oracle, share_within, recovery_steps, recovery_s, note], empty where
-        no episodes were given. time is that of the episode's ticks; cost is what they take more
-        than with the worker at its usual, cost_share is that over their time without the episode,
-        and cost_after is what all later ticks take more; ratio_to_oracle is time over the
-        oracle's time at the same ticks; share_within is the share of the ticks at which the step
-        takes at most 1 + `within` times the oracle's; recovery_steps and recovery_s are the ticks,
-        and the seconds of the trace's clock, from the onset to the first of three such steps in a
-        row (null: not before the episode ends).
-    within
-        How near to the oracle's step a recovered step is.
-    """
-
-    jobs: pl.DataFrame
-    steps: pl.DataFrame
-    workers: pl.DataFrame
-    episodes: pl.DataFrame
-    within: float
-
-    def summary(self) -> str:
-        """Return a short text on the result."""
-        lines = [
-            f"{job}: " + ", ".join(f"{name} {speedup:.3f}" for name, speedup in rows.iter_rows())
-            for (job,), rows in (
-                (key, group.select("controller", "speedup"))
-                for key, group in self.jobs.filter(self.jobs["note"].is_null()).group_by(
-                    "job_id", maintain_order=True
-                )
-            )
-        ]
-        return "\n".join(["times as fast as uniform batches", *lines])
+_NONE = "no time at which all of two or more workers have a sample"
+_QUANTILES = {"q05": 0.05, "q25": 0.25, "median": 0.5, "q75": 0.75, "q95": 0.95}
 
 
 def replay_batching(
@@ -108,30 +36,41 @@ def replay_batching(
     controllers: Sequence[str | BatchController] = _CONTROLLERS,
     batch: int = 64,
     within: float = 0.1,
+    by: str = "job_id",
+    time: str = "time_s",
+    worker: str = "worker_id",
+    value: str = "batch_time",
 ) -> BatchingReplay:
-    """Replay the workers of each job as time-varying throughput under each controller.
+    """Replay recorded workers as time-varying throughput under each controller.
 
-    A recorded batch time t at an equal batch is a throughput of batch / t, overhead taken as 0:
-    the trace cannot tell the two apart. Every tick at which all workers of the job reported is one
-    step; the others are left out and counted. A controller sees a tick's times only after it, so
-    it is one tick late at the least; the oracle splits each tick in hindsight.
+    A recorded time t at equal batch sizes is a throughput of batch / t with an overhead of 0; the
+    trace cannot separate the two. Each time at which all workers of the job have a sample is one
+    step; other times are excluded and counted. A controller sees the times of a step only after
+    it, so it reacts one step late; the oracle knows each step in advance.
 
     Parameters
     ----------
     samples
-        [job_id, worker_id, time_s, batch_time], one row a worker and tick; eager or lazy.
-        batch_time is in any unit of time, the result in the same. Rows with a null take no part.
+        [by, worker, time, value], one row per worker and time; eager or lazy. Rows with a null
+        are excluded.
     episodes
-        [job_id, worker_id, onset_s, end_s], one row a straggler's episode, such as `episodes` of
-        `detect_stragglers`; eager or lazy. Those of jobs that are not in `samples` are left out.
-        The job is run again without each episode, its samples brought down to the median of the
-        worker's samples outside all its episodes.
+        [by, worker_id, onset_s, end_s], one row per straggler episode, such as `episodes` of
+        `detect_stragglers`; eager or lazy. Those of jobs that are not in `samples` are ignored.
+        The job is also run without each episode, its samples at most the median of the worker's
+        samples outside all its episodes.
     controllers
-        Names or objects, as :func:`simulate_batching` takes them.
+        Names or objects, as for :func:`simulate_batching`.
     batch
-        Samples of a worker under equal batches: how finely a batch can be split.
+        Samples of a worker under equal batches: the resolution of a batch size.
     within
-        A step is as good as the oracle's where it takes at most 1 + `within` times as long.
+        Relative difference from the oracle's step up to which a step counts as recovered.
+    by, worker
+        Columns of the job and of the worker; they become text.
+    time
+        Column of the time: numbers, such as seconds or a step, or datetimes, which become Unix
+        seconds.
+    value
+        Column of the iteration time, in any unit; the result has the same unit.
 
     Returns
     -------
@@ -141,23 +80,25 @@ def replay_batching(
     Raises
     ------
     DataError
-        If a column is missing or not numeric, a batch time is not a finite number above 0, a
-        worker reports twice at a tick, no job has a tick with two workers or more, two controllers
-        have one name, there is an episode of a worker that the job has not, or `within` is
+        If a column is missing or not numeric, a value is not a finite number above 0, a
+        (by, worker, time) has several rows, no job has a time with all of two or more workers, two
+        controllers have the same name, an episode names an unknown worker, or `within` is
         negative.
     """
     if not within >= 0:
-        raise DataError(f"within is a share of the oracle's step, 0 or more; found {within}")
+        raise DataError(f"within must be a number and at least 0; it is {within}")
     chosen = [find_controller(controller) for controller in controllers]
     names = [controller.name for controller in chosen]
     if not names or len(set(names)) < len(names):
-        raise DataError(f"controllers must be one or more, of different names; found {names}")
-    found = None if episodes is None else read_episodes(episodes)
+        raise DataError(f"controllers must have different names; found {names}")
+    found = None if episodes is None else read_episodes(episodes, by)
     jobs: list[dict[str, Any]] = []
     steps: list[pl.DataFrame] = []
     workers: list[dict[str, Any]] = []
     rows: list[dict[str, Any]] = []
-    recorded, others = read_samples(samples)
+    recorded, others = read_samples(
+        samples, {"by": by, "time": time, "worker": worker, "value": value}
+    )
     for job in recorded:
         own = None if found is None else found.filter(job_id=job.job_id)
         runs = with_and_without(job, own)
@@ -178,15 +119,15 @@ def replay_batching(
         if own is not None:
             rows += episode_rows(job, own, courses, names, within=within)
     jobs += [
-        {"job_id": job, "controller": name, "n_ticks": 0, "n_ticks_left_out": ticks, "note": _NONE}
+        {"job_id": job, "controller": name, "n_steps": 0, "n_excluded": ticks, "note": _NONE}
         for job, ticks in others.items()
         for name in names
     ]
     return BatchingReplay(
-        pl.DataFrame(jobs, schema=_JOBS),
+        pl.DataFrame(jobs, schema=schema_of(ReplayJobs)),
         pl.concat(steps),
         pl.DataFrame(workers),
-        pl.DataFrame(rows, schema=EPISODES),
+        pl.DataFrame(rows, schema=schema_of(ReplayEpisodes)),
         within,
     )
 
@@ -215,8 +156,8 @@ def _job_row(job: RecordedJob, name: str, courses: dict[str, Course]) -> dict[st
         "job_id": job.job_id,
         "controller": name,
         "n_workers": workers,
-        "n_ticks": len(job.time_s),
-        "n_ticks_left_out": job.left_out,
+        "n_steps": len(job.time_s),
+        "n_excluded": job.excluded,
         "time": spent,
         "speedup": usual / spent,
         "of_possible": (usual - spent) / (usual - best) if best < usual else None,

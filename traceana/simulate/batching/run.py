@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Course:
-    """What happened, step by step; runs, where there are several, follow the steps' axis.
+    """Course of one run, or of several on the second axis.
 
-    `batches` holds the batches of the steps at which they changed, `changed` which steps these are
-    (the first among them).
+    `batches` has the batch sizes of the steps in `changed`: the first, and those at which a batch
+    size changed.
     """
 
     step_s: Reals
@@ -36,29 +36,31 @@ class Course:
     adjustments: NDArray[np.int64]
 
 
-def check_setting(global_batch: int, workers: int, least: int, most: float, steps: int) -> None:
-    """Refuse a setting that no split of the global batch can meet.
+def check_setting(
+    global_batch: int, workers: int, min_batch: int, max_batch: float, steps: int
+) -> None:
+    """Refuse a setting that no split of the global batch meets.
 
     Raises
     ------
     DataError
-        If a number is not whole or not positive, or the bounds do not admit the global batch.
+        If a number is not whole or not positive, or the bounds exclude the global batch.
     """
     for name, number in (("global_batch", global_batch), ("steps", steps)):
         if not _is_whole(number) or number < 1:
             raise DataError(f"{name} must be a whole number, 1 or more; found {number}")
-    possible = _is_whole(least) and 1 <= least <= most
-    if not possible or (most != math.inf and most != math.floor(most)):
+    possible = _is_whole(min_batch) and 1 <= min_batch <= max_batch
+    if not possible or (max_batch != math.inf and max_batch != math.floor(max_batch)):
         raise DataError(
-            "a worker's bounds must be whole numbers with 1 <= least <= most (most may be "
-            f"infinite); found {least} and {most:g}"
+            "bounds must be whole numbers with 1 <= min_batch <= max_batch (max_batch may be "
+            f"infinite); found {min_batch} and {max_batch:g}"
         )
-    if not workers * least <= global_batch <= workers * most:
-        can = f"{workers * least}"
-        can += " or more" if most == math.inf else f" to {workers * most:.0f}"
+    if not workers * min_batch <= global_batch <= workers * max_batch:
+        can = f"{workers * min_batch}"
+        can += " or more" if max_batch == math.inf else f" to {workers * max_batch:.0f}"
         raise DataError(
-            f"a global batch of {global_batch} cannot be split over {workers} workers with {least} "
-            f"to {most:g} samples each; {can} can"
+            f"a global batch of {global_batch} cannot be split over {workers} workers with "
+            f"{min_batch} to {max_batch:g} samples each; {can} can"
         )
 
 
@@ -74,20 +76,19 @@ def run_course(
     *,
     global_batch: int,
     steps: int,
-    least: int = 1,
-    most: float = np.inf,
+    min_batch: int = 1,
+    max_batch: float = np.inf,
 ) -> Course:
-    """Run so many steps; a step takes as long as its slowest worker.
+    """Simulate steps; a step takes as long as its slowest worker.
 
-    `overhead_s` is (..., K), `samples_per_s` the same, or (steps, ..., K) where it changes.
-    Where it does not, a controller that `settles` and leaves all batches would see the same again:
-    the remaining steps are those of the last.
+    `overhead_s` is (..., K), `samples_per_s` the same, or (steps, ..., K) if it changes. If it
+    does not, and a controller that `settles` changes nothing, the remaining steps equal the last.
     """
     varies = samples_per_s.ndim > overhead_s.ndim
     now = samples_per_s[0] if varies else samples_per_s
     unknown = np.full(overhead_s.shape, np.nan)
     nothing = np.zeros(overhead_s.shape, dtype=np.int64)
-    seen = Seen(nothing, unknown, unknown, 0, overhead_s, now, global_batch, least, most)
+    seen = Seen(nothing, unknown, unknown, 0, overhead_s, now, global_batch, min_batch, max_batch)
     batches = _checked(controller, controller.first(seen), overhead_s)
     runs = overhead_s.shape[:-1]
     step_s, idle = np.empty((steps, *runs)), np.empty((steps, *runs))

@@ -17,9 +17,15 @@ if TYPE_CHECKING:
 
 
 def share(
-    total: int, weights: ArrayLike, /, *, offsets: ArrayLike = 0.0, least: float, most: float
+    total: int,
+    weights: ArrayLike,
+    /,
+    *,
+    offsets: ArrayLike = 0.0,
+    min_batch: float,
+    max_batch: float,
 ) -> Reals:
-    r"""Return :math:`b_k = \min(\max(c w_k - o_k, least), most)` that add up to the total.
+    r"""Return :math:`b_k = \min(\max(c w_k - o_k, min_batch), max_batch)` that add up to the total.
 
     With no offsets it splits in proportion to the weights. With throughputs x as weights and
     overhead times throughput as offsets, c is the time at which all workers finish at once, those
@@ -29,7 +35,7 @@ def share(
     o = np.broadcast_to(np.asarray(offsets, dtype=float), w.shape)
     level = (total + o.sum(-1, keepdims=True)) / w.sum(-1, keepdims=True)
     unbounded: Reals = level * w - o
-    if unbounded.min() >= least and unbounded.max() <= most:
+    if unbounded.min() >= min_batch and unbounded.max() <= max_batch:
         return unbounded
     fixed = np.zeros(w.shape, dtype=bool)
     batches = np.zeros(w.shape)
@@ -39,19 +45,25 @@ def share(
         free = np.where(fixed, 0, w).sum(-1, keepdims=True)
         level = (left + np.where(fixed, 0, o).sum(-1, keepdims=True)) / np.where(free > 0, free, 1)
         batches = np.where(fixed, batches, level * w - o)
-        below, above = np.maximum(least - batches, 0), np.maximum(batches - most, 0)
+        below, above = np.maximum(min_batch - batches, 0), np.maximum(batches - max_batch, 0)
         if not (below.any() or above.any()):
             break
         # the side that is off by more is certain to stay at its bound
         low = below.sum(-1, keepdims=True) >= above.sum(-1, keepdims=True)
         now = np.where(low, below > 0, above > 0)
-        batches = np.where(now, np.where(low, least, most), batches)
+        batches = np.where(now, np.where(low, min_batch, max_batch), batches)
         fixed |= now
     return batches
 
 
 def whole(
-    batches: Reals, total: int, /, *, per_sample_s: Reals, fixed_s: ArrayLike = 0.0, most: float
+    batches: Reals,
+    total: int,
+    /,
+    *,
+    per_sample_s: Reals,
+    fixed_s: ArrayLike = 0.0,
+    max_batch: float,
 ) -> Batches:
     """Return whole batches that add up to the total.
 
@@ -68,7 +80,7 @@ def whole(
     taken = result[..., None] + np.arange(1, most_left + 1)
     overhead = np.broadcast_to(np.asarray(fixed_s, dtype=float), result.shape)
     finish = overhead[..., None] + taken * per_sample_s[..., None]
-    finish = np.where(taken <= most, finish, np.inf).reshape(*left.shape, -1)
+    finish = np.where(taken <= max_batch, finish, np.inf).reshape(*left.shape, -1)
     order = finish.argsort(axis=-1, kind="stable")
     given = np.zeros(order.shape, dtype=np.int64)
     np.put_along_axis(given, order, np.arange(order.shape[-1]) < left[..., None], axis=-1)

@@ -1,4 +1,4 @@
-"""A sweep of dynamic batching in fewer rows: means over the seeds."""
+"""Summary of a sweep of dynamic batching: means over the seeds."""
 
 from __future__ import annotations
 
@@ -6,44 +6,44 @@ from typing import Final
 
 import polars as pl
 
+from traceana.results.batching import BatchingSummary
+from traceana.results.tables import declared, returns
 from traceana.stats.intervals import mean_interval
 
 _KEYS: Final = ("level", "n_workers", "mean_over_min", "overhead_s", "noise_cv", "controller")
 
 
+@returns(BatchingSummary)
 def summarize_batching(sweep: pl.DataFrame, /, *, confidence: float = 0.95) -> pl.DataFrame:
-    """Mean over the seeds of a sweep, with Student's t interval of the speed-up.
+    """Average the runs of a sweep over the seeds, with Student's t interval of the speedup.
 
     Parameters
     ----------
     sweep
         What :func:`sweep_batching` returns.
     confidence
-        Of the intervals.
+        Coverage of the intervals.
 
     Returns
     -------
     DataFrame
-        One row a (level, overhead_s, noise_cv, controller), in the sweep's order: [level,
-        n_workers, mean_over_min, overhead_s, noise_cv, controller, seeds, speedup,
-        speedup_ci_low, speedup_ci_high, step_s, idle_share, adjustments, note]. The interval is
-        that of the mean over seeds; its bounds are null for fewer than two.
+        One row per (level, overhead_s, noise_cv, controller), in the order of the sweep:
+
+        {columns}
     """
     grouped = sweep.group_by(_KEYS, maintain_order=True).agg(
-        pl.len().cast(pl.Int64).alias("seeds"),
+        pl.len().cast(pl.Int64).alias("n"),
         pl.col("speedup").mean(),
         pl.col("speedup").std(ddof=1).fill_null(float("nan")).alias("std"),
         pl.col("step_s", "idle_share", "adjustments").mean(),
         pl.col("note").drop_nulls().first(),
     )
     low, high = mean_interval(
-        *(grouped[name].cast(pl.Float64).to_numpy() for name in ("speedup", "std", "seeds")),
+        *(grouped[name].cast(pl.Float64).to_numpy() for name in ("speedup", "std", "n")),
         confidence=confidence,
     )
-    return grouped.with_columns(
+    found = grouped.with_columns(
         speedup_ci_low=pl.Series(low, nan_to_null=True),
         speedup_ci_high=pl.Series(high, nan_to_null=True),
-    ).select(
-        *_KEYS, "seeds", "speedup", "speedup_ci_low", "speedup_ci_high",
-        "step_s", "idle_share", "adjustments", "note",
-    )  # fmt: skip
+    )
+    return declared(found, BatchingSummary)

@@ -1,4 +1,4 @@
-"""How much a controller gains, by how unlike the workers are at equal total cores."""
+"""Sweep over the heterogeneity of the workers at equal total cores."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import numpy as np
 import polars as pl
 
 from traceana.errors import DataError
+from traceana.results.batching import BatchingSweep
+from traceana.results.tables import declared, returns, schema_of
 from traceana.simulate.batching.controllers import Static, Uniform, find_controller
 from traceana.simulate.batching.devices import LEVELS
 from traceana.simulate.batching.run import check_setting, run_course
@@ -24,27 +26,11 @@ if TYPE_CHECKING:
 _CONTROLLERS: Final = (
     "uniform", "static", "measured", "proportional", "damped", "omnilearn", "oracle",
 )  # fmt: skip
-_SWEEP: Final = {
-    "level": pl.String,
-    "n_workers": pl.Int64,
-    "mean_over_min": pl.Float64,
-    "overhead_s": pl.Float64,
-    "noise_cv": pl.Float64,
-    "seed": pl.Int64,
-    "controller": pl.String,
-    "time_s": pl.Float64,
-    "samples": pl.Int64,
-    "step_s": pl.Float64,
-    "speedup": pl.Float64,
-    "idle_share": pl.Float64,
-    "adjustments": pl.Int64,
-    "time_to_samples_s": pl.Float64,
-    "note": pl.String,
-}
 _BLOCK: Final = 4_000_000
-"""Worker steps simulated at once: some hundred megabytes."""
+"""Worker steps simulated at once, which take some hundred megabytes."""
 
 
+@returns(BatchingSweep)
 def sweep_batching(
     levels: Mapping[str, Sequence[float]] | None = None,
     /,
@@ -56,57 +42,51 @@ def sweep_batching(
     global_batch: int = 192,
     samples_per_core_s: float = 4.0,
     steps: int = 200,
-    least: int = 1,
-    most: float = math.inf,
+    min_batch: int = 1,
+    max_batch: float = math.inf,
     progress: Callable[[float], None] | None = None,
 ) -> pl.DataFrame:
-    r"""Simulate a job on workers of ever more unlike cores, under several controllers.
+    r"""Simulate jobs of increasing heterogeneity under several controllers.
 
-    Worker k of :math:`c_k` cores takes :math:`a + \varepsilon b_k / (r c_k)` seconds for
+    Worker k with :math:`c_k` cores takes :math:`a + \varepsilon b_k / (r c_k)` seconds for
     :math:`b_k` samples, r being samples/s of a core and :math:`\varepsilon` lognormal noise of
-    mean 1, drawn anew for each worker and step. With the defaults a step of equal workers takes
-    1 s and the overhead a. All runs of as many workers go through time together, as one array; a
-    seed draws the same noise for every level, overhead and controller.
+    mean 1, drawn for each worker and step. By default a step of equal workers takes 1 s plus the
+    overhead a. All runs with the same number of workers are simulated as one array; a seed draws
+    the same noise for every level, overhead and controller.
 
     Parameters
     ----------
     levels
-        Cores of each worker by the level's name; by default splits of 48 cores: the authors' for
-        four workers, and ours for three.
+        Cores of each worker by the name of the level; by default splits of 48 cores: the authors'
+        for four workers, and three workers.
     controllers
-        Names or objects, as :func:`simulate_batching` takes them, and ``static``: batches in
+        Names or objects, as for :func:`simulate_batching`, and ``static``: batch sizes in
         proportion to cores.
     overheads_s
         Overheads a, the same for all workers of a run.
     noise_cvs
-        Coefficients of variation of the noise. Where it is 0 seeds make no difference: there is
-        one run, and its seed is null.
+        Coefficients of variation of the noise. Without noise there is one run, with a null seed.
     seeds
-        One run each.
-    global_batch, steps, least, most
+        Seeds of the noise, one run each.
+    global_batch, steps, min_batch, max_batch
         As in :func:`simulate_batching`.
     samples_per_core_s
         Throughput of a core.
     progress
-        Called with the share of the sweep that is done.
+        Called with the completed fraction.
 
     Returns
     -------
     DataFrame
-        One row a (level, overhead_s, noise_cv, seed, controller): [level, n_workers,
-        mean_over_min, overhead_s, noise_cv, seed, controller, time_s, samples, step_s, speedup,
-        idle_share, adjustments, time_to_samples_s, note]. mean_over_min is that of cores: what
-        the best split gains without overhead and noise. step_s is the mean; speedup is time per
-        sample of uniform batches over time per sample of this, under the same noise;
-        time_to_samples_s is the time at which global_batch * steps samples are trained (null
-        where a controller that lets the global batch drift does not reach them). note says where
-        a batch was negative.
+        One row per (level, overhead_s, noise_cv, seed, controller):
+
+        {columns}
 
     Raises
     ------
     DataError
-        If there is no level, controller, overhead, noise or seed; a number cannot be; or the
-        bounds do not admit the global batch.
+        If there is no level, controller, overhead, noise or seed; a number is out of range; or the
+        bounds exclude the global batch.
     """
     cores = _read_levels(LEVELS if levels is None else levels)
     seeds = list(seeds)
@@ -114,7 +94,7 @@ def sweep_batching(
     names = ["static" if each is None else each.name for each in known]
     _check(names, overheads_s, noise_cvs, seeds, samples_per_core_s)
     for of_level in cores.values():
-        check_setting(global_batch, len(of_level), least, most, steps)
+        check_setting(global_batch, len(of_level), min_batch, max_batch, steps)
     rows: list[dict[str, Any]] = []
     blocks = list(_blocks(cores, len(overheads_s), noise_cvs, seeds, steps))
     for done, (some, noise_cv, of_seeds) in enumerate(blocks):
@@ -125,7 +105,13 @@ def sweep_batching(
 
         def run(controller: BatchController, a: Reals = overhead, x: Reals = rate) -> Course:
             return run_course(
-                a, x, controller, global_batch=global_batch, steps=steps, least=least, most=most
+                a,
+                x,
+                controller,
+                global_batch=global_batch,
+                steps=steps,
+                min_batch=min_batch,
+                max_batch=max_batch,
             )
 
         usual = run(Uniform())
@@ -142,7 +128,10 @@ def sweep_batching(
             )
             if progress is not None:
                 progress((done + (number + 1) / len(names)) / len(blocks))
-    return _sorted(pl.DataFrame(rows, schema=_SWEEP), list(cores), names)
+    return declared(
+        _sorted(pl.DataFrame(rows, schema=schema_of(BatchingSweep)), list(cores), names),
+        BatchingSweep,
+    )
 
 
 def _read_levels(levels: Mapping[str, Sequence[float]]) -> dict[str, tuple[float, ...]]:
@@ -152,7 +141,7 @@ def _read_levels(levels: Mapping[str, Sequence[float]]) -> dict[str, tuple[float
     for name, of_level in cores.items():
         if not of_level or not all(0 < each < math.inf for each in of_level):
             raise DataError(
-                f"level {name}: cores must be finite numbers above 0, one a worker; "
+                f"level {name}: cores must be finite numbers above 0, one per worker; "
                 f"found {list(of_level)}"
             )
     return cores
@@ -174,7 +163,7 @@ def _check(
         ("seeds", seeds),
     ):
         if not len(given) or len(set(given)) < len(given):
-            raise DataError(f"{what} must be one or more, no two alike; found {list(given)}")
+            raise DataError(f"{what} must be one or more distinct values; found {list(given)}")
     for what, least, numbers in (
         ("overheads_s", 0.0, overheads_s),
         ("noise_cvs", 0.0, noise_cvs),
@@ -191,7 +180,7 @@ def _blocks(
     seeds: Sequence[int],
     steps: int,
 ) -> Iterator[tuple[list[str], float, list[int | None]]]:
-    """Yield levels of as many workers, a noise, and seeds, as many as fit in memory together."""
+    """Yield levels with the same number of workers, a noise, and seeds that fit into memory."""
     for workers in sorted({len(of_level) for of_level in cores.values()}):
         some = [name for name, of_level in cores.items() if len(of_level) == workers]
         for noise_cv in noise_cvs:
@@ -204,7 +193,7 @@ def _blocks(
 def _noise(
     table: Reals, keys: Sequence[tuple[str, float, int | None]], cv: float, steps: int
 ) -> Reals:
-    """Return lognormal noise of mean 1: (steps, runs, workers), of runs alike in a seed alike."""
+    """Return lognormal noise of mean 1: (steps, runs, workers), the same for the same seed."""
     if cv == 0:
         return np.ones(table.shape)
     sigma = math.sqrt(math.log1p(cv**2))
@@ -252,7 +241,9 @@ def _rows(
             "idle_share": max(0.0, float(idle[run])),
             "adjustments": int(course.adjustments[run]),
             "time_to_samples_s": float(clock[reached[run], run]) if there[run] else None,
-            "note": f"a batch is negative in {negative[run]} settings" if negative[run] else None,
+            "note": f"a batch size is negative in {negative[run]} settings"
+            if negative[run]
+            else None,
         }
 
 
