@@ -102,7 +102,7 @@ def synthetic_store(tmp_path_factory: pytest.TempPathFactory) -> Store:
 ROW_QUESTIONS: dict[str, Callable[[Any], pl.DataFrame]] = {
     **QUESTIONS,
     **COMPARISONS,
-    "runtime_correlations": lambda rows: runtime_correlations(rows, failure="strict").table,
+    "runtime_correlations": lambda rows: runtime_correlations(rows).table,
     "compare_distributions": lambda rows: compare_distributions(
         rows, "runtime_s", "cluster", resamples=9, rng=1
     ),

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 NEAR_ONE: Final = 1 - 1e-12
 """Largest coefficient whose arctanh is computed."""
+_MIN_POINTS: Final = 3
 
 
 def jackknife_errors(
@@ -46,28 +47,37 @@ def jackknife_errors(
         The error by (level, method); NaN if a coefficient without one of the cells is undefined.
     """
     found: dict[tuple[str, str], list[float]] = {key: [] for key in asked}
-    values, group = np.unique(x, return_inverse=True)
-    _, rank = np.unique(y, return_inverse=True)
-    codes = (group.astype(np.int64), rank.astype(np.int64))
-    size, total = np.bincount(group), np.bincount(group, y)
+    in_order = np.argsort(x, kind="stable")
+    x, y, cells = x[in_order], y[in_order], cells[in_order]
+    values, starts, group, size = np.unique(
+        x, return_index=True, return_inverse=True, return_counts=True
+    )
+    _, rank, often = np.unique(y, return_inverse=True, return_counts=True)
+    total = np.bincount(group, y)
     a, b = x - x.mean(), y - y.mean()
     moments = np.stack([np.ones(len(x)), a, b, a * a, b * b, a * b])
     everything = moments.sum(axis=1)
     order = np.argsort(cells, kind="stable")
-    parts = np.split(order, np.flatnonzero(np.diff(cells[order])) + 1)
-    for part in parts:
-        left = size - np.bincount(group[part], minlength=len(values))
+    for part in np.split(order, np.flatnonzero(np.diff(cells[order])) + 1):
+        left = size - np.bincount(group[part], minlength=len(size))
         there = left > 0
-        rest = total - np.bincount(group[part], y[part], len(values))
+        rest = total - np.bincount(group[part], y[part], len(size))
         point, mean, weight = values[there], rest[there] / left[there], left[there]
         for level, method in asked:
-            if level != "row":
+            if (len(point) if level != "row" else len(x) - len(part)) < _MIN_POINTS:
+                r = float("nan")
+            elif level != "row":
                 weights = weight if level == "group_mean_weighted" else None
                 r = correlation(point, mean, method=method, weights=weights)
             elif method == "pearson":
                 r = _pearson(everything - moments[:, part].sum(axis=1))
             elif method == "spearman":
-                r = _spearman(codes, part)
+                y_left = often - np.bincount(rank[part], minlength=len(often))
+                y_rank = _centered_ranks(y_left)
+                ranks = y_rank[rank]
+                sums = np.add.reduceat(ranks, starts)
+                sums -= np.bincount(group[part], ranks[part], len(size))
+                r = _ratio(_centered_ranks(left), left, sums, float(y_left @ y_rank**2))
             else:
                 kept = np.delete(np.arange(len(x)), part)
                 r = correlation(x[kept], y[kept], method=method)
@@ -98,8 +108,6 @@ def _error(r: Floats) -> float:
 
 def _pearson(moments: Floats) -> float:
     n, a, b, aa, bb, ab = moments
-    if n < 2:
-        return float("nan")
     squares = (aa - a * a / n) * (bb - b * b / n)
     # what rounding leaves of a constant column is no variance
     if aa - a * a / n <= 1e-12 * aa or bb - b * b / n <= 1e-12 * bb:
@@ -107,15 +115,12 @@ def _pearson(moments: Floats) -> float:
     return float(np.clip((ab - a * b / n) / np.sqrt(squares), -1, 1))
 
 
-def _spearman(codes: tuple[Integers, Integers], part: Integers) -> float:
-    """Spearman's rho without some rows, from the ranks of the distinct values that remain."""
-    n, away, squares = len(codes[0]) - len(part), [], []
-    for code in codes:
-        left = np.bincount(code) - np.bincount(code[part], minlength=int(code.max()) + 1)
-        rank = np.cumsum(left) - (left - 1) / 2 - (n + 1) / 2
-        squares.append(float(left @ rank**2))
-        away.append(rank[code])
-    if min(squares) == 0:
-        return float("nan")
-    product = away[0] @ away[1] - away[0][part] @ away[1][part]
-    return float(np.clip(product / np.sqrt(squares[0] * squares[1]), -1, 1))
+def _centered_ranks(counts: Integers) -> Floats:
+    """Return the mean rank of each distinct value, in order, minus the mean of all ranks."""
+    ranks: Floats = np.cumsum(counts) - (counts - 1) / 2 - (counts.sum() + 1) / 2
+    return ranks
+
+
+def _ratio(x_rank: Floats, size: Integers, y_sums: Floats, y_squares: float) -> float:
+    squares = float(size @ x_rank**2) * y_squares
+    return float(np.clip(x_rank @ y_sums / np.sqrt(squares), -1, 1)) if squares else float("nan")

@@ -13,6 +13,7 @@ from traceana.analysis.frames import Names, admit_columns, as_names, column_name
 from traceana.errors import DataError
 from traceana.results.correlation import Correlations
 from traceana.results.tables import returns
+from traceana.schema import STATUSES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from traceana.results.correlation import CorrelationResult
 
-FEATURES: Final = ("gpus", "cpus", "memory_gib", "n_instances", "instances", "nodes")
+FEATURES: Final = ("gpus", "cpus", "memory_gib", "n_instances")
 """Columns that are correlated with the runtime by default, if they are present."""
 PERCENT: Final = {"gpus": "gpu_percent", "cpus": "cpu_percent"}
 """Features that are correlated in percent, 100 being one GPU or core, and their name in a result"""
@@ -137,14 +138,22 @@ def _count_excluded(
     failure: Sequence[str],
 ) -> pl.DataFrame:
     """Return [*keys, n_excluded]: the rows whose status is neither a success nor a failure."""
-    used = nw.col(status).is_in([*success, *failure])
+    named = [*success, *failure]
+    if not set(named) <= set(STATUSES):
+        present = reduce_frame(lazy, (status,), n=nw.len())[status].to_list()
+        if absent := sorted(set(named).difference(STATUSES, present)):
+            raise DataError(
+                f"status {', '.join(absent)} is neither in column {status} nor one of "
+                f"{', '.join(STATUSES)}"
+            )
+    used = nw.col(status).is_in(named)
     counts = reduce_frame(
         lazy, keys, n_rows=nw.len(), n_used=nw.when(used).then(nw.col(status)).count()
     )
     if counts["n_rows"].sum() and not counts["n_used"].sum():
         found = reduce_frame(lazy, (status,), n=nw.len()).sort("n", descending=True)[status]
         raise DataError(
-            f"no row has status {', '.join([*success, *failure])}; found "
+            f"no row has status {', '.join(named)}; found "
             f"{', '.join(str(one) for one in found.head(10))}; pass success= and failure="
         )
     return counts.select(*keys, n_excluded=pl.col("n_rows") - pl.col("n_used"))
