@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from importlib import import_module
+from pkgutil import iter_modules
 
 import numpy as np
 import polars as pl
 
-from traceana import analysis, claims, correlate, cumulative_incidence, kaplan_meier, simulate
+from traceana import (
+    analysis,
+    claims,
+    correlate,
+    cumulative_incidence,
+    kaplan_meier,
+    results,
+    simulate,
+)
 from traceana.results.base import Result, _short
 
 ROWS = pl.DataFrame(
@@ -20,15 +30,17 @@ ROWS = pl.DataFrame(
 )
 
 
-def test_every_result_of_the_public_names_is_one() -> None:
-    holders = [
+def test_every_result_class_derives_from_the_base() -> None:
+    rooms = [analysis, simulate, claims]
+    rooms += [import_module(f"traceana.results.{m.name}") for m in iter_modules(results.__path__)]
+    holders = {
         thing
-        for room in (analysis, simulate, claims)
-        for thing in (getattr(room, name) for name in room.__all__)
+        for room in rooms
+        for thing in (getattr(room, name) for name in getattr(room, "__all__", dir(room)))
         if isinstance(thing, type)
         and hasattr(thing, "__dataclass_fields__")
         and any("DataFrame" in str(field.type) for field in fields(thing))
-    ]
+    }
     assert len(holders) >= 10
     assert {thing.__name__ for thing in holders if not issubclass(thing, Result)} == set()
 
@@ -53,8 +65,8 @@ def test_curves_print_a_line_a_group_with_the_estimate_and_its_interval() -> Non
     assert head == f"{ends.groups.height} curves, {ends.curves.height} steps"
     row = ends.groups.row(0, named=True)
     assert lines[0] == (
-        f"a, completed: n = {row['n']}, {row['n_events']} ended, {row['n_censored']} censored; in "
-        f"the end {row['incidence']:.3f} ({row['ci_low']:.3f} to {row['ci_high']:.3f})"
+        f"a, completed: n = {row['n']}, {row['n_events']} events, {row['n_censored']} censored; "
+        f"cumulative incidence {row['incidence']:.3f} ({row['ci_low']:.3f} to {row['ci_high']:.3f})"
     )
     (all_rows,) = str(kaplan_meier(ROWS, events=("completed",))).splitlines()[1:]
-    assert all_rows.startswith("all: n = 160, 80 ended, 80 censored; median ")
+    assert all_rows.startswith("all: n = 160, 80 events, 80 censored; median ")

@@ -47,7 +47,7 @@ from traceana.analysis import (
 from traceana.cli import main
 from traceana.derived import job_sample
 from traceana.errors import DataError, TraceanaError
-from traceana.ingesters import ingest
+from traceana.ingesters import add_table, ingest
 from traceana.report import build_report
 from traceana.report.build import open_context
 from traceana.report.origin import find_origin
@@ -97,6 +97,13 @@ def synthetic_store(tmp_path_factory: pytest.TempPathFactory) -> Store:
     folder = tmp_path_factory.mktemp("spark")
     ingest(write_sample(folder / "files", scale=0.001, seed=5), store=folder / "store")
     return open_store(folder / "store")
+
+
+def test_a_frame_of_spark_becomes_a_table(spark: Any, tmp_path: Path) -> None:
+    frame = spark.createDataFrame([("a", 2.0), ("b", 4.0)], ["job_id", "gpus"])
+    add_table(frame, trace="mine", table="jobs", store=tmp_path)
+    jobs = open_store(tmp_path).scan("mine", "jobs").select("job_id", "gpus").collect()
+    assert jobs.sort("job_id").rows() == [("a", 2.0), ("b", 4.0)]
 
 
 ROW_QUESTIONS: dict[str, Callable[[Any], pl.DataFrame]] = {
@@ -263,7 +270,7 @@ def test_what_spark_cannot_give_is_refused_in_one_line(spark: Any, query: str, t
     assert "\n" not in str(refusal.value)
 
 
-SHOWN = ("workload", "task-runtimes", "outcomes", "competing-ends", "runtime-ratio")
+SHOWN = ("workload", "task-runtimes", "outcomes", "competing-risks", "runtime-ratio")
 
 
 @pytest.mark.parametrize(
@@ -283,7 +290,7 @@ def test_a_section_is_the_same_from_spark(
         return parquet(self, path)
 
     monkeypatch.setattr(reader, "parquet", note_and_read)
-    assert section.build(by_spark) == section.build(polars)
+    assert section.content(by_spark) == section.content(polars)
     assert read  # else Polars was held against itself
 
 

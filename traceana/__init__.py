@@ -14,7 +14,7 @@ _NAMES = {
     "catalog": ["fetch", "list_traces"],
     "claims": ["check_claims"],
     "errors": ["TraceanaError"],
-    "ingesters": ["ingest"],
+    "ingesters": ["add_table", "ingest"],
     "report": ["build_report", "write_figures"],
     "samples": ["write_sample"],
     "simulate": [

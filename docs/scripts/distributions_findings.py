@@ -155,7 +155,7 @@ def ratios(openb: pl.DataFrame) -> str:
         group=pl.format("{} {}", "qos", "status")
     )
     fits = [
-        fit_distributions(group["runtime_ratio"]).table.select(
+        fit_distributions(group["runtime_ratio"], resamples=0).table.select(
             pl.lit(name[0]).alias("group"), "family", "n", "ks_statistic"
         )[0]
         for name, group in large.group_by("group", maintain_order=True)

@@ -87,7 +87,7 @@ def saved(savings: pl.DataFrame) -> str:
         "gpu",
         "dataset",
         pl.concat_str(
-            pl.col("ratio_low", "ratio_high").round_sig_figs(3).cast(pl.String), separator=" to "
+            pl.col("ci_low", "ci_high").round_sig_figs(3).cast(pl.String), separator=" to "
         ).alias("both, 95 %"),
         "runs",
     )

@@ -85,7 +85,9 @@ def parameters(n: int = 300) -> str:
             for _ in range(SAMPLES):
                 x, cut, bound = draw(name, n, setting, rng)
                 fits.append(
-                    fit_distributions(x, families=[name], censored=cut, truncated_below=bound)
+                    fit_distributions(
+                        x, families=[name], censored=cut, truncated_below=bound, resamples=0
+                    )
                 )
             found = pl.concat([fit.parameters for fit in fits]).drop_nulls()
             shares = found.group_by("parameter", maintain_order=True).agg(

@@ -19,9 +19,23 @@ from traceana import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from traceana.store import Store
 
 HOUR = 3600
+DEFINITIONS = {
+    "failed": ("failed",),
+    "all but completed": ("failed", "cancelled", "running", "pending", "unknown"),
+}
+
+
+def by_definition(analyze: Callable[[tuple[str, ...]], pl.DataFrame]) -> pl.DataFrame:
+    """Return the tables for each definition of a failure, one below the other."""
+    return pl.concat(
+        analyze(failure).select(pl.lit(name).alias("definition"), pl.all())
+        for name, failure in DEFINITIONS.items()
+    )
 
 
 def measure(store: Store) -> str:
@@ -47,10 +61,12 @@ def measure(store: Store) -> str:
 def rates(pods: pl.DataFrame) -> str:
     parts = ["### Rates of failure\n"]
     for by in ("qos", "gpu_demand"):
-        table = failure_rates(pods, by).drop("cancelled", "unknown", "n_missing")
-        parts.append(as_table(table, digits=6))
-        strength = outcome_association(pods, by).select(
-            *("reading", "n", "cramers_v", "ci_low", "ci_high", "statistic", "df", "pvalue"),
+        table = by_definition(lambda failure, by=by: failure_rates(pods, by, failure=failure))
+        parts.append(as_table(table.drop("cancelled", "unknown", "n_missing"), digits=6))
+        strength = by_definition(
+            lambda failure, by=by: outcome_association(pods, by, failure=failure)
+        ).select(
+            *("definition", "n", "cramers_v", "ci_low", "ci_high", "statistic", "df", "pvalue"),
             "method",
         )
         parts.append(f"How strongly failure depends on {by}:\n\n{as_table(strength, digits=4)}")
@@ -58,18 +74,22 @@ def rates(pods: pl.DataFrame) -> str:
 
 
 def confounding(pods: pl.DataFrame) -> str:
-    table = failure_odds(pods, "gpu_demand", strata="qos")
-    more = table.filter(reading="published", gpu_demand="more").row(0, named=True)
+    table = by_definition(
+        lambda failure: failure_odds(pods, "gpu_demand", strata="qos", failure=failure)
+    )
+    *_, (name, every) = DEFINITIONS.items()
+    more = table.filter(definition=name, gpu_demand="more").row(0, named=True)
     shares = dict(pods.group_by("gpu_demand").agg((pl.col("qos") == "Burstable").mean()).rows())
-    within = failure_rates(pods, ("qos", "gpu_demand")).filter(reading="published")
+    within = failure_rates(pods, ("qos", "gpu_demand"), failure=every)
     return (
         "### The same within quality of service\n\n"
         + as_table(table.drop("failures_reference", "n_reference"), digits=4)
-        + "\nUnder the published reading, the odds of failure of pods with more than one GPU are "
+        + "\nIf every status but completed is a failure, the odds of failure of pods with more "
+        "than one GPU are "
         f"{more['crude_odds_ratio']:.2f} times ({more['crude_ci_low']:.2f} to "
         f"{more['crude_ci_high']:.2f}) those of pods with one, taken together, and "
         f"{more['odds_ratio']:.2f} times ({more['ci_low']:.2f} to {more['ci_high']:.2f}) within "
-        f"quality of service: the direction turns. {shares['more']:.1%} of the pods with more than "
+        f"quality of service: the direction turns. {shares['more']:.1%} of the pods with more "
         f"one are Burstable and {shares['one']:.1%} of those with one, and Burstable pods fail "
         "least. The rates they are made of:\n\n"
         + as_table(within.select("qos", "gpu_demand", "n", "failures", "rate", "ci_low", "ci_high"))
@@ -95,10 +115,10 @@ def runtimes(pods: pl.DataFrame) -> str:
 
 def model(pods: pl.DataFrame) -> str:
     parts = ["### Failure against several features at once\n"]
-    for reading in ("strict", "published"):
-        found = failure_model(pods, features=("qos", "gpus", "cpus", "memory_gib"), reading=reading)
+    for name, failure in DEFINITIONS.items():
+        found = failure_model(pods, features=("qos", "gpus", "cpus", "memory_gib"), failure=failure)
         ratios = found.odds_ratios.drop("log_odds", "std_error")
-        parts.append(f"Reading {reading}:\n\n{as_table(ratios, digits=4)}")
+        parts.append(f"Failure: {name}:\n\n{as_table(ratios, digits=4)}")
         parts.append(as_table(found.fit.drop("n_clusters", "note"), digits=4))
         parts.append(as_table(found.calibration))
     return "\n".join(parts)
@@ -116,10 +136,10 @@ def curves(pods: pl.DataFrame) -> str:
     ]
     medians = kaplan_meier(pods, by="qos", events=events).groups
     return (
-        "### How much has ended, and how\n\n"
-        "Running is here: taken down while it ran.\n\n"
+        "### Cumulative incidence of completion and failure\n\n"
+        "Status running: removed while it ran.\n\n"
         + as_table(pl.concat(steps).sort("qos", "event", "within_h"))
-        + "\nMedian runtimes, all ends alike:\n\n"
+        + "\nMedian runtimes to any event:\n\n"
         + as_table(medians.drop("note"), digits=6)
     )
 

@@ -38,7 +38,7 @@ def percent(column: str) -> pl.Expr:
 def one_job(runs: pl.DataFrame, power: pl.DataFrame) -> str:
     pairs = [("v100", "cifar100", 1), ("a40", "librispeech", 2)]
     results = [
-        simulate_recurring(runs, power, gpu=gpu, dataset=dataset, seed=seed)
+        simulate_recurring(runs, power, gpu=gpu, dataset=dataset, rng=seed)
         for gpu, dataset, seed in pairs
     ]
     rows = [

@@ -13,31 +13,32 @@ from traceana import (
     summarize_cov_pooled,
     summarize_cov_series,
 )
-from traceana.schema.training import COV_TABLE_END_S
 
 if TYPE_CHECKING:
     from traceana.store import Store
 
 TRACE = "alibaba-minibatch-2020"
+_CUT_AT_S = 19_990
+"""Time of the last column of the CoV table."""
 
 
 def measure(store: Store) -> str:
     """Return the measured part of the page."""
     cov = store.scan(TRACE, "cov_samples").collect()
     samples = store.scan(TRACE, "worker_samples").collect()
-    jobs = summarize_cov_series(cov, cut_at=COV_TABLE_END_S, rng=1)
+    jobs = summarize_cov_series(cov, cut_at=_CUT_AT_S, rng=1)
     return "\n".join([pooled(cov), dependence(jobs), rows(samples, cov), published(cov)])
 
 
 def pooled(cov: pl.DataFrame) -> str:
-    row = summarize_cov_pooled(cov, cut_at=COV_TABLE_END_S, rng=1).row(0, named=True)
+    row = summarize_cov_pooled(cov, cut_at=_CUT_AT_S, rng=1).row(0, named=True)
     table = pl.DataFrame(
         [
             {
                 "quantile": name,
                 "CoV": row[name],
-                "from": row[f"{name}_low"],
-                "to": row[f"{name}_high"],
+                "from": row[f"{name}_ci_low"],
+                "to": row[f"{name}_ci_high"],
             }
             for name in ("q05", "q25", "median", "q75", "q95")
         ]

@@ -124,7 +124,7 @@ QUESTIONS: dict[str, Question] = {
     **every(
         "failure_model",
         ("group", "status", "cpus"),
-        (*RNGS, ("features", ()), ("features", "status"), ("reading", "x")),
+        (*RNGS, ("features", ()), ("features", "status"), ("failure", "x")),
         features=("group", "cpus"),
     ),
     **{

@@ -115,7 +115,7 @@ QUESTIONS: dict[str, Callable[[Any], pl.DataFrame]] = {
     "outcome_rates, wide": lambda rows: outcome_rates(
         rows, ("cluster", "size"), failure=("failed", "cancelled", "unknown")
     ),
-    "failure_rates": lambda rows: failure_rates(rows, ("cluster", "size")).filter(reading="strict"),
+    "failure_rates": lambda rows: failure_rates(rows, ("cluster", "size")),
     "failure_rates, all": lambda rows: failure_rates(rows, ()),
     "cumulative_incidence": lambda rows: cumulative_incidence(
         rows, by=("cluster", "size"), running_until_s=3e6

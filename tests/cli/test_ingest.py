@@ -130,3 +130,27 @@ def test_how_polars_works_is_set_where_the_user_has_not(files: Path, tmp_path: P
         env=environment,
     )
     assert told.stdout.endswith("dirty_decay_ms:10000 7\n")
+
+
+def test_a_mapping_of_ones_own(tmp_path: Path) -> None:
+    (tmp_path / "log.txt").write_text(
+        "id|state|gpus\na|OK|2\nb|CANCELLED by 1|x\nc|CANCELLED by 2|1\n"
+    )
+    (tmp_path / "ours.toml").write_text(
+        '[jobs]\njob_id = "id"\ngpus = "gpus"\n'
+        'status = { column = "state", values = { OK = "completed" } }\n'
+    )
+    words = ("log.txt", "--mapping", "ours.toml", "--store", "store")
+    done = run("ingest", *words, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "ours/jobs         3     2         1  written" in done.stdout
+    assert "1 by gpus|not_a_number" in done.stdout
+    assert "unknown values in state: 'CANCELLED ...' (1)" in done.stdout
+    assert "ours/jobs " in run("tables", "--store", "store", cwd=tmp_path).stdout
+    (tmp_path / "log.txt").write_text("id|state|gpus\na|OK|x\n")
+    done = run("ingest", *words, "--trace", "t", "--reader", "csv", cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr == (
+        "traceana: t/jobs: none of 1 rows could be kept: 1 by gpus|not_a_number; "
+        "the first is line 2 of log.txt: a|OK|x\n"
+    )

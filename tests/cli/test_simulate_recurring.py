@@ -37,7 +37,7 @@ def test_one_job_says_what_it_chose_and_that_it_is_synthetic(store: Path) -> Non
     lines = run(store, *ONE).splitlines()
     assert lines[0].startswith("SYNTHETIC")
     assert lines[1] == "cifar100 on v100 to 0.6, policy zeus, eta 0.5, beta 2, seed 1"
-    assert any(line.startswith("batch size") for line in lines)
+    assert any(line.startswith("Batch size") for line in lines)
 
 
 def test_json_is_alone_and_is_what_is_written_to_a_file(store: Path, tmp_path: Path) -> None:

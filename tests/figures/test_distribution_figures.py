@@ -7,23 +7,25 @@ import polars as pl
 import pytest
 
 from tests.figures.drawn import collection, legend, line, points, texts
-from traceana.analysis import fit_distributions, fitted_quantiles, lorenz_curve
+from traceana.analysis import fit_distributions, lorenz_curve
 from traceana.errors import DataError
 from traceana.figures import draw_distribution_fit, plot_concentration, plot_distribution_fit
 from traceana.figures.concentration import describe_concentration
 from traceana.figures.distribution_fit import describe_distribution_fit
+from traceana.results.distributions import DistributionFits
 
 
 @pytest.fixture(scope="module")
-def quantiles() -> pl.DataFrame:
+def fits() -> DistributionFits:
     values = np.random.default_rng(5).weibull(0.7, 500) * 1000
-    fits = fit_distributions(values, families=("weibull", "lognormal"))
-    return fitted_quantiles(values, fits)
+    return fit_distributions(values, families=("weibull", "lognormal"), resamples=0)
 
 
 @pytest.mark.parametrize("panel", ["shares", "tail"])
-def test_shares_are_drawn_against_values_and_families(quantiles: pl.DataFrame, panel: str) -> None:
-    ax = plot_distribution_fit(quantiles, panel=panel)  # type: ignore[arg-type]
+def test_shares_are_drawn_against_values_and_families(fits: DistributionFits, panel: str) -> None:
+    quantiles = fits.quantiles
+    assert quantiles is not None
+    ax = fits.plot(panel=panel)
     share = quantiles["share_below"] if panel == "shares" else 1 - quantiles["share_below"]
     for gid, column in (("values", "value"), ("family-weibull", "weibull")):
         expected = np.column_stack([quantiles[column], share])
@@ -33,34 +35,39 @@ def test_shares_are_drawn_against_values_and_families(quantiles: pl.DataFrame, p
     assert set(known["ci_low"]) | set(known["ci_high"]) <= set(band[:, 0])
     # an end that is not known lies beyond the figure
     assert band[:, 0].max() > ax.get_xlim()[1]
-    assert legend(ax) == ["values", *quantiles.columns[5:]]
+    assert legend(ax) == ["values", *fits.table["family"]]
     assert (ax.get_xscale(), ax.get_yscale()) == ("log", "log" if panel == "tail" else "linear")
 
 
-def test_quantiles_are_drawn_against_each_familys(quantiles: pl.DataFrame) -> None:
-    ax = plot_distribution_fit(quantiles, panel="quantiles")
+def test_quantiles_are_drawn_against_each_familys(fits: DistributionFits) -> None:
+    ax = plot_distribution_fit(fits, panel="quantiles")
+    quantiles = fits.quantiles
+    assert quantiles is not None
     expected = quantiles.select("lognormal", "value").to_numpy()
     np.testing.assert_allclose(line(ax, "family-lognormal"), expected)
     assert {part.get_gid() for part in ax.collections} == {"band-weibull", "band-lognormal"}
     assert ax.get_xlabel() == "Quantile of the family (s, logarithmic)"
 
 
-def test_all_panels_stand_beside_each_other(quantiles: pl.DataFrame) -> None:
-    figure = draw_distribution_fit(quantiles, unit="min")
+def test_all_panels_stand_beside_each_other(fits: DistributionFits) -> None:
+    figure = draw_distribution_fit(fits, unit="min")
     assert [ax.get_xlabel() for ax in figure.axes] == [
         "Value (min, logarithmic)",
         "Value (min, logarithmic)",
         "Quantile of the family (min, logarithmic)",
     ]
-    assert describe_distribution_fit(quantiles) == "n = 500 values; weibull, lognormal."
+    assert describe_distribution_fit(fits) == "n = 500 values; weibull, lognormal."
 
 
-def test_a_panel_or_family_that_is_not_there_is_refused(quantiles: pl.DataFrame) -> None:
+def test_a_panel_or_family_that_is_not_there_is_refused(fits: DistributionFits) -> None:
     with pytest.raises(DataError, match="panel must be one of shares, tail, quantiles; it is 'q'"):
-        plot_distribution_fit(quantiles, panel="q")  # type: ignore[arg-type]
-    for wrong in (quantiles.clear(), quantiles.drop("weibull", "lognormal")):
-        with pytest.raises(DataError, match="values beside a family; one is missing"):
-            plot_distribution_fit(wrong)
+        plot_distribution_fit(fits, panel="q")  # type: ignore[arg-type]
+    with pytest.raises(DataError, match="these are weibull, lognormal"):
+        plot_distribution_fit(fits, families=("gamma",))
+    censored = fit_distributions([1.0, 2, 3, 4], censored=[False, False, False, True])
+    for wrong in (censored, fit_distributions([1.0]), fit_distributions([])):
+        with pytest.raises(DataError, match="needs uncensored values and families"):
+            wrong.plot()
 
 
 def test_the_largest_jobs_are_marked_with_what_they_hold() -> None:

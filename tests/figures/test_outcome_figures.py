@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import polars as pl
 import pytest
 from matplotlib.text import Annotation
 
 from tests.figures.drawn import collection, line, points, texts
-from traceana.analysis import cumulative_incidence, failure_model, rows_at_risk
+from traceana.analysis import cumulative_incidence, failure_model
 from traceana.errors import DataError
 from traceana.figures import (
     draw_figure,
@@ -20,6 +22,8 @@ from traceana.figures import (
 from traceana.figures.cumulative_incidence import describe_cumulative_incidence
 from traceana.figures.failure_calibration import describe_failure_calibration
 from traceana.figures.failure_odds import describe_failure_odds
+from traceana.results.outcomes import OddsRatios
+from traceana.results.tables import schema_of
 
 TASKS = pl.DataFrame(
     {
@@ -30,29 +34,24 @@ TASKS = pl.DataFrame(
         "runtime_s": [10.0, 20, 200, 300, None, 50, 500, 5000, 9000, 70, 80],
     }
 )
-TIMES = (10, 100, 1000)
 
 
 def test_lines_are_the_curves_and_reach_the_last_time() -> None:
     ends = cumulative_incidence(TASKS, by="gpu_type")
-    at_risk = rows_at_risk(TASKS, TIMES, by="gpu_type")
-    groups = ends.groups.filter(event="completed")
-    ax = plot_cumulative_incidence(groups, curves=ends.curves, at_risk=at_risk)
+    ax = plot_cumulative_incidence(ends, event="completed")
     own = ends.curves.filter(event="completed", gpu_type="V100")
     drawn = line(ax, "line-V100")
     np.testing.assert_allclose(drawn[1:-1], own.select("time_s", "incidence").to_numpy())
     assert drawn[0, 1] == 0
     assert drawn[-1].tolist() == [9000, own["incidence"][-1]]
-    assert ax.get_ylabel() == "Ended: completed"
+    assert ax.get_ylabel() == "Cumulative incidence: completed"
     assert ax.get_xlabel() == "Runtime (s, logarithmic)"
     assert {"V100", "T4", "not stated"} <= set(texts(ax))
 
 
 def test_numbers_at_risk_stand_under_their_times() -> None:
     ends = cumulative_incidence(TASKS, by="gpu_type")
-    at_risk = rows_at_risk(TASKS, TIMES, by="gpu_type")
-    groups = ends.groups.filter(event="completed")
-    ax = plot_cumulative_incidence(groups, curves=ends.curves, at_risk=at_risk)
+    ax = plot_cumulative_incidence(ends, event="completed")
     ids = {"T4": "risk-T4-", "V100": "risk-V100-", "not stated": "risk-not-stated-"}
     counted = {
         name: [
@@ -71,18 +70,16 @@ def test_numbers_at_risk_stand_under_their_times() -> None:
 
 def test_a_group_keeps_its_colour_whatever_the_event() -> None:
     ends = cumulative_incidence(TASKS, by="gpu_type")
-    at_risk = rows_at_risk(TASKS, TIMES, by="gpu_type")
     colours = {}
     for event in ("completed", "failed"):
-        groups = ends.groups.filter(event=event)
-        ax = plot_cumulative_incidence(groups, curves=ends.curves, at_risk=at_risk)
+        ax = ends.plot(event=event)
         colours[event] = {str(part.get_gid()): part.get_color() for part in ax.lines}
     # no V100 failed
     assert set(colours["failed"]) == {"line-T4", "line-not-stated"}
     assert colours["failed"].items() <= colours["completed"].items()
-    assert describe_cumulative_incidence(ends.groups.filter(event="failed")) == (
-        "n = 10 rows: 2 ended so, 2 are censored (still running when last seen); 1 more have no "
-        "known time and are left out. 2 of 3 groups are drawn: nothing ended so in the rest."
+    assert describe_cumulative_incidence(ends.only("failed")) == (
+        "n = 10 rows: 2 events, 2 censored (still running when last seen); 1 rows without a "
+        "runtime are excluded. 2 of 3 groups are drawn: the others have no event."
     )
 
 
@@ -93,10 +90,7 @@ def test_many_steps_stay_small_and_end_where_they_end() -> None:
         {"status": rng.choice(["completed", "failed"], n), "runtime_s": rng.lognormal(7, 2, n)}
     )
     ends = cumulative_incidence(many)
-    figure = draw_figure(
-        "cumulative-incidence", ends.groups.filter(event="failed"), curves=ends.curves,
-        at_risk=rows_at_risk(many, [100, 10_000]),
-    )  # fmt: skip
+    figure = draw_figure("cumulative-incidence", ends, event="failed")
     assert len(render_svg(figure, prefix="a")) < 500_000
     own = ends.curves.filter(event="failed")
     drawn = line(figure.axes[0], "line-all")
@@ -108,25 +102,27 @@ def test_many_steps_stay_small_and_end_where_they_end() -> None:
 
 def test_curves_that_cannot_be_drawn_are_refused() -> None:
     ends = cumulative_incidence(TASKS, by="gpu_type")
-    at_risk = rows_at_risk(TASKS, TIMES, by="gpu_type")
-    with pytest.raises(DataError, match="draws one event; these are 3"):
-        plot_cumulative_incidence(ends.groups, curves=ends.curves, at_risk=at_risk)
-    with pytest.raises(DataError, match="nothing cancelled"):
-        plot_cumulative_incidence(
-            ends.groups.filter(event="cancelled"), curves=ends.curves, at_risk=at_risk
-        )
+    with pytest.raises(DataError, match="event must be one of cancelled, completed, failed"):
+        ends.plot()
+    with pytest.raises(DataError, match="no row is cancelled"):
+        ends.plot(event="cancelled")
 
 
-ODDS = pl.DataFrame(
-    {
-        "feature": ["GPU type", "GPU type", "GPU type", "CPUs doubled"],
-        "level": ["T4", "V100", "P100", None],
-        "reference": ["MISC", "MISC", None, None],
-        "n": [300, 40, 7, 900],
-        "odds_ratio": [2.0, 0.5, None, 1.1],
-        "ci_low": [1.5, 1e-9, None, 1.0],
-        "ci_high": [2.7, 1.2, None, 1.2],
-    }
+MISSING = ("failures", "log_odds", "std_error", "pvalue", "note")
+TERMS = {
+    "feature": ["GPU type", "GPU type", "GPU type", "CPUs doubled"],
+    "level": ["T4", "V100", "P100", None],
+    "reference": ["MISC", "MISC", None, None],
+    "n": [300, 40, 7, 900],
+    "odds_ratio": [2.0, 0.5, None, 1.1],
+    "ci_low": [1.5, 1e-9, None, 1.0],
+    "ci_high": [2.7, 1.2, None, 1.2],
+}
+MODEL = failure_model(
+    TASKS.with_columns(x=pl.int_range(pl.len()) % 3, runtime_s=1.0).drop_nulls(), features="x"
+)
+ODDS = replace(
+    MODEL, odds_ratios=pl.DataFrame(TERMS | dict.fromkeys(MISSING), schema_of(OddsRatios))
 )
 
 
@@ -143,12 +139,15 @@ def test_odds_ratios_stand_in_rows_under_their_feature() -> None:
     assert line(ax, "no-difference")[:, 0].tolist() == [1, 1]
     # an interval without end does not squeeze the others
     assert ax.get_xlim()[0] > 0.01
-    assert describe_failure_odds(ODDS) == "3 odds ratios; 1 of the intervals leave the figure."
+    assert describe_failure_odds(ODDS) == (
+        f"n = {MODEL.fit['n'].item()} rows, 3 odds ratios; 1 of the intervals extend beyond the "
+        "figure."
+    )
 
 
 def test_odds_that_are_not_known_are_refused() -> None:
-    with pytest.raises(DataError, match="no odds ratio is known"):
-        plot_failure_odds(ODDS.filter(level="P100"))
+    with pytest.raises(DataError, match="no odds ratio is finite"):
+        replace(ODDS, odds_ratios=ODDS.odds_ratios.filter(level="P100")).plot()
 
 
 def test_calibration_is_the_models() -> None:
@@ -157,13 +156,13 @@ def test_calibration_is_the_models() -> None:
     failed = rng.random(600) < cpus / 10
     frame = pl.DataFrame({"cpus": cpus, "status": np.where(failed, "failed", "completed")})
     model = failure_model(frame, features="cpus")
-    ax = plot_failure_calibration(model.calibration)
+    ax = plot_failure_calibration(model)
     expected = model.calibration.select("predicted", "observed").to_numpy()
     np.testing.assert_allclose(points(ax, "bins"), expected)
     ends = np.asarray(collection(ax, "intervals").get_segments())[:, :, 1]
     np.testing.assert_allclose(ends, model.calibration.select("ci_low", "ci_high").to_numpy())
     assert ax.get_xlim() == ax.get_ylim()
-    assert describe_failure_calibration(model.calibration) == "n = 600 rows in 10 bins."
-    with pytest.raises(DataError, match="nothing was predicted"):
-        plot_failure_calibration(model.calibration.clear())
-    plot_failure_odds(model.odds_ratios)
+    assert describe_failure_calibration(model) == "n = 600 rows in 10 bins."
+    with pytest.raises(DataError, match="there is no prediction"):
+        plot_failure_calibration(replace(model, calibration=model.calibration.clear()))
+    assert texts(model.plot()) == ["n = 600"]

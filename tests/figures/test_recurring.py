@@ -40,7 +40,7 @@ def test_a_line_a_policy() -> None:
     drawn = {str(line.get_label()): list(line.get_ydata()) for line in ax.get_lines()}  # type: ignore[arg-type]
     assert drawn == {"zeus": [1.0, 1.5], "default": [2.0, 4.0]}
     assert "MJ" in ax.get_ylabel()
-    told = "2 recurrences; in the end zeus 1.50 MJ, default 4.00 MJ."
+    told = "2 recurrences; final regret: zeus 1.50 MJ, default 4.00 MJ."
     assert describe_regret(REGRET) == told
 
 

@@ -84,7 +84,7 @@ def test_demand_at_absolute_times_is_drawn_over_dates() -> None:
     ax = plot_gpu_demand(demand, timezone="Europe/Berlin")
     assert ax.get_xlabel() == "Date (Europe/Berlin)"
     (line,) = ax.lines
-    first, *_ = num2date(np.asarray(line.get_xdata(orig=False)))
+    first, *_ = num2date(np.asarray(line.get_xdata(orig=False)))  # type: ignore[no-untyped-call]
     # an hour ahead of UTC until clocks are set forward at one
     assert first.replace(tzinfo=None) == datetime(2026, 3, 29, 1)  # noqa: DTZ001
 

@@ -28,9 +28,9 @@ from traceana.stats.correlation import (
     kendall_pvalue,
 )
 from traceana.stats.dependence import autocorrelation
-from traceana.stats.incidence import incidence
 from traceana.stats.kmeans import kmeans_1d
 from traceana.stats.multiplicity import ADJUSTMENTS, adjust_pvalues
+from traceana.stats.survival import incidence
 
 HERE = Path(__file__).parent
 R = tomllib.loads((HERE / "r_values.toml").read_text(encoding="utf-8"))
@@ -119,11 +119,11 @@ def test_groups_compared_by_ranks(name: str, value: str, group: str) -> None:
 
 def test_tables() -> None:
     party, few = R["party"], R["few"]
-    row = outcome_association(table_frame(party["first"], party["second"]), "g").row(1, named=True)
+    row = outcome_association(table_frame(party["first"], party["second"]), "g").row(0, named=True)
     for column in ("statistic", "df", "pvalue", "cramers_v"):
         assert row[column] == nine(party[column])
     row = outcome_association(table_frame(few["first"], few["second"]), "g", rng=1).row(
-        1, named=True
+        0, named=True
     )
     assert row["method"] == "Monte Carlo, 9,999 tables"
     assert row["statistic"] == nine(few["statistic"])
@@ -183,7 +183,7 @@ def test_survival() -> None:
     assert median == [known[name] for name in ("median", "median_low", "median_high")]
 
 
-def test_competing_ends() -> None:
+def test_competing_risks() -> None:
     known = R["mgus2"]
     found = cumulative_incidence(pl.DataFrame({"runtime_s": known["time"], "status": known["end"]}))
     times, at = np.unique(known["time"], return_inverse=True)
@@ -196,7 +196,7 @@ def test_competing_ends() -> None:
         curve = found.curves.filter(event=event)
         here = np.searchsorted(known["at"], curve["time_s"].to_numpy())
         np.testing.assert_allclose(curve["incidence"], np.array(known[event])[here], rtol=1e-9)
-        errors = np.sqrt(raw.ended_variance[np.isin(times, curve["time_s"]), number])
+        errors = np.sqrt(raw.incidence_variance[np.isin(times, curve["time_s"]), number])
         np.testing.assert_allclose(errors, np.array(known[f"{event}_error"])[here], rtol=1e-9)
 
 

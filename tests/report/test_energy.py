@@ -31,7 +31,7 @@ def tables(store: Store) -> tuple[pl.DataFrame, pl.DataFrame]:
 def test_savings_are_the_least_energy_of_all_configurations(
     part: Element, tables: tuple[pl.DataFrame, pl.DataFrame]
 ) -> None:
-    rows = read_table(part, "Energy saved, as a share of what the default takes")
+    rows = read_table(part, "Energy saved, as a percentage of that of the default")
     pairs = tables[1].select("gpu", "dataset").unique().sort("gpu", "dataset").rows()
     assert [(row["GPU"], row["Data set"]) for row in rows] == pairs
     for row in rows:
@@ -42,8 +42,8 @@ def test_savings_are_the_least_energy_of_all_configurations(
         assert row["Default"] == f"{batch}, {limit:g} W"
         ((baseline,),) = energy.filter(batch_size=batch, power_limit_w=limit).select("eta_j").rows()
         for heading, among in {
-            "Batch size alone": energy.filter(power_limit_w=limit),
-            "Power limit alone": energy.filter(batch_size=batch),
+            "Batch size only": energy.filter(power_limit_w=limit),
+            "Power limit only": energy.filter(batch_size=batch),
             "Both": energy,
         }.items():
             saved = 100 * (1 - min(among["eta_j"]) / baseline)
@@ -56,22 +56,20 @@ def test_savings_are_the_least_energy_of_all_configurations(
 
 def test_cost_is_saved_too(part: Element, tables: tuple[pl.DataFrame, pl.DataFrame]) -> None:
     expected = energy_savings(*tables).filter(objective="cost", choice="both")
-    shown = [
-        number(row["Both"]) for row in read_table(part, "Cost saved, as a share of the default's")
-    ]
+    shown = [number(row["Both"]) for row in read_table(part, "Cost saved, as a percentage")]
     assert shown == pytest.approx([100 * (1 - ratio) for ratio in expected["ratio"]], abs=0.0501)
 
 
 def test_coverage_counts_every_batch_size_once(
     part: Element, tables: tuple[pl.DataFrame, pl.DataFrame]
 ) -> None:
-    rows = read_table(part, "Batch sizes by what can be said of them")
+    rows = read_table(part, "Batch sizes by feasibility")
     assert len(rows) == 24
     for row in rows:
         coverage = energy_coverage(*tables, gpu=row["GPU"], dataset=row["Data set"])
-        assert number(row["Judged"]) == coverage["feasible"].sum()
-        left_out = [number(row[heading]) for heading in row if heading.startswith("Left out")]
-        assert number(row["Judged"]) + sum(left_out) == coverage.height
+        assert number(row["Feasible"]) == coverage["feasible"].sum()
+        left_out = [number(row[heading]) for heading in row if heading.startswith("Excluded")]
+        assert number(row["Feasible"]) + sum(left_out) == coverage.height
 
 
 def test_the_front_is_that_of_the_publishers_figure(
@@ -85,7 +83,7 @@ def test_the_front_is_that_of_the_publishers_figure(
         front["eta_j"].to_list(), abs=0.501
     )
     (caption,) = (
-        caption.text for caption in part.all("figcaption") if "against time" in caption.text
+        caption.text for caption in part.all("figcaption") if "versus time" in caption.text
     )
     assert f"{front.height} on the front" in caption
     assert f"{energy.height:,} configurations" in caption
@@ -103,6 +101,6 @@ def test_a_figure_a_gpu_and_the_range_on_the_v100(
         .to_list()
     )
     low, high = 100 * (1 - max(ratios)), 100 * (1 - min(ratios))
-    assert f"{low:.1f} % to {high:.1f} % less energy" in section(page, "findings").text.replace(
+    assert f"{low:.1f} % to {high:.1f} % of the energy" in section(page, "findings").text.replace(
         "\N{NO-BREAK SPACE}", " "
     )

@@ -1,17 +1,22 @@
-"""Correlations, models of failure, competing ends and distributions on the page."""
+"""Correlations, models of failure, competing risks and distributions on the page."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from scipy import stats
 
-from tests.report.reader import Element, number, read_table, section
+from tests.report.reader import Element, number, read_page, read_table, section
 from traceana.analysis import failure_rates, task_runtimes
-from traceana.report.blocks import DASH
+from traceana.ingesters import add_table
+from traceana.report import build_report
+from traceana.results.display import DASH
+from traceana.schema import STATUSES
 
 if TYPE_CHECKING:
     from traceana.store import Store
@@ -80,41 +85,43 @@ def test_the_published_views_are_drawn_of_pai(page: Element) -> None:
 
 def test_the_model_takes_every_row_that_has_its_features(page: Element, store: Store) -> None:
     part = section(page, "failure-model")
-    summary = tables(part, "What the models were fitted to", "Alibaba PAI")
-    rates = failure_rates(store.scan(PAI, "tasks"), ()).rows_by_key("reading", named=True)
+    summary = tables(part, "Fit of the models", "Alibaba PAI")
     for row in summary:
-        (counted,) = rates[row["Reading"]]
-        assert number(row["n"]) + number(row["Left out"]) == counted["n"]
+        failure = ("failed",) if row["Failure"] == "failed" else STATUSES[1:]
+        counted = failure_rates(store.scan(PAI, "tasks"), (), failure=failure).row(0, named=True)
+        assert number(row["n"]) + number(row["Excluded"]) == counted["n"]
         assert number(row["Failures"]) <= counted["failures"]
         # so few users may leave none to predict
         assert row["AUC"] == DASH or 0 <= number(row["AUC"]) <= 1
-        assert row["Errors"] == "jackknife, clusters of user"
-    openb = tables(part, "What the models were fitted to", "Alibaba openb")
-    assert {row["Errors"] for row in openb} == {"HC1, rows independent"}
+        assert row["Standard errors"] == "jackknife over user"
+    openb = tables(part, "Fit of the models", "Alibaba openb")
+    assert {row["Standard errors"] for row in openb} == {"HC1, rows independent"}
     for row in tables(part, "Odds ratios of failure", "Alibaba PAI"):
-        if " to " in row["95 % interval"]:
-            low, high = map(number, row["95 % interval"].split(" to "))
+        if " to " in row["95 % CI"]:
+            low, high = map(number, row["95 % CI"].split(" to "))
             assert low <= number(row["Odds ratio"]) <= high
 
 
-def test_ends_and_rows_left_out_are_all_rows(page: Element, store: Store) -> None:
-    part = section(page, "competing-ends")
+def test_events_and_excluded_rows_are_all_rows(page: Element, store: Store) -> None:
+    part = section(page, "competing-risks")
     for trace, table, title in ((PAI, "tasks", "Alibaba PAI"), (OPENB, "jobs", "Alibaba openb")):
-        rows = tables(part, "Cumulative incidence of each end", title)
-        failed = [row for row in rows if row["Ended"] == "failed"]
+        rows = tables(part, "Cumulative incidence of each event", title)
+        failed = [row for row in rows if row["Event"] == "failed"]
         all_rows = store.scan(trace, table).collect().height
-        assert sum(number(row["Rows"]) + number(row["Left out"]) for row in failed) == all_rows
+        assert sum(number(row["Rows"]) + number(row["Excluded"]) for row in failed) == all_rows
         for group in {next(iter(row.values())) for row in rows}:
             own = [row for row in rows if next(iter(row.values())) == group]
-            ended = sum(number(row["Ended so"]) for row in own)
+            ended = sum(number(row["Events"]) for row in own)
             assert ended + number(own[0]["Censored"]) == number(own[0]["Rows"])
-            last = [number(row["At the last"]) for row in own if row["At the last"] != DASH]
+            last = [
+                number(row["At the last time"]) for row in own if row["At the last time"] != DASH
+            ]
             assert sum(last) <= 100.2
 
 
 def test_families_are_in_order_and_their_likelihoods_scipys(page: Element, store: Store) -> None:
     rows = tables(section(page, "distributions"), "Families fitted", "Alibaba openb")
-    above = [number(row["BIC above the best"]) for row in rows if row["AIC"] != DASH]
+    above = [number(row["Delta BIC"]) for row in rows if row["AIC"] != DASH]
     assert above == sorted(above)
     assert above[0] == 0
     runtimes = store.scan(OPENB, "jobs").collect()["runtime_s"].drop_nulls().to_numpy()
@@ -126,12 +133,87 @@ def test_families_are_in_order_and_their_likelihoods_scipys(page: Element, store
     assert lognormal["Parameters (scale in s)"] == f"mu {mu:.3g}, sigma {sigma:.3g}"
 
 
-def test_groups_of_itp_are_its_clusters_under_the_bound_of_all(page: Element, store: Store) -> None:
+def test_groups_are_fitted_with_the_bound_of_all_runtimes(page: Element, store: Store) -> None:
     part = section(page, "distributions")
     jobs = store.scan(ITP, "jobs").collect()
-    rows = tables(part, "The best family by cluster, under the bound of all", "Microsoft ITP")
+    rows = tables(part, "Best family by cluster, with the left-truncation bound", "Microsoft ITP")
     counts = dict(jobs["cluster"].value_counts().rows())
     assert {row["Cluster"]: number(row["n"]) for row in rows} == counts
-    assert f"The least runtime is {min(jobs['runtime_s']):.0f} s" in part.text.replace("\xa0", " ")
-    captions = [caption.text for caption in part.all("figcaption")]
-    assert sum("Runtimes of jobs beside the" in text for text in captions) == 3
+    smallest = f"The smallest runtime, {min(jobs['runtime_s']):.0f} s,"
+    assert smallest in part.text.replace("\xa0", " ")
+    captions = [caption.text for caption in part.all("figcaption") if "Microsoft" in caption.text]
+    assert sum("Runtimes of jobs and fitted families" in text for text in captions) == 3
+
+
+STATUS_WORDS = ["completed"] * 6 + ["failed"] * 3 + ["cancelled"]
+
+
+def made_up(rows: int, **columns: pl.Series) -> pl.DataFrame:
+    """Return jobs of no known trace."""
+    rng = np.random.default_rng(3)
+    start = rng.integers(0, 10**6, rows)
+    runtime = np.ceil(rng.lognormal(5, 1, rows))
+    jobs = pl.DataFrame(
+        {
+            "job_id": [f"job {i}" for i in range(rows)],
+            "submit_s": start,
+            "start_s": start,
+            "end_s": start + runtime,
+            "runtime_s": runtime,
+            "status": rng.choice(STATUS_WORDS, rows),
+        }
+    )
+    return jobs.with_columns(**columns)
+
+
+SECTIONS = ("outcomes", "competing-risks", "failure-model", "distributions")
+
+
+def build(jobs: pl.DataFrame, folder: Path) -> Element:
+    add_table(jobs, trace="somewhere-2031", table="jobs", store=folder / "store", title="Our jobs")
+    path = build_report(folder / "store", out=folder / "page", only=SECTIONS)
+    return read_page(path.read_text(encoding="utf-8"))
+
+
+def test_jobs_of_an_unknown_trace_reach_every_section(tmp_path: Path) -> None:
+    rng = np.random.default_rng(4)
+    jobs = made_up(
+        400,
+        user=pl.Series(rng.choice(list("abcdefghij"), 400)),
+        queue=pl.Series(rng.choice(["short", "long"], 400)),
+        gpus=pl.Series(rng.choice([1.0, 2, 8], 400)),
+        cpus=pl.Series(rng.choice([4.0, 8, 16], 400)),
+    )
+    page = build(jobs, tmp_path)
+    figures = {
+        "outcomes": "Runtime of completed jobs by queue",
+        "competing-risks": "Cumulative incidence of cancelled jobs by queue",
+        "failure-model": "Odds ratios of failure of jobs",
+        "distributions": "Runtimes of jobs and fitted families: upper tail",
+    }
+    for name, about in figures.items():
+        captions = [caption.text for caption in section(page, name).all("figcaption")]
+        assert any(about in text for text in captions), name
+        assert all("Our jobs" in text for text in captions)
+    rates = read_table(section(page, "outcomes"), "Failure rate of jobs by queue")
+    failed = jobs.filter(status="failed")["queue"].value_counts()
+    assert {row["Queue"]: number(row["Failures"]) for row in rates} == dict(failed.rows())
+
+
+@pytest.mark.parametrize(
+    "jobs",
+    [
+        pytest.param(made_up(5), id="five rows"),
+        pytest.param(made_up(60).with_columns(status=pl.lit("completed")), id="one status"),
+        pytest.param(made_up(60).with_columns(status=pl.lit("running")), id="nothing ended"),
+        pytest.param(made_up(60).with_columns(runtime_s=60.0), id="one runtime"),
+        pytest.param(made_up(60, queue=pl.Series(["q", None] * 30)), id="half without a group"),
+    ],
+)
+def test_a_poor_trace_gets_a_sentence_instead_of_a_failure(
+    jobs: pl.DataFrame, tmp_path: Path
+) -> None:
+    page = build(jobs, tmp_path)
+    for name in SECTIONS:
+        part = section(page, name)
+        assert "Our jobs" in part.text

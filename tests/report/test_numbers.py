@@ -144,35 +144,33 @@ def test_runtime_and_rates_by_gpu_type_are_scipys(store: Store, page: Element) -
         if len(own) > 1:
             assert number(row["Mean (s)"]) == pytest.approx(own.mean(), abs=0.501)
             low, high = stats.t.interval(0.95, len(own) - 1, own.mean(), stats.sem(own))
-            shown = [number(end) for end in row["95 % interval (s)"].split(" to ")]
+            shown = [number(end) for end in row["95 % CI (s)"].split(" to ")]
             assert shown == pytest.approx([low, high], abs=0.501)
         else:
-            assert row["95 % interval (s)"] == "\N{EN DASH}"
-    rates = read_table(part, "Failure rate of tasks by GPU type, under both readings")
+            assert row["95 % CI (s)"] == "\N{EN DASH}"
+    rates = read_table(part, "Failure rate of tasks by GPU type, by definition")
     assert len(rates) == 2 * tasks["gpu_type"].nunique()
     for row in rates:
         own = tasks[tasks["gpu_type"] == row["GPU type"]]["status"]
         completed, failed = (own == "completed").sum(), (own == "failed").sum()
-        published = row["Reading"] == "published"
+        published = row["Failure"] != "failed"
         n = len(own) if published else completed + failed
         failures = n - completed
-        assert (number(row["Counted"]), number(row["Failures"])) == (n, failures)
+        assert (number(row["Rows"]), number(row["Failures"])) == (n, failures)
         assert number(row["Running"]) == (own == "running").sum()
         interval = stats.binomtest(failures, n).proportion_ci(method="wilson")
-        shown = [number(end) for end in row["95 % interval"].removesuffix("%").split(" to ")]
+        shown = [number(end) for end in row["95 % CI"].removesuffix("%").split(" to ")]
         assert shown == pytest.approx([100 * interval.low, 100 * interval.high], abs=0.0501)
 
 
-def test_pods_by_gpus_asked_for_are_all_counted(store: Store, page: Element) -> None:
+def test_pods_by_gpus_requested_are_all_counted(store: Store, page: Element) -> None:
     jobs = frame(store, "alibaba-openb-2023", "jobs")
-    rows = read_table(section(page, "outcomes"), "Failure rate of pods by GPUs asked for")
+    rows = read_table(section(page, "outcomes"), "Failure rate of pods by GPUs requested")
     counted = {
-        row["GPUs asked for"]: number(row["Counted"])
-        for row in rows
-        if row["Reading"] == "published"
+        row["GPUs requested"]: number(row["Rows"]) for row in rows if row["Failure"] != "failed"
     }
     assert sum(counted.values()) == len(jobs)
-    assert counted["share of one"] == ((jobs["gpus"] > 0) & (jobs["gpus"] < 1)).sum()
+    assert counted["fraction of one"] == ((jobs["gpus"] > 0) & (jobs["gpus"] < 1)).sum()
     assert counted["1"] == (jobs["gpus"] == 1).sum()
 
 

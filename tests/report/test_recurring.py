@@ -23,7 +23,7 @@ def test_the_table_is_the_mean_of_ten_simulations(page: Element, store: Store) -
         asked = {"gpu": row["GPU"], "dataset": row["Data set"]}
         saved, regret = [], []
         for seed in range(10):
-            result = simulate_recurring(runs, power, seed=seed, **asked)  # type: ignore[arg-type]
+            result = simulate_recurring(runs, power, rng=seed, **asked)  # type: ignore[arg-type]
             default, oracle = result.references.rows(named=True)
             number_of = result.recurrences.height
             last = result.history.filter(pl.col("recurrence") > number_of - 5)["energy_j"].sum()
@@ -37,6 +37,6 @@ def test_the_figures_show_the_published_job(page: Element) -> None:
     captions = [each.text for each in section(page, "recurring").all("figcaption")]
     assert [each.partition(". ")[2].split(".")[0] for each in captions] == [
         "Regret of cifar100 on v100 by policy",
-        "Batch sizes that the publisher's policy chose for cifar100 on v100",
-        "Energy that recurring jobs end up saving, by data set and GPU",
+        "Batch sizes of cifar100 on v100 chosen by the policy zeus",
+        "Energy saved by recurring jobs, by data set and GPU",
     ]

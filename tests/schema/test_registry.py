@@ -104,12 +104,5 @@ def test_a_jobs_row_is_held_against_its_rules(change: dict[str, object], rule: s
     assert rule is None or rule in rule_expressions("jobs")
 
 
-@pytest.mark.parametrize(("cov", "fits"), [(0.0, 1), (10**0.5, 1), (3.163, 0), (-1e-9, 0)])
-def test_a_cov_of_ten_workers_is_at_most_the_root_of_ten(cov: float, fits: int) -> None:
-    row = pl.DataFrame({"job_id": ["a"], "sample": [0], "time_s": [0.0], "cov": [cov]})
-    kept, _ = TABLES["cov_samples"].filter(row)
-    assert kept.height == fits
-
-
 def test_the_closed_set_of_statuses() -> None:
     assert STATUSES == ("completed", "failed", "cancelled", "running", "pending", "unknown")

@@ -55,7 +55,7 @@ def test_a_censored_length_is_never_an_end() -> None:
 
 
 def test_what_does_not_fit_is_refused() -> None:
-    with pytest.raises(DataError, match="as many: 0 and 0"):
+    with pytest.raises(DataError, match="one length: 0 and 0"):
         censored_quantiles([], [], [0.5])
-    with pytest.raises(DataError, match="as many: 2 and 1"):
+    with pytest.raises(DataError, match="one length: 2 and 1"):
         censored_quantiles([1, 2], [True], [0.5])

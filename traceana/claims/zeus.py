@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from traceana.analysis import energy_savings
 from traceana.claims.claim import Claim, Judgement, decide, untested
 from traceana.claims.printed import agrees, as_printed, span
-from traceana.simulate import summarize_recurring, sweep_recurring
+from traceana.derived.energy import recurring_sweep, savings
+from traceana.simulate import summarize_recurring
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,7 +24,6 @@ _GROUPS: Final = (_TRACE, "recurring_jobs")
 _GPU: Final = "v100"
 _POTENTIAL: Final = ("23.8", "74.7")
 _IMPROVEMENT: Final = ("15.3", "75.8")
-_SEEDS: Final = range(10)
 _POWER_EXAMPLE: Final[dict[str, str | float]] = {
     "dataset": "imagenet", "network": "resnet50", "batch_size": 256, "optimizer": "adadelta",
     "power_limit_w": 225.0, "epoch_s": 11198.95, "mean_power_w": 116.63087520008567,
@@ -110,8 +109,8 @@ def _judge_once(session: Session) -> Judgement:
 
 
 def _judge_potential(session: Session) -> Judgement:
-    savings = energy_savings(session.scan(*_RUNS), session.scan(*_POWER))
-    v100 = savings.filter(gpu=_GPU, objective="energy", choice="both").drop_nulls("ratio")
+    choices = session.once(savings, _TRACE).filter(gpu=_GPU, objective="energy")
+    v100 = choices.filter(choice="both").drop_nulls("ratio")
     if v100.is_empty():
         return untested(f"no data set of {_GPU} has a baseline to compare with")
     saved = 100 * (1 - v100["ratio"])
@@ -126,8 +125,7 @@ def _judge_potential(session: Session) -> Judgement:
 
 
 def _judge_improvement(session: Session) -> Judgement:
-    runs, power = session.scan(*_RUNS).collect(), session.scan(*_POWER).collect()
-    sweep = sweep_recurring(runs, power, gpus=[_GPU], seeds=_SEEDS)
+    sweep = session.once(recurring_sweep, _TRACE).filter(gpu=_GPU)
     table = summarize_recurring(sweep).drop_nulls("energy_saved")
     if table.is_empty():
         return untested(f"no job of {_GPU} can be simulated")

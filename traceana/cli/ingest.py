@@ -152,8 +152,10 @@ def _notes(entry: TableEntry) -> Iterator[str]:
             "(kept: the table has no key)"
         )
     for column, words in entry.unknown_words.items():
-        told = ", ".join(f"{word!r} ({count:,})" for word, count in words.items())
-        yield f"note: {name}: values of no known status in {column}: {told}"
+        ranked = sorted(words.items(), key=lambda item: -item[1])
+        listed = ", ".join(f"{word!r} ({count:,})" for word, count in ranked[:_MOST_NAMED])
+        more = f" and {len(ranked) - _MOST_NAMED:,} more" if len(ranked) > _MOST_NAMED else ""
+        yield f"note: {name}: unknown values in {column}: {listed}{more}"
     if entry.replaced_files:
         gone = ", ".join(entry.replaced_files)
         yield f"note: {name}: built anew without rows that it had before, of {gone}"

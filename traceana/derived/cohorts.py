@@ -79,11 +79,12 @@ def form_cohort(session: Session, trace: str, /, *, end_imputation: str = "drop"
     session
         The session.
     trace
-        A trace that meets one of :data:`COHORT_NEEDS`.
+        A trace that meets one of :data:`COHORT_NEEDS`, or has jobs with runtimes.
     end_imputation
         What replaces a missing end of an instance (see :func:`traceana.task_runtimes`).
     """
-    if session.store.traces(table="jobs", columns=("status", "runtime_s")).count(trace):
+    manifest = session.manifest(trace)
+    if manifest.has("jobs", ("status", "runtime_s")) or not manifest.has("tasks", ("status",)):
         return _jobs(session, trace)
     return _tasks(session, trace, end_imputation)
 

@@ -18,6 +18,10 @@ JOB_ORDER: Final = (pl.col("job_id").str.len_chars(), pl.col("job_id"))
 """Sorts job_2 before job_10."""
 
 
+_UNIX_S: Final = 631_152_000  # 1990
+"""Times from here on are Unix times."""
+
+
 def clock(session: Session, trace: str, table: str = "worker_samples", /) -> str:
     """Return the time column of a table: time_s, or its step or sample if no time is known."""
     if session.manifest(trace).has(table, ("time_s",)):
@@ -31,10 +35,17 @@ def batch_time_unit(session: Session, trace: str, /) -> str:
 
 
 def worker_samples(session: Session, trace: str, /) -> pl.DataFrame:
-    """Return the worker samples of a trace that have a time: [job_id, worker_id, time, value]."""
+    """Return the worker samples that have a time: [job_id, worker_id, time, batch_time].
+
+    Unix times become seconds since the first sample of the job.
+    """
     time = clock(session, trace)
     rows = session.scan(trace, "worker_samples").drop_nulls(time)
-    return rows.select("job_id", "worker_id", time, "batch_time").sort(*JOB_ORDER).collect()
+    if time == "time_s":
+        first = pl.col(time).min().over("job_id")
+        rows = rows.with_columns(pl.col(time) - pl.when(first >= _UNIX_S).then(first).otherwise(0))
+    rows = rows.select("job_id", "worker_id", time, "batch_time")
+    return rows.sort(*JOB_ORDER, maintain_order=True).collect()
 
 
 def cov_samples(session: Session, trace: str, /) -> pl.DataFrame:

@@ -1,4 +1,4 @@
-"""Energy or time to the target against the batch size, at the best and the largest limit."""
+"""Energy or time to the target versus the batch size, at the best and the largest limit."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 READING: Final = (
-    "Dot: mean over the runs of a batch size; line through it: from the run with the fewest "
-    "epochs to that with the most. Best limit: the one with the least energy of that batch size. "
-    "Batch sizes stand in order, each as far from the next."
+    "Dot: mean over the runs of a batch size; vertical line: range from the run with the fewest "
+    "epochs to the one with the most. Best limit: least energy at that batch size. Batch sizes are "
+    "evenly spaced."
 )
 _MEASURES: Final = {
     "eta": ("Energy to the target (MJ)", "j", 1e6),
@@ -28,16 +28,16 @@ _LIMITS: Final = {
 }
 
 _UPRIGHT: Final = 9
-"""Most batch sizes whose names stand side by side."""
+"""With more batch sizes their labels are rotated."""
 _LOG_FROM: Final = 30
-"""Largest over smallest value from which a logarithmic axis shows more than a linear one."""
+"""Ratio of the largest to the smallest value above which the axis is logarithmic."""
 
 
 @figure("batch-sweep", result="batch_size_sweep", source="Zeus (NSDI'23): batch-size sweeps")
 def plot_batch_sweep(
     sweep: pl.DataFrame, /, *, ax: Axes | None = None, measure: str = "eta"
 ) -> Axes:
-    """Draw what each batch size takes, one line a limit.
+    """Draw the energy or time of each batch size, one line per power limit.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ def plot_batch_sweep(
 
 
 def describe_batch_sweep(sweep: pl.DataFrame) -> str:
-    """Say in one sentence what the figure of this sweep shows."""
+    """Return one sentence on what the figure of this sweep shows."""
     energy, time = (
         f"{row['batch_size']} with {row['power_limit_w']:g} W"
         for row in (

@@ -1,4 +1,4 @@
-"""How much has ended in one way by each runtime, group by group."""
+"""Cumulative incidence of one event by runtime, one line per group."""
 
 from __future__ import annotations
 
@@ -18,68 +18,65 @@ from traceana.figures.style import start_axes, use_style
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from traceana.results.competing_risks import CumulativeIncidence
+
 READING: Final = (
-    "Line: share that has ended this way by each runtime, where other ways to end compete "
-    "(Aalen and Johansen); band: its pointwise 95 % interval, rows taken as independent. Below: "
-    "rows at risk, that is known to run at least that long."
+    "Line: cumulative incidence of the event by runtime, with the other events as competing risks "
+    "(Aalen-Johansen estimate); band: its pointwise 95 % confidence interval. Below: rows at risk, "
+    "which run at least that long."
 )
 _MOST_STEPS: Final = 200
-"""Steps of a line that are drawn: more would fall together."""
+"""Maximum number of steps drawn per line."""
 _MOST_GROUPS: Final = 7
 
 
-@figure("cumulative-incidence", result="cumulative_incidence, one event, with its curves")
+@figure("cumulative-incidence", result="cumulative_incidence")
 def plot_cumulative_incidence(
-    groups: pl.DataFrame, /, *, ax: Axes | None = None, curves: pl.DataFrame, at_risk: pl.DataFrame
+    result: CumulativeIncidence, /, *, ax: Axes | None = None, event: str | None = None
 ) -> Axes:
-    """Draw the cumulative incidence of one way to end, a line a group.
+    """Draw the cumulative incidence of one event, one line per group.
 
     Parameters
     ----------
-    groups
-        [*by, event, n, n_events, n_censored, n_left_out, incidence, last_s] of one event, as in
-        the frame of that name that `cumulative_incidence` returns.
+    result
+        Result of `cumulative_incidence`.
     ax
         Axes to draw on; by default those of a new figure.
-    curves
-        The frame of that name.
-    at_risk
-        [*by, time_s, n_at_risk] as `rows_at_risk` returns it, of the runtimes that the axis shall
-        show.
+    event
+        The event; None if the result has a single one.
 
     Returns
     -------
     Axes
-        With a line and a band for each of the first seven groups in which something ended so,
-        and the numbers at risk beneath. The axis of runtimes is logarithmic; what ended at 0 s is
-        where a line begins.
+        A line and a band for each of the first seven groups with the event, and the rows at risk
+        below. The axis of runtimes is logarithmic.
 
     Raises
     ------
     DataError
-        If the groups are not of exactly one event, or nothing ended that way.
+        If the event is not one of the result's, or no row had it.
     """
-    events = groups["event"].unique().to_list()
-    if len(events) != 1:
-        raise DataError(f"plot_cumulative_incidence draws one event; these are {len(events)}")
-    keys = groups.columns[: groups.columns.index("event")]
-    # a group has the same colour whatever the event
+    if event is None and len(result.events) != 1:
+        raise DataError(f"event must be one of {', '.join(result.events)}; it is None")
+    one = result.only(event or result.events[0])
+    groups, keys, at_risk = one.groups, one.by, one.at_risk
+    # a group has the same color for each event
     numbered = groups.with_row_index("place")
     some = numbered.filter(pl.col("n_events") > 0, pl.col("place") < _MOST_GROUPS)
-    steps = curves.join(some.select(*keys, "event"), on=[*keys, "event"], nulls_equal=True)
+    steps = one.curves.join(some.select(*keys, "event"), on=[*keys, "event"], nulls_equal=True)
     times = [time for time in steps["time_s"] if time > 0]
     if not times:
-        raise DataError(f"plot_cumulative_incidence has nothing to draw: nothing {events[0]}")
+        raise DataError(f"plot_cumulative_incidence has nothing to draw: no row is {one.events[0]}")
     with use_style():
         own_figure = ax is None
         ax = start_axes(ax, height_in=2.4 + 0.13 * some.height)
         use_log_axis(ax, "x", [*times, *some["last_s"]])
-        shown = at_risk["time_s"].unique().sort()
-        left = min(*times, *shown) / 1.5
-        ax.set_xlim(left=left, right=max(*times, *shown, *some["last_s"]))
+        shown = at_risk["time_s"].unique().sort().to_list()
+        left = min([*times, *shown]) / 1.5
+        ax.set_xlim(left=left, right=max([*times, *shown, *some["last_s"]]))
         ax.set_xticks(shown)
         lines = []
-        colour = rcParams["axes.prop_cycle"].by_key()["color"]
+        color = rcParams["axes.prop_cycle"].by_key()["color"]
         for group in some.iter_rows(named=True):
             own = _of_group(steps, group, keys).sort("time_s")
             name = name_group(group[key] for key in keys) if keys else "all"
@@ -89,7 +86,7 @@ def plot_cumulative_incidence(
                 line["incidence"],
                 drawstyle="steps-post",
                 linestyle="-",
-                color=colour[group["place"]],
+                color=color[group["place"]],
                 gid=_id("line", name),
             )
             ax.fill_between(
@@ -101,11 +98,11 @@ def plot_cumulative_incidence(
         ax.set_ylim(0, None)
         ax.yaxis.set_major_formatter(PercentFormatter(xmax=1, symbol=" %"))
         ax.locator_params(axis="y", nbins=5)
-        ax.set_ylabel(f"Ended: {events[0]}")
+        ax.set_ylabel(f"Cumulative incidence: {one.events[0]}")
         ax.set_xlabel("Runtime (s, logarithmic)")
         _write_at_risk(ax, some, at_risk, keys, [str(line.get_color()) for _, line in lines])
         if keys:
-            if own_figure:  # the table takes height from the panel, and names need to know how much
+            if own_figure:  # the table reduces the height of the panel, which the names depend on
                 figure = ax.get_figure(root=True)
                 assert figure is not None  # noqa: S101  (axes stand on a figure)
                 figure.draw_without_rendering()
@@ -113,18 +110,19 @@ def plot_cumulative_incidence(
         return ax
 
 
-def describe_cumulative_incidence(groups: pl.DataFrame) -> str:
-    """Say in one sentence what the figure of these groups shows."""
-    n, events, censored, out = (
-        groups[name].sum() for name in ("n", "n_events", "n_censored", "n_left_out")
+def describe_cumulative_incidence(result: CumulativeIncidence) -> str:
+    """Return one sentence on the rows of the figure of a single event."""
+    groups = result.groups
+    n, events, censored, excluded = (
+        groups[name].sum() for name in ("n", "n_events", "n_censored", "n_excluded")
     )
     drawn = (groups["n_events"].head(_MOST_GROUPS) > 0).sum()
     none = groups.filter(n_events=0).height
-    why = ": nothing ended so in the rest" if drawn + none == groups.height else ""
+    why = ": the others have no event" if drawn + none == groups.height else ""
     few = f" {drawn} of {groups.height} groups are drawn{why}." if drawn < groups.height else ""
     return (
-        f"n = {n:,} rows: {events:,} ended so, {censored:,} are censored (still running when last "
-        f"seen); {out:,} more have no known time and are left out.{few}"
+        f"n = {n:,} rows: {events:,} events, {censored:,} censored (still running when last "
+        f"seen); {excluded:,} rows without a runtime are excluded.{few}"
     )
 
 
@@ -137,7 +135,7 @@ def _id(*parts: str) -> str:
 
 
 def _step(own: pl.DataFrame, last_s: float, left: float) -> pl.DataFrame:
-    """Return the steps to draw: from the left end, not too many, and on to the last time."""
+    """Return the steps to draw, from the left end of the axis to the last time."""
     if own.height > _MOST_STEPS:
         at = np.unique(np.linspace(0, own.height - 1, _MOST_STEPS).astype(int))
         spread = np.geomspace(1, own.height, _MOST_STEPS).astype(int) - 1
@@ -154,14 +152,14 @@ def _step(own: pl.DataFrame, last_s: float, left: float) -> pl.DataFrame:
 def _write_at_risk(
     ax: Axes, some: pl.DataFrame, at_risk: pl.DataFrame, keys: list[str], names: list[str]
 ) -> None:
-    """Write beneath the panel how many of each group are at risk at each tick."""
+    """Write the rows at risk of each group at each tick below the panel."""
     size = small_size()
     first, gap = -37.0, -1.3 * size
     ax.annotate(
         "At risk", (0, 0), (-14, first), xycoords="axes fraction", textcoords="offset points",
         ha="right", va="center", fontsize=size, fontstyle="italic", annotation_clip=False,
     )  # fmt: skip
-    for row, (group, colour) in enumerate(
+    for row, (group, color) in enumerate(
         zip(some.iter_rows(named=True), names, strict=True), start=1
     ):
         own = _of_group(at_risk, group, keys)
@@ -169,7 +167,7 @@ def _write_at_risk(
         name = name_group(group[key] for key in keys) if keys else "all"
         ax.annotate(
             name, (0, 0), (-14, height), xycoords="axes fraction", textcoords="offset points",
-            ha="right", va="center", fontsize=size, color=colors.to_hex(colour),
+            ha="right", va="center", fontsize=size, color=colors.to_hex(color),
             fontweight="bold", annotation_clip=False,
         )  # fmt: skip
         for time, rows in own.select("time_s", "n_at_risk").rows():

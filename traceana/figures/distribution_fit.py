@@ -1,4 +1,4 @@
-"""How runtimes are distributed beside fitted families: shares, tail, quantiles."""
+"""Empirical distribution beside fitted families: distribution function, tail, quantiles."""
 
 from __future__ import annotations
 
@@ -14,61 +14,69 @@ from traceana.figures.scales import use_log_axis
 from traceana.figures.style import WIDTH_IN, start_axes, use_style
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from matplotlib.axes import Axes
 
+    from traceana.results.distributions import DistributionFits
+
 Panel = Literal["shares", "tail", "quantiles"]
-"""Share at or below each value; share above it, where few are left; quantile against quantile."""
+"""Distribution function; upper tail; quantile-quantile plot."""
 
 READING: Final = (
-    "Black: the values, or the line where values and family agree; band: the 95 % interval of "
-    "each of their quantiles, each for itself, values taken as independent (for many values too "
-    "narrow to be seen); coloured: fitted families, above the bound of the fit where there is "
-    "one. A family that leaves the band differs from the values, at that place, by more than "
-    "chance would make it."
+    "Black: empirical distribution of the values; gray band: pointwise 95 % confidence interval of "
+    "its quantiles, values treated as independent (narrower than the line for many values); "
+    "colored: fitted families, above the bound of the fit if there is one."
 )
 _FAR: Final = 1e6
-_OTHERS: Final = ("n", "share_below", "value", "ci_low", "ci_high")
+_DRAWN: Final = 4
 
 
-@figure("distribution-fit", result="fitted_quantiles")
+@figure("distribution-fit", result="fit_distributions")
 def plot_distribution_fit(
-    quantiles: pl.DataFrame,
+    result: DistributionFits,
     /,
     *,
     ax: Axes | None = None,
     panel: Panel = "shares",
+    families: Sequence[str] | None = None,
     what: str = "Value",
     unit: str = "s",
 ) -> Axes:
-    """Draw values beside fitted families.
+    """Draw the empirical distribution beside fitted families.
 
     Parameters
     ----------
-    quantiles
-        [n, share_below, value, ci_low, ci_high, *families], as `fitted_quantiles` returns it; up
-        to six families.
+    result
+        Result of `fit_distributions`.
     ax
         Axes to draw on; by default those of a new figure.
     panel
-        "shares": the share at or below each value. "tail": the share above it, both axes
-        logarithmic, where a power law is a straight line. "quantiles": the values' quantiles
-        against each family's, where a fit is the diagonal.
+        "shares": distribution function. "tail": one minus the distribution function, both axes
+        logarithmic, where a power law is a straight line. "quantiles": quantile-quantile plot.
+    families
+        Families to draw; None: the four best with parameters.
     what
-        What one of the values is.
+        Label of the values.
     unit
-        Its unit.
+        Their unit.
 
     Raises
     ------
     DataError
-        If there is no such panel, no value or no family.
+        If there is no such panel or family, or the result has no quantiles.
     """
-    families = [name for name in quantiles.columns if name not in _OTHERS]
     if panel not in get_args(Panel):
         raise DataError(f"panel must be one of {', '.join(get_args(Panel))}; it is {panel!r}")
-    if quantiles.is_empty() or not families:
-        raise DataError("plot_distribution_fit draws values beside a family; one is missing")
-    # an end that is not known lies beyond all values, and so beyond the figure
+    fitted = fitted_families(result)
+    families = list(fitted[:_DRAWN] if families is None else families)
+    if result.quantiles is None or not families or not {*families} <= {*fitted}:
+        raise DataError(
+            "plot_distribution_fit needs uncensored values and families with parameters; these "
+            f"are {', '.join(fitted) or 'none'}"
+        )
+    quantiles = result.quantiles
+    # an unknown end lies beyond all values, and so beyond the figure
     rows = quantiles.with_columns(
         pl.col("ci_low").fill_null(pl.col("value").min() / _FAR),
         pl.col("ci_high").fill_null(pl.col("value").max() * _FAR),
@@ -83,21 +91,26 @@ def plot_distribution_fit(
         return ax
 
 
-def draw_distribution_fit(quantiles: pl.DataFrame, *, unit: str = "s") -> Figure:
-    """Draw all three panels beside each other."""
+def draw_distribution_fit(result: DistributionFits, *, unit: str = "s") -> Figure:
+    """Draw all three panels side by side."""
     panels = get_args(Panel)
     with use_style():
         figure = Figure(figsize=(WIDTH_IN * len(panels), 2.6))
         for place, panel in enumerate(panels, start=1):
             ax = figure.add_subplot(1, len(panels), place)
-            plot_distribution_fit(quantiles, ax=ax, panel=panel, unit=unit)
+            plot_distribution_fit(result, ax=ax, panel=panel, unit=unit)
         return figure
 
 
-def describe_distribution_fit(quantiles: pl.DataFrame) -> str:
-    """Say in one sentence what the figure of these quantiles shows."""
-    families = [name for name in quantiles.columns if name not in _OTHERS]
-    return f"n = {quantiles['n'][0]:,} values; {', '.join(families)}."
+def describe_distribution_fit(result: DistributionFits) -> str:
+    """Return one sentence on the values and the families of the figure."""
+    families = ", ".join(fitted_families(result)[:_DRAWN])
+    return f"n = {result.table['n'][0]:,} values; {families}."
+
+
+def fitted_families(result: DistributionFits, /) -> list[str]:
+    """Return the families with parameters, the best first."""
+    return [name for name in result.table["family"] if result.params(name)]
 
 
 def _draw_shares(
@@ -115,10 +128,10 @@ def _draw_shares(
     ax.set_xlabel(x_label)
     if tail:
         use_log_axis(ax, "y", share)
-        ax.set_ylabel("Share above (logarithmic)")
+        ax.set_ylabel("Fraction above (logarithmic)")
     else:
         ax.set_ylim(0, 1)
-        ax.set_ylabel("Share at or below")
+        ax.set_ylabel("Fraction at or below")
         ax.yaxis.set_major_formatter(PercentFormatter(xmax=1, symbol=" %"))
 
 

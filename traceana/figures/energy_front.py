@@ -1,4 +1,4 @@
-"""Energy against time to the target, and the configurations that no other one beats."""
+"""Energy versus time to the target, with the Pareto front."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 READING: Final = (
-    "Dot: a batch size at a power limit with which every run reached the target. Blue: on the "
-    "Pareto front, as no other one is at most as slow and at most as hungry and better in one; "
-    "above the line all is dominated. Named: batch size and power limit. Axes begin above 0."
+    "Dot: batch size and power limit with which every run reached the target. Blue: Pareto front "
+    "(no other configuration is as good in both time and energy and better in one). Labels: batch "
+    "size and power limit. Axes begin above 0."
 )
 _FRAME: Final = 1.3
 """The frame ends at this multiple of the front's largest time and energy."""
@@ -30,7 +30,7 @@ _HEIGHT_IN: Final = 3.2
     source="Zeus (NSDI'23): energy against time, with the Pareto front",
 )
 def plot_energy_front(energy: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
-    """Draw each configuration's energy against its time, with the Pareto front.
+    """Draw the energy of each configuration versus its time, with the Pareto front.
 
     Parameters
     ----------
@@ -42,8 +42,8 @@ def plot_energy_front(energy: pl.DataFrame, /, *, ax: Axes | None = None) -> Axe
     Returns
     -------
     Axes
-        Grey dots for what is dominated, and blue ones for the front, each with its batch size
-        and power limit, in a frame that ends a little beyond the front; the legend counts all.
+        Gray dots for dominated configurations and blue ones for the front, labeled with batch size
+        and power limit, in a frame that ends a little beyond the front.
 
     Raises
     ------
@@ -88,7 +88,7 @@ def plot_energy_front(energy: pl.DataFrame, /, *, ax: Axes | None = None) -> Axe
 
 
 def describe_energy_front(energy: pl.DataFrame) -> str:
-    """Say in one sentence what the figure of these configurations shows."""
+    """Return one sentence on what the figure of these configurations shows."""
     return (
         f"{energy.height:,} configurations of {energy['batch_size'].n_unique()} batch sizes, "
         f"{energy['on_front'].sum()} on the front."

@@ -1,4 +1,4 @@
-"""Energy of the best batch size, the best power limit and both, over the default's."""
+"""Energy of the best batch size, the best power limit and both, relative to the default."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 READING: Final = (
-    "Bar: what the best choice takes to reach the target, over what the default batch size at the "
-    "largest power limit takes (dashed line); less is better."
+    "Bar: energy or cost of the best choice to the target, relative to the default batch size at "
+    "the largest power limit (dashed line); less is better."
 )
 _CHOICES: Final = {
-    "batch_size": ("batch size alone", "#56B4E9"),
-    "power_limit": ("power limit alone", "#E69F00"),
+    "batch_size": ("batch size only", "#56B4E9"),
+    "power_limit": ("power limit only", "#E69F00"),
     "both": ("both", "#0072B2"),
 }
 _BAR: Final = 0.26
@@ -33,20 +33,20 @@ _BAR: Final = 0.26
     source="Zeus (NSDI'23): batch size, power limit and both, over six data sets",
 )
 def plot_energy_savings(savings: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
-    """Draw what each choice needs over what the baseline needs, three bars a data set.
+    """Draw the ratio of each choice to the baseline, three bars per data set.
 
     Parameters
     ----------
     savings
         Rows of one GPU and one objective of what `energy_savings` returns: [gpu, dataset,
-        objective, choice, ratio]. A null ratio has no bar and is said to be unknown.
+        objective, choice, ratio]. A null ratio has no bar and is labeled unknown.
     ax
         Axes to draw on; by default those of a new figure.
 
     Returns
     -------
     Axes
-        One group of bars a data set, in alphabetical order from the top, each with its ratio.
+        One group of bars per data set, in alphabetical order from the top, each with its ratio.
 
     Raises
     ------
@@ -90,7 +90,7 @@ def plot_energy_savings(savings: pl.DataFrame, /, *, ax: Axes | None = None) -> 
         ax.set_ylim(len(datasets) - 0.5, -0.5)
         ax.grid(visible=False, axis="y")
         ax.set_title(gpu, pad=16)
-        ax.set_xlabel(f"{objective.capitalize()} to the target, share of the default's")
+        ax.set_xlabel(f"{objective.capitalize()} to the target, relative to the default")
         ax.legend(
             loc="lower left", bbox_to_anchor=(0, 1), ncols=3, borderaxespad=0.1,
             handlelength=1.0, columnspacing=0.9,
@@ -99,12 +99,12 @@ def plot_energy_savings(savings: pl.DataFrame, /, *, ax: Axes | None = None) -> 
 
 
 def describe_energy_savings(savings: pl.DataFrame) -> str:
-    """Say in one sentence what the figure of these savings shows."""
+    """Return one sentence on what the figure of these savings shows."""
     ratio = savings.filter(choice="both")["ratio"].drop_nulls().to_list()
     datasets = savings["dataset"].n_unique()
     if not ratio:
         return f"{datasets} data sets, none with a baseline."
     return (
-        f"{len(ratio)} of {datasets} data sets; both together take {100 * min(ratio):.1f} % to "
+        f"{len(ratio)} of {datasets} data sets; both together need {100 * min(ratio):.1f} % to "
         f"{100 * max(ratio):.1f} %."
     )

@@ -1,4 +1,4 @@
-"""Whether predicted chances of failure come true."""
+"""Calibration of a model of failure."""
 
 from __future__ import annotations
 
@@ -11,35 +11,36 @@ from traceana.figures.registry import figure
 from traceana.figures.style import start_axes, use_style
 
 if TYPE_CHECKING:
-    import polars as pl
     from matplotlib.axes import Axes
 
+    from traceana.results.outcomes import FailureModel
+
 READING: Final = (
-    "Dot: a tenth of the rows in order of their predicted chance of failure, at the mean chance "
-    "and the share that failed, with Wilson's 95 % interval as a bar; on the dotted diagonal what "
-    "was predicted came true. Each row was predicted by a fit to others."
+    "Dot: a tenth of the rows, ordered by predicted probability of failure, at the mean prediction "
+    "and the observed fraction of failures; bar: Wilson's 95 % confidence interval; dotted "
+    "diagonal: perfect calibration. Predictions are for held-out rows."
 )
 
 
-@figure("failure-calibration", result="calibration of failure_model")
-def plot_failure_calibration(calibration: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
-    """Draw the share that failed against the predicted chance of failure.
+@figure("failure-calibration", result="failure_model")
+def plot_failure_calibration(result: FailureModel, /, *, ax: Axes | None = None) -> Axes:
+    """Draw the observed fraction of failures against the predicted probability.
 
     Parameters
     ----------
-    calibration
-        [bin, n, predicted, observed, ci_low, ci_high], as in the frame of that name that
-        `failure_model` returns.
+    result
+        Result of `failure_model`.
     ax
         Axes to draw on; by default those of a new figure.
 
     Raises
     ------
     DataError
-        If there is no bin.
+        If there is no prediction.
     """
+    calibration = result.calibration
     if calibration.is_empty():
-        raise DataError("plot_failure_calibration has nothing to draw: nothing was predicted")
+        raise DataError("plot_failure_calibration has nothing to draw: there is no prediction")
     with use_style():
         ax = start_axes(ax)
         ax.axline((0, 0), (1, 1), color="#555555", linestyle=":", linewidth=0.8, gid="diagonal")
@@ -58,11 +59,11 @@ def plot_failure_calibration(calibration: pl.DataFrame, /, *, ax: Axes | None = 
         for axis in (ax.xaxis, ax.yaxis):
             axis.set_major_locator(MaxNLocator(nbins=6, steps=[1, 2, 5, 10]))
             axis.set_major_formatter(FuncFormatter(lambda share, _: f"{100 * share:.4g} %"))
-        ax.set_xlabel("Predicted chance of failure")
-        ax.set_ylabel("Share that failed")
+        ax.set_xlabel("Predicted probability of failure")
+        ax.set_ylabel("Observed fraction of failures")
         return ax
 
 
-def describe_failure_calibration(calibration: pl.DataFrame) -> str:
-    """Say in one sentence what the figure of this calibration shows."""
-    return f"n = {calibration['n'].sum():,} rows in {calibration.height} bins."
+def describe_failure_calibration(result: FailureModel) -> str:
+    """Return one sentence on the rows of the figure."""
+    return f"n = {result.calibration['n'].sum():,} rows in {result.calibration.height} bins."

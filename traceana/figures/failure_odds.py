@@ -1,4 +1,4 @@
-"""Odds ratios of a model of failure, one row a term."""
+"""Odds ratios of a model of failure, one row per term."""
 
 from __future__ import annotations
 
@@ -14,40 +14,42 @@ if TYPE_CHECKING:
     import polars as pl
     from matplotlib.axes import Axes
 
+    from traceana.results.outcomes import FailureModel
+
 READING: Final = (
-    "Dot: odds ratio of failure, all other features alike, with its 95 % interval as a bar, on a "
-    "logarithmic axis; right of 1 failure is likelier. The number of rows stands at the right."
+    "Dot: odds ratio of failure, all other features equal, on a logarithmic axis; bar: its 95 % "
+    "confidence interval; above 1 failure is more likely. n: rows."
 )
 _BEYOND: Final = 20.0
-"""So many times beyond the outermost dot the axis ends, however far an interval reaches."""
+"""The axis ends at this multiple of the outermost dot, even if an interval is wider."""
 
 
-@figure("failure-odds", result="odds_ratios of failure_model")
-def plot_failure_odds(odds_ratios: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
+@figure("failure-odds", result="failure_model")
+def plot_failure_odds(result: FailureModel, /, *, ax: Axes | None = None) -> Axes:
     """Draw the odds ratios of a model of failure with their intervals.
 
     Parameters
     ----------
-    odds_ratios
-        [feature, level, reference, n, odds_ratio, ci_low, ci_high], as in the frame of that name
-        that `failure_model` returns.
+    result
+        Result of `failure_model`.
     ax
         Axes to draw on; by default those of a new figure.
 
     Returns
     -------
     Axes
-        One row a numeric feature and one a level, under a heading that names the reference. A
-        level without a finite odds ratio keeps its row, and says so.
+        One row per numeric feature and per level, under a heading with the reference level. A
+        level without a finite odds ratio has a row that says so.
 
     Raises
     ------
     DataError
-        If no odds ratio is known.
+        If no odds ratio is finite.
     """
+    odds_ratios = result.odds_ratios
     known = odds_ratios.drop_nulls(["odds_ratio", "ci_low", "ci_high"])
     if known.is_empty():
-        raise DataError("plot_failure_odds has nothing to draw: no odds ratio is known")
+        raise DataError("plot_failure_odds has nothing to draw: no odds ratio is finite")
     rows = _lay_out(odds_ratios)
     with use_style():
         ax = start_axes(ax, height_in=0.7 + 0.19 * len(rows))
@@ -86,26 +88,24 @@ def plot_failure_odds(odds_ratios: pl.DataFrame, /, *, ax: Axes | None = None) -
         return ax
 
 
-def describe_failure_odds(odds_ratios: pl.DataFrame) -> str:
-    """Say in one sentence what the figure of these odds ratios shows."""
-    known = odds_ratios.drop_nulls(["odds_ratio", "ci_low", "ci_high"])
+def describe_failure_odds(result: FailureModel) -> str:
+    """Return one sentence on the odds ratios of the figure."""
+    known = result.odds_ratios.drop_nulls(["odds_ratio", "ci_low", "ci_high"])
     low, high = _ends(known)
     cut = ((known["ci_low"] < low) | (known["ci_high"] > high)).sum()
-    told = f"{known.height} odds ratios"
-    if cut:
-        told += f"; {cut} of the intervals leave the figure"
-    return f"{told}."
+    beyond = f"; {cut} of the intervals extend beyond the figure" if cut else ""
+    return f"n = {result.fit['n'].item():,} rows, {known.height} odds ratios{beyond}."
 
 
 def _ends(known: pl.DataFrame) -> tuple[float, float]:
-    """Return where the axis begins and ends."""
+    """Return the limits of the axis."""
     nearest = min(*known["odds_ratio"], 1.0) / _BEYOND
     farthest = max(*known["odds_ratio"], 1.0) * _BEYOND
     return max(min(known["ci_low"]), nearest), min(max(known["ci_high"]), farthest)
 
 
 def _lay_out(odds_ratios: pl.DataFrame) -> list[tuple[str, dict[str, Any] | None]]:
-    """Return a name a row, with its term, or none for a heading."""
+    """Return the name of each row with its term, or None for a heading."""
     rows: list[tuple[str, dict[str, Any] | None]] = []
     for (feature,), terms in odds_ratios.group_by("feature", maintain_order=True):
         of_level = {term["level"]: term for term in terms.iter_rows(named=True)}

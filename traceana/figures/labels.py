@@ -10,6 +10,7 @@ from matplotlib import font_manager, rcParams
 from matplotlib.dates import AutoDateFormatter
 
 from traceana.errors import DataError
+from traceana.results.display import key_heading
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -20,17 +21,6 @@ if TYPE_CHECKING:
     from matplotlib.lines import Line2D
 
 _LINE_SPACING: Final = 1.15
-_TITLES: Final = {
-    "cluster": "Cluster",
-    "dataset": "Data set",
-    "gpu_type": "GPU type",
-    "gpus": "GPUs",
-    "gpus_asked": "GPUs asked for",
-    "qos": "QoS class",
-    "status": "Status",
-    "workload": "Workload",
-}
-"""What columns that tell groups apart are called on an axis."""
 _MARGIN: Final = 1.05
 """Where the names stand, in widths of the axes."""
 
@@ -45,7 +35,7 @@ def natural_order(names: Iterable[Any], /) -> list[str]:
 
 
 def find_clock(frame: pl.DataFrame, time: str | None = None, /) -> tuple[str, str]:
-    """Return the time column of a frame, the first known one by default, and its axis label.
+    """Return the time column of a frame, by default a known one with values, and its label.
 
     Raises
     ------
@@ -53,11 +43,12 @@ def find_clock(frame: pl.DataFrame, time: str | None = None, /) -> tuple[str, st
         If the frame has no such column.
     """
     names = list(_CLOCKS) if time is None else [time]
-    found = next((name for name in names if name in frame.columns), None)
-    if found is None:
+    there = [name for name in names if name in frame.columns]
+    if not there:
         raise DataError(
             f"column {' or '.join(names)} is missing; found {', '.join(frame.columns)}; pass time="
         )
+    found = next((name for name in there if frame[name].count()), there[0])
     return found, label_clock(found)
 
 
@@ -72,12 +63,12 @@ def format_axis(axis: Axis, /, *, bins: int | None = None) -> None:
         return
     axis.set_major_formatter("{x:,.10g}")
     if bins:
-        axis.get_major_locator().set_params(nbins=bins)
+        axis.axes.locator_params(axis="x" if axis is axis.axes.xaxis else "y", nbins=bins)
 
 
 def name_columns(columns: Iterable[str], /) -> str:
-    """Return what columns are called on an axis: known ones by their title, others as they are."""
-    return ", ".join(_TITLES.get(column, column.replace("_", " ")) for column in columns)
+    """Return the headings of columns as the label of an axis."""
+    return ", ".join(key_heading(column) for column in columns)
 
 
 def name_group(values: Iterable[object], /) -> str:

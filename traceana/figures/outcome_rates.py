@@ -1,4 +1,4 @@
-"""Success rate by group with Wilson's interval."""
+"""Success rate by group with its confidence interval."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 READING: Final = (
-    "Dot: successes over successes and failures, with Wilson's 95 % interval as a bar; "
-    "n: successes and failures."
+    "Dot: success rate; bar: its 95 % confidence interval (Wilson); n: successes and failures."
 )
 
 
@@ -27,14 +26,14 @@ def plot_outcome_rates(result: pl.DataFrame, /, *, ax: Axes | None = None) -> Ax
     Parameters
     ----------
     result
-        [*by, n, successes, rate, ci_low, ci_high], as `outcome_rates` returns it.
+        Result of `outcome_rates`.
     ax
         Axes to draw on; by default those of a new figure.
 
     Returns
     -------
     Axes
-        One row a group in the result's order, from 0 % to 100 %.
+        One row per group in the result's order, from 0 % to 100 %.
     """
     groups = split_groups(result)
     with use_style():
@@ -47,7 +46,7 @@ def plot_outcome_rates(result: pl.DataFrame, /, *, ax: Axes | None = None) -> Ax
 
 
 def describe_outcome_rates(result: pl.DataFrame) -> str:
-    """Say in one sentence what the figure of this result shows."""
+    """Return one sentence on the rows of the figure."""
     return (
         f"{result.height} groups, {result['successes'].sum():,} successes among "
         f"{result['n'].sum():,} successes and failures."

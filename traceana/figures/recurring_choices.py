@@ -1,4 +1,4 @@
-"""The batch size of each run of a recurring job, and whether it reached the target."""
+"""Batch size of each run of a recurring job, and whether it reached the target."""
 
 from __future__ import annotations
 
@@ -16,44 +16,52 @@ from traceana.figures.style import start_axes, use_style
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from traceana.results.recurring import RecurringResult
+
 READING: Final = (
-    "Dot: a run that reached the target, coloured by its power limit. Cross: one that missed it, "
-    "mostly as it was stopped early. A batch size without a mark was never run."
+    "Dot: run that reached the target, colored by its power limit. Cross: run that missed it, "
+    "usually because it was stopped early. A batch size without a mark was never run."
 )
 
 
 @figure(
     "recurring-choices",
-    result="history of simulate_recurring",
+    result="simulate_recurring",
     source="Zeus (NSDI'23): choices of a recurring job",
 )
 def plot_recurring_choices(
-    history: pl.DataFrame, /, *, ax: Axes | None = None, batch_sizes: list[int] | None = None
+    result: RecurringResult | pl.DataFrame,
+    /,
+    *,
+    ax: Axes | None = None,
+    batch_sizes: list[int] | None = None,
 ) -> Axes:
     """Draw the batch size of every run against its recurrence.
 
     Parameters
     ----------
-    history
-        [recurrence, batch_size, power_limit_w, reached], as `simulate_recurring` returns it.
+    result
+        What `simulate_recurring` returns, or its history [recurrence, batch_size,
+        power_limit_w, reached].
     ax
         Axes to draw on; by default those of a new figure.
     batch_sizes
-        Those there were to choose from; by default those chosen.
+        Those to choose from; by default those of the result, or of its history.
 
     Returns
     -------
     Axes
-        A row a batch size, the smallest lowest, with a colour bar of power limits.
+        One row per batch size, the smallest at the bottom, with a color bar of power limits.
 
     Raises
     ------
     DataError
         If there is no run.
     """
+    history, known = _history(result)
     if history.is_empty():
         raise DataError("plot_recurring_choices has nothing to draw: there is no run")
-    sizes = sorted({*(batch_sizes or ()), *history["batch_size"]})
+    sizes = sorted({*(batch_sizes or known), *history["batch_size"]})
     row = {size: place for place, size in enumerate(sizes)}
     # without its yellow, which is too pale on white
     shades = ListedColormap(colormaps["viridis"](np.linspace(0.85, 0, 256)))
@@ -78,8 +86,15 @@ def plot_recurring_choices(
         return ax
 
 
-def describe_recurring_choices(history: pl.DataFrame) -> str:
-    """Say in one sentence what the figure of this history shows."""
+def _history(result: RecurringResult | pl.DataFrame) -> tuple[pl.DataFrame, list[int]]:
+    if isinstance(result, pl.DataFrame):
+        return result, []
+    return result.history, list(result.job.batches)
+
+
+def describe_recurring_choices(result: RecurringResult | pl.DataFrame) -> str:
+    """Return one sentence on what the figure of this result shows."""
+    history, _ = _history(result)
     most = history["batch_size"].mode().sort()[0]
     share = (history["batch_size"] == most).mean()
     missed = history.filter(pl.col("reached").not_()).height

@@ -1,4 +1,4 @@
-"""Energy that recurring jobs end up saving by data set and GPU, with the interval over seeds."""
+"""Energy saved by recurring jobs, by data set and GPU, with intervals over seeds."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 READING: Final = (
-    "Mark: mean over the seeds of what the last five recurrences save against the default; line: "
-    "95 % interval of that mean, often shorter than the mark. Left of 0 more is used."
+    "Mark: energy saved by the last five recurrences against the default, mean over the seeds; "
+    "line: 95 % interval of that mean, often shorter than the mark. Left of 0: more energy used."
 )
 _LOOKS: Final = (
     ("#0072B2", "o"),
@@ -32,7 +32,7 @@ _WIDE: Final = 0.64
 
 @figure("recurring-savings", result="summarize_recurring")
 def plot_recurring_savings(summary: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
-    """Draw the energy saved, a row a data set and a mark a GPU.
+    """Draw the energy saved, one row per data set and one mark per GPU.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def plot_recurring_savings(summary: pl.DataFrame, /, *, ax: Axes | None = None) 
 
 
 def describe_recurring_savings(summary: pl.DataFrame) -> str:
-    """Say in one sentence what the figure of these savings shows."""
+    """Return one sentence on what the figure of these savings shows."""
     known = summary.drop_nulls("energy_saved")
     seeds = max(known["seeds"])
     return (

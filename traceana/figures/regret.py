@@ -1,4 +1,4 @@
-"""What policies of a recurring job cost beyond the oracle, summed up over its recurrences."""
+"""Cumulative regret of the policies of a recurring job."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 READING: Final = (
-    "Line: cost of all recurrences so far less what the best feasible batch size and power limit "
-    "is expected to cost, known from the start; flat where a policy has found it. One seed."
+    "Line: cost of all recurrences so far minus the expected cost of the best feasible batch size "
+    "and power limit (oracle); flat once a policy has found it. One seed."
 )
 _COLOURS: Final = {"zeus": "#0072B2", "grid": "#E69F00", "default": "#9A9A9A", "oracle": "#009E73"}
 _STYLES: Final = {"zeus": "-", "grid": "--", "default": ":", "oracle": "-."}
@@ -26,7 +26,7 @@ _STYLES: Final = {"zeus": "-", "grid": "--", "default": ":", "oracle": "-."}
     source="Zeus (NSDI'23): regret of a recurring job",
 )
 def plot_regret(recurrences: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
-    """Draw cumulative regret by recurrence, one line a policy.
+    """Draw cumulative regret by recurrence, one line per policy.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ def plot_regret(recurrences: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes
     Returns
     -------
     Axes
-        One line a policy, in the order of their rows.
+        One line per policy, in the order of their rows.
 
     Raises
     ------
@@ -64,10 +64,10 @@ def plot_regret(recurrences: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes
 
 
 def describe_regret(recurrences: pl.DataFrame) -> str:
-    """Say in one sentence what the figure of these recurrences shows."""
+    """Return one sentence on what the figure of these recurrences shows."""
     last = recurrences.group_by("policy", maintain_order=True).last()
-    told = ", ".join(
+    last_regrets = ", ".join(
         f"{policy} {regret_j / 1e6:,.2f} MJ"
         for policy, regret_j in last.select("policy", "cumulative_regret_j").iter_rows()
     )
-    return f"{recurrences['recurrence'].n_unique()} recurrences; in the end {told}."
+    return f"{recurrences['recurrence'].n_unique()} recurrences; final regret: {last_regrets}."

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from traceana.store.writer import TableWriter
 
 Progress = Callable[[str, str, int], None]
+_WORDS: Final = 1000
+_OTHERS: Final = "(other values)"
 
 
 class TableBuilder:
@@ -118,7 +120,9 @@ class TableBuilder:
     ) -> tuple[pl.DataFrame, pl.DataFrame]:
         """Return a block's rows for the table, and its rejected ones [line, rule, text]."""
         for column, words in result.unknown_words.items():
-            self._unknown[column].update(words)
+            known = self._unknown[column]
+            for word, rows in words.items():
+                known[word if word in known or len(known) < _WORDS else _OTHERS] += rows
         good, repeated = self._duplicates.split(result.kept)
         bad = result.rejected
         if repeated.height:

@@ -51,7 +51,7 @@ def describe_trace(
     content = tomllib.loads(mapping.text)
     stated = {k: v for k, v in content.get("trace", {}).items() if k not in _OF_THE_FILES}
     old = _earlier(folder, name)
-    if old and kind != "catalog" != old.source:  # tables of other mappings stay
+    if old and kind != "catalog":  # tables of other mappings stay
         stated = old.facts | stated
     stated |= facts
     times = [

@@ -153,7 +153,7 @@ def _ingest_locked(plan: Plan, folder: Path, progress: Progress | None) -> Ledge
     ledger = Ledger(
         tuple(entries[table] for table in order if table in entries), _missing(plan, entries)
     )
-    if writers:
+    if writers or not (folder / MANIFEST).is_file():
         manifest = describe_trace(ledger, folder, plan.mapping, kind=plan.kind, facts=plan.facts)
         write_whole(folder / MANIFEST, manifest_json(manifest))
         write_whole(folder / LEDGER, ledger_json(ledger))

@@ -227,9 +227,15 @@ def result_table(
     """Return a frame as a table of the page, formatted as its declaration says.
 
     `columns`, `headings` and `null` are those of :func:`traceana.results.display.cells_of`;
-    `total` has one row, displayed last.
+    `total` has one row, displayed last; `note` and `n_clusters` are displayed if a row has one.
     """
-    options: dict[str, Any] = {"columns": columns, "headings": headings, "null": null}
+    shown = [
+        name
+        for name in (frame.columns if columns is None else columns)
+        if name not in ("note", "n_clusters") or frame[name].count()
+    ]
+    nulls = {"note": "", **(null or {})}
+    options: dict[str, Any] = {"columns": shown, "headings": headings, "null": nulls}
     cells = cells_of(frame, table, **options)
     last = () if total is None else cells_of(total, table, **options).rows[0]
     return Table(caption, cells.headings, cells.numeric, cells.rows, last, folded=folded)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from html import escape
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -45,7 +46,7 @@ class Result:
                 object.__setattr__(self, name, declared(frame, table, by=by))
 
     def __repr__(self) -> str:
-        names = (name for name, field in self.__dataclass_fields__.items() if field.repr)
+        names = (field.name for field in fields(self) if field.repr)
         shown = (f"{name}={_short(getattr(self, name))}" for name in names)
         return f"{type(self).__name__}({', '.join(shown)})"
 

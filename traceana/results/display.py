@@ -24,6 +24,7 @@ KEY_HEADINGS: Final = {
     "gpu": "GPU",
     "gpu_type": "GPU type",
     "gpus": "GPUs",
+    "gpus_requested": "GPUs requested",
     "job_id": "Job",
     "qos": "QoS class",
     "worker_id": "Worker",

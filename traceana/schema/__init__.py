@@ -13,7 +13,7 @@ from traceana.schema.registry import (
     rule_expressions,
     schema_version,
 )
-from traceana.schema.training_defaults import TRAINING_DEFAULTS, TrainingDefault
+from traceana.schema.training_defaults import TRAINING_DEFAULTS, TrainingDefault, TrainingDefaults
 
 __all__ = [
     "REJECTED",
@@ -21,6 +21,7 @@ __all__ = [
     "TABLES",
     "TRAINING_DEFAULTS",
     "TrainingDefault",
+    "TrainingDefaults",
     "describe_table",
     "get_key",
     "get_rules",

@@ -1,31 +1,31 @@
-"""Training runs and power profiles held to their declarations, and what a user may ask of them.
-
-Energy to accuracy and the recurring jobs both rest on this reading of the two Zeus tables.
-"""
+"""Checked training runs and power profiles, with the defaults of their data sets."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from numbers import Real
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import dataframely as dy
 import polars as pl
 
 from traceana.errors import DataError
 from traceana.schema.registry import get_table
-from traceana.schema.training_defaults import TRAINING_DEFAULTS
+
+if TYPE_CHECKING:
+    from traceana.schema.training_defaults import TrainingDefault, TrainingDefaults
 
 CONFIGURATION: Final = ["dataset", "network", "batch_size", "optimizer"]
-"""What a training run and a power profile have in common: the key of their join."""
+"""Key that joins training runs and power profiles."""
 
 
 @dataclass(frozen=True)
 class TrainingTables:
-    """Training runs and power profiles that keep their declarations."""
+    """Checked training runs and power profiles, and the defaults of their data sets."""
 
     training_runs: pl.DataFrame
     power_profiles: pl.DataFrame
+    defaults: TrainingDefaults
 
 
 def check_rows(name: str, rows: pl.DataFrame, /) -> pl.DataFrame:
@@ -74,9 +74,9 @@ def target_of(tables: TrainingTables, /, *, gpu: str, dataset: str, target: floa
         raise DataError(f"target must be a number or None; it is {target!r}")
     listed = ", ".join(f"{metric:g}" for metric in targets)
     if target is None:
-        if dataset not in TRAINING_DEFAULTS:
-            raise DataError(f"{dataset} has no default target; give one of {listed}")
-        target = TRAINING_DEFAULTS[dataset].target
+        if dataset not in tables.defaults:
+            raise DataError(f"{dataset} has no default target; set target= to one of {listed}")
+        target = tables.defaults[dataset].target
     if not targets.is_close(target).any():
         raise DataError(f"no run of {dataset} has target {target!r}; there is {listed}")
     return target
@@ -107,10 +107,10 @@ def trained_profiles(
     )
 
 
-def default_batch_size(profiles: pl.DataFrame, /, *, dataset: str) -> int:
-    """Return the data set's b0, cut to the largest batch size of the profiles."""
+def default_batch_size(profiles: pl.DataFrame, default: TrainingDefault, /) -> int:
+    """Return the default batch size, reduced to the largest one of the profiles."""
     largest: int = max(profiles["batch_size"])
-    return min(TRAINING_DEFAULTS[dataset].batch_size, largest)
+    return min(default.batch_size, largest)
 
 
 def refuse_several_rates(runs: pl.DataFrame, /, *, dataset: str) -> None:

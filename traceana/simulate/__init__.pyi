@@ -15,9 +15,11 @@ from .batching.summary import summarize_batching as summarize_batching
 from .batching.sweep import sweep_batching as sweep_batching
 from .batching.workers import Workers as Workers
 from .deadlines.synthesis import synthesize_deadlines as synthesize_deadlines
+from .recurring.policies import BatchSizeOptimizer as BatchSizeOptimizer
+from .recurring.policies import PowerLimitOptimizer as PowerLimitOptimizer
 from .recurring.groups import RecurringGroupsResult as RecurringGroupsResult
-from .recurring.groups import simulate_recurring_groups as simulate_recurring_groups
 from .recurring.simulate import RecurringResult as RecurringResult
+from .recurring.groups import simulate_recurring_groups as simulate_recurring_groups
 from .recurring.simulate import simulate_recurring as simulate_recurring
 from .recurring.sweep import summarize_recurring as summarize_recurring
 from .recurring.sweep import sweep_recurring as sweep_recurring

@@ -1,4 +1,4 @@
-"""Odds ratios pooled over strata: what is left of a difference within equals."""
+"""Odds ratios pooled over strata."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ if TYPE_CHECKING:
 
 
 class PooledOdds(NamedTuple):
-    """An odds ratio over strata; NaN where it is not defined."""
+    """An odds ratio over strata; NaN where undefined."""
 
     odds_ratio: float
     ci_low: float
     ci_high: float
     pvalue: float
-    """Of no difference in any stratum."""
+    """Cochran-Mantel-Haenszel test."""
     pvalue_homogeneity: float
-    """Of one odds ratio in all strata; NaN for a single one."""
+    """Breslow-Day test; NaN for a single stratum."""
     n_strata: int
-    """Those that tell anything: with both groups and both outcomes."""
+    """Informative strata: with both groups and both outcomes."""
 
 
 def odds_ratio(table: Floats, /, *, confidence: float) -> tuple[float, float, float]:
-    """Odds ratio of a 2 x 2 table with Woolf's interval (Annals of Human Genetics 19, 1955).
+    """Return the odds ratio of a 2 x 2 table with Woolf's interval.
 
-    NaN where a cell is 0.
+    Woolf (Annals of Human Genetics 19, 1955).     NaN if a cell is 0.
     """
     if (table == 0).any():
         return np.nan, np.nan, np.nan
@@ -40,11 +40,11 @@ def odds_ratio(table: Floats, /, *, confidence: float) -> tuple[float, float, fl
 
 
 def pooled_odds(tables: Floats, /, *, confidence: float) -> PooledOdds:
-    """Mantel and Haenszel's odds ratio (Journal of the National Cancer Institute 22, 1959).
+    """Return the Mantel-Haenszel odds ratio, by statsmodels.
 
-    Interval with the variance of Robins, Breslow and Greenland (Biometrics 42, 1986); the test
-    of no difference is Cochran, Mantel and Haenszel's without a correction for continuity, that
-    of homogeneity Breslow and Day's with Tarone's (Biometrika 72, 1985).
+    The interval uses the variance of Robins, Breslow and Greenland (Biometrics 42, 1986). The test
+    is Cochran, Mantel and Haenszel's without continuity correction; homogeneity is tested by
+    Breslow and Day's with Tarone's correction (Biometrika 72, 1985).
 
     Parameters
     ----------
@@ -53,26 +53,31 @@ def pooled_odds(tables: Floats, /, *, confidence: float) -> PooledOdds:
     """
     from statsmodels.stats.contingency_tables import StratifiedTable  # noqa: PLC0415
 
-    tells = (tables.sum(axis=1) > 0).all(axis=1) & (tables.sum(axis=2) > 0).all(axis=1)
-    told = tables[tells]
-    nothing = PooledOdds(np.nan, np.nan, np.nan, np.nan, np.nan, len(told))
-    if not len(told):
+    informative = (tables.sum(axis=1) > 0).all(axis=1) & (tables.sum(axis=2) > 0).all(axis=1)
+    kept = tables[informative]
+    nothing = PooledOdds(np.nan, np.nan, np.nan, np.nan, np.nan, len(kept))
+    if not len(kept):
         return nothing
-    n = told.sum(axis=(1, 2))
-    agree, disagree = told[:, 0, 0] * told[:, 1, 1] / n, told[:, 0, 1] * told[:, 1, 0] / n
-    found = StratifiedTable([stratum + 0.0 for stratum in told])
-    # from the statistics, as a p-value below 1e-16 is given as 0
+    n = kept.sum(axis=(1, 2))
+    agree, disagree = kept[:, 0, 0] * kept[:, 1, 1] / n, kept[:, 0, 1] * kept[:, 1, 0] / n
+    found = StratifiedTable([stratum + 0.0 for stratum in kept])
+    # from the statistic: statsmodels returns 0 for a p-value below 1e-16
     pvalue = float(chdtrc(1, found.test_null_odds(correction=False).statistic))
     if not agree.sum() or not disagree.sum():
         return nothing._replace(pvalue=pvalue)
     low, high = found.oddsratio_pooled_confint(alpha=1 - confidence)
     ratio = float(found.oddsratio_pooled)
-    equal = _homogeneity(told, ratio) if len(told) > 1 else np.nan
-    return PooledOdds(ratio, float(low), float(high), pvalue, equal, len(told))
+    equal = np.nan
+    if len(kept) > 1:
+        # statsmodels divides by 0 where the ratio is 1 exactly
+        nudge = 1e-6 * (abs(ratio - 1) < 1e-9)
+        moved = StratifiedTable([stratum + np.diag([nudge, nudge]) for stratum in kept])
+        equal = float(chdtrc(len(kept) - 1, moved.test_equal_odds(adjust=True).statistic))
+    return PooledOdds(ratio, float(low), float(high), pvalue, equal, len(kept))
 
 
 class ClusteredOdds(NamedTuple):
-    """Intervals and a test that allow for clusters; NaN where they are not defined."""
+    """Intervals and a test for rows in clusters; NaN where undefined."""
 
     crude_ci_low: float
     crude_ci_high: float
@@ -83,18 +88,19 @@ class ClusteredOdds(NamedTuple):
 
 
 def clustered_odds(tables: Floats, /, *, n_clusters: int, confidence: float) -> ClusteredOdds:
-    """Intervals of the crude and the pooled odds ratio where rows come in clusters.
+    """Return intervals of the crude and the pooled odds ratio for rows in clusters.
 
-    The jackknife over clusters of the logarithms of both: with l_c the one without the c-th of G
-    cells and l that of all, variance = (G - 1) / G sum of (l_c - l)^2; intervals and the test are
-    of t(min(cells, clusters) - 1).
+    Jackknife over clusters of the logarithms of both: with l_c the one without the c-th of G
+    cells and l that of all, variance = (G - 1) / G sum of (l_c - l)^2 (Efron, The Jackknife, the
+    Bootstrap and Other Resampling Plans, 1982, section 3); intervals and test use
+    t(min(cells, clusters) - 1).
 
     Parameters
     ----------
     tables
-        cell x stratum x group x (failures, successes): a cell is a cluster or some of them.
+        cell x stratum x group x (failures, successes): a cell is one cluster or several.
     n_clusters
-        Of the rows in these tables.
+        Clusters of the rows in these tables.
     confidence
         Coverage, in (0, 1).
     """
@@ -112,7 +118,7 @@ def clustered_odds(tables: Floats, /, *, n_clusters: int, confidence: float) -> 
 
 
 def _log_odds(tables: Floats) -> Floats:
-    """Logarithm of the crude and of the pooled odds ratio of each set of strata; NaN without."""
+    """Return the log of the crude and of the pooled odds ratio of each set of strata, or NaN."""
     n = np.maximum(tables.sum(axis=(2, 3)), 1)
     crude = tables.sum(axis=1)
     agree = tables[:, :, 0, 0] * tables[:, :, 1, 1] / n
@@ -121,21 +127,3 @@ def _log_odds(tables: Floats) -> Floats:
     below = np.stack([crude[:, 0, 1] * crude[:, 1, 0], disagree.sum(axis=1)], axis=1)
     known = (above > 0) & (below > 0)
     return np.where(known, np.log(np.where(known, above, 1) / np.where(known, below, 1)), np.nan)
-
-
-def _homogeneity(tables: Floats, ratio: float) -> float:
-    """Return the p-value of one odds ratio in all strata.
-
-    statsmodels has it too, and divides by 0 where the ratio is 1.
-    """
-    first, row = tables[:, 0, 0], tables[:, 0].sum(axis=1)
-    column, n = tables[:, :, 0].sum(axis=1), tables.sum(axis=(1, 2))
-    # the first cell that has this odds ratio with these margins: a root of a quadratic
-    b = n - row - column + ratio * (row + column)
-    product = ratio * row * column
-    expected = 2 * product / (b + np.sqrt(b**2 - 4 * (ratio - 1) * product))
-    cells = (expected, row - expected, column - expected, n - row - column + expected)
-    variance = 1 / sum(1 / cell for cell in cells)
-    excess = first - expected
-    statistic = (excess**2 / variance).sum() - excess.sum() ** 2 / variance.sum()
-    return float(chdtrc(len(tables) - 1, max(statistic, 0.0)))

@@ -49,10 +49,10 @@ def test_one_clear_line(values: Any, options: dict[str, Any], says: str) -> None
         ([], {}, "no value"),
         ([None, None], {}, "no value"),
         ([np.nan], {}, "no value"),
-        ([5], {}, "one distinct end"),
-        ([5, 5, 5], {"truncated_below": "min"}, "one distinct end"),
-        ([5, 6, 7], {"censored": [True] * 3}, "all values are cut"),
-        ([5, 6, 7], {"censored": [False, True, True]}, "one distinct end"),
+        ([5], {}, "one distinct uncensored value"),
+        ([5, 5, 5], {"truncated_below": "min"}, "one distinct uncensored value"),
+        ([5, 6, 7], {"censored": [True] * 3}, "all values are censored"),
+        ([5, 6, 7], {"censored": [False, True, True]}, "one distinct uncensored value"),
     ],
 )
 def test_nothing_to_fit_is_null_with_its_reason(
@@ -67,7 +67,7 @@ def test_nothing_to_fit_is_null_with_its_reason(
     assert fits.best is None
     assert fits.params("gamma") == {}
     assert why in str(fits)
-    with pytest.raises(DataError, match="'normal' was not fitted; there is"):
+    with pytest.raises(DataError, match="'normal' was not fitted; fitted are"):
         fits.params("normal")
 
 
@@ -121,7 +121,7 @@ def test_groups_too_small_or_apart_are_null_with_their_reason() -> None:
     table = compare_distributions(ROWS, "v", "g", rng=1)
     assert table.height == 6
     apart = table.filter(g="a", g_other="b").row(0, named=True)
-    assert apart["note"] == "no overlap, or no spread"
+    assert apart["note"] == "no overlap, or no variation"
     assert apart["ks_distance"] == 1
     assert apart["cliffs_delta"] == -1
     assert apart["superiority_low"] is None

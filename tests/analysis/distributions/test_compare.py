@@ -26,13 +26,13 @@ def test_each_pair_is_what_scipy_has() -> None:
     ]  # fmt: skip
     for row in table.iter_rows(named=True):
         x, y = GROUPS[row["group"]], GROUPS[row["group_other"]]
-        ks, bm = scipy.stats.ks_2samp(x, y), scipy.stats.brunnermunzel(x, y)
-        mw = scipy.stats.mannwhitneyu(x, y)
+        ks = scipy.stats.ks_2samp(x, y)
+        mw = scipy.stats.mannwhitneyu(x, y, use_continuity=False, method="asymptotic")
         assert np.isclose(row["ks_distance"], ks.statistic)
         assert np.isclose(row["ks_pvalue"], ks.pvalue)
         assert np.isclose(row["superiority"], mw.statistic / len(x) / len(y))
         assert np.isclose(row["cliffs_delta"], 2 * row["superiority"] - 1)
-        assert np.isclose(row["superiority_pvalue"], bm.pvalue)
+        assert np.isclose(row["superiority_pvalue"], mw.pvalue)
         assert row["ks_low"] <= row["ks_distance"] <= row["ks_high"]
 
 

@@ -214,7 +214,7 @@ def test_it_prints_itself() -> None:
     x = np.random.default_rng(8).weibull(1.5, 100)
     text = str(fit_distributions([*x, None], rng=1, resamples=9, families=["weibull", "lomax"]))
     first, second, third = text.splitlines()
-    assert first == "100 values, 0 of them lower bounds, 1 missing"
+    assert first == "100 values, 0 censored, 1 missing"
     assert second.startswith("weibull      aic +0.0")
     assert "scale" in second
     assert "(p " in second

@@ -86,7 +86,10 @@ def test_ties_and_nulls_are_taken_as_they_are() -> None:
     [
         ({"confidence": 1.0}, "confidence must lie between 0 and 1"),
         ({"points": 1}, "points must be a whole number from 2 to 100,000; it is 1"),
-        ({"families": ["lomax"]}, "family 'lomax' has no parameters in the fits; those with are g"),
+        (
+            {"families": ["lomax"]},
+            "family 'lomax' has no parameters in the fits;",
+        ),
     ],
 )
 def test_arguments_out_of_range_are_refused(options: dict[str, Any], text: str) -> None:
@@ -97,10 +100,10 @@ def test_arguments_out_of_range_are_refused(options: dict[str, Any], text: str) 
 
 def test_values_that_are_not_those_of_the_fit_are_refused() -> None:
     fits = fit_distributions(VALUES, families=["gamma"])
-    with pytest.raises(DataError, match="the fits are of 300 values, and these are 299"):
+    with pytest.raises(DataError, match="the fits are to 300 values; pass them, not 299 others"):
         fitted_quantiles(VALUES[1:], fits)
     cut = np.zeros(300, dtype=bool)
     cut[:3] = True
     fits = fit_distributions(VALUES, families=["gamma"], censored=cut)
-    with pytest.raises(DataError, match="3 of the values are lower bounds"):
+    with pytest.raises(DataError, match="3 values are censored"):
         fitted_quantiles(VALUES, fits)

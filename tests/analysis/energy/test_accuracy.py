@@ -108,7 +108,7 @@ def test_what_is_not_there_is_named_beside_what_is(options: dict[str, Any], text
 
 def test_a_data_set_without_a_default_needs_a_target() -> None:
     runs, power = (frame.with_columns(dataset=pl.lit("mnist")) for frame in (RUNS, POWER.head(6)))
-    with pytest.raises(DataError, match="mnist has no default target; give one of 0"):
+    with pytest.raises(DataError, match="mnist has no default target; set target= to one of 0"):
         energy_to_accuracy(runs, power, gpu="g", dataset="mnist")
     given_one = energy_to_accuracy(runs, power, gpu="g", dataset="mnist", target=0.5)
     assert given_one.height == 3

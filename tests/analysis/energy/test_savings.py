@@ -43,7 +43,7 @@ def test_savings_by_hand() -> None:
         ("power_limit", 256, 100.0, 1350.0, 0.75),
         ("both", 256, 100.0, 1350.0, 0.75),
     ]
-    cut = "default batch size 1024 cut to 256"
+    cut = "default batch size 1024 reduced to 256"
     once = "no spread at batch size 128: trained once"
     assert energy["note"].to_list() == [cut, cut, cut, f"{cut}; {once}"]
     cost = pair(runs, SMALL, "cost")
@@ -56,7 +56,7 @@ def test_a_baseline_that_is_not_feasible_has_its_reason_and_no_ratio() -> None:
     result = pair(REACHED, SMALL, "energy")
     assert result["ratio"].null_count() == 4
     why = "no baseline at batch size 256: a run never reached the target"
-    assert set(result["note"]) == {f"default batch size 1024 cut to 256; {why}"}
+    assert set(result["note"]) == {f"default batch size 1024 reduced to 256; {why}"}
     # what could be chosen is still told
     assert result["batch_size"].to_list() == [None, 64, None, 128]
     untrained = pair(REACHED, POWER, "energy")
@@ -116,7 +116,7 @@ def test_intervals_are_those_of_all_resamples_there_can_be() -> None:
         needed = [mean[batch] * joules[batch, limit] for batch, limit in free[row["choice"]]]
         ratios = np.min(needed, axis=0) / (mean[256] * joules[256, 200])
         # 1000 resamples are not all there are: a percentile is between those 1.2 % to either side
-        for end, share in (("ratio_low", 0.025), ("ratio_high", 0.975)):
+        for end, share in (("ci_low", 0.025), ("ci_high", 0.975)):
             lowest, highest = np.quantile(ratios, [share - 0.012, share + 0.012])
             assert lowest - 1e-12 <= row[end] <= highest + 1e-12, (row["choice"], end)
     assert ours["runs"].to_list() == [3, 3, 3, 3]
@@ -127,7 +127,7 @@ def test_the_same_seed_gives_the_same_intervals() -> None:
     first, again, other = (energy_savings(runs, SMALL, rng=seed) for seed in (3, 3, 4))
     assert_frame_equal(first, again)
     assert_frame_equal(energy_savings(runs.reverse(), SMALL.reverse(), rng=3), first)
-    ends = ["ratio_low", "ratio_high"]
+    ends = ["ci_low", "ci_high"]
     assert not first.select(ends).equals(other.select(ends))
     assert_frame_equal(first.drop(ends), other.drop(ends))
 
@@ -135,10 +135,10 @@ def test_the_same_seed_gives_the_same_intervals() -> None:
 def test_a_batch_size_trained_once_has_no_interval_and_says_so() -> None:
     once = energy_savings(with_epochs({64: [1], 256: [20, 30]}), SMALL).filter(objective="energy")
     assert once["ratio"].null_count() == 0
-    assert once["ratio_low"].is_null().to_list() == [False, True, False, True]
+    assert once["ci_low"].is_null().to_list() == [False, True, False, True]
     assert once["note"][3].endswith("; no interval: trained once at batch size 64")
     base = energy_savings(with_epochs({64: [1, 2], 256: [20]}), SMALL)
-    assert base["ratio_high"].null_count() == base.height
+    assert base["ci_high"].null_count() == base.height
     assert base["note"].str.ends_with("no interval: trained once at batch size 256").all()
 
 
@@ -167,8 +167,8 @@ def test_the_published_traces(real_store: Store, real_data: Any, gpu: str, datas
         best = [part.loc[part[column].idxmin()] for part in parts]
         assert ours["batch_size"].to_list() == [row["batch_size"] for row in best]
         assert ours["power_limit_w"].to_list() == [row["power_limit"] for row in best]
-        assert (ours["ratio_low"] <= ours["ratio"] + 1e-12).all()
-        assert (ours["ratio"] <= ours["ratio_high"] + 1e-12).all()
+        assert (ours["ci_low"] <= ours["ratio"] + 1e-12).all()
+        assert (ours["ratio"] <= ours["ci_high"] + 1e-12).all()
         assert ours["ratio"].to_list() == pytest.approx(
             [row[column] / best[0][column] for row in best], rel=1e-12
         )

@@ -51,7 +51,7 @@ def jackknife(estimate: Callable[[pl.DataFrame], float]) -> tuple[float, float]:
 
 
 def test_a_rate_has_wilsons_interval_of_the_rows_it_is_worth() -> None:
-    row = failure_rates(JOBS, (), cluster="user").filter(reading="strict").row(0, named=True)
+    row = failure_rates(JOBS, (), cluster="user").row(0, named=True)
     rate, error = jackknife(lambda jobs: jobs.select(pl.col("status") == "failed").mean().item())
     worth = rate * (1 - rate) / error**2
     assert (row["n_clusters"], row["n_effective"]) == (USERS, pytest.approx(worth))
@@ -135,7 +135,7 @@ def test_a_lost_cluster_is_refused_and_a_single_one_has_no_interval() -> None:
 
 def test_published_pods_as_counted_by_hand(real_store: Store) -> None:
     pods = real_store.scan("alibaba-openb-2023", "jobs").collect()
-    row = failure_rates(pods, (), cluster="qos").filter(reading="strict").row(0, named=True)
+    row = failure_rates(pods, (), cluster="qos").row(0, named=True)
     known = pods.filter(pl.col("status").is_in(["completed", "failed"]))
     failed = {
         qos: (known.filter(pl.col("qos") == qos)["status"] == "failed").to_numpy()

@@ -161,7 +161,7 @@ def test_what_cannot_be_compared_is_null_with_its_reason() -> None:
         pl.DataFrame({"g": ["a", "a", "b", "b", "c", None], "runtime_s": [1.0, 2, 3, 4, 5, None]}),
         "g",
     )
-    assert apart.pairs["note"][0] == "no interval: one group lies wholly above the other"
+    assert apart.pairs["note"][0] == "no interval: all runtimes of one group are longer"
     assert apart.pairs["superiority"].to_list() == [0, 0, 0]
     assert apart.test["ci_low"].item() is None
     assert apart.groups["n_missing"].to_list() == [0, 0, 0, 1]
@@ -171,10 +171,10 @@ def test_what_cannot_be_compared_is_null_with_its_reason() -> None:
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"by": "one"}, "one makes 1 group of the rows that can be compared; from 2 to 50"),
-        ({"by": "row"}, "row makes 60 groups"),
+        ({"by": "one"}, "one has 1 group of comparable rows; from 2 to 50"),
+        ({"by": "row"}, "row has 60 groups"),
         ({"by": ()}, "by names no column"),
-        ({"by": "g", "cluster": "one"}, "column one makes one cluster"),
+        ({"by": "g", "cluster": "one"}, "column one has one cluster"),
         ({"by": "g", "adjust": "sidak"}, "adjust must be one of none, bonferroni, holm"),
         ({"by": "g", "confidence": 95}, "confidence must lie between 0 and 1"),
         ({"by": "none"}, "column none is missing"),
@@ -193,5 +193,5 @@ def test_what_cannot_be_a_runtime_is_refused(bad: float) -> None:
     with pytest.raises(DataError, match="column runtime_s holds"):
         compare_runtimes(pl.DataFrame({"g": [1, 2], "runtime_s": [1.0, bad]}), "g")
     nothing = pl.DataFrame({"g": [1, 2], "runtime_s": [None, None]})
-    with pytest.raises(DataError, match="g makes 0 groups"):
+    with pytest.raises(DataError, match="g has 0 groups"):
         compare_runtimes(nothing, "g")

@@ -14,7 +14,7 @@ from statsmodels.duration.survfunc import CumIncidenceRight
 
 from traceana.analysis import cumulative_incidence, kaplan_meier, rows_at_risk
 from traceana.errors import DataError
-from traceana.stats.incidence import incidence
+from traceana.stats.survival import incidence
 
 STATUS = ["completed", "failed", "cancelled", "running", None]
 
@@ -113,10 +113,10 @@ def test_one_way_to_end_has_greenwoods_variance(ends: list[int], cut: list[int])
     if not keep:
         return
     found = incidence([[ends[i]] for i in keep], [cut[i] for i in keep])
-    np.testing.assert_allclose(found.ended[:, 0], 1 - found.surviving, atol=1e-12)
+    np.testing.assert_allclose(found.incidence[:, 0], 1 - found.surviving, atol=1e-12)
     alive = found.surviving > 1e-12
     np.testing.assert_allclose(
-        found.ended_variance[alive, 0], found.surviving_variance[alive], atol=1e-12
+        found.incidence_variance[alive, 0], found.surviving_variance[alive], atol=1e-12
     )
 
 
@@ -129,12 +129,12 @@ def test_running_rows_are_at_risk_until_a_stated_time() -> None:
         }
     )
     left_out = cumulative_incidence(frame, events="failed").groups.row(0, named=True)
-    assert (left_out["n"], left_out["n_left_out"], left_out["incidence"]) == (1, 3, 1)
+    assert (left_out["n"], left_out["n_excluded"], left_out["incidence"]) == (1, 3, 1)
     known = cumulative_incidence(frame, events="failed", running_until_s=100).groups
     row = known.row(0, named=True)
-    assert (row["n"], row["n_censored"], row["n_left_out"]) == (2, 1, 2)
+    assert (row["n"], row["n_censored"], row["n_excluded"]) == (2, 1, 2)
     assert (row["incidence"], row["last_s"]) == (0.5, 90)
-    with pytest.raises(DataError, match="running_until_s is 5, and a row of status running starts"):
+    with pytest.raises(DataError, match="running_until_s is 5, but a row of status running starts"):
         cumulative_incidence(frame, running_until_s=5)
 
 
@@ -142,12 +142,12 @@ def test_what_is_not_known_is_null_with_its_reason() -> None:
     frame = frame_of([5, 9, 9], [1, 0, 0])
     row = kaplan_meier(frame).groups.row(0, named=True)
     assert row["median_s"] is None
-    assert row["note"] == "more than half last longer than what was seen"
+    assert row["note"] == "more than half of the rows outlast the observed time"
     completed = cumulative_incidence(frame).groups.filter(event="completed").row(0, named=True)
     assert completed["incidence"] is None
     assert completed["note"] == "no row with a runtime is completed"
     nothing = pl.DataFrame({"runtime_s": [None], "status": ["failed"]})
-    assert kaplan_meier(nothing).groups["n_left_out"].item() == 1
+    assert kaplan_meier(nothing).groups["n_excluded"].item() == 1
     assert cumulative_incidence(nothing).curves.is_empty()
     assert "steps" in str(kaplan_meier(frame))
 
@@ -155,7 +155,7 @@ def test_what_is_not_known_is_null_with_its_reason() -> None:
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"events": ("ended",)}, "events must name statuses, each once"),
+        ({"events": ("ended",)}, "events names status 'ended'; statuses are completed"),
         ({"events": ()}, "found is none"),
         ({"confidence": 95}, "confidence must lie between 0 and 1"),
         ({"by": "event"}, "by cannot name event"),

@@ -32,23 +32,48 @@ def table_frame(counts: dict[str, tuple[int, int]]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=["g", "status"], orient="row")
 
 
-def test_both_readings_side_by_side() -> None:
+EVERY_OTHER = ("failed", "cancelled", "running", "pending", "unknown")
+
+
+def test_the_definition_of_a_failure_is_an_argument() -> None:
     words = ["completed"] * 6 + ["failed"] * 2 + ["running"] * 3 + ["pending", "unknown", None]
-    result = failure_rates(pl.DataFrame({"status": words}), ())
-    published, strict = result.rows(named=True)
-    assert (published["n"], published["failures"], published["rate"]) == (13, 7, 7 / 13)
+    frame = pl.DataFrame({"status": words})
+    strict = failure_rates(frame, ()).row(0, named=True)
+    every_other = failure_rates(frame, (), failure=EVERY_OTHER).row(0, named=True)
+    assert (every_other["n"], every_other["failures"], every_other["rate"]) == (13, 7, 7 / 13)
     assert (strict["n"], strict["failures"], strict["rate"]) == (8, 2, 0.25)
     assert [strict[word] for word in (*STATUSES, "n_missing")] == [6, 2, 0, 3, 1, 1, 1]
+    assert (strict["n_excluded"], every_other["n_excluded"]) == (6, 1)
     low, high = wilson_interval(2, 8)
     assert (strict["ci_low"], strict["ci_high"]) == (low[0], high[0])
-    empty = failure_rates(pl.DataFrame({"status": ["running"]}), ()).row(1, named=True)
+    empty = failure_rates(pl.DataFrame({"status": ["running"]}), ()).row(0, named=True)
     assert (empty["n"], empty["rate"], empty["running"]) == (0, None, 1)
+
+
+def test_a_column_may_have_its_own_status_values() -> None:
+    words = ["DONE"] * 6 + ["ERR"] * 2 + ["KILLED"]
+    frame = pl.DataFrame(
+        {"g": list("abababaab"), "state": words}, schema_overrides={"state": pl.Categorical}
+    )
+    own: dict[str, Any] = {"success": "DONE", "failure": ("ERR", "KILLED"), "status": "state"}
+    row = failure_rates(frame, (), **own).row(0, named=True)
+    assert (row["n"], row["failures"]) == (9, 3)
+    assert "completed" not in row
+    assert outcome_association(frame, "g", **own)["failures"].item() == 3
+    with pytest.raises(DataError, match=r"status 'DONE' is found; .* pass success= and failure="):
+        failure_rates(frame, (), status="state")
+    with pytest.raises(DataError, match=r"failure names status 'Err'; .* in column state"):
+        failure_rates(frame, (), status="state", success="DONE", failure="Err")
+    with pytest.raises(
+        DataError, match="column status is missing; found g, state; pass status='state'"
+    ):
+        failure_rates(frame, "g")
 
 
 def test_party_and_gender_as_r_has_it(published: dict[str, Any]) -> None:
     known = published["party"]
     cells = zip(known["groups"], zip(known["first"], known["second"], strict=True), strict=True)
-    row = outcome_association(table_frame(dict(cells)), "g").row(1, named=True)
+    row = outcome_association(table_frame(dict(cells)), "g").row(0, named=True)
     assert row["statistic"] == pytest.approx(known["statistic"], abs=5e-3)
     assert row["df"] == known["df"]
     assert row["pvalue"] == pytest.approx(known["pvalue"], abs=5e-11)
@@ -70,7 +95,7 @@ def test_chi_square_is_scipys(cells: list[tuple[int, int]]) -> None:
     expected = chi2_contingency(cells, correction=False)
     assert row["statistic"] == pytest.approx(expected.statistic, rel=1e-9, abs=1e-9)
     assert row["min_expected"] == pytest.approx(expected.expected_freq.min())
-    if row["method"] == "chi-square":
+    if row["method"] == "chi-squared":
         assert row["pvalue"] == pytest.approx(expected.pvalue, rel=1e-8)
 
 
@@ -89,8 +114,8 @@ def test_one_outcome_and_one_group_are_told() -> None:
     apart = outcome_association(table_frame({"a": (30, 0), "b": (0, 40)}), "g").row(0, named=True)
     assert apart["cramers_v"] == pytest.approx(1)
     assert apart["ci_low"] is None
-    assert apart["note"].startswith("null where outcomes do not vary")
-    with pytest.raises(DataError, match="g makes 1 group of the rows"):
+    assert apart["note"].startswith("null if outcomes do not vary")
+    with pytest.raises(DataError, match="g has 1 group of comparable rows"):
         outcome_association(table_frame({"a": (3, 2)}), "g")
     with pytest.raises(DataError, match="status 'Done' is found"):
         outcome_association(pl.DataFrame({"g": [1, 2], "status": ["Done", "failed"]}), "g")
@@ -151,7 +176,7 @@ def test_equal_strata_and_strata_that_tell_nothing() -> None:
     split = table_frame({"a": (5, 2), "b": (3, 9)}).with_columns(s=pl.col("g"))
     row = failure_odds(split, "g", strata="s").row(0, named=True)
     assert row["odds_ratio"] is None
-    assert row["note"] == "in no stratum do both groups and both outcomes occur"
+    assert row["note"] == "no stratum has both groups and both outcomes"
     never = failure_odds(table_frame({"a": (5, 2), "b": (0, 9)}), "g", strata=()).row(0, named=True)
     assert never["odds_ratio"] is None
     assert "0 or infinite" in never["note"]
@@ -227,7 +252,7 @@ def test_a_level_without_a_failure_is_told_and_changes_nothing_else() -> None:
     assert notes["d"].startswith("every row of the 7 failed")
     alone = failure_model(frame.filter(pl.col("g").is_in(["a", "b"])), features="g")
     assert alone.odds_ratios["odds_ratio"][0] == model.odds_ratios["odds_ratio"][0]
-    assert model.fit["n_left_out"].item() == 47
+    assert model.fit["n_excluded"].item() == 47
 
 
 def test_constants_and_nulls_are_told() -> None:
@@ -239,21 +264,21 @@ def test_constants_and_nulls_are_told() -> None:
     model = failure_model(frame, features=("gpa", "tuce", "same", "word"))
     notes = model.odds_ratios["note"].to_list()
     assert notes == [None, None, "the same in every row: 3", "the same in every row"]
-    assert model.fit["n_left_out"].item() == 2
+    assert model.fit["n_excluded"].item() == 2
 
 
 @pytest.mark.parametrize(
     ("column", "text"),
     [
-        (2 * pl.col("gpa") + 1, "features .* make each other up .collinear.: leave one"),
+        (2 * pl.col("gpa") + 1, "features .* are collinear; remove one"),
         (pl.col("gpa") / 0, "column bad holds a value beyond 1e.150"),
         (
             pl.lit(None, pl.String),
-            "no row that succeeded or failed has a value of each of gpa, bad",
+            "no success or failure has a value in each of gpa, bad",
         ),
-        (pl.col("status") + "!", "levels of bad decide every outcome .separation."),
+        (pl.col("status") + "!", "levels of bad determine every outcome .separation."),
         ((pl.col("status") == "failed") * 5 + pl.col("gpa") / 9, "no finite odds ratios"),
-        (pl.int_range(pl.len()).cast(pl.String) + "x", "levels of bad decide every outcome"),
+        (pl.int_range(pl.len()).cast(pl.String) + "x", "levels of bad determine every outcome"),
     ],
 )
 def test_features_that_allow_no_model_are_refused(column: pl.Expr, text: str) -> None:
@@ -266,14 +291,14 @@ def test_features_that_allow_no_model_are_refused(column: pl.Expr, text: str) ->
     ("options", "text"),
     [
         ({"features": ()}, "features names no column"),
-        ({"features": "gpa", "reading": "loose"}, "reading must be one of published, strict"),
+        ({"features": "gpa", "failure": "loose"}, "failure names status 'loose'; statuses are"),
         ({"features": "gpa", "confidence": 2}, "confidence must lie between 0 and 1"),
-        ({"features": "gpa", "cluster": "one"}, "column one makes one cluster"),
+        ({"features": "gpa", "cluster": "one"}, "column one has one cluster"),
     ],
 )
 def test_bad_arguments_are_refused(options: dict[str, Any], text: str) -> None:
     with pytest.raises(DataError, match=text):
         failure_model(spector_frame().with_columns(one=pl.lit(1)), **options)
     failed = spector_frame().filter(status="failed")
-    with pytest.raises(DataError, match="every row of the 11 failed: nothing to explain"):
+    with pytest.raises(DataError, match="every row of the 11 failed: there is nothing to model"):
         failure_model(failed, features="gpa")

@@ -133,7 +133,7 @@ ENDS = pl.DataFrame(
 def test_rates_as_published() -> None:
     result = outcome_rates(ENDS, "gpu_type")
     assert result.columns == [
-        *("gpu_type", "n", "successes", "rate", "ci_low", "ci_high", "others")
+        *("gpu_type", "n", "successes", "rate", "ci_low", "ci_high", "n_excluded")
     ]
     p100, t4, v100 = result.rows()
     assert p100 == ("p100", 0, 0, None, None, None, 1)
@@ -147,7 +147,7 @@ def test_rates_as_published() -> None:
 def test_what_counts_as_failure_moves_the_rate() -> None:
     wide = outcome_rates(ENDS, (), failure=("failed", "running", "pending"))
     assert wide.row(0)[:3] == (314, 81, 81 / 314)
-    assert wide["others"].item() == 7
+    assert wide["n_excluded"].item() == 7
     turned = outcome_rates(ENDS, (), success="failed", failure="completed")
     assert turned["rate"].item() == 202 / 283
 
@@ -161,7 +161,7 @@ def test_every_row_is_counted_once_and_the_interval_holds_the_rate(
     row = outcome_rates(frame, ()).row(0, named=True)
     assert row["successes"] == words.count("completed")
     assert row["n"] == words.count("completed") + words.count("failed")
-    assert row["n"] + row["others"] == len(words)
+    assert row["n"] + row["n_excluded"] == len(words)
     if row["n"]:
         expected = stats.binomtest(row["successes"], row["n"]).proportion_ci(method="wilson")
         assert (row["ci_low"], row["ci_high"]) == pytest.approx(tuple(expected), abs=1e-12)
@@ -214,7 +214,7 @@ def test_published_pods_by_quality_of_service(real_data: Path) -> None:
         statuses = [status for status, _ in pods[row["qos"]]]
         succeeded, failed = statuses.count("completed"), statuses.count("failed")
         assert (row["successes"], row["n"]) == (succeeded, succeeded + failed)
-        assert row["others"] == len(statuses) - row["n"]
+        assert row["n_excluded"] == len(statuses) - row["n"]
         if row["n"]:
             expected = stats.binomtest(succeeded, row["n"]).proportion_ci(method="wilson")
             assert (row["ci_low"], row["ci_high"]) == pytest.approx(tuple(expected), abs=1e-12)

@@ -49,6 +49,7 @@ def test_the_publishers_histories(
     zeus: tuple[pl.LazyFrame, pl.LazyFrame], reference: dict[str, Any]
 ) -> None:
     which = {name: reference[name] for name in ("gpu", "dataset", "seed")}
+    which["rng"] = which.pop("seed")
     result = simulate_recurring(*zeus, **which)
     summary = result.totals.to_dicts()[0]
     for count in ("recurrences", "runs", "runs_missed"):
@@ -76,6 +77,7 @@ def test_it_is_the_plain_simulation_run_for_run(
     names = ("gpu", "dataset", "seed", "eta", "beta")
     asked: dict[str, Any] = dict(zip(names, setting, strict=True)) | {"recurrences": 40}
     expected = plain_history(*(frame.collect().to_pandas() for frame in zeus), **asked)
+    asked["rng"] = asked.pop("seed")
     assert same(simulate_recurring(*zeus, **asked).history, expected)
 
 
@@ -197,9 +199,9 @@ def _fixed(size: int) -> Alternating:
         ({"beta": "2"}, "beta must be above 0"),
         ({"recurrences": 0}, "recurrences must be at least 1"),
         ({"recurrences": 2.5}, "recurrences must be at least 1, a whole number"),
-        ({"seed": -1}, "seed must be a whole number from 0 on; it is -1"),
-        ({"seed": 1.5}, "seed must be a whole number"),
-        ({"seed": "first"}, "seed must be a whole number"),
+        ({"rng": -1}, "rng must be a whole number from 0 on or a numpy Generator; it is -1"),
+        ({"rng": 1.5}, "rng must be a whole number"),
+        ({"rng": "first"}, "rng must be a whole number"),
         ({"policy": 3}, "one of zeus, default, grid, oracle or a function of"),
         ({"policy": lambda *_: 3}, "must return a pair"),
         ({"policy": lambda job: job}, "policy must be callable with three arguments: job, eta"),
@@ -255,7 +257,7 @@ def test_what_the_trace_cannot_answer_is_counted() -> None:
 
 
 def test_no_default_is_no_saving() -> None:
-    result = simulate(tiny_runs({2: [3], 4: [6, 6, None]}), recurrences=1, seed=1)
+    result = simulate(tiny_runs({2: [3], 4: [6, 6, None]}), recurrences=1, rng=1)
     assert result.references["note"][0] == "a run of batch size 4 missed the target"
     assert result.totals["energy_saved"].item() is None
     assert "no default" in str(result)
@@ -290,7 +292,7 @@ def traces(draw: st.DrawFn) -> tuple[pl.DataFrame, pl.DataFrame]:
 def test_what_always_holds(
     trace: tuple[pl.DataFrame, pl.DataFrame], seed: int, eta: float, beta: float, policy: str
 ) -> None:
-    asked: dict[str, Any] = {"seed": seed, "eta": eta, "beta": beta, "policy": policy}
+    asked: dict[str, Any] = {"rng": seed, "eta": eta, "beta": beta, "policy": policy}
     try:
         result: RecurringResult = simulate(*trace, **asked)
     except DataError as error:

@@ -18,7 +18,7 @@ def test_a_replication_is_the_simulation_with_its_seed() -> None:
     sweep = sweep_recurring(NOISY, POWER, seeds=[3, 5], progress=shares.append)
     assert shares == [1.0]
     for row in sweep.rows(named=True):
-        asked = {"gpu": row["gpu"], "dataset": row["dataset"], "seed": row["seed"]}
+        asked = {"gpu": row["gpu"], "dataset": row["dataset"], "rng": row["seed"]}
         alone = simulate_recurring(NOISY, POWER, **asked).totals.to_dicts()[0]
         assert {name: row[name] for name in alone} == alone
     assert sweep["note"].to_list() == [None, None]

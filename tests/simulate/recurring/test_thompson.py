@@ -25,7 +25,7 @@ def play(policy: PruningThompson, costs: dict[int, float | None], runs: int) -> 
 
 
 def test_two_rounds_of_pruning() -> None:
-    policy = PruningThompson(SIZES, 32, seed=1)
+    policy = PruningThompson(SIZES, 32, rng=1)
     costs: dict[int, float | None] = {8: None, 16: 3.0, 32: 2.0, 64: 1.0, 128: None}
     # down from the default to the first failure, then up; 64 is the next default
     assert play(policy, costs, 5) == [32, 16, 8, 64, 128]
@@ -35,12 +35,12 @@ def test_two_rounds_of_pruning() -> None:
 
 
 def test_the_first_of_equally_cheap_sizes_is_the_next_default() -> None:
-    policy = PruningThompson(SIZES, 32, seed=1)
+    policy = PruningThompson(SIZES, 32, rng=1)
     assert play(policy, dict.fromkeys(SIZES, 5.0), 6) == [32, 16, 8, 64, 128, 32]
 
 
 def test_nothing_left_is_an_error_when_the_next_size_is_wanted() -> None:
-    policy = PruningThompson([8, 16], 8, seed=1)
+    policy = PruningThompson([8, 16], 8, rng=1)
     play(policy, {8: 1.0, 16: None}, 2)
     policy.observe(policy.predict(), 100.0, 1.0, False)
     with pytest.raises(DataError, match="both rounds of pruning"):
@@ -48,7 +48,7 @@ def test_nothing_left_is_an_error_when_the_next_size_is_wanted() -> None:
 
 
 def test_a_run_that_ended_out_of_turn_does_not_prune() -> None:
-    policy = PruningThompson(SIZES, 32, seed=1)
+    policy = PruningThompson(SIZES, 32, rng=1)
     assert policy.predict() == 32
     policy.observe(64, 100.0, 1.0, False)
     policy.observe(32, 100.0, 1.0, True)
@@ -58,7 +58,7 @@ def test_a_run_that_ended_out_of_turn_does_not_prune() -> None:
 
 def test_each_choice_is_drawn_as_defined() -> None:
     seed, noise = 11, np.random.default_rng(0)
-    policy = PruningThompson([1, 2, 3], 1, seed=seed)
+    policy = PruningThompson([1, 2, 3], 1, rng=seed)
     told: dict[int, list[float]] = {1: [], 2: [], 3: []}
 
     def run(size: int) -> None:

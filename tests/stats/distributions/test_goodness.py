@@ -11,8 +11,8 @@ from traceana.stats.distributions import (
     ks_distance,
     ks_distances_of_refits,
     make_sample,
-    product_limit,
 )
+from traceana.stats.survival import product_limit
 
 
 def test_without_cuts_it_is_the_usual_distance() -> None:

@@ -1,1 +1,1 @@
-"""How runtimes are distributed: families fitted and compared, tails, and groups beside groups."""
+"""Distributions of runtimes: fits, tails and comparisons of groups."""

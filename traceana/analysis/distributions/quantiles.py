@@ -1,4 +1,4 @@
-"""Quantiles of values beside those of the families that were fitted to them."""
+"""Quantiles of values beside the quantiles of the fitted families."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from scipy.stats import binom
 
 from traceana.analysis.distributions.values import read_values
 from traceana.errors import DataError
+from traceana.results.distributions import FittedQuantiles
+from traceana.results.tables import declared, returns
 from traceana.stats.arguments import check_confidence, is_number
 from traceana.stats.distributions import FAMILIES
 
@@ -18,14 +20,15 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from traceana.analysis.distributions.result import DistributionFits
     from traceana.analysis.distributions.values import Values
+    from traceana.results.distributions import DistributionFits
 
     Floats = NDArray[np.float64]
 
 _MOST_POINTS: Final = 100_000
 
 
+@returns(FittedQuantiles)
 def fitted_quantiles(
     values: Values,
     fits: DistributionFits,
@@ -35,38 +38,33 @@ def fitted_quantiles(
     points: int = 200,
     confidence: float = 0.95,
 ) -> pl.DataFrame:
-    """Quantiles of values with their intervals, beside those of fitted families.
-
-    What a plot of shares, of tails or of quantiles against quantiles shows: each is these columns
-    against each other.
+    """Compute quantiles of values with intervals, beside the quantiles of fitted families.
 
     Parameters
     ----------
     values
-        Those that were fitted, none of them a lower bound.
+        The values that were fitted, none of them censored.
     fits
-        What :func:`fit_distributions` made of them.
+        Result of :func:`fit_distributions`.
     families
-        Of those that have parameters; None for all of them, the best first.
+        Families with parameters; None for all.
     points
-        About how many shares: half of them evenly spaced, half ever closer to the largest value.
+        Approximate number of quantiles: half are evenly spaced, half approach the maximum.
     confidence
-        Coverage of the intervals, each for itself.
+        Coverage of the pointwise intervals.
 
     Returns
     -------
     DataFrame
-        [n, share_below, value, ci_low, ci_high, <family>...], sorted: value is the least of the n
-        values with at least share_below of them at or below it. [ci_low, ci_high] is the interval
-        of that quantile between two order statistics, which holds for independent values whatever
-        their distribution; an end that would lie beyond the least or the largest value is null.
-        Under a family's name is its own quantile, above the bound of the fit if there is one.
+        Sorted, with the columns
+
+        {columns}
 
     Raises
     ------
     DataError
-        If the values are not those of the fits, are fewer than two or are cut, a family has no
-        parameters, or an argument is out of range.
+        If the values are not those of the fits, are fewer than two or are censored, a family has
+        no parameters, or an argument is out of range.
     """
     check_confidence(confidence)
     if not (is_number(points, whole=True) and 2 <= points <= _MOST_POINTS):
@@ -78,25 +76,24 @@ def fitted_quantiles(
     first = fits.table.row(0, named=True)
     n = len(x)
     if n < 2 or n != first["n"]:
-        raise DataError(f"the fits are of {first['n']} values, and these are {n}; two are needed")
+        raise DataError(f"the fits are to {first['n']} values; pass them, not {n} others")
     if first["n_censored"]:
         raise DataError(
-            f"{first['n_censored']} of the values are lower bounds: their quantiles are not known "
-            "(kaplan_meier has those of runtimes that were cut)"
+            f"{first['n_censored']} values are censored: use kaplan_meier for their quantiles"
         )
     have = [name for name in known if fits.params(name)]
     wanted = have if families is None else list(families)
     for name in wanted:
         if name not in have:
             raise DataError(
-                f"family {name!r} has no parameters in the fits; those with are "
+                f"family {name!r} has no parameters in the fits; families with parameters: "
                 f"{', '.join(have) or 'none'}"
             )
     share = _shares(n, points)
     ordered = np.sort(x)
     rank = np.ceil(share * n - 1e-9).astype(np.int64)
     below, above = _ranks(share, n, confidence)
-    return pl.DataFrame(
+    table = pl.DataFrame(
         {
             "n": np.full(len(share), n),
             "share_below": share,
@@ -105,22 +102,24 @@ def fitted_quantiles(
             "ci_high": np.where(above <= n, ordered[np.minimum(above, n) - 1], np.nan),
             **{name: _quantile(known[name], fits.params(name), share) for name in wanted},
         }
-    ).fill_nan(None)
+    )
+    typed = declared(table.with_columns(pl.selectors.float().fill_nan(None)), FittedQuantiles)
+    return typed.select(table.columns)
 
 
 def _shares(n: int, points: int) -> Floats:
-    """Shares evenly spaced, and ever closer to 1, none beyond the first or last value's middle."""
+    """Return probabilities, evenly spaced and approaching 1, within the middles of the extremes."""
     evenly = np.linspace(0, 1, points // 2 + 2)[1:-1]
     last = 0.5 / n
     ever_closer = 1 - np.geomspace(last, 0.5, points - len(evenly))
-    # a share stands at the middle of a value's step
+    # in the middle of the step of a value
     middle = (np.floor(np.concatenate([evenly, ever_closer]) * n) + 0.5) / n
     shares: Floats = np.unique(np.clip(middle, last, 1 - last))
     return shares
 
 
 def _ranks(share: Floats, n: int, confidence: float) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return between which order statistics each quantile lies."""
+    """Return the order statistics between which each quantile lies."""
     tail = (1 - confidence) / 2
     below = binom.ppf(tail, n, share).astype(np.int64)
     above = binom.ppf(1 - tail, n, share).astype(np.int64) + 1

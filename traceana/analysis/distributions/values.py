@@ -1,4 +1,4 @@
-"""The values whose distribution is asked for: checked once, whatever they come in."""
+"""Validation of the values of a distribution."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 def read_values(
     values: Values, censored: Flags | None = None, /
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_], int]:
-    """Return the values that are there, whether each is a lower bound, and how many are missing.
+    """Return the values that are not missing, whether each is censored, and the number missing.
 
     Raises
     ------
     DataError
-        If a value is not a number, not positive or infinite, or the flags are not as many
-        booleans.
+        If a value is not a number, not positive or infinite, or there is not one Boolean per
+        value.
     """
     series = _series(values, "values")
     if not (series.dtype.is_numeric() or series.null_count() == len(series)):
@@ -40,14 +40,14 @@ def read_values(
     if len(wrong):
         raise DataError(
             f"{len(wrong)} of {len(x)} values are not above 0 and finite, such as {wrong[0]:g} (at "
-            f"least {1 / LARGEST:g}, at most {LARGEST:g}); leave them out first"
+            f"least {1 / LARGEST:g}, at most {LARGEST:g}); drop them first"
         )
     if censored is None:
         return x, np.zeros(len(x), dtype=bool), len(series) - len(x)
     flags = _series(censored, "censored")
     if len(flags) != len(series) or flags.null_count() or flags.dtype != pl.Boolean:
         raise DataError(
-            f"censored must be one True or False a value: {len(series)} values, "
+            f"censored must be one True or False per value: {len(series)} values, "
             f"{len(flags)} flags of type {flags.dtype}, {flags.null_count()} of them null"
         )
     return x, flags.filter(present).to_numpy(), len(series) - len(x)

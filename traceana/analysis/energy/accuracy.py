@@ -9,6 +9,8 @@ import polars as pl
 
 from traceana.analysis.energy.tables import read_tables, trained_batches
 from traceana.errors import DataError
+from traceana.results.energy import EnergyToAccuracy
+from traceana.results.tables import declared, returns
 from traceana.schema.training_tables import (
     CONFIGURATION,
     TrainingTables,
@@ -21,10 +23,13 @@ from traceana.schema.training_tables import (
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
 
+    from traceana.schema import TrainingDefaults
+
 _UNITS = "epoch_s must be in s and mean_power_w in W"
 _SPREAD = ("runs", "epochs_mean", "epochs_std", "epochs_min", "epochs_max")
 
 
+@returns(EnergyToAccuracy)
 def energy_to_accuracy(
     training_runs: IntoFrame,
     power_profiles: IntoFrame,
@@ -34,17 +39,18 @@ def energy_to_accuracy(
     dataset: str,
     target: float | None = None,
     eta: float = 0.5,
+    defaults: TrainingDefaults | None = None,
 ) -> pl.DataFrame:
-    """Time, energy and cost to reach a target, for each batch size and power limit.
+    """Compute time, energy and cost to a target for each batch size and power limit.
 
     tta_s = epochs_mean * epoch_s; eta_j = tta_s * mean_power_w;
     cost_j = eta * eta_j + (1 - eta) * max_power * tta_s, with epochs_mean the mean of target_epoch
     over the runs of the batch size and max_power the largest power limit of the GPU in
     `power_profiles`, whatever the data set (Zeus, NSDI'23).
 
-    A configuration is feasible if every run of its batch size is known to have reached the target
-    and its epoch was measured. Runs and profiles are joined on (dataset, network, batch_size,
-    optimizer); :func:`energy_coverage` shows what the join leaves out.
+    A configuration is feasible if every run of its batch size reached the target and its epoch
+    was measured. Runs and profiles are joined on (dataset, network, batch_size, optimizer);
+    :func:`energy_coverage` lists what the join excludes.
 
     Parameters
     ----------
@@ -53,40 +59,38 @@ def energy_to_accuracy(
     gpu, dataset
         One of each, as in the tables.
     target
-        Value of target_metric; None for the data set's default
-        (:data:`traceana.schema.TRAINING_DEFAULTS`).
+        Value of target_metric; None for the default of the data set.
     eta
         Weight of energy against time in the cost, in [0, 1].
+    defaults
+        Defaults by data set, such as :func:`training_defaults`; None:
+        :data:`traceana.schema.TRAINING_DEFAULTS`.
 
     Returns
     -------
     DataFrame
-        [batch_size, power_limit_w, tta_s, eta_j, cost_j, on_front, runs, epochs_mean, epochs_std,
-        epochs_min, epochs_max, epoch_s, mean_power_w], feasible configurations only (none: no
-        row), sorted by batch size and power limit. on_front: no other configuration is at most as
-        slow and at most as hungry, and better in one; of equal ones all are on it. epochs_std has
-        ddof 1 and is null for one run. The spread is that of the runs' epochs: time and power of
-        an epoch were measured once.
+        Feasible configurations, sorted by batch size and power limit:
+
+        {columns}
 
     Raises
     ------
     DataError
-        If a table lacks a column or breaks its declaration; the GPU, data set or target is not
-        there (those that are, are listed); the data set has no default target; `eta` is not in
-        [0, 1]; or a batch size has several learning rates, or the data set several (network,
-        optimizer) on this GPU, so that a configuration would stand for two things.
+        If a table lacks a column or breaks its declaration; the GPU, data set or target does not
+        occur; the data set has no default target; `eta` is not in [0, 1]; or a batch size has
+        several learning rates, or the data set several (network, optimizer) on this GPU.
     """
     check_eta(eta)
-    tables = read_tables(training_runs, power_profiles)
+    tables = read_tables(training_runs, power_profiles, defaults=defaults)
     target = target_of(tables, gpu=gpu, dataset=dataset, target=target)
     energy = configurations(tables, gpu=gpu, dataset=dataset, target=target, eta=eta)
-    return energy.drop("epochs_of_runs")
+    return declared(energy, EnergyToAccuracy)
 
 
 def configurations(
     tables: TrainingTables, /, *, gpu: str, dataset: str, target: float, eta: float
 ) -> pl.DataFrame:
-    """Do what :func:`energy_to_accuracy` does, and tell each run's epochs in epochs_of_runs."""
+    """Compute :func:`energy_to_accuracy` with the column epochs_of_runs, each run's epochs."""
     profiles = tables.power_profiles.filter(gpu=gpu)
     max_power = max_power_w(tables, gpu)
     joined = trained_batches(tables, dataset=dataset, target=target).join(
@@ -102,7 +106,7 @@ def configurations(
     )
     held = pl.col("eta_j", "cost_j")
     if not energy.select((held.is_finite() & (held > 0)).all()).row(0) == (True, True):
-        raise DataError(f"energy of {dataset} on {gpu} is beyond what a number holds: {_UNITS}")
+        raise DataError(f"energy of {dataset} on {gpu} is not a finite positive number: {_UNITS}")
     return energy.select(
         *("batch_size", "power_limit_w", "tta_s", "eta_j", "cost_j"),
         _on_front(energy),

@@ -1,4 +1,4 @@
-"""Which batch sizes can be judged by energy to accuracy, and what falls out of the join."""
+"""Batch sizes that energy to accuracy covers, and why others are excluded."""
 
 from __future__ import annotations
 
@@ -7,12 +7,17 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from traceana.analysis.energy.tables import read_tables, trained_batches
+from traceana.results.energy import EnergyCoverage
+from traceana.results.tables import declared, returns
 from traceana.schema.training_tables import CONFIGURATION, TrainingTables, target_of
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
 
+    from traceana.schema import TrainingDefaults
 
+
+@returns(EnergyCoverage)
 def energy_coverage(
     training_runs: IntoFrame,
     power_profiles: IntoFrame,
@@ -21,44 +26,35 @@ def energy_coverage(
     gpu: str,
     dataset: str,
     target: float | None = None,
+    defaults: TrainingDefaults | None = None,
 ) -> pl.DataFrame:
-    """Which batch sizes can be judged on a GPU, and why the others cannot.
+    """List the batch sizes of a data set on a GPU, and why some are not feasible.
 
     Parameters
     ----------
-    training_runs, power_profiles, gpu, dataset, target
+    training_runs, power_profiles, gpu, dataset, target, defaults
         As in :func:`~traceana.analysis.energy_to_accuracy`.
 
     Returns
     -------
     DataFrame
-        One row a (network, optimizer, batch_size) that was trained or profiled, sorted by them:
-        [gpu, dataset, target, network, optimizer, batch_size, runs, runs_reached, runs_unknown,
-        runs_past_max_epochs, power_limits, power_limits_missing, feasible, note].
+        One row per (network, optimizer, batch_size) that was trained or profiled, sorted by
+        them; counts of what was not trained or profiled are 0:
 
-        - runs_unknown: runs without a row at the target.
-        - runs_past_max_epochs: runs that reached it later than the data set's max_epochs. They
-          count as reached: the trace followed them so far, where a simulator would have given up.
-          Null where no max_epochs is known.
-        - power_limits_missing: of the limits that this GPU and data set were profiled at, those
-          this batch size was not.
-        - note: null where feasible; else the first that applies of "profiled only", "trained only",
-          "a run never reached the target" and "a run has no row at the target".
-
-        Counts of what was not trained, or not profiled, are 0.
+        {columns}
 
     Raises
     ------
     DataError
         As :func:`~traceana.analysis.energy_to_accuracy`, except for several (network, optimizer).
     """
-    tables = read_tables(training_runs, power_profiles)
+    tables = read_tables(training_runs, power_profiles, defaults=defaults)
     target = target_of(tables, gpu=gpu, dataset=dataset, target=target)
     return coverage(tables, gpu=gpu, dataset=dataset, target=target)
 
 
 def coverage(tables: TrainingTables, /, *, gpu: str, dataset: str, target: float) -> pl.DataFrame:
-    """Do what :func:`energy_coverage` does, on tables that were read and checked."""
+    """Compute :func:`energy_coverage` of checked tables."""
     profiles = tables.power_profiles.filter(gpu=gpu, dataset=dataset)
     grid = profiles["power_limit_w"].n_unique()
     profiled = profiles.group_by(CONFIGURATION).agg(power_limits=pl.len().cast(pl.Int64))
@@ -76,18 +72,14 @@ def coverage(tables: TrainingTables, /, *, gpu: str, dataset: str, target: float
         .then(pl.lit("a run has no row at the target"))
     )
     counts = pl.col("runs", "runs_reached", "runs_unknown", "power_limits")
-    return (
+    found = (
         batches.with_columns(note=note)
         .with_columns(
             counts.fill_null(0),
             power_limits_missing=grid - pl.col("power_limits").fill_null(0),
             feasible=pl.col("note").is_null(),
         )
-        .select(
-            pl.lit(gpu).alias("gpu"),
-            *("dataset", pl.lit(target).alias("target"), "network", "optimizer", "batch_size"),
-            *("runs", "runs_reached", "runs_unknown", "runs_past_max_epochs"),
-            *("power_limits", "power_limits_missing", "feasible", "note"),
-        )
+        .with_columns(gpu=pl.lit(gpu), target=pl.lit(float(target)))
         .sort("network", "optimizer", "batch_size")
     )
+    return declared(found, EnergyCoverage)

@@ -1,4 +1,4 @@
-"""What choosing the batch size, the power limit or both would have saved against the default."""
+"""Savings of the best batch size, power limit or both against the default."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from traceana.analysis.energy.resampling import (
     with_one_run,
 )
 from traceana.analysis.energy.tables import read_tables
-from traceana.schema import TRAINING_DEFAULTS
+from traceana.results.energy import EnergySavings
+from traceana.results.tables import returns, schema_of
 from traceana.schema.training_tables import (
     TrainingTables,
     check_eta,
@@ -29,29 +30,14 @@ if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
 
     from traceana.analysis.energy.resampling import Factors
+    from traceana.schema import TrainingDefaults
 
 _OBJECTIVES: Final = {"energy": "eta_j", "cost": "cost_j"}
 _CHOICES: Final = ("baseline", "batch_size", "power_limit", "both")
 _MEASURED: Final = ("batch_size", "power_limit_w", "tta_s", "eta_j", "cost_j", "runs")
-_SCHEMA: Final = {
-    "gpu": pl.String,
-    "dataset": pl.String,
-    "target": pl.Float64,
-    "objective": pl.String,
-    "choice": pl.String,
-    "batch_size": pl.Int64,
-    "power_limit_w": pl.Float64,
-    "tta_s": pl.Float64,
-    "eta_j": pl.Float64,
-    "cost_j": pl.Float64,
-    "ratio": pl.Float64,
-    "ratio_low": pl.Float64,
-    "ratio_high": pl.Float64,
-    "runs": pl.Int64,
-    "note": pl.String,
-}
 
 
+@returns(EnergySavings)
 def energy_savings(
     training_runs: IntoFrame,
     power_profiles: IntoFrame,
@@ -59,42 +45,37 @@ def energy_savings(
     *,
     eta: float = 0.5,
     rng: int | np.random.Generator = 1,
+    defaults: TrainingDefaults | None = None,
 ) -> pl.DataFrame:
-    """Best batch size alone, best power limit alone and both, against the baseline.
+    """Compute savings of the best batch size, power limit or both against the baseline.
 
-    The baseline is (b0, the GPU's largest power limit), with b0 the data set's default batch size
-    cut to the largest one profiled on that GPU. Each choice is the feasible configuration that
-    needs the least energy, or costs least, when the batch size (at the largest power limit), the
-    power limit (at b0) or both are free; of equals the smaller batch size, then the lower limit.
+    The baseline is (b0, the largest power limit of the GPU), with b0 the default batch size of
+    the data set, reduced to the largest one profiled on that GPU. Each choice is the feasible
+    configuration of least energy or cost if the batch size (at the largest power limit), the
+    power limit (at b0) or both are free; ties go to the smaller batch size, then the lower limit.
 
-    Each ratio has a 95 % percentile interval of the bootstrap over training runs, 1000 resamples:
-    as many runs are drawn with replacement, for each batch size apart, as it has, the baseline's
-    too, and the best configuration is chosen anew in each resample. A batch size stays feasible,
-    and time and power of an epoch were measured once: how they vary is not in it. Nor is the
-    luck of the choice taken out, which makes ratio and interval too low by what it is worth. For
-    the power limit alone epochs cancel, and the interval has no width; nor has it where all runs
-    of what is compared take as many whole epochs, which is how finely epochs are counted.
+    Each ratio has a 95 % percentile interval of the bootstrap over training runs (1000 resamples
+    within each batch size; the best configuration is chosen anew in each). Time and power of an
+    epoch were measured once: their variation is not included. Choosing the best of many
+    configurations biases ratio and interval downward. For the power limit alone the epochs
+    cancel, and the interval has no width.
 
     Parameters
     ----------
     training_runs, power_profiles, eta
-        As in :func:`energy_to_accuracy`. Every data set is trained to its default target
-        (:data:`traceana.schema.TRAINING_DEFAULTS`).
+        As in :func:`energy_to_accuracy`. Every data set is trained to its default target.
     rng
-        Seed or generator; the same seed gives the same intervals for the same tables.
+        Seed or generator of the bootstrap.
+    defaults
+        As in :func:`energy_to_accuracy`.
 
     Returns
     -------
     DataFrame
-        Eight rows a (gpu, dataset) of `power_profiles`, sorted by them: [gpu, dataset, target,
-        objective, choice, batch_size, power_limit_w, tta_s, eta_j, cost_j, ratio, ratio_low,
-        ratio_high, runs, note].
-        objective is "energy" or "cost", choice is "baseline", "batch_size", "power_limit" or
-        "both"; ratio is the objective over the baseline's, so that 1 - ratio is saved. ratio is
-        null where the baseline is not feasible, and all numbers are where no configuration of the
-        choice is: note says why, and also where b0 was cut. runs counts those of the batch size
-        chosen. Where it or b0 was trained once the interval is null; where another one that could
-        be chosen was, that one has no spread in it: note says either.
+        Eight rows per (gpu, dataset) of `power_profiles`, sorted by them. ratio is null where the
+        baseline is not feasible, the interval also where a compared batch size was trained once:
+
+        {columns}
 
     Raises
     ------
@@ -103,13 +84,13 @@ def energy_savings(
     """
     check_eta(eta)
     random = as_generator(rng)
-    tables = read_tables(training_runs, power_profiles)
+    tables = read_tables(training_runs, power_profiles, defaults=defaults)
     pairs = tables.power_profiles.select("gpu", "dataset").unique().sort("gpu", "dataset")
     rows = []
     streams = random.spawn(pairs.height)
     for (gpu, dataset), stream in zip(pairs.iter_rows(), streams, strict=True):
         open_to, note = _open_configurations(tables, gpu, dataset, eta)
-        default = TRAINING_DEFAULTS.get(dataset)
+        default = tables.defaults.get(dataset)
         factors = resample_epochs(open_to["both"], stream) if len(open_to["both"]) else {}
         for objective, column in _OBJECTIVES.items():
             best = {choice: _best(open_to[choice], column) for choice in _CHOICES}
@@ -127,7 +108,7 @@ def energy_savings(
                 }
                 for choice, row in best.items()
             ]
-    return pl.DataFrame(rows, schema=_SCHEMA)
+    return pl.DataFrame(rows, schema=schema_of(EnergySavings))
 
 
 def _open_configurations(
@@ -135,17 +116,17 @@ def _open_configurations(
 ) -> tuple[dict[str, pl.DataFrame], str | None]:
     """Return what each choice may choose from, and what is to be said of it."""
     nothing: dict[str, pl.DataFrame] = dict.fromkeys(_CHOICES, pl.DataFrame())
-    default = TRAINING_DEFAULTS.get(dataset)
+    default = tables.defaults.get(dataset)
     if default is None:
         return nothing, "no default target and batch size are known"
     profiles = trained_profiles(tables, gpu=gpu, dataset=dataset, target=default.target)
     if profiles.is_empty():
         return nothing, "what was profiled was not trained to the default target"
-    batch_size = default_batch_size(profiles, dataset=dataset)
+    batch_size = default_batch_size(profiles, default)
     power_limit_w = max_power_w(tables, gpu)
     notes = []
     if batch_size < default.batch_size:
-        notes.append(f"default batch size {default.batch_size} cut to {batch_size}")
+        notes.append(f"default batch size {default.batch_size} reduced to {batch_size}")
     energy = configurations(tables, gpu=gpu, dataset=dataset, target=default.target, eta=eta)
     baseline = energy.filter(batch_size=batch_size, power_limit_w=power_limit_w)
     if baseline.is_empty():
@@ -186,7 +167,7 @@ def _interval(
         if once:
             said.append(f"no spread at batch size {', '.join(map(str, once))}: trained once")
     low, high = bounds
-    return {"ratio_low": low, "ratio_high": high, "note": "; ".join(said) or None}
+    return {"ci_low": low, "ci_high": high, "note": "; ".join(said) or None}
 
 
 def _best(energy: pl.DataFrame, column: str) -> dict[str, float]:

@@ -7,20 +7,19 @@ from typing import Final
 import polars as pl
 
 from traceana.errors import DataError
+from traceana.results.energy import BatchSizeSweep
+from traceana.results.tables import declared, returns
 
 _NEEDED: Final = (
     "batch_size", "power_limit_w", "tta_s", "eta_j", "runs", "epochs_min", "epochs_max",
     "epoch_s", "mean_power_w",
 )  # fmt: skip
-_RESULT: Final = (
-    "limit", "batch_size", "power_limit_w", "tta_s", "tta_low_s", "tta_high_s", "eta_j",
-    "eta_low_j", "eta_high_j", "runs",
-)  # fmt: skip
 _ENDS: Final = {"low": "min", "high": "max"}
 
 
+@returns(BatchSizeSweep)
 def batch_size_sweep(energy: pl.DataFrame, /) -> pl.DataFrame:
-    """Pick each batch size at the limit of least energy, and at the largest limit of all.
+    """Select each batch size at the limit of least energy, and at the largest limit.
 
     Parameters
     ----------
@@ -30,10 +29,10 @@ def batch_size_sweep(energy: pl.DataFrame, /) -> pl.DataFrame:
     Returns
     -------
     DataFrame
-        [limit, batch_size, power_limit_w, tta_s, tta_low_s, tta_high_s, eta_j, eta_low_j,
-        eta_high_j, runs], by limit (``best``, ``largest``) and batch size. Low and high are those
-        of the run with the fewest and the one with the most epochs: the range of the runs, no
-        interval of a mean. A batch size not profiled at the largest limit has no such row.
+        Sorted by limit and batch size. A batch size not profiled at the largest limit has no such
+        row:
+
+        {columns}
 
     Raises
     ------
@@ -63,4 +62,4 @@ def batch_size_sweep(energy: pl.DataFrame, /) -> pl.DataFrame:
     swept = pl.concat(
         rows.select(pl.lit(limit).alias("limit"), pl.all()) for limit, rows in limits.items()
     )
-    return swept.with_columns(ranges).select(_RESULT)
+    return declared(swept.with_columns(ranges), BatchSizeSweep)

@@ -1,4 +1,4 @@
-"""The two tables behind energy to accuracy: taken in, and the epochs that runs took."""
+"""Training runs and power profiles, and the epochs that runs took."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from traceana.analysis.frames import collect, open_frame
-from traceana.schema import TRAINING_DEFAULTS, get_table
+from traceana.schema import TRAINING_DEFAULTS, TrainingDefaults, get_table
 from traceana.schema.training_tables import (
     CONFIGURATION,
     TrainingTables,
@@ -19,8 +19,14 @@ if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
 
 
-def read_tables(training_runs: IntoFrame, power_profiles: IntoFrame, /) -> TrainingTables:
-    """Take both tables in and hold them to their declarations.
+def read_tables(
+    training_runs: IntoFrame,
+    power_profiles: IntoFrame,
+    /,
+    *,
+    defaults: TrainingDefaults | None = None,
+) -> TrainingTables:
+    """Read both tables and check them against their declarations.
 
     Raises
     ------
@@ -28,7 +34,9 @@ def read_tables(training_runs: IntoFrame, power_profiles: IntoFrame, /) -> Train
         If a column is missing or a row breaks a rule of its table.
     """
     return TrainingTables(
-        _read(training_runs, "training_runs"), _read(power_profiles, "power_profiles")
+        _read(training_runs, "training_runs"),
+        _read(power_profiles, "power_profiles"),
+        TRAINING_DEFAULTS if defaults is None else defaults,
     )
 
 
@@ -50,7 +58,7 @@ def trained_batches(tables: TrainingTables, /, *, dataset: str, target: float) -
         epochs=pl.col("target_epoch").filter(at_target).first(),
     )
     epochs = pl.col("epochs")
-    default = TRAINING_DEFAULTS.get(dataset)
+    default = tables.defaults.get(dataset)
     batches = runs.group_by(CONFIGURATION).agg(
         runs=pl.len().cast(pl.Int64),
         runs_reached=epochs.count().cast(pl.Int64),

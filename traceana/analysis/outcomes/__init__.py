@@ -1,1 +1,1 @@
-"""How long things run and how they end, by GPU type or any other feature."""
+"""Runtimes and outcomes: rates, tests, models and competing risks."""

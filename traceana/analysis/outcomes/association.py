@@ -1,4 +1,4 @@
-"""Whether the way things end depends on a feature, and how strongly."""
+"""Association between groups and failure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from scipy.special import chdtrc
 
 from traceana.analysis.frames import Names, as_names, reduce_frame, refuse_clash
 from traceana.analysis.outcomes.codes import cluster_codes, group_codes
-from traceana.analysis.outcomes.readings import READINGS, Reading, open_outcomes, with_failure
+from traceana.analysis.outcomes.definitions import open_outcomes, with_failure
+from traceana.results.outcomes import Association
+from traceana.results.tables import declared, returns
 from traceana.stats.arguments import as_generator, check_confidence
 from traceana.stats.between_groups import between_groups, cluster_covariance
 
@@ -24,52 +26,38 @@ if TYPE_CHECKING:
 TABLES: Final = 9999
 """Tables drawn for a Monte Carlo p-value."""
 
-_COLUMNS: Final = {
-    "reading": pl.String,
-    "n": pl.Int64,
-    "failures": pl.Int64,
-    "n_groups": pl.Int64,
-    "n_clusters": pl.Int64,
-    "n_effective": pl.Float64,
-    "cramers_v": pl.Float64,
-    "ci_low": pl.Float64,
-    "ci_high": pl.Float64,
-    "cramers_v_corrected": pl.Float64,
-    "statistic": pl.Float64,
-    "df": pl.Float64,
-    "pvalue": pl.Float64,
-    "min_expected": pl.Float64,
-    "method": pl.String,
-    "note": pl.String,
-}
 
-
+@returns(Association)
 def outcome_association(
     frame: IntoFrame,
     /,
     by: Names,
     *,
+    success: Names = ("completed",),
+    failure: Names = ("failed",),
+    status: str = "status",
     cluster: str | None = None,
     confidence: float = 0.95,
     rng: int | np.random.Generator = 1,
 ) -> pl.DataFrame:
-    """Test whether the rate of failure differs between groups, under both readings of it.
+    """Test whether the failure rate differs between groups.
 
-    Pearson's chi-square over the table of groups by failure, with Cramer's V =
-    sqrt(chi-square / n) as its effect size: 0 where all groups fail at one rate, 1 where the
-    group decides. Where an expected count is below 5 the p-value is by Monte Carlo: the share of
-    9,999 tables with the same margins whose chi-square is no smaller, and one more.
+    Pearson's chi-squared test of the contingency table of groups and outcomes, with Cramér's V =
+    sqrt(chi-squared / n) as its effect size. If an expected count is below 5, p is estimated by
+    Monte Carlo from 9,999 tables with the same margins: (1 + those with a statistic at least as
+    large) / 10,000.
 
     Parameters
     ----------
     frame
-        One row a job or task: [*by, status], and `cluster`; eager or lazy, of any listed engine.
-        Rows without a cluster are left out.
+        One row per job or task: `by`, `status` and `cluster`; eager or lazy, of any listed
+        engine. Rows without a cluster are excluded.
     by
-        Columns whose values are the groups; null in them is a group of its own.
+        Columns of the groups; null is a group of its own.
+    success, failure, status
+        As in :func:`outcome_rates`.
     cluster
-        Column that says which rows belong together, such as user. With it, clusters are taken
-        as independent; without, rows are.
+        Column of the independent unit, such as user; None: rows are independent.
     confidence
         Coverage of V's interval, in (0, 1).
     rng
@@ -78,47 +66,47 @@ def outcome_association(
     Returns
     -------
     DataFrame
-        [reading, n, failures, n_groups, n_clusters, n_effective, cramers_v, ci_low, ci_high,
-        cramers_v_corrected, statistic, df, pvalue, min_expected, method, note], one row a reading
-        (:func:`failure_rates` says what they are). The interval keeps those V that do not make
-        the statistic an extreme of its noncentral distribution; cramers_v_corrected takes the
-        bias off (Bergsma, Journal of the Korean Statistical Society 42, 2013). With clusters,
-        n_effective is n over the design effect, by which the statistic is divided. Null, with its
-        reason in note, where no row or every row failed.
+        One row with the columns
+
+        {columns}
+
+        The interval contains the V whose noncentral distribution does not make the statistic
+        extreme. Values are null, with a reason in `note`, if no row or every row failed.
 
     Raises
     ------
     DataError
-        If a column is missing, a status is not of the closed set, there are fewer than two groups
-        or more than 50, there are fewer than two clusters, or `confidence` is not in (0, 1).
+        If a column is missing, a status value is unknown, there are fewer than two groups or more
+        than 50, there are fewer than two clusters, or an argument is out of range.
     """
     keys = as_names(by)
-    refuse_clash(keys, ("n", "failures"))
+    refuse_clash(keys, Association.columns())
     check_confidence(confidence)
     random = as_generator(rng)
     columns = keys if cluster is None else (*keys, cluster)
-    outcomes = open_outcomes(frame, columns)
+    lazy, succeeded, failed = open_outcomes(
+        frame, columns, status=status, success=success, failure=failure
+    )
     if cluster is not None:
-        outcomes = outcomes.filter(~nw.col(cluster).is_null())
-    rows = []
-    for reading in READINGS:
-        counts = reduce_frame(
-            with_failure(outcomes, reading),
-            columns,
-            n=nw.len(),
-            failures=nw.col("failure").sum().cast(nw.Int64),
-        )
-        rows.append(
-            _associate(counts, keys, cluster, reading, confidence=confidence, random=random)
-        )
-    return pl.DataFrame(rows, schema=_COLUMNS).fill_nan(None)
+        lazy = lazy.filter(~nw.col(cluster).is_null())
+    counts = reduce_frame(
+        with_failure(lazy, status, succeeded, failed),
+        columns,
+        n=nw.len(),
+        failures=nw.col("failure").sum().cast(nw.Int64),
+    )
+    row = dict.fromkeys(Association.columns()) | _associate(
+        counts, keys, cluster, confidence=confidence, random=random
+    )
+    return declared(
+        pl.DataFrame([row]).with_columns(pl.selectors.float().fill_nan(None)), Association
+    )
 
 
 def _associate(
     counts: pl.DataFrame,
     keys: tuple[str, ...],
     cluster: str | None,
-    reading: Reading,
     *,
     confidence: float,
     random: np.random.Generator,
@@ -130,7 +118,6 @@ def _associate(
     rows, failures = n.sum(), failed.sum()
     of = None if cluster is None else cluster_codes(counts[cluster])
     result: dict[str, Any] = {
-        "reading": reading,
         "n": int(rows),
         "failures": int(failures),
         "n_groups": labels.height,
@@ -150,17 +137,17 @@ def _associate(
     found = between_groups(n, failed, failures, null=null, spread=spread, confidence=confidence)
     statistic = found.statistic * rows / (rows - 1)
     expected = min(rate, 1 - rate) * n.min()
-    method, pvalue = "chi-square, clusters independent", found.pvalue
+    method, pvalue = "chi-squared, clusters independent", found.pvalue
     if of is None:
         method, pvalue = _independent(statistic, n, rate, expected, random)
     if np.isnan(found.ci_low) or np.isnan(pvalue):
-        result["note"] = "null where outcomes do not vary within groups, or between clusters"
+        result["note"] = "null if outcomes do not vary within groups, or between clusters"
     return result | {
         "n_effective": rows / found.design_effect,
         "cramers_v": np.sqrt(found.effect),
         "ci_low": np.sqrt(found.ci_low),
         "ci_high": np.sqrt(found.ci_high),
-        "cramers_v_corrected": _without_bias(found.effect, len(n), rows / found.design_effect),
+        "cramers_v_corrected": _bias_corrected(found.effect, len(n), rows / found.design_effect),
         "statistic": statistic,
         "df": found.df,
         "pvalue": pvalue,
@@ -173,7 +160,7 @@ def _independent(
     statistic: float, n: Floats, rate: float, expected: float, random: np.random.Generator
 ) -> tuple[str, float]:
     if expected >= 5:
-        return "chi-square", float(chdtrc(len(n) - 1, statistic))
+        return "chi-squared", float(chdtrc(len(n) - 1, statistic))
     size = n.astype(np.int64)
     drawn = random.multivariate_hypergeometric(size, round(rate * n.sum()), size=TABLES)
     tables = ((drawn - n * rate) ** 2 / (n * rate * (1 - rate))).sum(axis=1)
@@ -181,7 +168,7 @@ def _independent(
     return f"Monte Carlo, {TABLES:,} tables", (as_large + 1) / (TABLES + 1)
 
 
-def _without_bias(effect: float, groups: int, n: float) -> float:
-    share = max(0.0, effect - (groups - 1) / (n - 1))
+def _bias_corrected(effect: float, groups: int, n: float) -> float:
+    squared = max(0.0, effect - (groups - 1) / (n - 1))
     rows, columns = (size - (size - 1) ** 2 / (n - 1) for size in (groups, 2))
-    return float(np.sqrt(share / (min(rows, columns) - 1))) if min(rows, columns) > 1 else np.nan
+    return float(np.sqrt(squared / (min(rows, columns) - 1))) if min(rows, columns) > 1 else np.nan

@@ -1,4 +1,4 @@
-"""Errors of rates and means whose rows depend on each other within clusters."""
+"""Standard errors of rates and means whose rows are dependent within clusters."""
 
 from __future__ import annotations
 
@@ -13,11 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 ONE_CLUSTER: Final = "one cluster: no interval"
-CLUSTERED: Final = ("n_clusters", "n_effective", "note")
-"""Columns of a result that are there with clusters only."""
 
 
-def refuse_lost(cluster: pl.Series, rows: pl.Series, /) -> None:
+def refuse_missing(cluster: pl.Series, rows: pl.Series, /) -> None:
     """Refuse rows whose cluster is null.
 
     Raises
@@ -25,27 +23,41 @@ def refuse_lost(cluster: pl.Series, rows: pl.Series, /) -> None:
     DataError
         If there is one.
     """
-    if lost := rows.filter(cluster.is_null()).sum():
+    if missing := rows.filter(cluster.is_null()).sum():
         raise DataError(
-            f"cluster {cluster.name} is null in {lost} row(s): fill it or leave them out"
+            f"cluster {cluster.name} is null in {missing} row(s); fill it or drop these rows"
         )
 
 
-def cluster_errors(parts: pl.DataFrame, keys: Sequence[str], /) -> pl.DataFrame:
-    """Return [*keys, n_clusters, variance], of the mean over all rows of a group.
+def add_up_clusters(parts: pl.DataFrame, keys: Sequence[str], cluster: str, /) -> pl.DataFrame:
+    """Return the counts of each group, from counts of its clusters in a column `rows` and others.
 
-    Of each of G clusters, T_c and n_c are the sum and the number of values. The mean without a
-    cluster is off the mean of all by d_c = -(T_c - n_c mean) / (n - n_c), and variance =
-    (G - 1) / G sum of d_c^2: the jackknife over clusters (Bell and McCaffrey, Survey Methodology
-    28, 2002, have why it, and not the sum of (T_c - n_c mean)^2 / n^2, where clusters are few or
-    of unlike sizes). Rows of a cluster may be alike in any way. Null for fewer than two.
+    Raises
+    ------
+    DataError
+        If a cluster is null.
+    """
+    refuse_missing(parts[cluster], parts["rows"])
+    counts = parts.drop(cluster)
+    if not keys:
+        return counts.sum()
+    return counts.group_by(keys).agg(pl.all().sum()).sort(keys, nulls_last=True)
+
+
+def cluster_errors(parts: pl.DataFrame, keys: Sequence[str], /) -> pl.DataFrame:
+    """Return [*keys, n_clusters, variance] of the mean of each group, by the jackknife.
+
+    With T_c and n_c the sum and the number of values of each of G clusters, the mean without a
+    cluster differs from the mean by d_c = -(T_c - n_c mean) / (n - n_c), and variance =
+    (G - 1) / G sum of d_c^2 (Bell and McCaffrey, Survey Methodology 28, 2002, on its advantage
+    with few or unequal clusters). Null for fewer than two clusters.
 
     Parameters
     ----------
     parts
-        One row a cluster of a group: [*keys, n, total].
+        One row per cluster of a group: [*keys, n, total].
     keys
-        Columns that name the group.
+        Columns of the group.
     """
     n, total = pl.col("n"), pl.col("total")
     off = (total - n * (total.sum() / n.sum())) / (n.sum() - n)
@@ -65,38 +77,37 @@ def rate_columns(
 ) -> dict[str, pl.Series]:
     """Return ci_low, ci_high, n_clusters, n_effective and note of each row of `rates`.
 
-    n_effective = rate (1 - rate) / variance of :func:`cluster_errors`, at most n. Where no row or
-    every row of a group is a success nothing varies, and it is the number of clusters: each may
-    tell no more than one row does.
+    n_effective = rate (1 - rate) / variance of :func:`cluster_errors`, at most n. If the rate is 0
+    or 1 the variance is 0, and it is the number of clusters: each may count as a single row.
 
     Parameters
     ----------
     rates
-        One row a group in the order of its keys: [*keys, n, rate].
+        One row per group in the order of its keys: [*keys, n, rate].
     parts
         As for :func:`cluster_errors`, total being the number of successes.
     """
     errors = cluster_errors(parts, keys)
     beside = rates.select("n", "rate").hstack(errors.select("n_clusters", "variance"))
     n, p, clusters = pl.col("n").cast(pl.Float64), pl.col("rate"), pl.col("n_clusters")
-    worth = (
+    effective = (
         pl.when(p * (1 - p) == 0)
         .then(clusters.cast(pl.Float64))
         .when(pl.col("variance") > 0)
         .then(pl.min_horizontal(p * (1 - p) / pl.col("variance"), n))
         .otherwise(n)
     )
-    told = beside.select(
+    found = beside.select(
         "n_clusters",
         "rate",
-        n_effective=pl.when(clusters > 1).then(worth),
+        n_effective=pl.when(clusters > 1).then(effective),
         note=pl.when(clusters == 1).then(pl.lit(ONE_CLUSTER)),
     )
     low, high = clustered_wilson_interval(
-        told["rate"], told["n_effective"], told["n_clusters"], confidence=confidence
+        found["rate"], found["n_effective"], found["n_clusters"], confidence=confidence
     )
     return {
         "ci_low": pl.Series(low).fill_nan(None),
         "ci_high": pl.Series(high).fill_nan(None),
-        **{name: told[name] for name in CLUSTERED},
+        **{name: found[name] for name in ("n_clusters", "n_effective", "note")},
     }

@@ -1,4 +1,4 @@
-"""Groups and clusters as whole numbers from 0 on, refused where there is nothing to compare."""
+"""Integer codes of groups and clusters, with checks on their number."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     Integers = NDArray[np.int64]
 
 MOST_GROUPS: Final = 50
-"""So many groups are 1225 pairs."""
+"""Maximum number of groups: these are 1225 pairs."""
 
 
 def group_codes(rows: pl.DataFrame, keys: Sequence[str], /) -> tuple[Integers, pl.DataFrame]:
-    """Return each row's group as a number, and the groups' keys in order, nulls last.
+    """Return the code of each row's group, and the keys of the groups in order, nulls last.
 
     Raises
     ------
@@ -30,12 +30,12 @@ def group_codes(rows: pl.DataFrame, keys: Sequence[str], /) -> tuple[Integers, p
     """
     name = ", ".join(keys)
     if not keys:
-        raise DataError("by names no column; groups are needed to compare, such as by='gpu_type'")
+        raise DataError("by names no column; name the groups to compare, such as by='gpu_type'")
     labels = rows.select(keys).unique().sort(keys, nulls_last=True)
     if not 2 <= labels.height <= MOST_GROUPS:
         raise DataError(
-            f"{name} makes {labels.height} group{'s' * (labels.height != 1)} of the rows that can "
-            f"be compared; from 2 to {MOST_GROUPS} are needed"
+            f"{name} has {labels.height} group{'s' * (labels.height != 1)} of comparable rows; "
+            f"from 2 to {MOST_GROUPS} are needed"
         )
     numbered = labels.with_columns(code=pl.int_range(pl.len(), dtype=pl.Int64))
     joined = rows.select(keys).join(
@@ -45,7 +45,7 @@ def group_codes(rows: pl.DataFrame, keys: Sequence[str], /) -> tuple[Integers, p
 
 
 def cluster_codes(column: pl.Series, /) -> Integers:
-    """Return each row's cluster as a number.
+    """Return the code of each row's cluster.
 
     Raises
     ------
@@ -55,7 +55,6 @@ def cluster_codes(column: pl.Series, /) -> Integers:
     codes = (column.rank("dense") - 1).cast(pl.Int64).to_numpy()
     if codes.max(initial=0) < 1:
         raise DataError(
-            f"column {column.name} makes one cluster of the rows that can be compared; two at "
-            "least are needed"
+            f"column {column.name} has one cluster of comparable rows; at least two are needed"
         )
     return np.asarray(codes)

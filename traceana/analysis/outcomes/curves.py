@@ -1,4 +1,4 @@
-"""How much has ended by each runtime, and in which way."""
+"""Cumulative incidence and survival by runtime."""
 
 from __future__ import annotations
 
@@ -9,20 +9,31 @@ import polars as pl
 
 from traceana.analysis.frames import Names, as_names, refuse_clash
 from traceana.analysis.outcomes.clusters import ONE_CLUSTER
-from traceana.analysis.outcomes.ends import (
+from traceana.analysis.outcomes.events import (
     CELLS,
-    ENDS,
-    EndCurves,
+    EVENTS,
+    Columns,
     check_events,
-    count_ends,
-    estimate_ends,
+    count_events,
+    estimate_incidence,
 )
 from traceana.errors import DataError
+from traceana.results.competing_risks import (
+    CumulativeIncidence,
+    IncidenceGroups,
+    IncidenceSteps,
+    RowsAtRisk,
+    SurvivalCurves,
+    SurvivalGroups,
+    SurvivalSteps,
+)
+from traceana.results.tables import declared, returns, schema_of
 from traceana.stats.arguments import check_confidence, is_number
-from traceana.stats.incidence import log_log_interval
+from traceana.stats.survival import log_log_interval
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import datetime
 
     from narwhals.stable.v2.typing import IntoFrame
     from numpy.typing import ArrayLike
@@ -33,105 +44,100 @@ def cumulative_incidence(
     /,
     *,
     by: Names = (),
-    events: Names = ENDS,
+    events: Names = EVENTS,
+    status: str = "status",
+    runtime: str = "runtime_s",
+    start: str = "start_s",
     cluster: str | None = None,
-    running_until_s: float | None = None,
+    running_until_s: float | datetime | None = None,
     confidence: float = 0.95,
-) -> EndCurves:
-    """Share that has ended in each way by each runtime: the estimator of Aalen and Johansen.
+) -> CumulativeIncidence:
+    """Estimate the cumulative incidence of competing events by the Aalen-Johansen estimator.
 
-    Ways to end compete: what failed cannot complete any more. A row whose status is one of
-    `events` ended that way after runtime_s; any other row with a runtime was last seen running
-    then (censored), and counts as at risk until then. Right where what cut a runtime off has
-    nothing to do with how long was left. Rows without a runtime are left out, and counted.
+    Events compete: a job that failed can no longer complete. A row whose status is one of
+    `events` had that event after its runtime. Any other row with a runtime was last seen running
+    then (censored), and counts as at risk until then; censoring must not depend on the remaining
+    time. Rows without a runtime are excluded and counted.
 
     Parameters
     ----------
     frame
-        One row a job or task: [*by, status, runtime_s], `cluster`, and start_s where
+        One row per job or task: `by`, `status`, `runtime`, `cluster`, and `start` if
         `running_until_s` is given; eager or lazy, of any listed engine.
     by
-        Columns to group by; null in them is a group of its own.
+        Columns to group by; null is a group of its own.
     events
-        Statuses that are an end.
+        Status values that are events.
+    status, runtime, start
+        Columns of the status, the runtime (seconds or a duration) and the start (seconds or a
+        datetime).
     cluster
-        Column that says which rows belong together, such as user. With it, clusters are taken as
-        independent; without, rows are.
+        Column of the independent unit, such as user; None: rows are independent.
     running_until_s
-        Time, on the clock of start_s, until which the rows of status running without a runtime
-        are known to have run, such as the end of the trace. Without it they are left out.
+        Time (seconds on the clock of `start`, or a datetime) until which rows of status running
+        without a runtime are known to have run, such as the end of the trace. None excludes them.
     confidence
         Coverage of the pointwise intervals, in (0, 1).
 
     Returns
     -------
-    EndCurves
-        ``.curves`` [*by, event, time_s, n_at_risk, n_events, incidence, ci_low, ci_high], one row
-        each time at which a row ended that way; incidence is 0 before the first, and known up to
-        last_s. ``.groups`` [*by, event, n, n_events, n_censored, n_left_out, incidence, ci_low,
-        ci_high, last_s, note], at the last time: null where no row of the group ended that way,
-        and note says so. Intervals are by the delta method, symmetric for log(-log incidence),
-        rows taken as independent; null where incidence is 0 or 1.
-
-        With `cluster`, ``.groups`` also has n_clusters, and intervals are of t(n_clusters - 1)
-        and the jackknife over clusters (:func:`traceana.stats.incidence_variances`), of which
-        more than 100 are first put together into 100 cells. Null for a single cluster, and note
-        says so.
+    CumulativeIncidence
+        ``.curves``, ``.groups`` and ``.at_risk``. Intervals are log-log intervals by the delta
+        method, null if the incidence is 0 or 1. With `cluster`, they use t(n_clusters - 1) and
+        the jackknife over clusters (:func:`traceana.stats.survival.incidence_variances`), of
+        which more than 100 are combined into 100 cells.
 
     Raises
     ------
     DataError
-        If a column is missing, a cluster is null, a runtime is negative or infinite, an event or
-        a status found is not of the closed set, `running_until_s` is before a start, or
-        `confidence` is not in (0, 1).
+        If a column is missing, a cluster is null, a runtime is negative or infinite, a status
+        value is unknown, `running_until_s` is before a start, or `confidence` is not in (0, 1).
 
     Examples
     --------
-    >>> curves = cumulative_incidence(jobs, by="gpu_type", running_until_s=trace_end_s)
+    >>> result = cumulative_incidence(jobs, by="gpu_type", running_until_s=trace_end_s)
+    >>> result.plot(event="failed")
     """
     check_confidence(confidence)
-    keys, ways = as_names(by), check_events(events)
-    refuse_clash(
-        keys,
-        ("event", "n_clusters", "n_at_risk", "n_events", "incidence", "ci_low", "ci_high", "note"),
-    )
-    times, totals = estimate_ends(
-        *(frame, keys, ways), cluster=cluster, running_until_s=running_until_s
-    )
-    df, counted = _degrees_of_freedom(times, cluster), () if cluster is None else ("n_clusters",)
+    keys, names = as_names(by), check_events(events)
+    refuse_clash(keys, {**IncidenceSteps.columns(), **IncidenceGroups.columns()})
+    times, totals = estimate_incidence(
+        *(frame, keys, names),
+        columns=Columns(status, runtime, start), cluster=cluster, running_until_s=running_until_s,
+    )  # fmt: skip
+    df = _degrees_of_freedom(times, cluster)
     curves, groups = [], []
-    for way in ways:
+    for event in names:
         low, high = log_log_interval(
-            *(times[f"{way} incidence"], times[f"{way} variance"]), df=df, confidence=confidence
+            *(times[f"{event} incidence"], times[f"{event} variance"]), df=df, confidence=confidence
         )
         curve = times.select(
             *keys,
-            event=pl.lit(way),
+            event=pl.lit(event),
             time_s="time_s",
             n_at_risk="n_at_risk",
-            n_events=pl.col(way),
-            incidence=pl.col(f"{way} incidence"),
+            n_events=pl.col(event),
+            incidence=pl.col(f"{event} incidence"),
             ci_low=pl.Series(low).fill_nan(None),
             ci_high=pl.Series(high).fill_nan(None),
         ).filter(pl.col("n_events") > 0)
         curves.append(curve)
-        at_last = totals.select(
-            *keys,
-            event=pl.lit(way),
-            n="n",
-            n_events=pl.col(way),
-            n_censored="n_censored",
-            n_left_out="n_left_out",
-            **{name: pl.col(name) for name in counted},
+        last = curve.select(*keys, "incidence", "ci_low", "ci_high")
+        last = last.group_by(keys, maintain_order=True).last() if keys else last.tail(1)
+        none = pl.when(pl.col(event) == 0).then(pl.lit(f"no row with a runtime is {event}"))
+        groups.append(
+            _note_one_cluster(
+                _beside(totals, last, keys).with_columns(
+                    event=pl.lit(event), n_events=pl.col(event), note=none
+                )
+            )
         )
-        ends = _last(curve.drop("event", "time_s", "n_at_risk", "n_events"), keys)
-        none = pl.when(pl.col("n_events") == 0).then(pl.lit(f"no row with a runtime is {way}"))
-        table = _beside(at_last, ends, keys).with_columns(last_s=totals["last_s"], note=none)
-        groups.append(_tell_clusters(table, counted))
+    steps = pl.concat(curves)
     order = [*keys, "event"]
-    return EndCurves(
-        curves=pl.concat(curves).sort([*order, "time_s"], nulls_last=True),
-        groups=pl.concat(groups).sort(order, nulls_last=True),
+    return CumulativeIncidence(
+        curves=steps.sort([*order, "time_s"], nulls_last=True),
+        groups=pl.concat(groups).drop(names).sort(order, nulls_last=True),
+        at_risk=_at_risk(times, totals.select(keys), keys, _decades(steps["time_s"])),
     )
 
 
@@ -140,32 +146,29 @@ def kaplan_meier(
     /,
     *,
     by: Names = (),
-    events: Names = ENDS,
+    events: Names = EVENTS,
+    status: str = "status",
+    runtime: str = "runtime_s",
+    start: str = "start_s",
     cluster: str | None = None,
-    running_until_s: float | None = None,
+    running_until_s: float | datetime | None = None,
     confidence: float = 0.95,
-) -> EndCurves:
-    """Share that is still running after each runtime: the estimator of Kaplan and Meier.
+) -> SurvivalCurves:
+    """Estimate the survival function of runtimes by the Kaplan-Meier estimator.
 
-    Rows, ends and what is left out are as in :func:`cumulative_incidence`, all ends taken alike.
-    For one way to end among several, use that function: here the others would count as
-    censored, as if what failed could still complete.
+    All events are treated alike. For one event among several use :func:`cumulative_incidence`:
+    here the others would count as censored.
 
     Parameters
     ----------
-    frame, by, events, cluster, running_until_s, confidence
+    frame, by, events, status, runtime, start, cluster, running_until_s, confidence
         As in :func:`cumulative_incidence`.
 
     Returns
     -------
-    EndCurves
-        ``.curves`` [*by, time_s, n_at_risk, n_events, survival, ci_low, ci_high], one row each
-        time at which a row ended. ``.groups`` [*by, n, n_events, n_censored, n_left_out, median_s,
-        ci_low, ci_high, last_s, note]. The median is the first runtime with survival at most
-        1/2, and its interval the runtimes whose survival's interval holds 1/2 (Brookmeyer and
-        Crowley, Biometrics 38, 1982); null where it lies beyond last_s, and note says so.
-        Intervals of survival take Greenwood's variance, symmetric for log(-log survival), rows
-        taken as independent; null where survival is 0.
+    SurvivalCurves
+        ``.curves`` and ``.groups``. The interval of the median contains the runtimes whose
+        survival interval contains 1/2 (Brookmeyer and Crowley, Biometrics 38, 1982).
 
     Raises
     ------
@@ -173,26 +176,22 @@ def kaplan_meier(
         As :func:`cumulative_incidence`.
     """
     check_confidence(confidence)
-    keys, ways = as_names(by), check_events(events)
-    refuse_clash(
-        keys, ("n_clusters", "n_at_risk", "survival", "median_s", "ci_low", "ci_high", "note")
-    )
-    times, totals = estimate_ends(
-        *(frame, keys, ways), cluster=cluster, running_until_s=running_until_s
-    )
-    df, counted = _degrees_of_freedom(times, cluster), () if cluster is None else ("n_clusters",)
+    keys, names = as_names(by), check_events(events)
+    refuse_clash(keys, {**SurvivalSteps.columns(), **SurvivalGroups.columns()})
+    times, totals = estimate_incidence(
+        *(frame, keys, names),
+        columns=Columns(status, runtime, start), cluster=cluster, running_until_s=running_until_s,
+    )  # fmt: skip
     low, high = log_log_interval(
-        *(times["survival"], times["survival_variance"]), df=df, confidence=confidence
-    )
-    curves = times.select(
-        *keys,
-        time_s="time_s",
-        n_at_risk="n_at_risk",
-        n_events=pl.sum_horizontal(ways),
-        survival="survival",
+        *(times["survival"], times["survival_variance"]),
+        df=_degrees_of_freedom(times, cluster), confidence=confidence,
+    )  # fmt: skip
+    curves = times.with_columns(
+        n_events=pl.sum_horizontal(names),
         ci_low=pl.Series(low).fill_nan(None),
         ci_high=pl.Series(high).fill_nan(None),
     ).filter(pl.col("n_events") > 0)
+    curves = declared(curves, SurvivalSteps, by=keys)
     # a step that ends at 1/2 exactly may lie a rounding above it; a survival of 0 has no interval
     half = 0.5 + 1e-12
     medians = {
@@ -200,19 +199,88 @@ def kaplan_meier(
         for name, column in (("median_s", "survival"), ("ci_low", "ci_low"), ("ci_high", "ci_high"))
     }
     found = curves.group_by(keys).agg(**medians) if keys else curves.select(**medians)
-    counts = totals.select(
-        *(*keys, "n", "n_censored", "n_left_out", "last_s", *counted),
-        n_events=pl.sum_horizontal(ways),
-    )
     unknown = (
         pl.when(pl.col("n_events") == 0)
-        .then(pl.lit(f"no row with a runtime is {', '.join(ways)}"))
+        .then(pl.lit(f"no row with a runtime is {', '.join(names)}"))
         .when(pl.col("median_s").is_null())
-        .then(pl.lit("more than half last longer than what was seen"))
+        .then(pl.lit("more than half of the rows outlast the observed time"))
     )
-    columns = ("n", "n_events", "n_censored", "n_left_out", "median_s", "ci_low", "ci_high")
-    groups = _beside(counts, found, keys).select(*keys, *columns, "last_s", *counted, note=unknown)
-    return EndCurves(curves=curves, groups=_tell_clusters(groups, counted))
+    groups = _beside(totals.with_columns(n_events=pl.sum_horizontal(names)), found, keys)
+    return SurvivalCurves(
+        curves=curves, groups=_note_one_cluster(groups.with_columns(note=unknown)).drop(names)
+    )
+
+
+@returns(RowsAtRisk)
+def rows_at_risk(
+    frame: IntoFrame,
+    /,
+    times_s: Sequence[float],
+    *,
+    by: Names = (),
+    status: str = "status",
+    runtime: str = "runtime_s",
+    start: str = "start_s",
+    running_until_s: float | datetime | None = None,
+) -> pl.DataFrame:
+    """Count the rows at risk at given runtimes.
+
+    Parameters
+    ----------
+    frame, by, status, runtime, start, running_until_s
+        As in :func:`cumulative_incidence`.
+    times_s
+        Runtimes in seconds.
+
+    Returns
+    -------
+    DataFrame
+        Sorted, nulls last, with the columns of `by` and
+
+        {columns}
+
+    Raises
+    ------
+    DataError
+        As :func:`cumulative_incidence`, or if a time is negative or not finite.
+    """
+    keys = as_names(by)
+    refuse_clash(keys, (*RowsAtRisk.columns(), "n"))
+    if not all(is_number(time) and 0 <= time < math.inf for time in times_s):
+        raise DataError(f"times_s must be numbers of seconds from 0 on; found {list(times_s)!r}")
+    columns = Columns(status, runtime, start)
+    counts = count_events(frame, keys, columns=columns, running_until_s=running_until_s)
+    return _at_risk(counts, counts.select(keys), keys, times_s)
+
+
+def _at_risk(
+    counts: pl.DataFrame, groups: pl.DataFrame, keys: tuple[str, ...], times_s: Sequence[float]
+) -> pl.DataFrame:
+    """Return [*keys, time_s, n_at_risk], from the rows `n` of each group and time."""
+    total = pl.col("n").sum().cast(pl.Int64).alias("n_at_risk")
+    parts = [pl.DataFrame(schema={**counts.select(keys).schema, **schema_of(RowsAtRisk)})]
+    for time in sorted({float(time) for time in times_s}):
+        found = counts.filter(pl.col("time_s") >= time)
+        if keys:
+            found = found.group_by(keys).agg(total)
+            found = groups.unique().join(found, on=keys, how="left", nulls_equal=True)
+        else:
+            found = found.select(total)
+        parts.append(
+            found.select(*keys, pl.lit(time).alias("time_s"), pl.col("n_at_risk").fill_null(0))
+        )
+    return declared(pl.concat(parts).sort([*keys, "time_s"], nulls_last=True), RowsAtRisk, by=keys)
+
+
+def _decades(times: pl.Series) -> list[float]:
+    """Return at most about four powers of ten within the times."""
+    positive = times.filter(times > 0)
+    if positive.is_empty():
+        return []
+    low, high = (math.log10(end) for end in (min(positive), max(positive)))
+    first, last = math.ceil(low), math.floor(high)
+    step = max(1, math.ceil((last - first + 1) / 4))
+    return [10.0**power for power in range(first, last + 1, step)]
 
 
 def _degrees_of_freedom(times: pl.DataFrame, cluster: str | None) -> ArrayLike:
@@ -221,77 +289,20 @@ def _degrees_of_freedom(times: pl.DataFrame, cluster: str | None) -> ArrayLike:
     return (times["n_clusters"].clip(upper_bound=CELLS) - 1).to_numpy()
 
 
-def _tell_clusters(groups: pl.DataFrame, counted: tuple[str, ...]) -> pl.DataFrame:
-    """Put the number of clusters last, and say where there is one only."""
-    if not counted:
+def _note_one_cluster(groups: pl.DataFrame) -> pl.DataFrame:
+    """Remove intervals where there is a single cluster, and add a note."""
+    if "n_clusters" not in groups.columns:
         return groups
     alone = pl.col("n_clusters") == 1
-    return groups.select(pl.exclude("n_clusters"), "n_clusters").with_columns(
-        # that of a median goes by where survival comes down to 0 too
+    return groups.with_columns(
+        # the interval of a median ends also where survival is 0
         pl.when(~alone).then(pl.col("ci_low", "ci_high")).name.keep(),
         note=pl.coalesce("note", pl.when(alone).then(pl.lit(ONE_CLUSTER))),
     )
 
 
-def rows_at_risk(
-    frame: IntoFrame,
-    /,
-    times_s: Sequence[float],
-    *,
-    by: Names = (),
-    running_until_s: float | None = None,
-) -> pl.DataFrame:
-    """Count the rows that are known to run as long as each time: those at risk of ending then.
-
-    Parameters
-    ----------
-    frame, by, running_until_s
-        As in :func:`cumulative_incidence`.
-    times_s
-        Runtimes in s.
-
-    Returns
-    -------
-    DataFrame
-        [*by, time_s, n_at_risk], sorted, nulls last: the rows whose runtime is time_s or longer,
-        whether they end then or are last seen running.
-
-    Raises
-    ------
-    DataError
-        As :func:`cumulative_incidence`, or if a time is negative or not finite.
-    """
-    keys = as_names(by)
-    refuse_clash(keys, ("time_s", "n_at_risk", "n"))
-    if not all(is_number(time) and 0 <= time < math.inf for time in times_s):
-        raise DataError(f"times_s must be numbers of seconds from 0 on; found {list(times_s)!r}")
-    counts = count_ends(frame, keys, running_until_s=running_until_s)
-    groups = counts.select(keys).unique() if keys else pl.DataFrame({"all": [True]})
-    times = pl.DataFrame({"asked_s": sorted(set(times_s))}, schema={"asked_s": pl.Float64})
-    parts = []
-    for time in times["asked_s"]:
-        later = counts.filter(pl.col("time_s") >= time)
-        total = pl.col("n").sum().alias("n_at_risk")
-        found = later.group_by(keys).agg(total) if keys else later.select(total)
-        parts.append(_beside(groups, found, keys).with_columns(time_s=pl.lit(time, pl.Float64)))
-    schema = {key: counts.schema[key] for key in keys}
-    schema |= {"time_s": pl.Float64(), "n_at_risk": pl.Int64()}
-    table = pl.concat(parts) if parts else pl.DataFrame(schema=schema)
-    return (
-        table.select(*schema)
-        .with_columns(pl.col("n_at_risk").fill_null(0))
-        .sort([*keys, "time_s"], nulls_last=True)
-    )
-
-
-def _last(curve: pl.DataFrame, keys: tuple[str, ...]) -> pl.DataFrame:
-    return curve.group_by(keys, maintain_order=True).last() if keys else curve.tail(1)
-
-
 def _beside(groups: pl.DataFrame, found: pl.DataFrame, keys: tuple[str, ...]) -> pl.DataFrame:
-    """Put what was found of each group beside it; null where nothing was."""
+    """Join the results of each group to its counts; null where there are none."""
     if keys:
         return groups.join(found, on=keys, how="left", nulls_equal=True, maintain_order="left")
-    if found.is_empty():
-        found = found.clear(1)
-    return groups.hstack(found)
+    return groups.hstack(found if found.height else found.clear(1))

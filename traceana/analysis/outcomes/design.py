@@ -1,4 +1,4 @@
-"""Features as the columns of a model: numbers as they are, a column for each level of the rest."""
+"""Design matrix of a model: numeric features as they are, one column per level of the others."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Design:
-    """The columns of a model, and what each says.
+    """Design matrix of a model, and the meaning of its columns.
 
     Attributes
     ----------
     rows
-        The rows that are fitted.
+        The rows of the fit.
     failed
-        0 or 1 of each.
+        0 or 1 for each row.
     matrix
-        The constant 1, then a column each term that has one, numbers over their deviation.
+        The constant 1, then one column per term that has one; numbers are standardized.
     terms
-        What the coefficients say: feature, level, reference, n, failures, and where there is
-        none a note; `scale` is what a column was divided by, null where there is no column.
+        Meaning of the coefficients: feature, level, reference, n, failures; `scale` is the divisor
+        of the column, and a term without a column has a note instead.
     """
 
     rows: pl.DataFrame
@@ -45,38 +45,36 @@ class Design:
 
 
 def make_design(rows: pl.DataFrame, features: Sequence[str], /) -> Design:
-    """Return the columns of a model of failure.
+    """Return the design matrix of a model of failure.
 
     Raises
     ------
     DataError
         If no row or every row failed, a value is infinite, a feature has more than 50 levels, or
-        features make each other up.
+        features are collinear.
     """
     numeric = {name for name in features if rows.schema[name].is_numeric()}
     texts = [name for name in features if name not in numeric]
     for name in texts:
         if rows.schema[name] == pl.Duration:
-            raise DataError(f"column {name} holds {rows.schema[name]}; give its seconds")
+            raise DataError(f"column {name} holds {rows.schema[name]}; pass its seconds")
     rows = rows.with_columns(pl.col(texts).cast(pl.String))
     for name in numeric:
         if (rows[name].cast(pl.Float64).abs() > LARGEST).any():
             raise DataError(f"column {name} holds a value beyond {LARGEST:g} (infinite)")
-    rows, decided = _leave_out_decided(rows, texts)
+    rows, decided = _drop_decided(rows, texts)
     n, failures = rows.height, int(rows["failure"].sum() or 0)
     if failures in (0, n):
         if decided:
             names = dict.fromkeys(term["feature"] for term in decided)
             raise DataError(
-                f"levels of {', '.join(names)} decide every outcome (separation): no odds ratio is "
-                "finite; leave it out"
+                f"levels of {', '.join(names)} determine every outcome (separation): no odds ratio "
+                "is finite; remove this feature"
             )
         if not n:
-            raise DataError(
-                f"no row that succeeded or failed has a value of each of {', '.join(features)}"
-            )
+            raise DataError(f"no success or failure has a value in each of {', '.join(features)}")
         raise DataError(
-            f"{'every' if failures else 'no'} row of the {n} failed: nothing to explain"
+            f"{'every' if failures else 'no'} row of the {n} failed: there is nothing to model"
         )
     columns, terms = [np.ones(n)], []
     for name in features:
@@ -99,10 +97,10 @@ def make_design(rows: pl.DataFrame, features: Sequence[str], /) -> Design:
     return Design(rows, rows["failure"].cast(pl.Float64).to_numpy(), matrix, terms)
 
 
-def _leave_out_decided(
+def _drop_decided(
     rows: pl.DataFrame, texts: Sequence[str]
 ) -> tuple[pl.DataFrame, list[dict[str, Any]]]:
-    """Leave out levels of which no row or every row failed, until there is none."""
+    """Drop levels of which no row or every row failed, until there is none."""
     decided: list[dict[str, Any]] = []
     found = True
     while found and rows.height:
@@ -121,8 +119,7 @@ def _leave_out_decided(
                         "level": level,
                         "n": n,
                         "failures": failures,
-                        "note": f"{which} of the {n:,} failed: no finite odds ratio, and they are "
-                        "left out",
+                        "note": f"{which} of the {n:,} failed: no finite odds ratio; rows excluded",
                     }
                 )
             rows = rows.filter(~pl.col(name).is_in(sure[name].implode()))
@@ -137,7 +134,7 @@ def _levels(rows: pl.DataFrame, name: str) -> tuple[list[Floats], list[dict[str,
     )
     if levels.height > MOST_GROUPS:
         raise DataError(
-            f"column {name} has {levels.height} levels; at most {MOST_GROUPS} are modelled"
+            f"column {name} has {levels.height} levels; at most {MOST_GROUPS} are allowed"
         )
     reference, *others = levels.rows()
     term = {"feature": name, "level": reference[0], "n": reference[1], "failures": reference[2]}
@@ -161,6 +158,4 @@ def _levels(rows: pl.DataFrame, name: str) -> tuple[list[Floats], list[dict[str,
 def _refuse_dependent(matrix: Floats, terms: Sequence[dict[str, Any]]) -> None:
     for group in dependent_columns(matrix):
         names = dict.fromkeys(terms[column - 1]["feature"] for column in group if column)
-        raise DataError(
-            f"features {', '.join(names)} make each other up (collinear): leave one of them out"
-        )
+        raise DataError(f"features {', '.join(names)} are collinear; remove one of them")

@@ -1,4 +1,4 @@
-"""Odds of failure between groups, crude and within strata: confounding shown."""
+"""Odds ratios of failure between groups, crude and pooled over strata."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ import numpy as np
 import polars as pl
 
 from traceana.analysis.frames import Names, as_names, reduce_frame, refuse_clash
-from traceana.analysis.outcomes.clusters import ONE_CLUSTER, refuse_lost
+from traceana.analysis.outcomes.clusters import ONE_CLUSTER, refuse_missing
 from traceana.analysis.outcomes.codes import cluster_codes, group_codes
-from traceana.analysis.outcomes.ends import CELLS
-from traceana.analysis.outcomes.readings import READINGS, Reading, open_outcomes, with_failure
+from traceana.analysis.outcomes.definitions import open_outcomes, with_failure
+from traceana.analysis.outcomes.events import CELLS
+from traceana.results.outcomes import FailureOdds
+from traceana.results.tables import declared, returns
 from traceana.stats.arguments import check_confidence
 from traceana.stats.strata import clustered_odds, odds_ratio, pooled_odds
 
@@ -20,87 +22,84 @@ if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
 
 
+@returns(FailureOdds)
 def failure_odds(
     frame: IntoFrame,
     /,
     by: Names,
     *,
     strata: Names,
+    success: Names = ("completed",),
+    failure: Names = ("failed",),
+    status: str = "status",
     cluster: str | None = None,
     confidence: float = 0.95,
 ) -> pl.DataFrame:
-    """Odds of failure of each group against one of them, crude and within strata.
+    """Compute odds ratios of failure between groups, crude and pooled over strata.
 
-    Where groups are unlike in something else that makes rows fail, the crude odds ratio shows
-    that too. The pooled one (Mantel and Haenszel) compares within strata only, and is a summary
-    only where the strata agree: read pvalue_homogeneity with it.
+    If groups differ in another cause of failure, the crude odds ratio is confounded. The
+    Mantel-Haenszel odds ratio compares within strata only. It is a summary only if the strata
+    agree: see pvalue_homogeneity.
 
     Parameters
     ----------
     frame
-        One row a job or task: `by`, `strata`, `status` and `cluster`; eager or lazy, of any
+        One row per job or task: `by`, `strata`, `status` and `cluster`; eager or lazy, of any
         listed engine.
     by
-        Columns whose values are the groups; null in them is a group of its own.
+        Columns of the groups; null is a group of its own.
     strata
-        Columns within whose values groups are compared; null in them is a stratum of its own.
+        Columns of the strata; null is a stratum of its own.
+    success, failure, status
+        As in :func:`outcome_rates`.
     cluster
-        Column that says which rows belong together, such as user. With it, clusters are taken as
-        independent; without, rows are.
+        Column of the independent unit, such as user; None: rows are independent.
     confidence
         Coverage of the intervals, in (0, 1).
 
     Returns
     -------
     DataFrame
-        [reading, `by`, <by>_reference, n, failures, n_reference, failures_reference,
-        crude_odds_ratio, crude_ci_low, crude_ci_high, odds_ratio, ci_low, ci_high, pvalue,
-        pvalue_homogeneity, n_strata, note], a row each reading (:func:`failure_rates`) and group
-        but the reference: the one whose own odds are known best, 1 / failures + 1 / successes
-        being least. The crude interval is Woolf's, the pooled one
-        that of Robins, Breslow and Greenland; pvalue is Cochran, Mantel and Haenszel's,
-        pvalue_homogeneity Breslow and Day's with Tarone's correction.
-        n_strata counts the strata with both groups and both outcomes; the others tell nothing.
-        Null, with its reason in note, where a ratio would be 0 or infinite, or no stratum tells.
+        One row per group except the reference, which has the most precise odds (the smallest
+        1 / failures + 1 / successes), with the columns of `by`, `<by>_reference` and
 
-        With `cluster`, also n_clusters, of either group's rows: both intervals and pvalue are
-        then of the jackknife over clusters (:func:`traceana.stats.clustered_odds`), of which more
-        than 100 are first put together into 100 cells, and pvalue_homogeneity, a test for
-        independent rows, is null. Null too where a single cluster decides whether there is a ratio.
+        {columns}
+
+        With `cluster`, intervals and pvalue are from a jackknife over clusters
+        (:func:`traceana.stats.strata.clustered_odds`), of which more than 100 are combined into
+        100 cells. Values are null, with a reason in `note`, if a ratio is 0 or infinite, no
+        stratum is informative, or without one of the clusters there is no ratio.
 
     Raises
     ------
     DataError
-        If a column is missing, a cluster is null, a status is not of the closed set, there are
-        fewer than two groups or more than 50, there are fewer than two clusters, or `confidence`
-        is not in (0, 1).
+        If a column is missing, a cluster is null, a status value is unknown, there are fewer than
+        two groups or more than 50, there are fewer than two clusters, or `confidence` is not in
+        (0, 1).
     """
     keys, within = as_names(by), as_names(strata)
-    refuse_clash(
-        (*keys, *within), ("n_clusters", "n", "failures", "reading", "ci_low", "ci_high", "note")
-    )
+    refuse_clash((*keys, *within), FailureOdds.columns())
     check_confidence(confidence)
-    of = () if cluster is None else (cluster,)
-    outcomes = open_outcomes(frame, (*keys, *within, *of))
-    parts = []
-    for reading in READINGS:
-        counts = reduce_frame(
-            with_failure(outcomes, reading),
-            (*keys, *within, *of),
-            n=nw.len(),
-            failures=nw.col("failure").sum().cast(nw.Int64),
-        )
-        if cluster is not None:
-            refuse_lost(counts[cluster], counts["n"])
-        parts.append(_compare(counts, keys, within, reading, cluster, confidence=confidence))
-    return pl.concat(parts)
+    columns = (*keys, *within, *(() if cluster is None else (cluster,)))
+    lazy, succeeded, failed = open_outcomes(
+        frame, columns, status=status, success=success, failure=failure
+    )
+    counts = reduce_frame(
+        with_failure(lazy, status, succeeded, failed),
+        columns,
+        n=nw.len(),
+        failures=nw.col("failure").sum().cast(nw.Int64),
+    )
+    if cluster is not None:
+        refuse_missing(counts[cluster], counts["n"])
+    found = _compare(counts, keys, within, cluster, confidence=confidence)
+    return declared(found, FailureOdds, by=(*keys, *(f"{key}_reference" for key in keys)))
 
 
 def _compare(
     counts: pl.DataFrame,
     keys: tuple[str, ...],
     within: tuple[str, ...],
-    reading: Reading,
     cluster: str | None,
     *,
     confidence: float,
@@ -149,19 +148,14 @@ def _compare(
         rows.append(row)
     beside = labels[[reference] * len(others)].rename(lambda name: f"{name}_reference")
     numbers = pl.DataFrame(rows, schema_overrides={"note": pl.String}).fill_nan(None)
-    return (
-        labels[others]
-        .hstack(beside)
-        .hstack(numbers)
-        .select(pl.lit(reading).alias("reading"), pl.all())
-    )
+    return labels[others].hstack(beside).hstack(numbers)
 
 
 def _why(crude: float, pooled: float, n_strata: int) -> str | None:
     if not n_strata:
-        return "in no stratum do both groups and both outcomes occur"
+        return "no stratum has both groups and both outcomes"
     if np.isnan(pooled):
-        return "the ratio is 0 or infinite: within strata one of the two never or always failed"
+        return "the ratio is 0 or infinite: within strata one group never or always failed"
     if np.isnan(crude):
-        return "the crude ratio is 0 or infinite: one of the two never or always failed"
+        return "the crude ratio is 0 or infinite: one group never or always failed"
     return None

@@ -125,10 +125,10 @@ def _part(rows: pl.DataFrame, keys: Sequence[str], time: str, worker: str, value
     if len(twice):
         whose = workers.row(int(series[twice[0]]), named=True) | {time: float(time_s[twice[0]])}
         raise _repeated(whose, len(twice), (*keys, time, worker))
-    of_row = [workers[name].to_numpy()[series].astype(np.intp) for name in (".job", ".worker")]
+    job, who_of = (workers[name].to_numpy()[series].astype(np.intp) for name in (".job", ".worker"))
     n_workers = np.bincount(workers[".job"].to_numpy(), minlength=jobs.height)
     names = jobs.select(keys)
-    blocks = _blocks(*of_row, time_s, values, n_workers=n_workers, jobs=names, time=time)
+    blocks = _blocks(job, who_of, time_s, values, n_workers=n_workers, jobs=names, time=time)
     return Part(jobs, workers, blocks)
 
 

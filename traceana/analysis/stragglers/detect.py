@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
     from traceana.analysis.stragglers.frames import Frames
 
+__all__ = ["StragglerResult", "detect_stragglers"]
+
 RATIOS_KEPT: Final = 5_000_000
 """Samples up to which the ratios to the peers are kept for the map."""
 
@@ -137,7 +139,7 @@ def detect_stragglers(
         n_samples = 0
         while part := coming.result():
             coming = reader.submit(next, reading, None)
-            n_samples += part.workers["n_samples"].sum()
+            n_samples += int(part.workers["n_samples"].to_numpy().sum())
             keep = n_samples <= RATIOS_KEPT
             parts.append(assemble(part, worker, rules, slow_level, with_ratios=keep))
     frames = {

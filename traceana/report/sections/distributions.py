@@ -1,21 +1,21 @@
-"""How runtimes are distributed: families fitted and judged, tails, and groups beside groups."""
+"""Distributions of runtimes: fitted families, tails and groups."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from traceana.analysis import (
-    DistributionFits,
-    fit_distributions,
-    fitted_quantiles,
-    tail_index,
+from traceana.derived.cohorts import form_cohort
+from traceana.derived.distributions import (
+    REFITS,
+    RESAMPLES,
+    SEED,
+    RuntimeDistributions,
+    analyze_runtime_distributions,
 )
 from traceana.report.blocks import (
     Block,
-    Column,
     Content,
     Drawing,
     Gallery,
@@ -23,214 +23,160 @@ from traceana.report.blocks import (
     Text,
     drawing,
     join_parts,
-    make_table,
-    notes,
-    words,
+    result_table,
 )
 from traceana.report.section import Section
-from traceana.report.sections.distribution_groups import tell_groups, tell_pairs
-from traceana.report.sections.populations import OPENB
-from traceana.results.formatting import (
-    count,
-    pvalue,
-    ratio,
-    ratio_range,
-    seconds,
-    share,
-    three_digits,
-    three_digits_range,
+from traceana.results.display import key_heading
+from traceana.results.distributions import (
+    BestFamilies,
+    DistributionFits,
+    DistributionPairs,
+    FamilyRanking,
+    TailIndex,
 )
+from traceana.results.formatting import in_sentence, pvalue, seconds, share, three_digits
 
 if TYPE_CHECKING:
+    from traceana.derived.cohorts import Cohort
     from traceana.report.context import Context
 
-ITP: Final = "microsoft-itp-2021"
-_REFITS: Final = 19
-_SEED: Final = 1
-_DRAWN: Final = 4
 _PANELS: Final = {
-    "shares": "share at or below each runtime",
-    "tail": "share above each runtime",
-    "quantiles": "quantiles against those of the families",
+    "shares": "distribution function",
+    "tail": "upper tail",
+    "quantiles": "quantile-quantile plot",
 }
-
-
-@dataclass(frozen=True)
-class _Trace:
-    """A trace whose runtimes are fitted: by what it is grouped, and whether short ones are seen."""
-
-    id: str
-    by: str
-    heading: str
-    things: str
-    bounded: bool
-    note: str
-
-
-_TRACES: Final = (
-    _Trace(
-        ITP,
-        "cluster",
-        "Cluster",
-        "jobs",
-        True,
-        "No runtime is below a bound that is stated nowhere: short jobs are missing from the data "
-        "(left truncation). The least runtime stands for the bound, in every fit.",
-    ),
-    _Trace(
-        OPENB,
-        "qos",
-        "QoS class",
-        "pods",
-        False,
-        "Every pod that was deleted counts as ended, though most were deleted while they ran; "
-        "short pods would be seen. Runtimes of 0 s are left out: no family here has any.",
-    ),
-)
-
 _OPENING: Final = (
-    "Six families are fitted by maximum likelihood and put in order by BIC. A family that "
-    "is best of six need not fit: the distance (the largest gap between the shares of the "
-    "values and of the fit) says how far off it is, and its p, from re-fits to simulated "
-    "samples, whether chance alone would make it so far off; with many values any family "
-    "fails. Vuong's test says whether the best is better than each other by more than "
-    "chance; its effect is the gain in log-likelihood a value. Values are taken as "
-    "independent, which jobs of one user are not, and whole seconds as continuous."
+    "Six families are fitted by maximum likelihood and ordered by BIC. The best family need not "
+    "fit well: the KS distance is the largest difference between the fitted and the empirical "
+    "distribution function, and its p-value is from re-fits to simulated samples. With many values "
+    "every family is rejected. Vuong's test compares the best family with each other; its effect "
+    "size is the mean log-likelihood ratio per value. Values are treated as independent, which "
+    "jobs of one user are not, and whole seconds as continuous."
 )
 
 
-def build(session: Context) -> Content:
-    """Fit families to the runtimes of each trace, whole and by group."""
-    parts = (
-        (f"{session.title(trace.id)}: {trace.things}", _tell(session, trace))
-        if session.has(trace.id, "jobs")
-        else session.absent(trace.id, "jobs", what="Distributions of runtimes")
-        for trace in _TRACES
-    )
-    return join_parts(_OPENING, parts)
+def build(session: Context, traces: list[str]) -> Content:
+    """Build the distributions of runtimes of each trace."""
+    parts, repeated = [], []
+    for trace in traces:
+        original = session.manifest(trace).repeats
+        if original in traces:
+            repeated.append(f"{session.title(trace)} repeats the jobs of {session.title(original)}")
+            continue
+        cohort = form_cohort(session, trace)
+        parts.append((f"{cohort.title}: {cohort.noun}", _build(session, cohort)))
+    content = join_parts(_OPENING, parts)
+    if not repeated:
+        return content
+    omitted = Text(f"{'; '.join(repeated)}: its runtimes are not shown again.")
+    return Content(content.findings, (*content.blocks, omitted))
 
 
-def _tell(session: Context, trace: _Trace) -> Content:
-    name = session.title(trace.id)
-    jobs = session.scan(trace.id, "jobs").select(trace.by, "runtime_s").collect()
-    rows = jobs.filter(pl.col("runtime_s") > 0)
-    left_out = jobs.height - rows.height
-    runtimes = rows["runtime_s"]
-    how = f"{trace.note} n = {rows.height:,} of {jobs.height:,} {trace.things}"
-    if left_out:
-        how += f"; {left_out:,} have no runtime or one of 0 s"
-    if runtimes.n_unique() < 2:
-        return Content((), (Text(f"{how}. Fewer than two distinct runtimes: nothing is fitted."),))
-    bound = float(runtimes.min()) if trace.bounded else None  # type: ignore[arg-type]
-    fits = fit_distributions(
-        runtimes, truncated_below="min" if trace.bounded else None, criterion="bic"
-    )
-    if bound is not None:
-        how += f". The least runtime is {seconds(bound)} s"
-    blocks: list[Block] = [Text(f"{how}.")]
-    judged = _judge(runtimes, fits, trace)
-    blocks += [
-        _families(fits, judged, trace, name),
-        _tail(runtimes, name),
-        Gallery(tuple(_pictures(runtimes, fits, trace))),
+def _build(session: Context, cohort: Cohort) -> Content:
+    found = session.once(analyze_runtime_distributions, cohort.trace)
+    manifest = session.manifest(cohort.trace)
+    about = " ".join(manifest.tables["tasks" if cohort.from_tasks else "jobs"].notes)
+    about += f" n = {found.n_used:,} of {found.n:,} {cohort.noun}"
+    if found.n_positive < found.n:
+        about += f"; {found.n - found.n_positive:,} have no runtime or one of 0 s"
+    if found.n_used < found.n_positive:
+        about += f"; the others are not in the random sample (seed {SEED})"
+    if found.bound is not None:
+        about += (
+            f". The smallest runtime, {seconds(found.bound)} s, is the left-truncation bound of "
+            "each fit"
+        )
+    about = f"{about.strip()}.{cohort.sampled}"
+    if found.fits is None or found.tail is None:
+        return Content((), (Text(f"{about} Fewer than two distinct runtimes: nothing to fit."),))
+    blocks: list[Block] = [
+        Text(about),
+        _families(found.fits, found, cohort.title),
+        result_table(
+            found.tail.drop("n", "n_missing"),
+            TailIndex,
+            caption="Tail index: the fraction of runtimes above x falls as x to the power of minus "
+            "the index (Hill). Below 2 the variance is infinite, below 1 the mean. An index that "
+            f"changes with the number of runtimes is not that of a power law. {cohort.title}",
+        ),
+        Gallery(tuple(_figures(found.fits, cohort))),
+        *_groups(found, cohort),
     ]
-    groups = rows.filter(pl.col(trace.by).is_not_null())
-    if groups[trace.by].n_unique() > 1:
-        blocks += [
-            tell_groups(groups, bound, trace.by, trace.heading, name),
-            tell_pairs(groups, trace.by, trace.heading, name),
-        ]
-    return Content(tuple(_findings(fits, judged, name)), tuple(blocks))
+    return Content(tuple(_findings(found.fits, found, cohort.title)), tuple(blocks))
 
 
-def _judge(runtimes: pl.Series, fits: DistributionFits, trace: _Trace) -> float | None:
-    """Return the p of the best family's distance."""
-    if fits.best is None:
-        return None
-    best = fit_distributions(
-        runtimes,
-        families=[fits.best],
-        truncated_below="min" if trace.bounded else None,
-        resamples=_REFITS,
-        rng=_SEED,
-    )
-    p: float | None = best.table["ks_pvalue"].item()
-    return p
-
-
-def _families(fits: DistributionFits, judged: float | None, trace: _Trace, name: str) -> Table:
+def _families(fits: DistributionFits, found: RuntimeDistributions, title: str) -> Table:
     parameters = [
         ", ".join(f"{key} {three_digits(value)}" for key, value in fits.params(family).items())
         for family in fits.table["family"]
     ]
-    table = (
-        fits.table.drop("ks_pvalue", "note")
-        .with_columns(
-            pl.Series("parameters", parameters),
-            ks_pvalue=pl.when(family=fits.best).then(pl.lit(judged, pl.Float64)),
-        )
-        .join(fits.table.select("family", "note"), on="family", maintain_order="left")
-        .join(
-            fits.comparisons.drop("note"),
-            on="family",
-            how="left",
-            maintain_order="left",
-        )
+    compared = fits.comparisons.select(
+        "family", "mean_ratio", "ci_low", "ci_high", "pvalue_adjusted"
     )
-    bounded = [Column("Of it above the bound", "share_above_bound", share)] * trace.bounded
-    return make_table(
-        table,
-        [
-            words("Family", "family"),
-            words("Parameters (scale in s)", "parameters"),
-            Column("BIC above the best", "delta", three_digits),
-            Column("AIC", "aic", count),
-            Column("Distance", "ks_statistic", ratio),
-            Column("p of distance", "ks_pvalue", pvalue),
-            *bounded,
-            Column("Best is better by, a value", "mean_ratio", three_digits),
-            Column("95 % interval", ("ci_low", "ci_high"), three_digits_range),
-            Column("adjusted p", "pvalue_adjusted", pvalue),
+    table = fits.table.drop("note").with_columns(
+        pl.Series("parameters", parameters),
+        ks_pvalue=pl.when(family=fits.best).then(pl.lit(found.pvalue, pl.Float64)),
+    )
+    bounded = () if found.bound is None else ("share_above_bound",)
+    return result_table(
+        table.join(compared, on="family", how="left", maintain_order="left"),
+        FamilyRanking,
+        columns=[
+            *("family", "parameters", "delta", "aic", "ks_statistic", "ks_pvalue", *bounded),
+            *("mean_ratio", "ci_low", "ci_high", "pvalue_adjusted"),
         ],
-        caption=f"Families fitted to runtimes (s), the best first. p of distance: for the best "
-        f"alone, from {_REFITS} re-fits (seed {_SEED}), so that none is below "
-        f"{1 / (_REFITS + 1):g}; adjusted p (Benjamini and Hochberg over the rows) and the gain "
-        "in log-likelihood a value are those of Vuong's test, of nested families of a ratio test "
-        f"that has no interval. {name}",
+        headings={"delta": "Delta BIC"},
+        caption=f"Families fitted to runtimes (s), the best first. p of the KS distance: best "
+        f"family only, from {REFITS} re-fits (seed {SEED}), so at least {1 / (REFITS + 1):g}. Mean "
+        "log-likelihood ratio and adjusted p (Benjamini-Hochberg): Vuong's test against the best, "
+        f"or a likelihood-ratio test if nested, which has no interval. {title}",
     )
 
 
-def _tail(runtimes: pl.Series, name: str) -> Table:
-    n = len(runtimes)
-    wanted = sorted({k for k in (int(n**0.5), n // 50, n // 20, n // 10) if 1 <= k < n})
-    table = tail_index(runtimes, k=wanted or None)
-    return make_table(
-        table,
-        [
-            Column("Largest runtimes taken", "k", count),
-            Column("Above (s)", "threshold", seconds),
-            Column("Tail index", "tail_index", ratio),
-            Column("95 % interval", ("ci_low", "ci_high"), ratio_range),
-            *notes(table),
-        ],
-        caption="How heavy the tail is: the share above x falls as x to the power of minus the "
-        "index (Hill). Below 2 there is no variance, below 1 no mean; where the index changes "
-        f"with how many are taken, the tail is no power law. {name}",
+def _groups(found: RuntimeDistributions, cohort: Cohort) -> tuple[Table, ...]:
+    if found.groups is None or found.pairs is None or cohort.by is None:
+        return ()
+    heading = in_sentence(key_heading(cohort.by))
+    bound = "" if found.bound is None else ", with the left-truncation bound of all runtimes"
+    return (
+        result_table(
+            found.groups,
+            BestFamilies,
+            null={"best": "none", "second": "none"},
+            caption=f"Best family by {heading}{bound}. Adjusted p: Vuong's test of the best "
+            f"against the second, over the families of the row. {cohort.title}",
+        ),
+        result_table(
+            found.pairs.drop(
+                *("n_missing", "n_missing_other", "cliffs_delta"),
+                *("ks_pvalue", "superiority_pvalue"),
+            ),
+            DistributionPairs,
+            headings={
+                cohort.by: "First",
+                f"{cohort.by}_other": "Second",
+                "superiority": "P(first is longer)",
+            },
+            caption=f"Pairs of groups by {heading}: KS distance (interval of {RESAMPLES} bootstrap "
+            f"samples, seed {SEED}), and probability that a runtime of the first is longer; p of "
+            "the KS and of the Mann-Whitney test, adjusted (Benjamini-Hochberg) over both tests of "
+            f"all pairs. {cohort.title}",
+            folded=True,
+        ),
     )
 
 
-def _pictures(runtimes: pl.Series, fits: DistributionFits, trace: _Trace) -> list[Drawing]:
-    drawn = [family for family in fits.table["family"] if fits.params(family)][:_DRAWN]
-    if not drawn:
+def _figures(fits: DistributionFits, cohort: Cohort) -> list[Drawing]:
+    if fits.best is None or not fits.params(fits.best):
         return []
-    quantiles = fitted_quantiles(runtimes, fits, families=drawn)
     return [
         drawing(
             "distribution-fit",
-            quantiles,
-            trace=trace.id,
-            key=f"fit-{panel}-{trace.id}",
-            about=f"Runtimes of {trace.things} beside the {len(drawn)} best families: {about}",
+            fits,
+            trace=cohort.trace,
+            title=cohort.title,
+            key=f"fit-{panel}-{cohort.trace}",
+            about=f"Runtimes of {cohort.noun} and fitted families: {about}",
             panel=panel,
             what="Runtime",
         )
@@ -238,29 +184,33 @@ def _pictures(runtimes: pl.Series, fits: DistributionFits, trace: _Trace) -> lis
     ]
 
 
-def _findings(fits: DistributionFits, judged: float | None, name: str) -> list[str]:
+def _findings(fits: DistributionFits, found: RuntimeDistributions, title: str) -> list[str]:
     if fits.best is None:
         return []
     first = fits.table.row(0, named=True)
-    bound = first["truncated_below"]
-    under = "" if bound is None else f", with no runtime below {seconds(bound)} s seen"
-    told = (
-        f"{name}: of {fits.table.height} families {fits.best} fits the n = {first['n']:,} runtimes "
-        f"best{under}, and misses the share of them up to some length by "
-        f"{share(first['ks_statistic'])} at worst"
+    bound = "" if found.bound is None else f", left-truncated at {seconds(found.bound)} s"
+    finding = (
+        f"{title}: of {fits.table.height} families {fits.best} fits the n = {first['n']:,} "
+        f"runtimes best{bound}; its distribution function differs from the empirical one by at "
+        f"most {share(first['ks_statistic'])}"
     )
-    if judged is None:
-        return [f"{told}."]
-    least = 1 / (_REFITS + 1)
-    verdict = (
-        f"no re-fit to {_REFITS} simulated samples is as far off, so that it is a summary and not "
-        "the law they follow"
-        if judged <= least
-        else f"chance alone would make it so far off with p {pvalue(judged)} ({_REFITS} re-fits)"
-    )
-    return [f"{told}; {verdict}."]
+    if found.pvalue is None:
+        return [f"{finding}."]
+    if found.pvalue <= 1 / (REFITS + 1):
+        finding += f", more than in each of {REFITS} simulated samples"
+        return [f"{finding}, so it is a summary and not the true distribution."]
+    return [f"{finding} (p = {pvalue(found.pvalue)}, {REFITS} simulated samples)."]
 
 
 SECTION = Section(
-    "distributions", "Distributions of runtimes", 110, build, figures=("distribution-fit",)
+    "distributions",
+    "Distributions of runtimes",
+    110,
+    build,
+    needs=(
+        {"jobs": ("runtime_s",)},
+        {"tasks": ("status",), "instances": ("start_s", "end_s")},
+    ),
+    figures=("distribution-fit",),
+    of_tasks=True,
 )

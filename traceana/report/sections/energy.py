@@ -1,15 +1,14 @@
-"""What training to a target takes, and what choosing batch size and power limit would save."""
+"""Section on energy to accuracy: savings, Pareto fronts, batch sizes and coverage."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from traceana.analysis import energy_savings
+from traceana.derived.energy import ENERGY_NEEDS, configurations, coverage, savings, shown_gpu
 from traceana.report.blocks import (
     Block,
-    Column,
     Content,
     Drawing,
     Gallery,
@@ -17,146 +16,154 @@ from traceana.report.blocks import (
     Table,
     Text,
     drawing,
-    make_table,
-    words,
+    join_parts,
+    result_table,
 )
 from traceana.report.section import Section
-from traceana.report.sections.energy_front import PAIR, TRACE, build_coverage, build_front
+from traceana.report.sections.energy_front import build_front
 from traceana.report.sections.energy_sweeps import build_sweeps
-from traceana.results.formatting import plural, share, share_range
+from traceana.results.energy import CoverageCounts, SavingsByChoice
+from traceana.results.formatting import plural, share
 
 if TYPE_CHECKING:
     from traceana.report.context import Context
 
-_TABLES = ("training_runs", "power_profiles")
-_PUBLISHED_GPU = "v100"
-_CHOICES = ("batch_size", "power_limit", "both")
+_OPENING: Final = (
+    "Time to the target is the mean number of epochs over the runs of a batch size times the time "
+    "of an epoch; energy is that times the mean power. The default is the batch size of the data "
+    "set, reduced to the largest one profiled on the GPU, at the largest power limit of the GPU. A "
+    "batch size is feasible only if every run of it reached the target. Each epoch was measured "
+    "once, and choosing the best of many noisy configurations makes savings optimistic. Intervals "
+    "are bootstrap intervals (95 %, 1,000 resamples of the runs of each batch size, with the best "
+    "configuration chosen anew in each). They have no width where the epochs cancel or do not vary."
+)
+_CAPTIONS: Final = {
+    "energy": "Energy saved, as a percentage of that of the default",
+    "cost": "Cost saved, as a percentage of that of the default (half energy, half time at the "
+    "largest power of the GPU)",
+}
+_REASONS: Final = {
+    "missed": "a run never reached the target",
+    "unknown": "a run has no row at the target",
+    "trained": "trained only",
+    "profiled": "profiled only",
+}
 
 
-def build(session: Context) -> Content:
-    """Savings by GPU and data set, what fell out of the join, and the Pareto front."""
-    for table in _TABLES:
-        if not session.has(TRACE, table):
-            what = "Energy to accuracy and savings"
-            return Content((), (session.absent(TRACE, table, what=what),))
-    runs, power = (session.scan(TRACE, table).collect() for table in _TABLES)
-    savings = energy_savings(runs, power)
-    name = session.title(TRACE)
+def build(session: Context, traces: list[str]) -> Content:
+    """Show savings, fronts, sweeps and coverage of each trace."""
+    return join_parts(
+        _OPENING, ((session.title(trace), _trace(session, trace)) for trace in traces)
+    )
+
+
+def _trace(session: Context, trace: str) -> Content:
+    saved, title = session.once(savings, trace), session.title(trace)
+    gpu = shown_gpu(session, trace)
+    energy = session.once(configurations, trace, gpu)
     blocks: list[Block] = [
-        Text(
-            "Time to the target is the mean number of epochs over the runs of a batch size times "
-            "the time of an epoch; energy is that times the mean power. The default is the data "
-            "set's own batch size, cut to the largest one profiled on the GPU, at the GPU's "
-            "largest power limit. A batch size counts only if every run of it reached the target. "
-            "Each epoch was measured once, and the best of many noisy configurations looks better "
-            "than it is: savings are optimistic. The interval is that of both together, over 1,000 "
-            "resamples of the runs of each batch size, with the best configuration chosen anew in "
-            "each. It has no width where epochs cancel, the default's batch size being the only "
-            "one, or where all runs take as many whole epochs."
-        ),
-        Gallery(tuple(_bars(savings))),
-        _savings(savings, "energy", name, folded=False),
-        _savings(savings, "cost", name, folded=True),
-        Heading("Energy against time"),
-        *build_front(session, runs, power),
-        Heading("Energy against the batch size"),
-        *build_sweeps(runs, power),
-        Heading("What can be judged"),
+        Gallery(tuple(_bars(saved, trace))),
+        _savings(saved, "energy", title, folded=False),
+        _savings(saved, "cost", title, folded=True),
+    ]
+    if energy:
+        blocks += [
+            Heading("Energy versus time"),
+            *build_front(session, trace, gpu, energy),
+            Heading("Energy versus batch size"),
+            *build_sweeps(trace, gpu, energy),
+        ]
+    blocks += [
+        Heading("Coverage"),
         Text(
             "Training runs and power profiles are joined on data set, network, batch size and "
-            "optimizer. A batch size is left out for the first of these reasons that applies; "
-            "with gaps are those profiled at some of the GPU's power limits only."
+            "optimizer. A batch size is excluded for the first of these reasons that applies; "
+            "batch sizes with gaps were profiled at some of the power limits only."
         ),
-        build_coverage(runs, power, name),
+        _coverage(session.once(coverage, trace), title),
     ]
-    return Content(tuple(_findings(savings, name)), tuple(blocks))
+    return Content(tuple(_findings(saved, gpu, title)), tuple(blocks))
 
 
-def _savings(savings: pl.DataFrame, objective: str, name: str, *, folded: bool) -> Table:
+def _savings(savings: pl.DataFrame, objective: str, title: str, *, folded: bool) -> Table:
     rows = savings.filter(objective=objective)
     on = ["gpu", "dataset"]
-    saved = rows.with_columns(saved=1 - pl.col("ratio")).pivot("choice", index=on, values="saved")
-    baseline, best = (
-        rows.filter(choice=choice).select(
-            *on,
-            pl.col("batch_size", "power_limit_w", "note").name.suffix(f"_{choice}"),
-            (1 - pl.col("ratio_high")).alias(f"low_{choice}"),
-            (1 - pl.col("ratio_low")).alias(f"high_{choice}"),
-        )
-        for choice in ("baseline", "both")
+    fractions = rows.with_columns(saved=1 - pl.col("ratio")).pivot(
+        "choice", index=on, values="saved"
     )
-    table = saved.join(baseline, on=on).join(best, on=on).sort(on)
-    columns = [
-        *PAIR,
-        Column("Default", ("batch_size_baseline", "power_limit_w_baseline"), _configuration),
-        Column("Batch size alone", "batch_size", share),
-        Column("Power limit alone", "power_limit", share),
-        Column("Both", "both", share),
-        Column("95 % interval", ("low_both", "high_both"), share_range),
-        Column("Best", ("batch_size_both", "power_limit_w_both"), _configuration),
-        words("Note", "note_both", null=""),
-    ]
-    what = {
-        "energy": "Energy saved, as a share of what the default takes",
-        "cost": "Cost saved, as a share of the default's (half energy, half time at the GPU's "
-        "largest power)",
-    }
-    return make_table(table, columns, caption=f"{what[objective]}. {name}", folded=folded)
+    configuration = pl.format(
+        "{}, {} W", "batch_size", pl.col("power_limit_w").cast(pl.String).str.strip_suffix(".0")
+    )
+    default = rows.filter(choice="baseline").select(*on, default=configuration)
+    best = rows.filter(choice="both").select(
+        *on,
+        "note",
+        best=configuration,
+        ci_low=1 - pl.col("ci_high"),
+        ci_high=1 - pl.col("ci_low"),
+    )
+    return result_table(
+        fractions.join(default, on=on).join(best, on=on).sort(on),
+        SavingsByChoice,
+        caption=f"{_CAPTIONS[objective]}. {title}",
+        columns=list(SavingsByChoice.columns()),
+        null={"note": ""},
+        folded=folded,
+    )
 
 
-def _configuration(batch_size: int, power_limit_w: float) -> str:
-    return f"{batch_size}, {power_limit_w:g} W"
+def _coverage(batches: pl.DataFrame, title: str) -> Table:
+    feasible = pl.col("feasible")
+    counts = batches.group_by("gpu", "dataset", maintain_order=True).agg(
+        feasible.sum().cast(pl.Int64),
+        gaps=(feasible & (pl.col("power_limits_missing") > 0)).sum(),
+        **{name: (pl.col("note") == note).sum() for name, note in _REASONS.items()},
+        min_runs=pl.col("runs").filter(feasible).min(),
+    )
+    return result_table(
+        counts, CoverageCounts, caption=f"Batch sizes by feasibility. {title}", folded=True
+    )
 
 
-def _bars(savings: pl.DataFrame) -> list[Drawing]:
+def _bars(savings: pl.DataFrame, trace: str) -> list[Drawing]:
     energy = savings.filter(objective="energy")
     return [
         drawing(
             "energy-savings",
             energy.filter(gpu=gpu),
-            trace=TRACE,
-            key=f"savings-{gpu}",
-            about=f"Energy to the target on {gpu} by what is chosen",
+            trace=trace,
+            key=f"savings-{trace}-{gpu}",
+            about=f"Energy to the target on {gpu} by choice",
         )
         for gpu in energy.filter(pl.col("ratio").is_not_null())["gpu"].unique().sort()
     ]
 
 
-def _findings(savings: pl.DataFrame, name: str) -> list[str]:
+def _findings(savings: pl.DataFrame, gpu: str, title: str) -> list[str]:
     both = (
         savings.filter(objective="energy", choice="both")
         .drop_nulls("ratio")
         .with_columns(saved=1 - pl.col("ratio"))
+        .sort("saved")
     )
-    if both.is_empty():
-        return []
-    on_gpu = both.filter(gpu=_PUBLISHED_GPU)
+    on_gpu = both.filter(gpu=gpu)
     if on_gpu.is_empty():
-        return [f"{name}: {_range(both, _everywhere(both))}."]
-    told = f"{name}: {_range(on_gpu, f'on {_PUBLISHED_GPU}')}"
-    if both["gpu"].n_unique() == 1:
-        return [f"{told}."]
-    least, most = both["saved"].min(), both["saved"].max()
-    return [f"{told}; {_everywhere(both)} it is {_span(least, most)}."]
-
-
-def _range(both: pl.DataFrame, where: str) -> str:
-    ordered = both.sort("saved").rows(named=True)
-    least, most = ordered[0], ordered[-1]
-    return (
-        "choosing batch size and power limit together takes "
-        f"{_span(least['saved'], most['saved'])} less energy to the target than the default "
-        f"{where} (least for {least['dataset']}, most for {most['dataset']}, "
-        f"{plural(both['dataset'].n_unique(), 'data set')})"
+        return []
+    least, most = on_gpu.row(0, named=True), on_gpu.row(-1, named=True)
+    others = (
+        ""
+        if both["gpu"].n_unique() == 1
+        else (
+            f"; on all {both['gpu'].n_unique()} GPUs {share(both['saved'][0])} to "
+            f"{share(both['saved'][-1])}"
+        )
     )
-
-
-def _everywhere(both: pl.DataFrame) -> str:
-    return f"over {plural(both['gpu'].n_unique(), 'GPU')}"
-
-
-def _span(low: object, high: object) -> str:
-    return f"{share(float(str(low)))} to {share(float(str(high)))}"
+    effect = (
+        f"{title}: the best batch size and power limit together save {share(least['saved'])} to "
+        f"{share(most['saved'])} of the energy of the default on {gpu} (least for "
+        f"{least['dataset']}, most for {most['dataset']}, {plural(on_gpu.height, 'data set')})"
+    )
+    return [f"{effect}{others}."]
 
 
 SECTION = Section(
@@ -164,5 +171,6 @@ SECTION = Section(
     "Energy to accuracy",
     130,
     build,
+    needs=ENERGY_NEEDS,
     figures=("energy-savings", "energy-front", "batch-sweep"),
 )

@@ -1,50 +1,31 @@
-"""Energy and time to the target against the batch size."""
+"""Energy and time to the target versus the batch size."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-import polars as pl
-
-from traceana.analysis import batch_size_sweep, energy_to_accuracy
-from traceana.report.blocks import Block, Gallery, Text, drawing
-from traceana.report.sections.energy_front import TRACE
-from traceana.schema import TRAINING_DEFAULTS
+from traceana.analysis import batch_size_sweep
+from traceana.report.blocks import Block, Gallery, drawing
 
 if TYPE_CHECKING:
-    from traceana.report.blocks import Drawing
-
-_GPU: Final = "v100"
-_TIMED: Final = "librispeech"
-"""The data set whose time is drawn beside its energy."""
+    import polars as pl
 
 
-def build_sweeps(runs: pl.DataFrame, power: pl.DataFrame) -> list[Block]:
-    """Draw the sweep of each data set on the publisher's GPU."""
-    pictures: list[Drawing] = []
-    for dataset in power.filter(gpu=_GPU)["dataset"].unique().sort():
-        if dataset not in TRAINING_DEFAULTS:
-            continue
-        target = pl.col("target_metric").is_close(TRAINING_DEFAULTS[dataset].target)
-        if runs.filter(target, dataset=dataset).is_empty():
-            continue
-        energy = energy_to_accuracy(runs, power, gpu=_GPU, dataset=dataset)
-        if energy.is_empty():
-            continue
-        sweep = batch_size_sweep(energy)
-        for measure, what in (("eta", "Energy"), ("tta", "Time")):
-            if measure == "tta" and dataset != _TIMED:
-                continue
-            pictures.append(
-                drawing(
-                    "batch-sweep",
-                    sweep,
-                    trace=TRACE,
-                    key=f"sweep-{measure}-{dataset}",
-                    about=f"{what} to the target of {dataset} on {_GPU} by batch size",
-                    measure=measure,
-                )
-            )
-    if not pictures:
-        return [Text(f"No batch size on {_GPU} is both trained and profiled.")]
-    return [Gallery(tuple(pictures))]
+def build_sweeps(trace: str, gpu: str, energy: dict[str, pl.DataFrame], /) -> list[Block]:
+    """Draw the energy of each data set, and the time of the one with the most batch sizes."""
+    sweeps = {dataset: batch_size_sweep(rows) for dataset, rows in energy.items()}
+    timed = max(sweeps, key=lambda name: (sweeps[name]["batch_size"].n_unique(), name))
+    pictures = tuple(
+        drawing(
+            "batch-sweep",
+            sweep,
+            trace=trace,
+            key=f"sweep-{measure}-{trace}-{dataset}",
+            about=f"{what} to the target of {dataset} on {gpu} by batch size",
+            measure=measure,
+        )
+        for dataset, sweep in sweeps.items()
+        for measure, what in (("eta", "Energy"), ("tta", "Time"))
+        if measure == "eta" or dataset == timed
+    )
+    return [Gallery(pictures)]

@@ -1,235 +1,159 @@
-"""How long things ran and how they ended, by GPU type or what else a trace has."""
+"""Runtimes and outcomes by GPU type, or by the groups that a trace has."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from traceana.analysis import failure_rates, outcome_rates, runtime_by
+from traceana.derived.cohorts import COHORT_NEEDS
+from traceana.derived.outcomes import Outcomes, analyze_outcomes, grouping_columns
 from traceana.report.blocks import (
-    Absent,
     Block,
-    Column,
     Content,
     Drawing,
     Gallery,
     Heading,
-    Table,
     Text,
     drawing,
-    make_table,
-    words,
+    result_table,
 )
+from traceana.report.per_cohort import build_per_cohort
 from traceana.report.section import Section
-from traceana.report.sections.outcome_tests import tell_dependence, tell_runtimes, tell_strata
-from traceana.report.sections.populations import OPENB, PAI, Population, read_populations
-from traceana.results.formatting import count, seconds, seconds_range, share, share_range
-from traceana.schema import STATUSES
+from traceana.report.sections.outcome_tests import association, odds_ratios, runtime_tests
+from traceana.results.display import key_heading
+from traceana.results.formatting import in_sentence, seconds, seconds_range, share, share_range
+from traceana.results.outcomes import FailureRates, RuntimeBy
 
 if TYPE_CHECKING:
+    from traceana.derived.cohorts import Cohort
     from traceana.report.context import Context
 
-_STATUSES_DRAWN: Final = ("completed", "failed")
-_READINGS: Final = {
-    "strict": ("failed",),
-    "published": tuple(status for status in STATUSES if status != "completed"),
-}
-
-
-@dataclass(frozen=True)
-class _Question:
-    """Runtime and outcomes of one trace's rows by one column, within strata if it names any."""
-
-    trace: str
-    by: str
-    heading: str
-    note: str
-    strata: tuple[str, str] | None = None
-
-
-_QUESTIONS: Final = (
-    _Question(PAI, "gpu_type", "GPU type", ""),
-    _Question(
-        OPENB,
-        "qos",
-        "QoS class",
-        "The jobs have no GPU type, so they stand by QoS class and by GPUs asked for.",
-    ),
-    _Question(
-        OPENB,
-        "gpus_asked",
-        "GPUs asked for",
-        "Failure is confounded with QoS: best-effort pods are evicted, and classes ask for "
-        "different GPUs. The last table compares within QoS classes only.",
-        strata=("qos", "QoS class"),
-    ),
+_OPENING: Final = (
+    "Runtime by group and status, and failure rate by group. Means have Student's t interval, "
+    "rates Wilson's; both treat rows as independent, so they are likely too narrow where jobs or "
+    "tasks of one user are alike. An interval of a mean that extends below 0 means that there are "
+    "too few runtimes, or that they are too skewed. Rates are shown for two definitions of a "
+    "failure: status `failed` only (other statuses except `completed` are excluded), and the "
+    "definition of the trace where it differs."
 )
+_DRAWN: Final = ("completed", "failed")
 
 
-def build(session: Context) -> Content:
-    """Runtime by group and status, and outcomes by group under both readings."""
-    findings: list[str] = []
-    blocks: list[Block] = [
-        Text(
-            "Means come with Student's 95 % interval, rates with Wilson's; both take rows as "
-            "independent, which tasks of one job or user are not, so that these intervals are too "
-            "narrow rather than too wide. An interval of a mean that reaches below 0 says that "
-            "the runtimes are too few or too unequal for it. What a failure is, is a choice. The "
-            "strict reading sets `failed` against `completed` and leaves out any other status; "
-            "the published one counts every status but `completed` as a failure, those that still "
-            "ran or waited among them. Effects stand before p. ITP and ElasticFlow have neither "
-            "status nor GPU type: outcomes cannot be studied there."
-        )
-    ]
-    parts = dict(
-        zip((PAI, OPENB), read_populations(session, what="Runtime and outcomes"), strict=True)
+def build(session: Context, traces: list[str]) -> Content:
+    """Build runtime by group and status, and outcomes by group, for each cohort."""
+    return build_per_cohort(
+        session, traces, lambda cohort: _build(session, cohort), opening=_OPENING
     )
-    for trace, part in parts.items():
-        if isinstance(part, Absent):
-            blocks += [Heading(session.title(trace)), part]
-            continue
-        for question in _QUESTIONS:
-            if question.trace == trace:
-                content = _answer(part, question)
-                findings += content.findings
-                blocks += content.blocks
+
+
+def _build(session: Context, cohort: Cohort) -> Content:
+    findings: list[str] = []
+    blocks: list[Block] = [Text(cohort.about)]
+    groupings: list[tuple[str | None, str | None]] = [*grouping_columns(session, cohort)]
+    for by, strata in groupings or [(None, None)]:
+        found = session.once(analyze_outcomes, cohort.trace, by, strata)
+        content = _group(cohort, by, strata, found)
+        findings += content.findings
+        blocks += content.blocks
     return Content(tuple(findings), tuple(blocks))
 
 
-def _answer(population: Population, question: _Question) -> Content:
-    rows, name, by = population.rows, population.name, question.by
-    runtimes = runtime_by(rows, ("status", by))
-    rates = failure_rates(rows, by)
-    what = f"{population.things} by {question.heading}"
-    differences = tell_runtimes(population, by, question.heading)
-    dependence = tell_dependence(population, by, question.heading)
-    strata: tuple[Block, ...] = ()
-    if question.strata is not None:
-        strata = tell_strata(population, by, question.heading, question.strata)
-    blocks: tuple[Block, ...] = (
-        Heading(f"{name}: {what}"),
-        Text(f"{population.about} {question.note}".strip()),
-        make_table(
-            runtimes,
-            [
-                words("Status", "status"),
-                words(question.heading, by),
-                Column("Runtimes", "n", count),
-                Column("Mean (s)", "mean_s", seconds),
-                Column("95 % interval (s)", ("ci_low", "ci_high"), seconds_range),
-                Column("Median (s)", "median_s", seconds),
-                Column("90 % (s)", "p90_s", seconds),
-                Column("Without runtime", "n_missing", count),
-            ],
-            caption=f"Runtime of {what} and status. {name}",
-        ),
-        *differences.blocks,
-        _rates_table(rates, question, f"Failure rate of {what}, under both readings. {name}"),
+def _group(cohort: Cohort, by: str | None, strata: str | None, found: Outcomes) -> Content:
+    group = f"by {in_sentence(key_heading(by))}" if by else "overall"
+    what, null = f"{cohort.noun} {group}", {by: "not stated"} if by else {}
+    runtimes = result_table(
+        found.runtimes,
+        RuntimeBy,
+        columns=[name for name in found.runtimes.columns if name not in ("p99_s", "note")],
+        caption=f"Runtime of {what} and status. {cohort.title}",
+        null=null,
+    )
+    rates = found.rates.with_columns(
+        others=pl.sum_horizontal("cancelled", "pending", "unknown", "n_missing")
+    )
+    columns = ("n", "failures", "rate", "ci_low", "ci_high", "completed", "failed", "running")
+    rate_table = result_table(
+        rates,
+        FailureRates,
+        columns=[*([by] if by else []), "definition", *columns, "others"],
+        headings={"definition": "Failure", "others": "Other statuses"},
+        caption=f"Failure rate of {what}, by definition of a failure. {cohort.title}",
+        null=null,
+    )
+    tests, dependence = runtime_tests(cohort, by, found), association(cohort, by, found)
+    blocks = (
+        Heading(f"{cohort.noun.capitalize()} {group}"),
+        runtimes,
+        *tests.blocks,
+        rate_table,
         *dependence.blocks,
-        *strata,
-        Gallery(tuple(_pictures(population, question, runtimes))),
+        *odds_ratios(cohort, by, strata, found),
+        *(Text(note) for note in found.notes),
+        Gallery(tuple(_figures(cohort, by, found))),
     )
-    told = _findings(question, population, runtimes, rates)
-    if question.strata is None:  # else what is confounded would stand at the page's head
-        told += [*differences.findings, *dependence.findings]
-    return Content(tuple(told), blocks)
+    if strata is not None or by is None:  # a confounded difference is no finding
+        return Content((), blocks)
+    return Content((*_findings(cohort, by, found), *tests.findings, *dependence.findings), blocks)
 
 
-def _rates_table(rates: pl.DataFrame, question: _Question, caption: str) -> Table:
-    other = ("cancelled", "running", "pending", "unknown")
-    return make_table(
-        rates.with_columns(others=pl.sum_horizontal(*other) - pl.col("running")),
-        [
-            words(question.heading, question.by),
-            words("Reading", "reading"),
-            Column("Counted", "n", count),
-            Column("Failures", "failures", count),
-            Column("Failure rate", "rate", share),
-            Column("95 % interval", ("ci_low", "ci_high"), share_range),
-            Column("Completed", "completed", count),
-            Column("Failed", "failed", count),
-            Column("Running", "running", count),
-            Column("Other statuses", "others", count),
-        ],
-        caption=caption,
-    )
+def _figures(cohort: Cohort, by: str | None, found: Outcomes) -> list[Drawing]:
+    key = f"{cohort.trace}-{by or 'status'}"
+    what = f"{cohort.noun} by {in_sentence(key_heading(by or 'status'))}"
 
-
-def _pictures(population: Population, question: _Question, runtimes: pl.DataFrame) -> list[Drawing]:
-    key = f"{population.trace}-{question.by}"
-    what = f"{population.things} by {question.heading}"
-    pictures = [
-        drawing(
-            "runtime-by",
-            runtimes.filter(status=status).filter(pl.col("n") > 0).drop("status"),
-            trace=population.trace,
-            title=population.name,
-            key=f"runtime-{status}-{key}",
-            about=f"Runtime of {status} {what}",
+    def draw(figure: str, result: pl.DataFrame, name: str, about: str) -> Drawing:
+        return drawing(
+            figure, result, trace=cohort.trace, title=cohort.title, key=f"{name}-{key}", about=about
         )
-        for status in _STATUSES_DRAWN
-        if runtimes.filter(status=status)["n"].sum()
+
+    known = found.runtimes.filter(pl.col("n") > 0)
+    if by is None:
+        return [draw("runtime-by", known, "runtime", f"Runtime of {what}")]
+    figures = [
+        draw("runtime-by", own.drop("status"), f"runtime-{status}", f"Runtime of {status} {what}")
+        for status in _DRAWN
+        if not (own := known.filter(status=status)).is_empty()
     ]
-    others = population.rows.filter(pl.col("status").is_in(_READINGS["published"]))
-    ended = runtime_by(others, question.by).filter(pl.col("n") > 0)
-    if population.trace == PAI and not ended.is_empty():
-        pictures.append(
-            drawing(
-                "runtime-by",
-                ended,
-                trace=population.trace,
-                title=population.name,
-                key=f"runtime-published-failure-{key}",
-                about=f"Runtime of {what}, every status but completed (the published failure)",
-            )
-        )
-    return pictures + [
-        drawing(
-            "outcome-rates",
-            outcome_rates(population.rows, question.by, failure=failure),
-            trace=population.trace,
-            title=population.name,
-            key=f"rates-{reading}-{key}",
-            about=f"Success rate of {what}, {reading} reading",
-        )
-        for reading, failure in _READINGS.items()
+    *_, failure = found.success
+    ended = found.ended.filter(pl.col("n") > 0)
+    if len(found.success) > 1 and not ended.is_empty():
+        about = f"Runtime of {what}, status: {failure}"
+        figures.append(draw("runtime-by", ended, "runtime-failure", about))
+    return figures + [
+        draw("outcome-rates", rates, f"rates-{place}", f"Success rate of {what}, failure: {name}")
+        for place, (name, rates) in enumerate(found.success.items(), start=1)
     ]
 
 
-def _findings(
-    question: _Question, population: Population, runtimes: pl.DataFrame, rates: pl.DataFrame
-) -> list[str]:
-    told, name = [], population.name
-    stated = pl.col(question.by).is_not_null()
-    known = runtimes.filter(pl.col("ci_low").is_not_null(), stated)
+def _findings(cohort: Cohort, by: str, found: Outcomes) -> list[str]:
+    findings, heading = [], in_sentence(key_heading(by))
+    stated = pl.col(by).is_not_null()
+    known = found.runtimes.filter(pl.col("ci_low").is_not_null(), stated)
     completed = known.filter(status="completed").sort("mean_s").rows(named=True)
-    if question.by == "gpu_type" and len(completed) > 1:
+    if len(completed) > 1:
         least, most = completed[0], completed[-1]
-        told.append(
-            f"{name}: completed {population.things} ran longest on {_mean(most, question.by)} and "
-            f"shortest on {_mean(least, question.by)}."
+        findings.append(
+            f"{cohort.title}: completed {cohort.noun} ran longest for {heading} {_mean(most, by)} "
+            f"and shortest for {_mean(least, by)}."
         )
-    judged = rates.filter(pl.col("n") > 0, stated, reading="strict").sort("rate")
-    if judged.height > 1 and question.strata is None:
-        low, high = judged.row(0, named=True), judged.row(-1, named=True)
-        where = " (where stated)" if rates[question.by].null_count() else ""
-        told.append(
-            f"{name}: the failure rate by {question.heading}{where}, `failed` against `completed`, "
-            f"is lowest for {_rate(low, question.by)} and highest for {_rate(high, question.by)}."
+    rates = found.rates.filter(pl.col("n") > 0, stated, definition="failed").sort("rate")
+    if rates.height > 1:
+        low, high = rates.row(0, named=True), rates.row(-1, named=True)
+        findings.append(
+            f"{cohort.title}: the failure rate by {heading} (`failed` against `completed`) is "
+            f"lowest for {_rate(low, by)} and highest for {_rate(high, by)}."
         )
-    return told
+    return findings
 
 
-def _mean(row: dict[str, float], by: str) -> str:
+def _mean(row: dict[str, Any], by: str) -> str:
     interval = seconds_range(row["ci_low"], row["ci_high"])
-    return f"{row[by]} (mean {seconds(row['mean_s'])} s, {interval}, n = {row['n']:,})"
+    return f"{row[by]} (mean {seconds(row['mean_s'])} s, 95 % CI {interval}, n = {row['n']:,})"
 
 
-def _rate(row: dict[str, float], by: str) -> str:
+def _rate(row: dict[str, Any], by: str) -> str:
     interval = share_range(row["ci_low"], row["ci_high"])
-    return f"{row[by]} ({share(row['rate'])}, {interval}, n = {row['n']:,})"
+    return f"{row[by]} ({share(row['rate'])}, 95 % CI {interval}, n = {row['n']:,})"
 
 
 SECTION = Section(
@@ -237,6 +161,7 @@ SECTION = Section(
     "Runtime and outcomes",
     70,
     build,
+    needs=COHORT_NEEDS,
     figures=("runtime-by", "outcome-rates"),
     of_tasks=True,
 )

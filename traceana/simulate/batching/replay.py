@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from traceana.simulate.batching.run import Course
     from traceana.simulate.batching.split import Reals
 
+__all__ = ["BatchingReplay", "replay_batching"]
+
 _CONTROLLERS = ("uniform", Measured(), "proportional", "damped", "oracle")
 _NONE = "no time at which all of two or more workers have a sample"
 _QUANTILES = {"q05": 0.05, "q25": 0.25, "median": 0.5, "q75": 0.75, "q95": 0.95}

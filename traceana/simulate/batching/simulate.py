@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from traceana.simulate.batching.controllers import BatchController
     from traceana.simulate.batching.run import Course
 
+__all__ = ["BatchingResult", "simulate_batching"]
+
 _STEPS = 100
 _BATCH = 64
 

@@ -1,4 +1,4 @@
-"""What a history of runs amounts to: by recurrence, against the default and the oracle."""
+"""Sums, savings and regret of a history of runs."""
 
 from __future__ import annotations
 
@@ -6,40 +6,28 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
+from traceana.results.recurring import LAST, References, Runs
+from traceana.results.tables import schema_of
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from traceana.simulate.recurring.job import JobTrace
     from traceana.simulate.recurring.run import Run
 
-LAST: Final = 5
-"""Recurrences at the end of a history that savings are taken from, as the publisher does."""
-
 _MEASURES: Final = ("energy_j", "time_s", "cost_j")
-_HISTORY: Final = {
-    "recurrence": pl.Int64,
-    "batch_size": pl.Int64,
-    "power_limit_w": pl.Float64,
-    "energy_j": pl.Float64,
-    "time_s": pl.Float64,
-    "cost_j": pl.Float64,
-    "reached": pl.Boolean,
-    "epochs": pl.Int64,
-    "profiled": pl.Boolean,
-}
 
 
 def history_frame(history: Sequence[tuple[int, Run]], /) -> pl.DataFrame:
-    """Return a history as a frame, one row a run."""
+    """Return a history as a frame, one row per run."""
     rows = [(recurrence, *run) for recurrence, run in history]
-    return pl.DataFrame(rows, schema=_HISTORY, orient="row")
+    return pl.DataFrame(rows, schema=schema_of(Runs), orient="row")
 
 
 def reference_points(job: JobTrace, /, *, eta: float) -> pl.DataFrame:
-    """Return what a recurrence is expected to take by default, and at the best point.
+    """Return the expected energy, time and cost of the default and of the oracle.
 
-    [policy, batch_size, power_limit_w, energy_j, time_s, cost_j, note]; null with a note where a
-    run of the batch size misses the target, or the point was not measured.
+    They are null, with a note, where a run misses the target or the point was not measured.
     """
     points = {"default": (job.default_batch_size, job.max_power_w), "oracle": job.best(eta)}
     rows = []
@@ -54,9 +42,7 @@ def reference_points(job: JobTrace, /, *, eta: float) -> pl.DataFrame:
         else:
             row["note"] = _why_unknown(job, policy)
         rows.append(row)
-    schema = {"policy": pl.String, "batch_size": pl.Int64, "power_limit_w": pl.Float64}
-    measured = dict.fromkeys(_MEASURES, pl.Float64)
-    return pl.DataFrame(rows, schema={**schema, **measured, "note": pl.String})
+    return pl.DataFrame(rows, schema=schema_of(References))
 
 
 def _why_unknown(job: JobTrace, policy: str) -> str:
@@ -68,12 +54,7 @@ def _why_unknown(job: JobTrace, policy: str) -> str:
 
 
 def by_recurrence(history: pl.DataFrame, references: pl.DataFrame, /) -> pl.DataFrame:
-    """Sum the runs of each recurrence up, and hold the cost against the oracle's.
-
-    [recurrence, runs, batch_size, power_limit_w, energy_j, time_s, cost_j, cumulative_cost_j,
-    regret_j, cumulative_regret_j]; batch size and limit are those of the run that got there, and
-    regret is null where there is no oracle.
-    """
+    """Sum the runs of each recurrence; regret is null where there is no oracle."""
     oracle_j = references.filter(policy="oracle")["cost_j"].item()
     return (
         history.group_by("recurrence", maintain_order=True)
@@ -96,7 +77,7 @@ def by_recurrence(history: pl.DataFrame, references: pl.DataFrame, /) -> pl.Data
 def replication(
     job: JobTrace, history: Sequence[tuple[int, Run]], references: pl.DataFrame, /
 ) -> dict[str, object]:
-    """Return the sums of a history, what its last recurrences save, and its regret.
+    """Return sums, savings of the last recurrences and regret of a history.
 
     energy_saved = 1 - (mean energy of the last five recurrences, all their runs) / (the default's
     expected energy), and so for time and cost; null where the default's is unknown.

@@ -56,7 +56,7 @@ def recur_concurrently(
     *,
     eta: float,
     beta: float,
-    seed: int,
+    rng: int,
 ) -> list[Ended]:
     """Return the runs of a group in the order in which they end.
 
@@ -70,7 +70,7 @@ def recur_concurrently(
     DataError
         If a job misses the target in 20 runs.
     """
-    group = _Group(Runner(job, maker(job, eta, seed), eta=eta, beta=beta, seed=seed))
+    group = _Group(Runner(job, maker(job, eta, rng), eta=eta, beta=beta, rng=rng))
     in_order = sorted(submissions, key=lambda submission: submission.start_s)
     for recurrence, submission in enumerate(in_order, 1):
         group.end_until(submission.start_s)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
+import numpy as np
+
 from traceana.errors import DataError
 from traceana.simulate.recurring.job import JobTrace
 from traceana.simulate.recurring.thompson import PruningThompson
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-class BatchSizePolicy(Protocol):
+class BatchSizeOptimizer(Protocol):
     """Chooses a batch size for each run and is told what came of it."""
 
     def predict(self) -> int:
@@ -26,7 +28,7 @@ class BatchSizePolicy(Protocol):
         ...
 
 
-class PowerLimitPolicy(Protocol):
+class PowerLimitOptimizer(Protocol):
     """Chooses a power limit for a batch size and is told what an epoch costs at each."""
 
     def predict(self, batch_size: int) -> float | None:
@@ -38,9 +40,10 @@ class PowerLimitPolicy(Protocol):
         ...
 
 
-Policies: TypeAlias = tuple[BatchSizePolicy, PowerLimitPolicy]
-PolicyMaker: TypeAlias = Callable[[JobTrace, float, int], Policies]
-"""Makes both policies from (job, eta, seed)."""
+Policies: TypeAlias = tuple[BatchSizeOptimizer, PowerLimitOptimizer]
+Rng: TypeAlias = int | np.random.Generator
+PolicyMaker: TypeAlias = Callable[[JobTrace, float, Rng], Policies]
+"""Makes both policies from (job, eta, rng)."""
 
 
 class JustInTime:
@@ -141,20 +144,20 @@ class GridSearchLimit:
         """Learn nothing: the search is told of whole runs."""
 
 
-def _zeus(job: JobTrace, eta: float, seed: int) -> Policies:  # noqa: ARG001
-    return PruningThompson(list(job.batches), job.default_batch_size, seed=seed), JustInTime()
+def _zeus(job: JobTrace, eta: float, rng: Rng) -> Policies:  # noqa: ARG001
+    return PruningThompson(list(job.batches), job.default_batch_size, rng=rng), JustInTime()
 
 
-def _default(job: JobTrace, eta: float, seed: int) -> Policies:  # noqa: ARG001
+def _default(job: JobTrace, eta: float, rng: Rng) -> Policies:  # noqa: ARG001
     return Fixed(job.default_batch_size), FixedLimit(job.max_power_w)
 
 
-def _grid(job: JobTrace, eta: float, seed: int) -> Policies:  # noqa: ARG001
+def _grid(job: JobTrace, eta: float, rng: Rng) -> Policies:  # noqa: ARG001
     search = GridSearch(job)
     return search, GridSearchLimit(search)
 
 
-def _oracle(job: JobTrace, eta: float, seed: int) -> Policies:  # noqa: ARG001
+def _oracle(job: JobTrace, eta: float, rng: Rng) -> Policies:  # noqa: ARG001
     best = job.best(eta)
     if best is None:
         raise DataError(
@@ -184,12 +187,12 @@ def policy_maker(policy: str | PolicyMaker, /) -> tuple[str, PolicyMaker]:
     """
     if not (isinstance(policy, str) or callable(policy)):
         raise DataError(
-            f"policy must be one of {', '.join(POLICIES)} or a function of (job, eta, seed); "
+            f"policy must be one of {', '.join(POLICIES)} or a function of (job, eta, rng); "
             f"it is {policy!r}"
         )
     if not isinstance(policy, str):
         if not takes(policy, 3):
-            raise DataError("policy must be callable with three arguments: job, eta and seed")
+            raise DataError("policy must be callable with three arguments: job, eta and rng")
         return getattr(policy, "__name__", type(policy).__name__), policy
     if policy not in POLICIES:
         raise DataError(f"no policy is called {policy!r}; there is {', '.join(POLICIES)}")

@@ -1,4 +1,4 @@
-"""Take the tables in, and gather from them what they know of a job."""
+"""Read the tables, and the data of a job from them."""
 
 from __future__ import annotations
 
@@ -24,11 +24,17 @@ from traceana.simulate.recurring.job import BatchTrace, Epoch, JobTrace
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from traceana.schema import TrainingDefaults
+
 
 def read_tables(
-    training_runs: pl.DataFrame | pl.LazyFrame, power_profiles: pl.DataFrame | pl.LazyFrame, /
+    training_runs: pl.DataFrame | pl.LazyFrame,
+    power_profiles: pl.DataFrame | pl.LazyFrame,
+    /,
+    *,
+    defaults: TrainingDefaults | None = None,
 ) -> TrainingTables:
-    """Take both tables in, in their order, and hold them to their declarations.
+    """Read both tables in their order and check them against their declarations.
 
     Raises
     ------
@@ -36,12 +42,14 @@ def read_tables(
         If a frame is no Polars frame, a column is missing or a row breaks a rule of its table.
     """
     return TrainingTables(
-        read_table("training_runs", training_runs), read_table("power_profiles", power_profiles)
+        read_table("training_runs", training_runs),
+        read_table("power_profiles", power_profiles),
+        TRAINING_DEFAULTS if defaults is None else defaults,
     )
 
 
 def read_table(name: str, frame: pl.DataFrame | pl.LazyFrame, /) -> pl.DataFrame:
-    """Take a table in, in its order, and hold it to its declaration."""
+    """Read a table in its order and check it against its declaration."""
     if not isinstance(frame, pl.DataFrame | pl.LazyFrame):
         raise DataError(f"{name}: a Polars frame is needed; found {type(frame).__name__}")
     columns = get_table(name).column_names()
@@ -55,7 +63,7 @@ def read_table(name: str, frame: pl.DataFrame | pl.LazyFrame, /) -> pl.DataFrame
 def read_job(
     tables: TrainingTables, /, *, gpu: str, dataset: str, target: float | None = None
 ) -> JobTrace:
-    """Gather what the tables know of a job.
+    """Return the data of a job.
 
     Raises
     ------
@@ -63,9 +71,10 @@ def read_job(
         If the GPU, the data set or the target is not there; the data set has no defaults; no run
         reached the target; or the default batch size was not both trained and profiled.
     """
-    if dataset in set(tables.training_runs["dataset"]) - set(TRAINING_DEFAULTS):
+    if dataset in set(tables.training_runs["dataset"]) - set(tables.defaults):
         raise DataError(
-            f"{dataset} has no default batch size; there are {', '.join(TRAINING_DEFAULTS)}"
+            f"{dataset} has no default batch size; set defaults= (known: "
+            f"{', '.join(tables.defaults)})"
         )
     target = target_of(tables, gpu=gpu, dataset=dataset, target=target)
     all_runs = tables.training_runs.filter(dataset=dataset)
@@ -76,7 +85,8 @@ def read_job(
     if joined.is_empty():
         raise DataError(f"no batch size of {dataset} was both trained and profiled on {gpu}")
     refuse_several_kinds(joined, gpu=gpu, dataset=dataset)
-    max_epochs = TRAINING_DEFAULTS[dataset].max_epochs
+    defaults = tables.defaults[dataset]
+    max_epochs = defaults.max_epochs
     in_time = pl.col("target_epoch") <= max_epochs
     if joined.filter(in_time).is_empty():
         reached = all_runs.join(profiles, on=CONFIGURATION, how="semi").filter(in_time)
@@ -86,7 +96,7 @@ def read_job(
             f"some run reached {there or 'none'}"
         )
     batches = _batches(joined, profiles)
-    default = default_batch_size(profiles, dataset=dataset)
+    default = default_batch_size(profiles, defaults)
     if default not in batches:
         raise DataError(
             f"default batch size {default} of {dataset} was not both trained and profiled on "

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from traceana.simulate.recurring.job import JobTrace
-    from traceana.simulate.recurring.policies import PolicyMaker
+    from traceana.simulate.recurring.policies import PolicyMaker, Rng
 
 
 def recur(
-    job: JobTrace, maker: PolicyMaker, /, *, eta: float, beta: float, recurrences: int, seed: int
+    job: JobTrace, maker: PolicyMaker, /, *, eta: float, beta: float, recurrences: int, rng: Rng
 ) -> list[tuple[int, Run]]:
     """Return every run with the number of its recurrence, from 1.
 
@@ -27,7 +27,7 @@ def recur(
     DataError
         If the first recurrence's first run misses the target, or any recurrence's 20 runs do.
     """
-    runner = Runner(job, maker(job, eta, seed), eta=eta, beta=beta, seed=seed)
+    runner = Runner(job, maker(job, eta, rng), eta=eta, beta=beta, rng=rng)
     policy = runner.batch_size_policy
     least_j = math.inf
     history = []
@@ -67,7 +67,9 @@ def check_knobs(*, eta: float, beta: float, seeds: Sequence[int]) -> None:
         raise DataError(f"beta must be above 0 (infinite: no run is stopped early); it is {beta!r}")
     for seed in seeds:
         if not (is_number(seed, whole=True) and seed >= 0):
-            raise DataError(f"seed must be a whole number from 0 on; it is {seed!r}")
+            raise DataError(
+                f"rng must be a whole number from 0 on or a numpy Generator; it is {seed!r}"
+            )
 
 
 def check_recurrences(recurrences: int | None, /) -> None:

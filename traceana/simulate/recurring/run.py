@@ -12,7 +12,7 @@ from traceana.stats.arguments import takes
 
 if TYPE_CHECKING:
     from traceana.simulate.recurring.job import BatchTrace, JobTrace
-    from traceana.simulate.recurring.policies import Policies
+    from traceana.simulate.recurring.policies import Policies, Rng
 
 MOST_TRIES = 20
 """Runs after which a recurrence that has not reached its target is given up."""
@@ -35,7 +35,7 @@ class Runner:
     """Runs a job at the batch sizes it is told and the limits that its policy chooses."""
 
     def __init__(
-        self, job: JobTrace, policies: Policies, *, eta: float, beta: float, seed: int
+        self, job: JobTrace, policies: Policies, *, eta: float, beta: float, rng: Rng
     ) -> None:
         self.job = job
         if not (isinstance(policies, tuple) and len(policies) == 2):
@@ -59,7 +59,7 @@ class Runner:
         self._eta = eta
         self._time_weight_w = (1 - eta) * job.max_power_w
         self._beta = beta
-        self._rng = np.random.default_rng(seed)
+        self._rng = np.random.default_rng(rng)
 
     def run(self, batch_size: int, least_cost_j: float, /) -> Run:
         """Run the job once, given the least cost of a recurrence so far (infinite: none)."""

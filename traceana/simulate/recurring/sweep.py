@@ -1,4 +1,4 @@
-"""Recurring jobs over GPUs, data sets and seeds, and how far the seeds differ."""
+"""Sweep of recurring jobs over GPUs, data sets and seeds, and its summary."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from traceana.errors import DataError
+from traceana.results.recurring import Sweep, SweepSummary
+from traceana.results.tables import declared, returns, schema_of
 from traceana.schema.training_tables import check_one_of
 from traceana.simulate.recurring.accounts import reference_points, replication
 from traceana.simulate.recurring.policies import PolicyMaker, policy_maker
@@ -23,30 +25,13 @@ from traceana.stats.intervals import mean_interval
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from traceana.schema import TrainingDefaults
     from traceana.simulate.recurring.job import JobTrace
 
-_SWEEP: Final = {
-    "gpu": pl.String,
-    "dataset": pl.String,
-    "seed": pl.Int64,
-    "recurrences": pl.Int64,
-    "runs": pl.Int64,
-    "runs_missed": pl.Int64,
-    "batch_sizes_tried": pl.Int64,
-    "points_missing": pl.Int64,
-    "energy_j": pl.Float64,
-    "energy_saved": pl.Float64,
-    "time_s": pl.Float64,
-    "time_saved": pl.Float64,
-    "cost_j": pl.Float64,
-    "cost_saved": pl.Float64,
-    "regret_j": pl.Float64,
-    "regret_share": pl.Float64,
-    "note": pl.String,
-}
 _SUMMARIZED: Final = ("energy_saved", "time_saved", "cost_saved", "regret_share")
 
 
+@returns(Sweep)
 def sweep_recurring(
     training_runs: pl.DataFrame | pl.LazyFrame,
     power_profiles: pl.DataFrame | pl.LazyFrame,
@@ -58,30 +43,30 @@ def sweep_recurring(
     eta: float = 0.5,
     beta: float = 2.0,
     recurrences: int | None = None,
+    defaults: TrainingDefaults | None = None,
     policy: str | PolicyMaker = "zeus",
     progress: Callable[[float], None] | None = None,
 ) -> pl.DataFrame:
-    """Simulate every recurring job of the trace with several seeds.
+    """Simulate all recurring jobs of a trace with several seeds.
 
     Parameters
     ----------
-    training_runs, power_profiles, eta, beta, recurrences, policy
+    training_runs, power_profiles, eta, beta, recurrences, defaults, policy
         As in :func:`simulate_recurring`; every data set is trained to its default target.
     gpus, datasets
         A name or several; None for all that were profiled.
     seeds
         One replication each.
     progress
-        Called after each job with the share of the sweep that is done.
+        Called after each job with the completed fraction of the sweep.
 
     Returns
     -------
     DataFrame
-        One row a (gpu, dataset, seed): [gpu, dataset, seed, recurrences, runs, runs_missed,
-        batch_sizes_tried, points_missing, energy_j, energy_saved, time_s, time_saved, cost_j,
-        cost_saved, regret_j, regret_share, note]. Sums are over all runs; savings are those of
-        the last five recurrences against the default's expected energy, time and cost; regret is
-        the total cost less the oracle's. What cannot be simulated is null, and note says why.
+        One row per (gpu, dataset, seed). Sums are over all runs, savings over the last five
+        recurrences. What cannot be simulated is null, with a note:
+
+        {columns}
 
     Raises
     ------
@@ -98,7 +83,7 @@ def sweep_recurring(
     gpus, datasets = ([it] if isinstance(it, str) else it for it in (gpus, datasets))
     if not seeds:
         raise DataError("seeds is empty; one at least is needed")
-    tables = read_tables(training_runs, power_profiles)
+    tables = read_tables(training_runs, power_profiles, defaults=defaults)
     power = tables.power_profiles
     for what, names in (("gpu", gpus), ("dataset", datasets)):
         for name in names or ():
@@ -122,7 +107,7 @@ def sweep_recurring(
             rows += [{**key, **row} for row in replications]
         if progress is not None:
             progress(done / len(jobs))
-    return pl.DataFrame(rows, schema=_SWEEP)
+    return declared(pl.DataFrame(rows, schema=schema_of(Sweep)), Sweep)
 
 
 def _replications(
@@ -139,19 +124,19 @@ def _replications(
     note = "; ".join(references["note"].drop_nulls()) or None
     for seed in seeds:
         try:
-            runs = recur(job, maker, eta=eta, beta=beta, recurrences=number, seed=seed)
+            runs = recur(job, maker, eta=eta, beta=beta, recurrences=number, rng=seed)
         except DataError as error:
             yield {"seed": seed, "note": str(error)}
         else:
             yield {"seed": seed, "note": note, **replication(job, runs, references)}
 
 
+@returns(SweepSummary)
 def summarize_recurring(sweep: pl.DataFrame, /, *, confidence: float = 0.95) -> pl.DataFrame:
-    """Mean over the seeds of what a sweep saves and regrets, with Student's t interval.
+    """Compute mean savings and regret over the seeds of a sweep, with Student's t intervals.
 
-    The interval tells how far the mean would move with other seeds of the simulation. It does not
-    hold what the trace itself leaves open: each epoch was measured once, and each batch size has
-    a handful of runs, out of which every seed draws.
+    The intervals cover the randomness of the simulation only. They do not cover that each epoch
+    was measured once and each batch size was trained a few times.
 
     Parameters
     ----------
@@ -163,10 +148,10 @@ def summarize_recurring(sweep: pl.DataFrame, /, *, confidence: float = 0.95) -> 
     Returns
     -------
     DataFrame
-        One row a (gpu, dataset): [gpu, dataset, seeds, seeds_failed, points_missing, and mean,
-        ci_low and ci_high of energy_saved, time_saved, cost_saved and regret_share (named
-        energy_saved, energy_saved_ci_low, ...), note]. Means are over the seeds that could be
-        simulated, which flatters a job with seeds_failed. Bounds are null for fewer than two.
+        One row per (gpu, dataset). Means are over the seeds that could be simulated, which is
+        optimistic for a job with seeds_failed. Bounds are null for fewer than two:
+
+        {columns}
     """
     simulated = pl.col("runs").is_not_null()
     grouped = sweep.group_by("gpu", "dataset", maintain_order=True).agg(
@@ -187,8 +172,4 @@ def summarize_recurring(sweep: pl.DataFrame, /, *, confidence: float = 0.95) -> 
         low, high = mean_interval(mean, std, n, confidence=confidence)
         bounds[f"{name}_ci_low"] = pl.Series(low, nan_to_null=True)
         bounds[f"{name}_ci_high"] = pl.Series(high, nan_to_null=True)
-    return grouped.with_columns(**bounds).select(
-        *("gpu", "dataset", "seeds", "seeds_failed", "points_missing"),
-        *(part for name in _SUMMARIZED for part in (name, f"{name}_ci_low", f"{name}_ci_high")),
-        "note",
-    )
+    return declared(grouped.with_columns(**bounds), SweepSummary)

@@ -25,13 +25,15 @@ class PruningThompson:
     Runs that ended out of turn, as concurrent ones do, count as costs and not for pruning.
     """
 
-    def __init__(self, batch_sizes: Sequence[int], default: int, *, seed: int) -> None:
+    def __init__(
+        self, batch_sizes: Sequence[int], default: int, *, rng: int | np.random.Generator = 1
+    ) -> None:
         self._costs = {size: _Moments() for size in batch_sizes}
         self._pruning = _prune(sorted(batch_sizes), default, rounds=2)
         self._next: int | None = next(self._pruning)
         self._awaited: int | None = None
         self._arms: list[int] = []
-        self._rng = np.random.default_rng(seed)
+        self._rng = np.random.default_rng(rng)
 
     def predict(self) -> int:
         """Return the size in turn while pruning, then the one with the smallest sampled cost."""

@@ -4,7 +4,7 @@ from traceana.stats.distributions.families import FAMILIES, Family
 from traceana.stats.distributions.goodness import ks_distance, ks_distances_of_refits
 from traceana.stats.distributions.likelihood import Fit, fit_family
 from traceana.stats.distributions.pairs import PairTest, vuong_test
-from traceana.stats.distributions.sample import Sample, make_sample, product_limit
+from traceana.stats.distributions.sample import Sample, make_sample
 from traceana.stats.distributions.tail import Tail, hill
 
 __all__ = [
@@ -19,6 +19,5 @@ __all__ = [
     "ks_distance",
     "ks_distances_of_refits",
     "make_sample",
-    "product_limit",
     "vuong_test",
 ]

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from traceana.stats.distributions.likelihood import fit_family
-from traceana.stats.distributions.sample import make_sample, product_limit
+from traceana.stats.distributions.sample import make_sample
+from traceana.stats.survival import product_limit
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

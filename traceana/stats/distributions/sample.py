@@ -51,15 +51,3 @@ def make_sample(y: Floats, cut: NDArray[np.bool_], bound: float | str | None, /)
     least = float(distinct[0]) if bound == "min" else bound
     low = None if least is None else float(least) - centre
     return Sample(distinct - centre, ends, cuts, low, centre)
-
-
-def product_limit(events: Floats, others: Floats, /) -> Floats:
-    """Return the estimate of Kaplan and Meier of the share that lasts beyond each value.
-
-    Who is cut at a value is at risk of ending there. All enter at one bound, so that what is
-    estimated is the distribution above it.
-    """
-    at_risk = np.cumsum((events + others)[::-1])[::-1]
-    # S is a product: exact zeros only where all that are left end
-    survival: Floats = np.cumprod((at_risk - events) / at_risk, dtype=np.float64)
-    return survival

@@ -1,0 +1,59 @@
+"""Choose the trace to simulate, and load a policy by name."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from traceana.store.session import Session
+
+
+def qualifying_trace(
+    session: Session, trace: str | None, needs: Sequence[Mapping[str, tuple[str, ...]]], /
+) -> str:
+    """Return the trace asked for, or the first that has the needed tables and columns.
+
+    Raises
+    ------
+    DataError
+        If it does not qualify, or no trace does.
+    """
+    from traceana.errors import DataError
+
+    found = sorted(
+        known
+        for known in session.store.traces()
+        for tables in needs
+        if all(session.manifest(known).has(*each) for each in tables.items())
+    )
+    if trace is None and found:
+        return found[0]
+    if trace is not None:
+        session.store.ledger(trace)  # refuses a trace that is not in the store
+        if trace in found:
+            return trace
+    needed = " or ".join(", ".join(tables) for tables in needs)
+    known = f"; use --trace with {', '.join(found)}" if found else ""
+    raise DataError(f"{trace or 'no trace of the store'} has no values in {needed}{known}")
+
+
+def load_policy(name: str, /) -> Any:  # noqa: ANN401  a policy, whatever its protocol
+    """Return the object that package.module:name refers to, or a name without a colon as it is.
+
+    Raises
+    ------
+    DataError
+        If there is no such module or name.
+    """
+    from traceana.errors import DataError
+
+    module, colon, attribute = name.partition(":")
+    if not colon:
+        return name
+    try:
+        return getattr(import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise DataError(f"--policy {name}: {error}; pass package.module:name") from None

@@ -1,0 +1,117 @@
+"""Distributions of the runtimes of a trace."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from traceana import analysis
+from traceana.derived.cohorts import form_cohort
+from traceana.results.distributions import BestFamilies
+from traceana.results.tables import declared
+
+if TYPE_CHECKING:
+    from traceana.results.distributions import DistributionFits
+    from traceana.store.session import Session
+
+REFITS: Final = 19
+"""Simulated samples for the p-value of the best family."""
+RESAMPLES: Final = 49
+"""Bootstrap samples for the interval of a KS distance."""
+SEED: Final = 1
+MOST_ROWS: Final = 200_000
+"""More runtimes are sampled at random."""
+
+
+@dataclass(frozen=True)
+class RuntimeDistributions:
+    """Distributions of runtimes, overall and by group.
+
+    Attributes
+    ----------
+    n, n_used
+        Rows, and runtimes above 0 that were analyzed.
+    n_positive
+        Rows with a runtime above 0.
+    bound
+        Smallest runtime, if the trace is left-truncated.
+    fits
+        The fitted families; None for fewer than two distinct runtimes.
+    pvalue
+        Of the KS distance of the best family.
+    tail
+        Tail index for several numbers of largest runtimes.
+    groups, pairs
+        Best family of each group, and pairwise comparisons; None without two groups.
+    """
+
+    n: int
+    n_positive: int
+    n_used: int
+    bound: float | None
+    fits: DistributionFits | None = None
+    pvalue: float | None = None
+    tail: pl.DataFrame | None = None
+    groups: pl.DataFrame | None = None
+    pairs: pl.DataFrame | None = None
+
+
+def analyze_runtime_distributions(session: Session, trace: str, /) -> RuntimeDistributions:
+    """Fit distributions to the runtimes of a trace, and compare its groups."""
+    cohort = form_cohort(session, trace)
+    table = session.manifest(trace).tables["tasks" if cohort.from_tasks else "jobs"]
+    positive = rows = cohort.rows.filter(pl.col("runtime_s") > 0)
+    if rows.height > MOST_ROWS:
+        rows = rows.sample(MOST_ROWS, seed=SEED)
+    runtimes = rows["runtime_s"]
+    bound = float(min(runtimes)) if table.left_truncated and len(runtimes) else None
+    counts = (cohort.rows.height, positive.height, rows.height, bound)
+    if runtimes.n_unique() < 2:
+        return RuntimeDistributions(*counts)
+    truncated = None if bound is None else "min"
+    fits = analysis.fit_distributions(
+        runtimes, truncated_below=truncated, criterion="bic", resamples=0
+    )
+    pvalue = None
+    if fits.best is not None:
+        best = analysis.fit_distributions(
+            runtimes, families=[fits.best], truncated_below=truncated, resamples=REFITS, rng=SEED
+        )
+        pvalue = best.table["ks_pvalue"].item()
+    n = len(runtimes)
+    largest = sorted({k for k in (int(n**0.5), n // 50, n // 20, n // 10) if 1 <= k < n})
+    groups = pairs = None
+    if cohort.by is not None:
+        grouped = rows.filter(pl.col(cohort.by).is_not_null())
+        if grouped[cohort.by].n_unique() > 1:
+            groups = _best_families(grouped, cohort.by, bound)
+            pairs = analysis.compare_distributions(
+                grouped, "runtime_s", cohort.by, resamples=RESAMPLES, rng=SEED
+            )
+    tail = analysis.tail_index(runtimes, k=largest or None)
+    return RuntimeDistributions(*counts, fits, pvalue, tail, groups, pairs)
+
+
+def _best_families(rows: pl.DataFrame, by: str, bound: float | None) -> pl.DataFrame:
+    found = []
+    for (group,), own in rows.sort(by).group_by(by, maintain_order=True):
+        fits = analysis.fit_distributions(
+            own["runtime_s"], truncated_below=bound, criterion="bic", resamples=0
+        )
+        first, second = fits.table.row(0, named=True), fits.table.row(1, named=True)
+        against = fits.comparisons.filter(family=second["family"])
+        found.append(
+            {
+                by: group,
+                "n": own.height,
+                "best": fits.best,
+                "ks_statistic": first["ks_statistic"],
+                "second": second["family"] if second["bic"] is not None else None,
+                "delta": second["delta"],
+                "pvalue_adjusted": against["pvalue_adjusted"].item() if against.height else None,
+                "note": first["note"] if fits.best is None else None,
+            }
+        )
+    return declared(pl.DataFrame(found, infer_schema_length=None), BestFamilies, by=(by,))

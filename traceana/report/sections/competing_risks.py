@@ -1,0 +1,161 @@
+"""Cumulative incidence of completion, failure and other ends by runtime."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import polars as pl
+
+from traceana.derived.cohorts import COHORT_NEEDS
+from traceana.derived.outcomes import competing_events, estimate_competing_risks
+from traceana.errors import DataError
+from traceana.report.blocks import Content, Drawing, Gallery, Table, Text, drawing, result_table
+from traceana.report.per_cohort import build_per_cohort
+from traceana.report.section import Section
+from traceana.results.competing_risks import IncidenceAtTimes, RowsWithoutRuntime, SurvivalGroups
+from traceana.results.display import key_heading
+from traceana.results.formatting import in_sentence, share, share_range
+
+if TYPE_CHECKING:
+    from traceana.derived.cohorts import Cohort
+    from traceana.report.context import Context
+    from traceana.results.competing_risks import CumulativeIncidence
+
+_HOUR_S: Final = 3600
+_HOURS: Final = (1, 24)
+_OPENING: Final = (
+    "Completion and failure are competing risks: a job that failed can no longer complete. The "
+    "cumulative incidence of an event is the fraction of all rows with this event by a given "
+    "runtime. Rows still running when last seen are at risk until then (censored). Rows without a "
+    "runtime are excluded and counted; if the runtimes of one event are missing more often than "
+    "those of another, the curves are biased."
+)
+
+
+def build(session: Context, traces: list[str]) -> Content:
+    """Build the cumulative incidence of each event of each cohort."""
+    return build_per_cohort(
+        session,
+        traces,
+        lambda cohort: _build(session, cohort),
+        opening=_OPENING,
+        end_imputation="running",
+    )
+
+
+def _build(session: Context, cohort: Cohort) -> Content:
+    events = competing_events(session, cohort)
+    if not events:
+        return Content((), (Text(f"No {cohort.noun} with a runtime have ended."),))
+    by = cohort.by
+    try:
+        found, survival = session.once(estimate_competing_risks, cohort.trace, by)
+    except DataError as error:
+        return Content((), (Text(f"No curves: {error}."),))
+    group = f" by {in_sentence(key_heading(by))}" if by else ""
+    null = {by: "not stated"} if by else {}
+    running = ""
+    if cohort.from_tasks:
+        running = (
+            " If the last status of a task is running, instances without an end run to the end of "
+            "the trace, where the task is censored."
+        )
+    elif "running" in events:
+        running = " A row of status running was ended by its removal, which is an event of its own."
+    tables = (
+        *_excluded(cohort),
+        _incidence(found, f"Cumulative incidence of each event of {cohort.noun}{group}", cohort),
+        result_table(
+            survival.groups.drop("n_excluded", "last_s"),
+            SurvivalGroups,
+            caption=f"Median time to any event of {cohort.noun}{group} (Kaplan-Meier). "
+            f"{cohort.title}",
+            null=null,
+        ),
+    )
+    about = Text(f"{cohort.about}{running} All intervals here treat rows as independent.")
+    gallery = Gallery(tuple(_figures(found, cohort, group)))
+    return Content(_findings(found, cohort), (about, *tables, gallery))
+
+
+def _excluded(cohort: Cohort) -> tuple[Table, ...]:
+    """Return the rows without a runtime by status, if there are any."""
+    by = [cohort.by] if cohort.by else []
+    counts = (
+        cohort.rows.group_by(*by, "status")
+        .agg(n=pl.len().cast(pl.Int64), n_excluded=pl.col("runtime_s").null_count().cast(pl.Int64))
+        .filter(pl.col("n_excluded") > 0)
+        .sort(*by, "status", nulls_last=True)
+    )
+    if counts.is_empty():
+        return ()
+    caption = f"Rows excluded because they have no runtime, by status. {cohort.title}"
+    null = dict.fromkeys((*by, "status"), "not stated")
+    return (result_table(counts, RowsWithoutRuntime, caption=caption, null=null),)
+
+
+def _incidence(found: CumulativeIncidence, caption: str, cohort: Cohort) -> Table:
+    keys = [*found.by, "event"]
+    table = found.groups
+    for hours in _HOURS:
+        at = found.incidence_at(hours * _HOUR_S).rename(
+            {name: f"{name}_{hours}h" for name in ("incidence", "ci_low", "ci_high")}
+        )
+        table = table.join(at, on=keys, how="left", nulls_equal=True, maintain_order="left")
+    columns = ["n", "n_events", "n_censored", "n_excluded"]
+    for hours in _HOURS:
+        columns += [f"incidence_{hours}h", f"ci_low_{hours}h", f"ci_high_{hours}h"]
+    return result_table(
+        table,
+        IncidenceAtTimes,
+        columns=[*keys, *columns, "incidence", "ci_low", "ci_high", "last_s"],
+        headings={"incidence": "At the last time"},
+        caption=f"{caption}. {cohort.title}",
+        null=dict.fromkeys(found.by, "not stated"),
+    )
+
+
+def _figures(found: CumulativeIncidence, cohort: Cohort, group: str) -> list[Drawing]:
+    return [
+        drawing(
+            "cumulative-incidence",
+            found.only(event),
+            trace=cohort.trace,
+            title=cohort.title,
+            key=f"incidence-{event}-{cohort.trace}",
+            about=f"Cumulative incidence of {event} {cohort.noun}{group}",
+        )
+        for event in found.events
+        if (found.curves.filter(event=event)["time_s"] > 0).any()
+    ]
+
+
+def _findings(found: CumulativeIncidence, cohort: Cohort) -> tuple[str, ...]:
+    hours, by = _HOURS[-1], cohort.by
+    failed = found.incidence_at(hours * _HOUR_S).filter(event="failed")
+    failed = failed.drop_nulls([*found.by, "incidence", "ci_low"]).sort("incidence")
+    if by is None or failed.height < 2:
+        return ()
+    low, high = failed.row(0, named=True), failed.row(-1, named=True)
+    finding = (
+        f"{cohort.title}: within {hours} h, {_incidence_of(high, by)} and {_incidence_of(low, by)} "
+        f"{cohort.noun} failed, the highest and the lowest cumulative incidence by "
+        f"{in_sentence(key_heading(by))}."
+    )
+    return (finding,)
+
+
+def _incidence_of(row: dict[str, Any], by: str) -> str:
+    interval = share_range(row["ci_low"], row["ci_high"])
+    return f"{share(row['incidence'])} (95 % CI {interval}) of {row[by]}"
+
+
+SECTION = Section(
+    "competing-risks",
+    "Competing risks: completion and failure",
+    90,
+    build,
+    needs=COHORT_NEEDS,
+    figures=("cumulative-incidence",),
+    of_tasks=True,
+)
