@@ -24,8 +24,8 @@ class Correlations(ResultTable):
     n = count("Rows", "rows with both values")
     n_groups = count("Points", "distinct x; null at level row")
     r = number("r", "the coefficient", display="correlation")
-    ci_low = number("Confidence interval", "lower limit", display="coefficient")
-    ci_high = number("Confidence interval", "upper limit", display="coefficient")
+    ci_low = number("Confidence interval", "lower limit", display="correlation")
+    ci_high = number("Confidence interval", "upper limit", display="correlation")
     pvalue = number("p", "p-value of no correlation", display="pvalue")
     pvalue_adjusted = number("Adjusted p", "p-value adjusted over the family", display="pvalue")
     n_effective = number(

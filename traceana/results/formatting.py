@@ -94,7 +94,7 @@ def correlation(r: float, low: float | None = None, high: float | None = None) -
     return f"{r:.2f}" if low is None or high is None else f"{r:.2f} ({low:.2f} to {high:.2f})"
 
 
-def coefficient_range(low: float, high: float) -> str:
+def correlation_range(low: float, high: float) -> str:
     """Write an interval of a correlation to two decimals."""
     return f"{low:.2f} to {high:.2f}"
 

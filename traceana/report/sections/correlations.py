@@ -76,10 +76,7 @@ def _cohort(session: Context, cohort: Cohort) -> Content:
     cases = session.once(correlation_points, cohort.trace)
     keys = ("outcome", "feature", "method", "points")
     estimates = ("r", "ci_low", "ci_high", "pvalue", "pvalue_adjusted")
-    headings = {
-        "points": "Level",
-        **dict.fromkeys(("ci_low", "ci_high"), f"{100 * found.confidence:.0f} % interval"),
-    }
+    headings = {"points": "Level"}
     blocks = (
         Text(method),
         result_table(
@@ -87,9 +84,9 @@ def _cohort(session: Context, cohort: Cohort) -> Content:
             Correlations,
             columns=(*keys, "n", "n_groups", *estimates),
             headings=headings,
-            caption=f"Correlation of runtime (s) with the resources that {cohort.noun} request; p "
-            f"adjusted by Benjamini and Hochberg over all {found.n_tested} tests of the trace. "
-            f"{cohort.title}",
+            caption=f"Correlation of runtime (s) with the resources that {cohort.noun} request, "
+            f"and {100 * found.confidence:.0f} % confidence intervals; p adjusted (Benjamini and "
+            f"Hochberg) over all {found.n_tested} tests of the trace. {cohort.title}",
         ),
         Gallery(tuple(_group_means(cohort, cases, found.table))),
         Gallery(tuple(_means_alone(cohort, cases))),
@@ -169,11 +166,12 @@ def _findings(table: pl.DataFrame, cohort: Cohort) -> tuple[str, ...]:
     row = both.sort((pl.col("r") - pl.col("r_means")).abs()).row(-1, named=True)
     of_means = correlation(row["r_means"], row["ci_low_means"], row["ci_high_means"])
     of_rows = correlation(row["r"], row["ci_low"], row["ci_high"])
-    return (
+    finding = (
         f"{cohort.title}: Pearson's r of runtime and {row['feature']} ({row['outcome']}) is "
         f"{of_means} over {row['n_groups_means']:,} group means, but {of_rows} over their "
-        f"n = {row['n']:,} rows: the largest difference of all features.",
+        f"n = {row['n']:,} rows: the largest difference of all features."
     )
+    return (finding,)
 
 
 SECTION = Section(
