@@ -104,7 +104,8 @@ def _row(item: dict[str, Any]) -> dict[str, Any] | None:
         return None
     meta, pod, status = (item.get(name) or {} for name in ("metadata", "spec", "status"))
     name, space = meta.get("name"), meta.get("namespace", "default")
-    owner = next(iter(meta.get("ownerReferences") or ()), {}).get("name") or name
+    owners = meta.get("ownerReferences") or [{}]
+    owner = owners[0].get("name") or name
     phase = status.get("phase")
     containers = status.get("containerStatuses") or []
     states = [one.get("state") or {} for one in containers]
@@ -117,7 +118,7 @@ def _row(item: dict[str, Any]) -> dict[str, Any] | None:
     finished = [end["finishedAt"] for end in ended if end.get("finishedAt")] or conditions
     begin = min((one["startedAt"] for one in begun), default=status.get("startTime"))
     end = max(filter(None, finished), default=None) if over else None
-    cause = next(iter(failed or ended), {})
+    cause = (failed or ended or [{}])[0]
     reason = status.get("reason") or cause.get("reason")
     resources = _resources(pod)
     gpus, kind = _gpus(resources, pod)
