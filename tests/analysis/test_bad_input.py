@@ -83,7 +83,7 @@ def energy(function: Callable[..., Any], **needed: Any) -> dict[str, Question]:
         ("gpu", 1),
         ("gpu", np.array([1, 2])),
         ("dataset", "none"),
-        ("dataset", None),
+        ("dataset", 1),
         *RNGS,
     ]
     known = inspect.signature(function).parameters

@@ -53,7 +53,11 @@ class Store:
         traces = sorted(ledger.parent.name for ledger in self.path.glob(f"*/{LEDGER}"))
         if table is None:
             return traces
-        return [trace for trace in traces if self.manifest(trace).has(table, tuple(columns))]
+        return [
+            trace
+            for trace in traces
+            if self.has(trace, table) and self.manifest(trace).has(table, tuple(columns))
+        ]
 
     def manifest(self, trace: str, /) -> Manifest:
         """Return what a trace is: title, license, times, tables and the columns with values.
