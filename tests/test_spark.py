@@ -109,7 +109,7 @@ def test_a_frame_of_spark_becomes_a_table(spark: Any, tmp_path: Path) -> None:
 ROW_QUESTIONS: dict[str, Callable[[Any], pl.DataFrame]] = {
     **QUESTIONS,
     **COMPARISONS,
-    "runtime_correlations": lambda rows: runtime_correlations(rows, failure="strict").table,
+    "runtime_correlations": lambda rows: runtime_correlations(rows).table,
     "compare_distributions": lambda rows: compare_distributions(
         rows, "runtime_s", "cluster", resamples=9, rng=1
     ),

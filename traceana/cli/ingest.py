@@ -43,7 +43,16 @@ def ingest(
     ] = None,
     reader: Annotated[
         str | None,
-        typer.Option(metavar="csv|jsonl|parquet", help="Format of the files.  [default: found]"),
+        typer.Option(
+            metavar="NAME",
+            help="Format: csv, json, jsonl, parquet, sacct, swf, kubectl.  [default: detected]",
+        ),
+    ] = None,
+    timezone: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ZONE", help="Time zone of times without an offset, such as Europe/Berlin."
+        ),
     ] = None,
     json: JsonOption = False,
 ) -> None:
@@ -64,6 +73,7 @@ def ingest(
                 trace=trace,
                 mapping=mapping,
                 reader=reader,
+                timezone=timezone,
                 store=store,
                 progress=_progress(console, status.update),
             )
@@ -145,7 +155,10 @@ def _notes(entry: TableEntry) -> Iterator[str]:
     for rule, rows in entry.rejected.items():
         yield f"rejected: {name}: {rows:,} by {rule}"
     if entry.rows_not_applicable:
-        yield f"note: {name}: {entry.rows_not_applicable:,} rows stand beside it and are not for it"
+        yield (
+            f"note: {name}: {entry.rows_not_applicable:,} further rows are not rows of this table "
+            "(steps of jobs, for example)"
+        )
     if entry.duplicate_rows:
         yield (
             f"note: {name}: {entry.duplicate_rows:,} rows repeat another in every column "

@@ -17,7 +17,8 @@ from traceana.schema import REJECTED, get_key, get_table, schema_version
 from traceana.store.ledger import FileEntry, TableEntry
 
 if TYPE_CHECKING:
-    from traceana.ingesters.convert import AnyBlock, Converted
+    from traceana.ingesters.convert import Converted
+    from traceana.ingesters.readers.reader import AnyBlock
     from traceana.ingesters.recipe import Recipe
     from traceana.ingesters.source import Source
     from traceana.store.writer import TableWriter
@@ -84,7 +85,7 @@ class TableBuilder:
     def _read(
         self, source: Source, recipe: Recipe, describe: Callable[[Source], FileEntry]
     ) -> FileEntry:
-        kept = 0
+        kept = not_applicable = 0
         rejected: Counter[str] = Counter()
         converted = ((one, convert(one, recipe)) for one in source.blocks(recipe.kinds))
         for block, result in read_ahead(converted):
@@ -105,6 +106,7 @@ class TableBuilder:
                 )
                 rejected.update(bad["rule"].to_list())
             kept += good.height
+            not_applicable += block.not_applicable
             self._rows_read += good.height + bad.height
             if self._progress:
                 self._progress(self._trace, self._table, self._rows_read)
@@ -113,6 +115,7 @@ class TableBuilder:
             rows_read=kept + rejected.total(),
             rows_kept=kept,
             rejected=dict(sorted(rejected.items())),
+            rows_not_applicable=not_applicable,
         )
 
     def _split(

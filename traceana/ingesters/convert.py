@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 import polars as pl
 from polars.exceptions import PolarsError
@@ -14,8 +14,9 @@ from traceana.ingesters.recipe import LARGEST_WHOLE
 from traceana.schema import REJECTED
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Mapping
 
+    from traceana.ingesters.readers.reader import AnyBlock
     from traceana.ingesters.recipe import Recipe
 
 ROW: Final = "\0row"
@@ -24,36 +25,6 @@ _RIGHT: Final = "\0right"
 _RULE: Final = "\0rule"
 _NONE_REJECTED: Final = pl.DataFrame(schema=REJECTED).select("line", "rule", "text")
 _FAILED: Final = pl.Schema({ROW: pl.UInt32, "rule": pl.String})
-
-
-class AnyBlock(Protocol):
-    """Some consecutive rows of a source, as a reader gives them."""
-
-    @property
-    def lines(self) -> int:
-        """How many rows it has, with the bad ones."""
-
-    @property
-    def header_lines(self) -> int:
-        """How many lines of the file stand before its first row."""
-
-    @property
-    def cells(self) -> pl.DataFrame:
-        """The rows, and their line numbers in ``LINE``."""
-
-    @property
-    def bad(self) -> list[BadLine]:
-        """The lines that are no rows."""
-
-    @property
-    def not_utf8(self) -> bool:
-        """Whether some cells had bytes that are no UTF-8."""
-
-    def typed(self, numbers: Collection[str], /) -> pl.DataFrame | None:
-        """Return the rows with these columns as numbers, or None where any is not plainly one."""
-
-    def text_of(self, line: int, /) -> str:
-        """Return a row as it stands in the source."""
 
 
 @dataclass(frozen=True)

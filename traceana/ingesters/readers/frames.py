@@ -36,6 +36,8 @@ class FrameBlock:
         The rows as they stand in the source; None where they are a frame's.
     bad
         Rows that cannot be read.
+    not_applicable
+        Rows of the source that are read and belong to no table, such as the steps of jobs.
     """
 
     frame: pl.DataFrame
@@ -45,6 +47,7 @@ class FrameBlock:
     bad: list[BadLine] = field(default_factory=list)
     header_lines: int = 0
     not_utf8: bool = False
+    not_applicable: int = 0
 
     @property
     def lines(self) -> int:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
@@ -11,6 +12,7 @@ from traceana.errors import SourceError
 from traceana.ingesters.ahead import read_ahead, whole_lines
 from traceana.ingesters.readers.frames import FrameBlock
 from traceana.ingesters.readers.lines import LINE, BadLine
+from traceana.ingesters.readers.reader import Reader, Rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -61,14 +63,25 @@ def _parse(text: str) -> dict[str, str | None] | None:
         row = json.loads(text, parse_int=str, parse_float=str, parse_constant=str)
     except (ValueError, RecursionError):
         return None
-    return dict(_flatten(row)) if isinstance(row, dict) else None
+    return dict(flatten(row)) if isinstance(row, dict) else None
 
 
-def _flatten(row: dict[str, Any], outer: str = "") -> Iterator[tuple[str, str | None]]:
+def flatten(row: dict[str, Any], outer: str = "", /) -> Iterator[tuple[str, str | None]]:
+    """Yield the members of an object, those of objects in it as ``outer.inner``; lists as JSON."""
     for name, value in row.items():
         if isinstance(value, dict):
-            yield from _flatten(value, f"{outer}{name}.")
+            yield from flatten(value, f"{outer}{name}.")
         elif value is None or isinstance(value, str):
             yield outer + name, value
         else:
             yield outer + name, json.dumps(value)
+
+
+SUFFIXES: Final = (".jsonl", ".ndjson")
+READER: Final = Reader(
+    "jsonl",
+    lambda file: file.name.endswith(SUFFIXES) or file.head.lstrip().startswith(b"{"),
+    lambda file, _timezone: Rows(read_columns(file), partial(read_blocks, file)),
+    SUFFIXES,
+)
+"""Reader of JSON lines."""

@@ -55,6 +55,8 @@ class Block:
         How many lines of the file are its header: 0 or 1.
     separator
         What stands between two cells.
+    quoting
+        Whether cells may be quoted as in RFC 4180; else a quote is a character as any other.
     """
 
     data: bytes
@@ -62,20 +64,25 @@ class Block:
     first_line: int
     header_lines: int
     separator: str = ","
+    quoting: bool = True
+    not_applicable: int = 0
 
     @cached_property
     def lines(self) -> int:
         """How many lines it has, rows and bad ones."""
         return self.data.count(b"\n")
 
-    def typed(self, numbers: Collection[str]) -> pl.DataFrame | None:
+    def typed(
+        self, numbers: Collection[str], only: Sequence[str] | None = None
+    ) -> pl.DataFrame | None:
         """Return all lines as rows, the columns `numbers` as numbers and the others as text.
 
-        Further there is :data:`LINE`; an empty cell is null. None where any line is not plainly
-        a row, or any cell not plainly a number: :attr:`cells` then tells which.
+        Of the columns, `only` some may be read. Further there is :data:`LINE`; an empty cell is
+        null. None where any line is not plainly a row, or any cell not plainly a number:
+        :attr:`cells` then tells which.
         """
         try:
-            cells = _parse(self.data, self.columns, self.separator, numbers)
+            cells = _parse(self.data, self.columns, self.separator, numbers, only)
         except pl.exceptions.PolarsError:
             return None
         separators = cells.height * (len(self.columns) - 1)
@@ -105,7 +112,8 @@ class Block:
             and (data.startswith(mark) or separator + mark in data or b"\n" + mark in data)
             for mark in {b" ", b"\t"} - {separator}
         )
-        return self.lines == height and b'"' not in data and _is_utf8(data) and not blank
+        quoted = self.quoting and b'"' in data
+        return self.lines == height and not quoted and _is_utf8(data) and not blank
 
     @property
     def cells(self) -> pl.DataFrame:
@@ -165,7 +173,9 @@ def _split(block: Block) -> tuple[pl.DataFrame, list[BadLine], bool]:
     data, bounds, columns, first_line = block.data, block._starts, block.columns, block.first_line
     starts, ends = bounds[:-1], bounds[1:] - 1
     separators = len(columns) - 1
-    doubtful = _doubtful(data, starts, ends, separators=separators, mark=ord(block.separator))
+    doubtful = _doubtful(
+        data, starts, ends, separators=separators, mark=ord(block.separator), quoting=block.quoting
+    )
     # what stands between two doubtful lines is taken at once
     before = np.concatenate(([0], bounds[doubtful + 1]))
     after = np.append(bounds[doubtful], len(data))
@@ -178,7 +188,7 @@ def _split(block: Block) -> tuple[pl.DataFrame, list[BadLine], bool]:
     for index in doubtful:
         line = first_line + int(index)
         row, rule = _read_carefully(
-            data[starts[index] : ends[index]], len(columns), block.separator
+            data[starts[index] : ends[index]], len(columns), block.separator, quoting=block.quoting
         )
         if rule is None:
             rows.append([cell or None for cell in row])
@@ -206,6 +216,7 @@ def _doubtful(
     *,
     separators: int,
     mark: int,
+    quoting: bool,
 ) -> NDArray[np.int64]:
     """Return the indices of lines that are not plainly a row."""
     raw = np.frombuffer(data, np.uint8)
@@ -214,7 +225,7 @@ def _doubtful(
     if not _evenly_spread(commas, starts, ends, separators):
         counts = np.diff(np.searchsorted(commas, ends), prepend=0)
         doubtful.append(np.flatnonzero(counts != separators))
-    if b'"' in data:
+    if quoting and b'"' in data:
         doubtful.append(np.searchsorted(ends, np.flatnonzero(raw == _QUOTE)))
     if not _is_utf8(data):
         doubtful.append(np.searchsorted(ends, np.flatnonzero(raw > 127)))
@@ -235,7 +246,11 @@ def _evenly_spread(
 
 
 def _parse(
-    data: bytes, columns: Sequence[str], separator: str, numbers: Collection[str] = ()
+    data: bytes,
+    columns: Sequence[str],
+    separator: str,
+    numbers: Collection[str] = (),
+    only: Sequence[str] | None = None,
 ) -> pl.DataFrame:
     schema = {name: pl.Float64 if name in numbers else pl.String for name in columns}
     # the index is counted on the way, so that all columns come in the same pieces
@@ -243,6 +258,7 @@ def _parse(
         data,
         has_header=False,
         schema=schema,
+        columns=None if only is None else [list(columns).index(name) for name in only],
         quote_char=None,
         row_index_name=LINE,
         separator=separator,
@@ -259,10 +275,12 @@ def _parse_rows(data: bytes, columns: Sequence[str], height: int, separator: str
     return cells
 
 
-def _read_carefully(line: bytes, width: int, separator: str) -> tuple[list[str], str | None]:
+def _read_carefully(
+    line: bytes, width: int, separator: str, *, quoting: bool
+) -> tuple[list[str], str | None]:
     """Return a line's cells, and the rule it breaks if it is no row."""
     text = line.decode(errors="replace")
-    if '"' in text:
+    if quoting and '"' in text:
         try:
             cells = next(csv.reader([text], strict=True, delimiter=separator))
         except csv.Error:
