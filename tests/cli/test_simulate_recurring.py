@@ -78,7 +78,7 @@ def test_a_policy_of_ones_own_and_another_trace(store: Path) -> None:
     named = "traceana.simulate.recurring.policies:_default"
     told = json.loads(run(store, *ONE, "--policy", named, "--json"))
     assert {row["batch_size"] for row in told["history"]} == {1024}
-    with pytest.raises(DataError, match="--policy no.where:x"):
+    with pytest.raises(DataError, match=r"--policy no\.where:x"):
         run(store, *ONE, "--policy", "no.where:x")
     with pytest.raises(TraceanaError, match="is not in the store"):
         run(store, *ONE, "--trace", "nowhere")

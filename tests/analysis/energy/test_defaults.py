@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import polars as pl
 
 from traceana.analysis import training_defaults
 from traceana.schema import TRAINING_DEFAULTS
 
 
-def runs(targets: dict[float, dict[int, int | None]], *, dataset: str = "own") -> pl.DataFrame:
+def runs(
+    targets: Mapping[float, Mapping[int, int | None]], *, dataset: str = "own"
+) -> pl.DataFrame:
     rows = [
         (dataset, "net", size, "sgd", 0.1, 1, target, epoch)
         for target, epochs in targets.items()
