@@ -249,7 +249,7 @@ def test_whatever_takes_a_frame_is_asked_of_spark() -> None:
         and "IntoFrame" in str(inspect.signature(function))
     }
     asked = {question.partition(",")[0] for question in (*ROW_QUESTIONS, *TABLES)}
-    assert takes_a_frame == asked
+    assert takes_a_frame - asked == {"training_defaults"}, "which returns no frame"
 
 
 @pytest.mark.parametrize(
