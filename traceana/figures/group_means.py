@@ -164,7 +164,7 @@ def _tell(ax: Axes, correlations: pl.DataFrame) -> None:
 
 
 def _label(row: dict[str, Any]) -> str:
-    name = {"row": "rows", "group_mean": "means", "group_mean_weighted": "weighted means"}
+    name = {"row": "rows", "group_mean": "means", "group_mean_weighted": "weighted"}
     if row["r"] is None:
         return f"{name[row['level']]}: no r"
     points = f"{row['n']:,} rows" if row["level"] == "row" else f"{row['n_groups']:,} points"
