@@ -2,6 +2,8 @@
 
 from traceana.ingesters.add import add_table
 from traceana.ingesters.discover import known_names
+from traceana.ingesters.files import open_csv
 from traceana.ingesters.ingestion import IngestError, ingest
+from traceana.ingesters.readers.reader import Reader, Rows
 
-__all__ = ["IngestError", "add_table", "ingest", "known_names"]
+__all__ = ["IngestError", "Reader", "Rows", "add_table", "ingest", "known_names", "open_csv"]
