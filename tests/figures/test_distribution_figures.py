@@ -87,5 +87,5 @@ def test_the_largest_jobs_are_marked_with_what_they_hold() -> None:
     assert describe_concentration(curve) == (
         "The smaller half of the jobs uses 5.00 % of the GPU-hours."
     )
-    with pytest.raises(DataError, match="each share once"):
+    with pytest.raises(DataError, match="each fraction of jobs once"):
         plot_concentration(lorenz_curve(jobs, by="cluster"))
