@@ -216,8 +216,8 @@ def _nothing_found(
     return (
         f"{where}: no known trace here: {found}; expected files named as published, "
         f"such as {names} (plain, .gz, .xz or in .tar.gz; "
-        "see `traceana traces`), "
-        "or logs of Slurm, Kubernetes or SWF; other files need a mapping: `traceana map FILE` proposes one"
+        "see `traceana traces`), or logs of Slurm, Kubernetes or SWF; "
+        "other files need a mapping: `traceana map FILE` proposes one"
     )
 
 
