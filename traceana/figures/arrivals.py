@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from traceana.errors import DataError
 from traceana.figures.registry import figure
-from traceana.figures.style import start_axes, use_style
+from traceana.figures.style import start_axes
 
 if TYPE_CHECKING:
     import polars as pl
@@ -29,8 +29,6 @@ def plot_arrivals(
     rhythm
         [hour or weekday, jobs, observed_h, jobs_per_h] of one group, as `arrival_rhythm` returns
         it. A null rate (a slot that was not observed) has no bar.
-    ax
-        Axes to draw on; by default those of a new figure.
     clock
         Name of the local time of the slots, such as "UTC+8". None: the clock counts from the
         beginning of the trace, so weekdays have no names and count from the first day.
@@ -47,27 +45,26 @@ def plot_arrivals(
     slots = rhythm[per]
     if per == "weekday" and clock is None:
         slots = (slots - _FIRST_DAY) % len(_WEEKDAYS) + 1
-    with use_style():
-        ax = start_axes(ax, height_in=1.8)
-        ax.bar(slots, rhythm["jobs_per_h"].fill_null(0), 0.8, color="#0072B2")
-        if observed_h:
-            ax.axhline(
-                sum(rhythm["jobs"]) / observed_h, color="#222222", linewidth=0.8, linestyle="--",
-                gid="mean",
-            )  # fmt: skip
-        ax.set_ylim(bottom=0)
-        ax.grid(visible=False, axis="x")
-        ax.yaxis.set_major_formatter("{x:,.5g}")
-        ax.locator_params(axis="y", nbins=4)
-        ax.set_ylabel("Jobs per hour")
-        if per == "hour":
-            ax.set_xticks(range(0, 24, 3))
-            what = "Hour of the day" if clock else "Hour of the trace's own day"
-        else:
-            ax.set_xticks(range(1, 8), _WEEKDAYS if clock else None)
-            what = "Weekday" if clock else "Day of the trace's own week (1: its first day)"
-        ax.set_xlabel(f"{what} ({clock})" if clock else what)
-        return ax
+    ax = start_axes(ax, height_in=1.8)
+    ax.bar(slots, rhythm["jobs_per_h"].fill_null(0), 0.8, color="#0072B2")
+    if observed_h:
+        ax.axhline(
+            sum(rhythm["jobs"]) / observed_h, color="#222222", linewidth=0.8, linestyle="--",
+            gid="mean",
+        )  # fmt: skip
+    ax.set_ylim(bottom=0)
+    ax.grid(visible=False, axis="x")
+    ax.yaxis.set_major_formatter("{x:,.5g}")
+    ax.locator_params(axis="y", nbins=4)
+    ax.set_ylabel("Jobs per hour")
+    if per == "hour":
+        ax.set_xticks(range(0, 24, 3))
+        what = "Hour of the day" if clock else "Hour of the trace's own day"
+    else:
+        ax.set_xticks(range(1, 8), _WEEKDAYS if clock else None)
+        what = "Weekday" if clock else "Day of the trace's own week (1: its first day)"
+    ax.set_xlabel(f"{what} ({clock})" if clock else what)
+    return ax
 
 
 def describe_arrivals(rhythm: pl.DataFrame) -> str:

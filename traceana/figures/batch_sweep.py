@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from traceana.errors import DataError
 from traceana.figures.registry import figure
 from traceana.figures.scales import use_log_axis
-from traceana.figures.style import start_axes, use_style
+from traceana.figures.style import start_axes
 
 if TYPE_CHECKING:
     import polars as pl
@@ -43,8 +43,6 @@ def plot_batch_sweep(
     ----------
     sweep
         What `batch_size_sweep` returns.
-    ax
-        Axes to draw on; by default those of a new figure.
     measure
         eta (energy) or tta (time).
 
@@ -64,32 +62,27 @@ def plot_batch_sweep(
     if sweep.is_empty():
         raise DataError("plot_batch_sweep has nothing to draw: no batch size is feasible")
     label, unit, scale = _MEASURES[measure]
-    with use_style():
-        ax = start_axes(ax)
-        sizes = sweep["batch_size"].unique().sort().to_list()
-        for limit, (name, colour, marker) in _LIMITS.items():
-            rows = sweep.filter(limit=limit).sort("batch_size")
-            mean, low, high = (
-                rows[f"{measure}{end}_{unit}"] / scale for end in ("", "_low", "_high")
-            )
-            at = [sizes.index(size) for size in rows["batch_size"]]
-            ax.plot(
-                at, mean, color=colour, marker=marker, markersize=3.2, linestyle="-", label=name
-            )
-            ax.vlines(at, low, high, color=colour, linewidth=2.2, linestyle="-", gid=limit)
-        ax.set_xticks(range(len(sizes)), [str(size) for size in sizes])
-        ax.tick_params(axis="x", rotation=90 if len(sizes) > _UPRIGHT else 0)
-        means = sweep[f"{measure}_{unit}"] / scale
-        if 0 < _LOG_FROM * min(means) < max(means):
-            ends = (sweep[f"{measure}{end}_{unit}"] / scale for end in ("_low", "_high"))
-            use_log_axis(ax, "y", [value for end in ends for value in end])
-            label = label.replace(")", ", logarithmic)")
-        else:
-            ax.set_ylim(bottom=0)
-        ax.set_xlabel("Batch size")
-        ax.set_ylabel(label)
-        ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, borderaxespad=0.2)
-        return ax
+    ax = start_axes(ax)
+    sizes = sweep["batch_size"].unique().sort().to_list()
+    for limit, (name, colour, marker) in _LIMITS.items():
+        rows = sweep.filter(limit=limit).sort("batch_size")
+        mean, low, high = (rows[f"{measure}{end}_{unit}"] / scale for end in ("", "_low", "_high"))
+        at = [sizes.index(size) for size in rows["batch_size"]]
+        ax.plot(at, mean, color=colour, marker=marker, markersize=3.2, linestyle="-", label=name)
+        ax.vlines(at, low, high, color=colour, linewidth=2.2, linestyle="-", gid=limit)
+    ax.set_xticks(range(len(sizes)), [str(size) for size in sizes])
+    ax.tick_params(axis="x", rotation=90 if len(sizes) > _UPRIGHT else 0)
+    means = sweep[f"{measure}_{unit}"] / scale
+    if 0 < _LOG_FROM * min(means) < max(means):
+        ends = (sweep[f"{measure}{end}_{unit}"] / scale for end in ("_low", "_high"))
+        use_log_axis(ax, "y", [value for end in ends for value in end])
+        label = label.replace(")", ", logarithmic)")
+    else:
+        ax.set_ylim(bottom=0)
+    ax.set_xlabel("Batch size")
+    ax.set_ylabel(label)
+    ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, borderaxespad=0.2)
+    return ax
 
 
 def describe_batch_sweep(sweep: pl.DataFrame) -> str:

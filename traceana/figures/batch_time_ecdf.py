@@ -10,7 +10,7 @@ from matplotlib.ticker import PercentFormatter
 from traceana.errors import DataError
 from traceana.figures.labels import format_axis, natural_order
 from traceana.figures.registry import figure
-from traceana.figures.style import start_axes, use_style
+from traceana.figures.style import start_axes
 from traceana.results.formatting import three_digits
 
 if TYPE_CHECKING:
@@ -36,8 +36,6 @@ def plot_batch_time_ecdf(
     ----------
     samples
         [job_id, batch_time]: rows of `worker_samples`. Null times are excluded.
-    ax
-        Axes to draw on; by default those of a new figure.
     unit
         Unit of the times, for the label.
 
@@ -49,19 +47,18 @@ def plot_batch_time_ecdf(
     known = samples.select(pl.col("job_id").cast(pl.String), "batch_time").drop_nulls("batch_time")
     if known.is_empty():
         raise DataError("plot_batch_time_ecdf needs a mini-batch time; every value is null")
-    with use_style():
-        ax = start_axes(ax)
-        for job in natural_order(known["job_id"].unique()):
-            own = known.filter(pl.col("job_id") == job)["batch_time"]
-            ax.ecdf(own.to_numpy(), label=job, gid=f"ecdf-{job}")
-        ax.legend(loc="best")
-        ax.set_xlim(left=0)
-        ax.set_ylim(0, 1)
-        ax.set_xlabel(f"Mini-batch time ({unit})")
-        ax.set_ylabel("Fraction of samples")
-        format_axis(ax.xaxis)
-        ax.yaxis.set_major_formatter(PercentFormatter(xmax=1, symbol=" %"))
-        return ax
+    ax = start_axes(ax)
+    for job in natural_order(known["job_id"].unique()):
+        own = known.filter(pl.col("job_id") == job)["batch_time"]
+        ax.ecdf(own.to_numpy(), label=job, gid=f"ecdf-{job}")
+    ax.legend(loc="best")
+    ax.set_xlim(left=0)
+    ax.set_ylim(0, 1)
+    ax.set_xlabel(f"Mini-batch time ({unit})")
+    ax.set_ylabel("Fraction of samples")
+    format_axis(ax.xaxis)
+    ax.yaxis.set_major_formatter(PercentFormatter(xmax=1, symbol=" %"))
+    return ax
 
 
 def describe_batch_time_ecdf(samples: pl.DataFrame) -> str:

@@ -8,7 +8,7 @@ from traceana.errors import DataError
 from traceana.figures.controllers import look_of
 from traceana.figures.labels import format_axis, natural_order
 from traceana.figures.registry import figure
-from traceana.figures.style import start_axes, use_style
+from traceana.figures.style import start_axes
 from traceana.results.formatting import three_digits
 
 if TYPE_CHECKING:
@@ -38,8 +38,6 @@ def plot_batching_iterations(
     workers
         [job_id, controller, worker_id, q05, q25, median, q75, q95]: rows of one job of `workers`
         of a `replay_batching` result, of the controllers to show.
-    ax
-        Axes to draw on; by default those of a new figure.
     unit
         Unit of the times, for the label.
 
@@ -58,26 +56,25 @@ def plot_batching_iterations(
         raise DataError(f"plot_batching_iterations draws one job; the workers are of {len(jobs)}")
     names = workers["controller"].unique(maintain_order=True).to_list()
     order = natural_order(workers["worker_id"].unique())
-    with use_style():
-        ax = start_axes(ax, height_in=1.0 + 0.24 * len(order))
-        for number, name in enumerate(names):
-            own, look = workers.filter(controller=name), look_of(name)
-            shift = (_BAND * (number + 0.5) / len(names)) - _BAND / 2
-            rows = [order.index(worker) + shift for worker in own["worker_id"]]
-            ax.hlines(rows, own["q05"], own["q95"], color=look.colour, linewidth=0.8)
-            ax.hlines(rows, own["q25"], own["q75"], color=look.colour, linewidth=2.6)
-            ax.scatter(
-                own["median"], rows, s=13, color=look.colour, marker=look.marker, zorder=4,
-                label=name, gid=name, edgecolors="white", linewidths=0.4,
-            )  # fmt: skip
-        ax.set_yticks(range(len(order)), order)
-        ax.set_ylim(len(order) - 0.5, -0.5)
-        ax.set_title(str(jobs[0]), pad=16)
-        ax.set_xlabel(f"Iteration time ({unit})")
-        ax.set_ylabel("Worker")
-        format_axis(ax.xaxis)
-        ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=4, borderaxespad=0.2)
-        return ax
+    ax = start_axes(ax, height_in=1.0 + 0.24 * len(order))
+    for number, name in enumerate(names):
+        own, look = workers.filter(controller=name), look_of(name)
+        shift = (_BAND * (number + 0.5) / len(names)) - _BAND / 2
+        rows = [order.index(worker) + shift for worker in own["worker_id"]]
+        ax.hlines(rows, own["q05"], own["q95"], color=look.colour, linewidth=0.8)
+        ax.hlines(rows, own["q25"], own["q75"], color=look.colour, linewidth=2.6)
+        ax.scatter(
+            own["median"], rows, s=13, color=look.colour, marker=look.marker, zorder=4,
+            label=name, gid=name, edgecolors="white", linewidths=0.4,
+        )  # fmt: skip
+    ax.set_yticks(range(len(order)), order)
+    ax.set_ylim(len(order) - 0.5, -0.5)
+    ax.set_title(str(jobs[0]), pad=16)
+    ax.set_xlabel(f"Iteration time ({unit})")
+    ax.set_ylabel("Worker")
+    format_axis(ax.xaxis)
+    ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=4, borderaxespad=0.2)
+    return ax
 
 
 def describe_batching_iterations(workers: pl.DataFrame) -> str:

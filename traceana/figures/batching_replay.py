@@ -8,7 +8,7 @@ from traceana.errors import DataError
 from traceana.figures.controllers import look_of
 from traceana.figures.labels import format_axis, label_clock
 from traceana.figures.registry import figure
-from traceana.figures.style import start_axes, use_style
+from traceana.figures.style import start_axes
 from traceana.results.formatting import three_digits
 
 if TYPE_CHECKING:
@@ -38,8 +38,6 @@ def plot_batching_replay(
     steps
         [job_id, controller, time_s, step_time]: rows of one job of `steps` of a `replay_batching`
         result, of the controllers to show.
-    ax
-        Axes to draw on; by default those of a new figure.
     episodes
         [onset_s, end_s] of that job, shaded; by default none.
     time
@@ -60,34 +58,33 @@ def plot_batching_replay(
     jobs = steps["job_id"].unique().to_list()
     if len(jobs) != 1:
         raise DataError(f"plot_batching_replay draws one job; the steps are of {len(jobs)}")
-    with use_style():
-        ax = start_axes(ax)
-        if episodes is not None:
-            spans = episodes.select("onset_s", "end_s").unique(maintain_order=True)
-            for number, (onset_s, end_s) in enumerate(spans.iter_rows()):
-                ax.axvspan(
-                    onset_s,
-                    end_s,
-                    color="#D55E00",
-                    alpha=0.13,
-                    linewidth=0,
-                    gid=f"episode-{number}",
-                )
-        for (name,), own in steps.group_by("controller", maintain_order=True):
-            look, rows = look_of(str(name)), own.sort("time_s")
-            ax.plot(
-                rows["time_s"], rows["step_time"], color=look.colour, drawstyle="steps-post",
-                label=name, gid=str(name), linewidth=0.7,
-            )  # fmt: skip
-        ax.set_ylim(bottom=0)
-        ax.margins(x=0)
-        ax.set_title(str(jobs[0]), pad=16)
-        ax.set_xlabel(label_clock(time))
-        ax.set_ylabel(f"Time of a step ({unit})")
-        format_axis(ax.xaxis, bins=5)
-        format_axis(ax.yaxis)
-        ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=4, borderaxespad=0.2)
-        return ax
+    ax = start_axes(ax)
+    if episodes is not None:
+        spans = episodes.select("onset_s", "end_s").unique(maintain_order=True)
+        for number, (onset_s, end_s) in enumerate(spans.iter_rows()):
+            ax.axvspan(
+                onset_s,
+                end_s,
+                color="#D55E00",
+                alpha=0.13,
+                linewidth=0,
+                gid=f"episode-{number}",
+            )
+    for (name,), own in steps.group_by("controller", maintain_order=True):
+        look, rows = look_of(str(name)), own.sort("time_s")
+        ax.plot(
+            rows["time_s"], rows["step_time"], color=look.colour, drawstyle="steps-post",
+            label=name, gid=str(name), linewidth=0.7,
+        )  # fmt: skip
+    ax.set_ylim(bottom=0)
+    ax.margins(x=0)
+    ax.set_title(str(jobs[0]), pad=16)
+    ax.set_xlabel(label_clock(time))
+    ax.set_ylabel(f"Time of a step ({unit})")
+    format_axis(ax.xaxis, bins=5)
+    format_axis(ax.yaxis)
+    ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=4, borderaxespad=0.2)
+    return ax
 
 
 def describe_batching_replay(steps: pl.DataFrame) -> str:

@@ -9,7 +9,7 @@ import polars as pl
 from traceana.errors import DataError
 from traceana.figures.labels import name_lines, natural_order
 from traceana.figures.registry import figure
-from traceana.figures.style import start_axes, use_style
+from traceana.figures.style import start_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,8 +35,6 @@ def plot_batching_trajectory(
     batches
         [step, worker_id, batch]: `batches` of a `simulate_batching` result, which has the steps
         at which they changed.
-    ax
-        Axes to draw on; by default those of a new figure.
     steps
         Steps of the job, where the lines end; by default the last change.
 
@@ -53,22 +51,21 @@ def plot_batching_trajectory(
     if batches.is_empty():
         raise DataError("plot_batching_trajectory needs a row of batches; there is none")
     end = max(int(str(batches["step"].max())), 0 if steps is None else steps - 1)
-    with use_style():
-        ax = start_axes(ax)
-        lines = []
-        for worker in natural_order(batches["worker_id"].unique()):
-            own = batches.filter(pl.col("worker_id") == worker).sort("step")
-            (line,) = ax.plot(
-                [*own["step"], end], [*own["batch"], own["batch"][-1]], drawstyle="steps-post",
-                gid=f"worker-{worker}", linewidth=1.2,
-            )  # fmt: skip
-            lines.append((worker, line))
-        ax.set_xlim(0, max(end, 1))
-        ax.set_ylim(bottom=min(0, *batches["batch"]))
-        ax.set_xlabel("Step")
-        ax.set_ylabel("Batch size (samples)")
-        name_lines(ax, lines, heading="worker")
-        return ax
+    ax = start_axes(ax)
+    lines = []
+    for worker in natural_order(batches["worker_id"].unique()):
+        own = batches.filter(pl.col("worker_id") == worker).sort("step")
+        (line,) = ax.plot(
+            [*own["step"], end], [*own["batch"], own["batch"][-1]], drawstyle="steps-post",
+            gid=f"worker-{worker}", linewidth=1.2,
+        )  # fmt: skip
+        lines.append((worker, line))
+    ax.set_xlim(0, max(end, 1))
+    ax.set_ylim(bottom=min(0, *batches["batch"]))
+    ax.set_xlabel("Step")
+    ax.set_ylabel("Batch size (samples)")
+    name_lines(ax, lines, heading="worker")
+    return ax
 
 
 def describe_batching_trajectory(batches: pl.DataFrame) -> str:

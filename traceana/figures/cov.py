@@ -8,7 +8,7 @@ import polars as pl
 
 from traceana.figures.labels import find_clock, format_axis, name_lines, natural_order
 from traceana.figures.registry import figure
-from traceana.figures.style import start_axes, use_style
+from traceana.figures.style import start_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -32,8 +32,6 @@ def plot_cov(
     cov
         [job_id, time, cov], as `iteration_cov` returns it, or rows of `cov_samples`. A null CoV
         breaks the line.
-    ax
-        Axes to draw on; by default those of a new figure.
     ddof
         The ddof of these CoVs, for the label; None if the publisher computed them.
     time
@@ -41,29 +39,28 @@ def plot_cov(
     """
     clock, label = find_clock(cov, time)
     cov = cov.with_columns(pl.col("job_id").cast(pl.String))
-    with use_style():
-        ax = start_axes(ax)
-        lines = []
-        for job in natural_order(cov["job_id"].unique()):
-            own = cov.filter(pl.col("job_id") == job).sort(clock)
-            (line,) = ax.plot(
-                own[clock].to_numpy(),
-                own["cov"].cast(pl.Float64).fill_null(float("nan")).to_numpy(),
-                drawstyle="steps-post",
-                zorder=2 + 1 / (1 + own.height),  # short jobs on top of long ones
-                gid=f"cov-{job}",
-            )
-            lines.append((job, line))
-        ax.set_ylim(bottom=0)
-        ax.margins(x=0)
-        ax.set_xlabel(label)
-        ax.set_ylabel(label_cov(ddof))
-        format_axis(ax.xaxis, bins=5)
-        if len(lines) == 1:
-            ax.set_title(lines[0][0])
-        else:
-            name_lines(ax, lines, heading="job")
-        return ax
+    ax = start_axes(ax)
+    lines = []
+    for job in natural_order(cov["job_id"].unique()):
+        own = cov.filter(pl.col("job_id") == job).sort(clock)
+        (line,) = ax.plot(
+            own[clock].to_numpy(),
+            own["cov"].cast(pl.Float64).fill_null(float("nan")).to_numpy(),
+            drawstyle="steps-post",
+            zorder=2 + 1 / (1 + own.height),  # short jobs on top of long ones
+            gid=f"cov-{job}",
+        )
+        lines.append((job, line))
+    ax.set_ylim(bottom=0)
+    ax.margins(x=0)
+    ax.set_xlabel(label)
+    ax.set_ylabel(label_cov(ddof))
+    format_axis(ax.xaxis, bins=5)
+    if len(lines) == 1:
+        ax.set_title(lines[0][0])
+    else:
+        name_lines(ax, lines, heading="job")
+    return ax
 
 
 def label_cov(ddof: int | None) -> str:

@@ -12,7 +12,7 @@ from traceana.errors import DataError
 from traceana.figures.cov import label_cov
 from traceana.figures.labels import natural_order
 from traceana.figures.registry import figure
-from traceana.figures.style import start_axes, use_style
+from traceana.figures.style import start_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -34,8 +34,6 @@ def plot_cov_ecdf(cov: pl.DataFrame, /, *, ax: Axes | None = None, ddof: int | N
     cov
         [job_id, cov], as `iteration_cov` returns it, or rows of `cov_samples`. Null CoVs are
         excluded.
-    ax
-        Axes to draw on; by default those of a new figure.
     ddof
         The ddof of these CoVs, for the label; None if the publisher computed them.
 
@@ -54,30 +52,29 @@ def plot_cov_ecdf(cov: pl.DataFrame, /, *, ax: Axes | None = None, ddof: int | N
     if known.is_empty():
         raise DataError("plot_cov_ecdf needs a CoV; every value is null")
     jobs = natural_order(known["job_id"].unique())
-    with use_style():
-        ax = start_axes(ax)
-        if len(jobs) <= _MOST_NAMED:
-            for job in jobs:
-                _draw(ax, known.filter(pl.col("job_id") == job)["cov"], label=job)
-        else:
-            for job in jobs:
-                own = known.filter(pl.col("job_id") == job)["cov"]
-                _draw(ax, own, color="#9A9A9A", linewidth=0.4, linestyle="-")
-            _draw(
-                ax, known["cov"], color="#0072B2", linewidth=1.8, linestyle="-",
-                label="all time steps",
-            )  # fmt: skip
-            ax.lines[0].set_label("one job")
-        if len(jobs) <= _MOST_NAMED:
-            ax.legend(loc="lower right")
-        else:  # many lines leave no room within
-            ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, borderaxespad=0.2)
-        ax.set_xlim(left=0)
-        ax.set_ylim(0, 1)
-        ax.set_xlabel(label_cov(ddof))
-        ax.set_ylabel("Fraction of time steps")
-        ax.yaxis.set_major_formatter(PercentFormatter(xmax=1, symbol=" %"))
-        return ax
+    ax = start_axes(ax)
+    if len(jobs) <= _MOST_NAMED:
+        for job in jobs:
+            _draw(ax, known.filter(pl.col("job_id") == job)["cov"], label=job)
+    else:
+        for job in jobs:
+            own = known.filter(pl.col("job_id") == job)["cov"]
+            _draw(ax, own, color="#9A9A9A", linewidth=0.4, linestyle="-")
+        _draw(
+            ax, known["cov"], color="#0072B2", linewidth=1.8, linestyle="-",
+            label="all time steps",
+        )  # fmt: skip
+        ax.lines[0].set_label("one job")
+    if len(jobs) <= _MOST_NAMED:
+        ax.legend(loc="lower right")
+    else:  # many lines leave no room within
+        ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, borderaxespad=0.2)
+    ax.set_xlim(left=0)
+    ax.set_ylim(0, 1)
+    ax.set_xlabel(label_cov(ddof))
+    ax.set_ylabel("Fraction of time steps")
+    ax.yaxis.set_major_formatter(PercentFormatter(xmax=1, symbol=" %"))
+    return ax
 
 
 def describe_cov_ecdf(cov: pl.DataFrame) -> str:

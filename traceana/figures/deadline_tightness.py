@@ -9,7 +9,7 @@ import polars as pl
 from traceana.errors import DataError
 from traceana.figures.labels import natural_order, small_size
 from traceana.figures.registry import figure
-from traceana.figures.style import start_axes, use_style
+from traceana.figures.style import start_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -32,8 +32,6 @@ def plot_deadline_tightness(tightness: pl.DataFrame, /, *, ax: Axes | None = Non
     tightness
         What `deadline_tightness` returns by cluster; with a column `plans`, of one or two kinds of
         plans.
-    ax
-        Axes to draw on; by default those of a new figure.
 
     Returns
     -------
@@ -53,36 +51,35 @@ def plot_deadline_tightness(tightness: pl.DataFrame, /, *, ax: Axes | None = Non
             f"plot_deadline_tightness draws one or two kinds of plans, not {len(kinds)}"
         )
     clusters = natural_order(tightness["cluster"].unique())
-    with use_style():
-        ax = start_axes(ax, height_in=0.9 + 0.27 * len(clusters))
-        for place, (kind, colour) in enumerate(zip(kinds, _COLOURS, strict=False)):
-            rows = tightness.filter(plans=kind)
-            at = [
-                clusters.index(cluster) + _STEP * (place - (len(kinds) - 1) / 2)
-                for cluster in rows["cluster"]
-            ]
-            for ends, width in ((("p05", "p95"), 0.9), (("p25", "p75"), 3.2)):
-                low, high = (rows[f"tightness_{end}"] for end in ends)
-                ax.hlines(at, low, high, color=colour, linewidth=width, linestyle="-")
-            ax.scatter(
-                rows["tightness_median"], at, s=11, facecolors="white", edgecolors=colour,
-                linewidths=0.9, zorder=4, label=kind, gid=f"{kind}-medians",
+    ax = start_axes(ax, height_in=0.9 + 0.27 * len(clusters))
+    for place, (kind, colour) in enumerate(zip(kinds, _COLOURS, strict=False)):
+        rows = tightness.filter(plans=kind)
+        at = [
+            clusters.index(cluster) + _STEP * (place - (len(kinds) - 1) / 2)
+            for cluster in rows["cluster"]
+        ]
+        for ends, width in ((("p05", "p95"), 0.9), (("p25", "p75"), 3.2)):
+            low, high = (rows[f"tightness_{end}"] for end in ends)
+            ax.hlines(at, low, high, color=colour, linewidth=width, linestyle="-")
+        ax.scatter(
+            rows["tightness_median"], at, s=11, facecolors="white", edgecolors=colour,
+            linewidths=0.9, zorder=4, label=kind, gid=f"{kind}-medians",
+        )  # fmt: skip
+        for row, share in zip(at, rows["share_met"], strict=True):
+            ax.annotate(
+                f"{100 * share:.0f} %", (1, row), (2, 0), xycoords=("axes fraction", "data"),
+                textcoords="offset points", va="center", fontsize=small_size() - 1.5,
+                color=colour, annotation_clip=False,
             )  # fmt: skip
-            for row, share in zip(at, rows["share_met"], strict=True):
-                ax.annotate(
-                    f"{100 * share:.0f} %", (1, row), (2, 0), xycoords=("axes fraction", "data"),
-                    textcoords="offset points", va="center", fontsize=small_size() - 1.5,
-                    color=colour, annotation_clip=False,
-                )  # fmt: skip
-        ax.axvline(1, color="#222222", linewidth=0.8, linestyle="--", zorder=0.5)
-        ax.set_yticks(range(len(clusters)), clusters)
-        ax.set_ylim(len(clusters) - 0.4, -0.6)
-        ax.grid(visible=False, axis="y")
-        ax.set_xlabel("(Deadline - submission) / runtime")
-        ax.legend(
-            loc="lower left", bbox_to_anchor=(0, 1), ncols=2, borderaxespad=0.2, handletextpad=0.1
-        )
-        return ax
+    ax.axvline(1, color="#222222", linewidth=0.8, linestyle="--", zorder=0.5)
+    ax.set_yticks(range(len(clusters)), clusters)
+    ax.set_ylim(len(clusters) - 0.4, -0.6)
+    ax.grid(visible=False, axis="y")
+    ax.set_xlabel("(Deadline - submission) / runtime")
+    ax.legend(
+        loc="lower left", bbox_to_anchor=(0, 1), ncols=2, borderaxespad=0.2, handletextpad=0.1
+    )
+    return ax
 
 
 def describe_deadline_tightness(tightness: pl.DataFrame) -> str:

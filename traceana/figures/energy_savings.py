@@ -9,7 +9,7 @@ from matplotlib.ticker import PercentFormatter
 from traceana.errors import DataError
 from traceana.figures.labels import small_size
 from traceana.figures.registry import figure
-from traceana.figures.style import start_axes, use_style
+from traceana.figures.style import start_axes
 
 if TYPE_CHECKING:
     import polars as pl
@@ -40,8 +40,6 @@ def plot_energy_savings(savings: pl.DataFrame, /, *, ax: Axes | None = None) -> 
     savings
         Rows of one GPU and one objective of what `energy_savings` returns: [gpu, dataset,
         objective, choice, ratio]. A null ratio has no bar and is labeled unknown.
-    ax
-        Axes to draw on; by default those of a new figure.
 
     Returns
     -------
@@ -61,41 +59,40 @@ def plot_energy_savings(savings: pl.DataFrame, /, *, ax: Axes | None = None) -> 
         )
     ((gpu, objective),) = kinds
     datasets = savings["dataset"].unique().sort().to_list()
-    with use_style():
-        ax = start_axes(ax, height_in=1.0 + 0.42 * len(datasets))
-        for place, (choice, (name, colour)) in enumerate(_CHOICES.items()):
-            ratio = dict(savings.filter(choice=choice).select("dataset", "ratio").rows())
-            rows = [row + (place - 1) * _BAR for row in range(len(datasets))]
-            known = [
-                (row, ratio[dataset])
-                for row, dataset in zip(rows, datasets, strict=True)
-                if ratio.get(dataset) is not None
-            ]
-            ax.barh(
-                [row for row, _ in known], [value for _, value in known], _BAR,
-                color=colour, label=name,
-            )  # fmt: skip
-            for row, dataset in zip(rows, datasets, strict=True):
-                value = ratio.get(dataset)
-                ax.annotate(
-                    "unknown" if value is None else f"{100 * value:.1f} %", (value or 0, row),
-                    (2, 0), textcoords="offset points", va="center", fontsize=small_size() - 1,
-                    bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.4},
-                )  # fmt: skip
-        ax.axvline(1, color="#222222", linewidth=0.8, linestyle="--", zorder=0.5)
-        ax.set_xlim(0, 1.14)
-        ax.set_xticks([0, 0.25, 0.5, 0.75, 1])
-        ax.xaxis.set_major_formatter(PercentFormatter(xmax=1, symbol=" %", decimals=0))
-        ax.set_yticks(range(len(datasets)), datasets)
-        ax.set_ylim(len(datasets) - 0.5, -0.5)
-        ax.grid(visible=False, axis="y")
-        ax.set_title(gpu, pad=16)
-        ax.set_xlabel(f"{objective.capitalize()} to the target, relative to the default")
-        ax.legend(
-            loc="lower left", bbox_to_anchor=(0, 1), ncols=3, borderaxespad=0.1,
-            handlelength=1.0, columnspacing=0.9,
+    ax = start_axes(ax, height_in=1.0 + 0.42 * len(datasets))
+    for place, (choice, (name, colour)) in enumerate(_CHOICES.items()):
+        ratio = dict(savings.filter(choice=choice).select("dataset", "ratio").rows())
+        rows = [row + (place - 1) * _BAR for row in range(len(datasets))]
+        known = [
+            (row, ratio[dataset])
+            for row, dataset in zip(rows, datasets, strict=True)
+            if ratio.get(dataset) is not None
+        ]
+        ax.barh(
+            [row for row, _ in known], [value for _, value in known], _BAR,
+            color=colour, label=name,
         )  # fmt: skip
-        return ax
+        for row, dataset in zip(rows, datasets, strict=True):
+            value = ratio.get(dataset)
+            ax.annotate(
+                "unknown" if value is None else f"{100 * value:.1f} %", (value or 0, row),
+                (2, 0), textcoords="offset points", va="center", fontsize=small_size() - 1,
+                bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.4},
+            )  # fmt: skip
+    ax.axvline(1, color="#222222", linewidth=0.8, linestyle="--", zorder=0.5)
+    ax.set_xlim(0, 1.14)
+    ax.set_xticks([0, 0.25, 0.5, 0.75, 1])
+    ax.xaxis.set_major_formatter(PercentFormatter(xmax=1, symbol=" %", decimals=0))
+    ax.set_yticks(range(len(datasets)), datasets)
+    ax.set_ylim(len(datasets) - 0.5, -0.5)
+    ax.grid(visible=False, axis="y")
+    ax.set_title(gpu, pad=16)
+    ax.set_xlabel(f"{objective.capitalize()} to the target, relative to the default")
+    ax.legend(
+        loc="lower left", bbox_to_anchor=(0, 1), ncols=3, borderaxespad=0.1,
+        handlelength=1.0, columnspacing=0.9,
+    )  # fmt: skip
+    return ax
 
 
 def describe_energy_savings(savings: pl.DataFrame) -> str:

@@ -8,7 +8,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from traceana.errors import DataError
 from traceana.figures.registry import figure
-from traceana.figures.style import start_axes, use_style
+from traceana.figures.style import start_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -30,8 +30,6 @@ def plot_failure_calibration(result: FailureModel, /, *, ax: Axes | None = None)
     ----------
     result
         Result of `failure_model`.
-    ax
-        Axes to draw on; by default those of a new figure.
 
     Raises
     ------
@@ -41,27 +39,26 @@ def plot_failure_calibration(result: FailureModel, /, *, ax: Axes | None = None)
     calibration = result.calibration
     if calibration.is_empty():
         raise DataError("plot_failure_calibration has nothing to draw: there is no prediction")
-    with use_style():
-        ax = start_axes(ax)
-        ax.axline((0, 0), (1, 1), color="#555555", linestyle=":", linewidth=0.8, gid="diagonal")
-        ax.vlines(
-            calibration["predicted"], calibration["ci_low"], calibration["ci_high"],
-            color="#0072B2", linewidth=1.2, gid="intervals",
-        )  # fmt: skip
-        ax.scatter(
-            calibration["predicted"], calibration["observed"], s=14, color="#0072B2", zorder=4,
-            clip_on=False, gid="bins",
-        )  # fmt: skip
-        ends = [*calibration["ci_low"], *calibration["ci_high"], *calibration["predicted"]]
-        low, high = max(0.0, min(ends) - 0.02), min(1.0, max(ends) + 0.02)
-        ax.set_xlim(low, high)
-        ax.set_ylim(low, high)
-        for axis in (ax.xaxis, ax.yaxis):
-            axis.set_major_locator(MaxNLocator(nbins=6, steps=[1, 2, 5, 10]))
-            axis.set_major_formatter(FuncFormatter(lambda share, _: f"{100 * share:.4g} %"))
-        ax.set_xlabel("Predicted probability of failure")
-        ax.set_ylabel("Observed fraction of failures")
-        return ax
+    ax = start_axes(ax)
+    ax.axline((0, 0), (1, 1), color="#555555", linestyle=":", linewidth=0.8, gid="diagonal")
+    ax.vlines(
+        calibration["predicted"], calibration["ci_low"], calibration["ci_high"],
+        color="#0072B2", linewidth=1.2, gid="intervals",
+    )  # fmt: skip
+    ax.scatter(
+        calibration["predicted"], calibration["observed"], s=14, color="#0072B2", zorder=4,
+        clip_on=False, gid="bins",
+    )  # fmt: skip
+    ends = [*calibration["ci_low"], *calibration["ci_high"], *calibration["predicted"]]
+    low, high = max(0.0, min(ends) - 0.02), min(1.0, max(ends) + 0.02)
+    ax.set_xlim(low, high)
+    ax.set_ylim(low, high)
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.set_major_locator(MaxNLocator(nbins=6, steps=[1, 2, 5, 10]))
+        axis.set_major_formatter(FuncFormatter(lambda share, _: f"{100 * share:.4g} %"))
+    ax.set_xlabel("Predicted probability of failure")
+    ax.set_ylabel("Observed fraction of failures")
+    return ax
 
 
 def describe_failure_calibration(result: FailureModel) -> str:

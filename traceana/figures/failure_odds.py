@@ -8,7 +8,7 @@ from traceana.errors import DataError
 from traceana.figures.labels import natural_order, small_size
 from traceana.figures.registry import figure
 from traceana.figures.scales import use_log_axis
-from traceana.figures.style import start_axes, use_style
+from traceana.figures.style import start_axes
 
 if TYPE_CHECKING:
     import polars as pl
@@ -32,8 +32,6 @@ def plot_failure_odds(result: FailureModel, /, *, ax: Axes | None = None) -> Axe
     ----------
     result
         Result of `failure_model`.
-    ax
-        Axes to draw on; by default those of a new figure.
 
     Returns
     -------
@@ -51,41 +49,40 @@ def plot_failure_odds(result: FailureModel, /, *, ax: Axes | None = None) -> Axe
     if known.is_empty():
         raise DataError("plot_failure_odds has nothing to draw: no odds ratio is finite")
     rows = _lay_out(odds_ratios)
-    with use_style():
-        ax = start_axes(ax, height_in=0.7 + 0.19 * len(rows))
-        low, high = _ends(known)
-        use_log_axis(ax, "x", [low, 1.0, high])
-        ax.axvline(1, color="#8A8A8A", linewidth=0.8, zorder=1, gid="no-difference")
-        for place, (_, term) in enumerate(rows):
-            if term is None:
-                continue
-            if term["odds_ratio"] is None:
-                ax.annotate(
-                    "no finite odds ratio", (0.98, place), xycoords=("axes fraction", "data"),
-                    ha="right", va="center", fontsize=small_size(), fontstyle="italic",
-                    bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.4},
-                    gid=f"none-{place}",
-                )  # fmt: skip
-            else:
-                ax.hlines(
-                    place, term["ci_low"], term["ci_high"], color="#0072B2", linewidth=1.4,
-                    gid=f"interval-{place}",
-                )  # fmt: skip
-                ax.scatter(
-                    term["odds_ratio"], place, s=16, color="#0072B2", zorder=4, gid=f"dot-{place}"
-                )
+    ax = start_axes(ax, height_in=0.7 + 0.19 * len(rows))
+    low, high = _ends(known)
+    use_log_axis(ax, "x", [low, 1.0, high])
+    ax.axvline(1, color="#8A8A8A", linewidth=0.8, zorder=1, gid="no-difference")
+    for place, (_, term) in enumerate(rows):
+        if term is None:
+            continue
+        if term["odds_ratio"] is None:
             ax.annotate(
-                f"n = {term['n']:,}", (1.02, place), xycoords=("axes fraction", "data"),
-                va="center", fontsize=small_size(), annotation_clip=False,
+                "no finite odds ratio", (0.98, place), xycoords=("axes fraction", "data"),
+                ha="right", va="center", fontsize=small_size(), fontstyle="italic",
+                bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.4},
+                gid=f"none-{place}",
             )  # fmt: skip
-        ax.set_yticks(range(len(rows)), [name for name, _ in rows])
-        for label, (_, term) in zip(ax.get_yticklabels(), rows, strict=True):
-            label.set_fontweight("bold" if term is None or term["level"] is None else "normal")
-        ax.tick_params(axis="y", length=0)
-        ax.set_ylim(len(rows) - 0.5, -0.5)
-        ax.grid(visible=False, axis="y")
-        ax.set_xlabel("Odds ratio of failure (logarithmic)")
-        return ax
+        else:
+            ax.hlines(
+                place, term["ci_low"], term["ci_high"], color="#0072B2", linewidth=1.4,
+                gid=f"interval-{place}",
+            )  # fmt: skip
+            ax.scatter(
+                term["odds_ratio"], place, s=16, color="#0072B2", zorder=4, gid=f"dot-{place}"
+            )
+        ax.annotate(
+            f"n = {term['n']:,}", (1.02, place), xycoords=("axes fraction", "data"),
+            va="center", fontsize=small_size(), annotation_clip=False,
+        )  # fmt: skip
+    ax.set_yticks(range(len(rows)), [name for name, _ in rows])
+    for label, (_, term) in zip(ax.get_yticklabels(), rows, strict=True):
+        label.set_fontweight("bold" if term is None or term["level"] is None else "normal")
+    ax.tick_params(axis="y", length=0)
+    ax.set_ylim(len(rows) - 0.5, -0.5)
+    ax.grid(visible=False, axis="y")
+    ax.set_xlabel("Odds ratio of failure (logarithmic)")
+    return ax
 
 
 def describe_failure_odds(result: FailureModel) -> str:

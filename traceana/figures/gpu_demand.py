@@ -9,7 +9,7 @@ from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 
 from traceana.errors import DataError
 from traceana.figures.registry import figure
-from traceana.figures.style import start_axes, use_style
+from traceana.figures.style import start_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,8 +35,6 @@ def plot_gpu_demand(
     ----------
     demand
         [bin_start_s, gpus_mean] of one group, as `gpu_demand` returns it.
-    ax
-        Axes to draw on; by default those of a new figure.
     starts_assumed
         Whether jobs are assumed to start when submitted; the label then states it.
     timezone
@@ -51,24 +49,23 @@ def plot_gpu_demand(
     known = demand.filter(pl.col("gpus_mean").is_not_null()).sort("bin_start_s")
     if known.is_empty() or not known["bin_start_s"].is_unique().all():
         raise DataError("plot_gpu_demand draws one group, each bin once")
-    with use_style():
-        ax = start_axes(ax, height_in=1.8)
-        ax.plot(
-            _times(known["bin_start_s"], timezone), known["gpus_mean"], drawstyle="steps-post",
-            color="#0072B2", linewidth=0.6, linestyle="-", gid="gpus",
-        )  # fmt: skip
-        ax.set_ylim(bottom=0)
-        ax.margins(x=0)
-        ax.yaxis.set_major_formatter("{x:,.0f}")
-        ax.locator_params(axis="y", nbins=4)
-        if timezone is not None:
-            ax.xaxis.set_major_locator(locator := AutoDateLocator(maxticks=6))  # type: ignore[no-untyped-call]
-            ax.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
-        ax.set_xlabel("Day of the trace" if timezone is None else f"Date ({timezone})")
-        ax.set_ylabel(
-            "GPUs if jobs had started\nwhen submitted" if starts_assumed else "Requested GPUs"
-        )
-        return ax
+    ax = start_axes(ax, height_in=1.8)
+    ax.plot(
+        _times(known["bin_start_s"], timezone), known["gpus_mean"], drawstyle="steps-post",
+        color="#0072B2", linewidth=0.6, linestyle="-", gid="gpus",
+    )  # fmt: skip
+    ax.set_ylim(bottom=0)
+    ax.margins(x=0)
+    ax.yaxis.set_major_formatter("{x:,.0f}")
+    ax.locator_params(axis="y", nbins=4)
+    if timezone is not None:
+        ax.xaxis.set_major_locator(locator := AutoDateLocator(maxticks=6))  # type: ignore[no-untyped-call]
+        ax.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
+    ax.set_xlabel("Day of the trace" if timezone is None else f"Date ({timezone})")
+    ax.set_ylabel(
+        "GPUs if jobs had started\nwhen submitted" if starts_assumed else "Requested GPUs"
+    )
+    return ax
 
 
 def _times(seconds: pl.Series, timezone: str | None) -> Any:  # noqa: ANN401  numbers or datetimes

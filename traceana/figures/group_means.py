@@ -15,7 +15,7 @@ from matplotlib.patches import Patch
 from traceana.errors import DataError
 from traceana.figures.registry import figure
 from traceana.figures.scales import use_log_axis
-from traceana.figures.style import MOST_MARKS, start_axes, use_style
+from traceana.figures.style import MOST_MARKS, start_axes
 
 if TYPE_CHECKING:
     import polars as pl
@@ -51,8 +51,6 @@ def plot_group_means(
     ----------
     means
         [value, n, mean] of one group, as `mean_by_value` returns it for runtimes in s.
-    ax
-        Axes to draw on; by default those of a new figure.
     counts
         [x_low, x_high, y_low, y_high, n] of the same rows, as `joint_counts` returns it.
     correlations
@@ -78,33 +76,32 @@ def plot_group_means(
     if not correlations["level"].is_unique().all():
         raise DataError("plot_group_means displays one correlation per level")
     cells = counts.filter(counts["y_high"] > 0)
-    with use_style():
-        own_figure = ax is None
-        ax = start_axes(ax, height_in=3.1)
-        if own_figure:
-            figure = ax.get_figure(root=True)
-            assert figure is not None  # noqa: S101  (axes stand on a figure)
-            figure.set_dpi(_RASTER_DPI)
-        use_log_axis(ax, "x", drawn["value"])
-        ends = [*cells["y_low"], *cells["y_high"], *drawn["mean"]]
-        use_log_axis(ax, "y", [end for end in ends if end > 0])
-        ax.grid(visible=False)
-        _draw_rows(ax, cells, least=min(v for v in (*drawn["value"], math.inf) if v > 0))
-        many = drawn.height > MOST_MARKS
-        area = _LARGEST_DISC * drawn["n"] / max(drawn["n"])
-        ax.scatter(
-            drawn["value"], drawn["mean"], s=area, facecolors=_DISC,
-            edgecolors="#0072B2", linewidths=0.7, zorder=3, clip_on=False, gid="discs",
-            rasterized=many,
-        )  # fmt: skip
-        ax.scatter(
-            drawn["value"], drawn["mean"], s=2.5, color="#000000", linewidths=0, zorder=4,
-            clip_on=False, gid="means", rasterized=many,
-        )  # fmt: skip
-        ax.set_xlabel(f"{x_label}, logarithmic")
-        ax.set_ylabel("Runtime (s, logarithmic)")
-        _tell(ax, correlations)
-        return ax
+    own_figure = ax is None
+    ax = start_axes(ax, height_in=3.1)
+    if own_figure:
+        figure = ax.get_figure(root=True)
+        assert figure is not None  # noqa: S101  (axes stand on a figure)
+        figure.set_dpi(_RASTER_DPI)
+    use_log_axis(ax, "x", drawn["value"])
+    ends = [*cells["y_low"], *cells["y_high"], *drawn["mean"]]
+    use_log_axis(ax, "y", [end for end in ends if end > 0])
+    ax.grid(visible=False)
+    _draw_rows(ax, cells, least=min(v for v in (*drawn["value"], math.inf) if v > 0))
+    many = drawn.height > MOST_MARKS
+    area = _LARGEST_DISC * drawn["n"] / max(drawn["n"])
+    ax.scatter(
+        drawn["value"], drawn["mean"], s=area, facecolors=_DISC,
+        edgecolors="#0072B2", linewidths=0.7, zorder=3, clip_on=False, gid="discs",
+        rasterized=many,
+    )  # fmt: skip
+    ax.scatter(
+        drawn["value"], drawn["mean"], s=2.5, color="#000000", linewidths=0, zorder=4,
+        clip_on=False, gid="means", rasterized=many,
+    )  # fmt: skip
+    ax.set_xlabel(f"{x_label}, logarithmic")
+    ax.set_ylabel("Runtime (s, logarithmic)")
+    _tell(ax, correlations)
+    return ax
 
 
 def describe_group_means(means: pl.DataFrame) -> str:

@@ -9,7 +9,7 @@ import polars as pl
 from traceana.errors import DataError
 from traceana.figures.registry import figure
 from traceana.figures.scales import use_log_axis
-from traceana.figures.style import start_axes, use_style
+from traceana.figures.style import start_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -30,8 +30,6 @@ def plot_interarrivals(curve: pl.DataFrame, /, *, ax: Axes | None = None) -> Axe
     curve
         [n, gap_s, share_longer, share_longer_poisson] of one group, as `interarrival_curve`
         returns it.
-    ax
-        Axes to draw on; by default those of a new figure.
 
     Returns
     -------
@@ -47,22 +45,21 @@ def plot_interarrivals(curve: pl.DataFrame, /, *, ax: Axes | None = None) -> Axe
         raise DataError("plot_interarrivals draws the curve of one group, each time once")
     longer = curve.filter(pl.col("share_longer") > 0)
     least = 1 / curve["n"][0]
-    with use_style():
-        ax = start_axes(ax)
-        ax.plot(
-            longer["gap_s"], longer["share_longer"], color="#0072B2", linewidth=1.4,
-            drawstyle="steps-post", linestyle="-", label="submissions", gid="gaps",
-        )  # fmt: skip
-        ax.plot(
-            curve["gap_s"], curve["share_longer_poisson"], color="#4D4D4D", linestyle="--",
-            label="Poisson process of the same rate", gid="poisson",
-        )  # fmt: skip
-        use_log_axis(ax, "x", curve["gap_s"])
-        use_log_axis(ax, "y", [least, 1.0])
-        ax.set_xlabel("Time between submissions (s, logarithmic)")
-        ax.set_ylabel("Fraction longer (logarithmic)")
-        ax.legend(loc="lower left")
-        return ax
+    ax = start_axes(ax)
+    ax.plot(
+        longer["gap_s"], longer["share_longer"], color="#0072B2", linewidth=1.4,
+        drawstyle="steps-post", linestyle="-", label="submissions", gid="gaps",
+    )  # fmt: skip
+    ax.plot(
+        curve["gap_s"], curve["share_longer_poisson"], color="#4D4D4D", linestyle="--",
+        label="Poisson process of the same rate", gid="poisson",
+    )  # fmt: skip
+    use_log_axis(ax, "x", curve["gap_s"])
+    use_log_axis(ax, "y", [least, 1.0])
+    ax.set_xlabel("Time between submissions (s, logarithmic)")
+    ax.set_ylabel("Fraction longer (logarithmic)")
+    ax.legend(loc="lower left")
+    return ax
 
 
 def describe_interarrivals(curve: pl.DataFrame) -> str:

@@ -8,7 +8,7 @@ from matplotlib.ticker import PercentFormatter
 
 from traceana.figures.groups import draw_rows, split_groups
 from traceana.figures.registry import figure
-from traceana.figures.style import start_axes, use_style
+from traceana.figures.style import start_axes
 
 if TYPE_CHECKING:
     import polars as pl
@@ -27,8 +27,6 @@ def plot_outcome_rates(result: pl.DataFrame, /, *, ax: Axes | None = None) -> Ax
     ----------
     result
         Result of `outcome_rates`.
-    ax
-        Axes to draw on; by default those of a new figure.
 
     Returns
     -------
@@ -36,13 +34,12 @@ def plot_outcome_rates(result: pl.DataFrame, /, *, ax: Axes | None = None) -> Ax
         One row per group in the result's order, from 0 % to 100 %.
     """
     groups = split_groups(result)
-    with use_style():
-        ax = start_axes(ax, height_in=groups.height_in)
-        draw_rows(ax, groups, mean=result["rate"], low=result["ci_low"], high=result["ci_high"])
-        ax.set_xlim(0, 1)
-        ax.set_xlabel("Success rate")
-        ax.xaxis.set_major_formatter(PercentFormatter(xmax=1, symbol=" %"))
-        return ax
+    ax = start_axes(ax, height_in=groups.height_in)
+    draw_rows(ax, groups, mean=result["rate"], low=result["ci_low"], high=result["ci_high"])
+    ax.set_xlim(0, 1)
+    ax.set_xlabel("Success rate")
+    ax.xaxis.set_major_formatter(PercentFormatter(xmax=1, symbol=" %"))
+    return ax
 
 
 def describe_outcome_rates(result: pl.DataFrame) -> str:

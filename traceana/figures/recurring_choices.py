@@ -11,7 +11,7 @@ from matplotlib.colors import ListedColormap
 
 from traceana.errors import DataError
 from traceana.figures.registry import figure
-from traceana.figures.style import start_axes, use_style
+from traceana.figures.style import start_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -43,8 +43,6 @@ def plot_recurring_choices(
     result
         What `simulate_recurring` returns, or its history [recurrence, batch_size,
         power_limit_w, reached].
-    ax
-        Axes to draw on; by default those of a new figure.
     batch_sizes
         Those to choose from; by default those of the result, or of its history.
 
@@ -65,25 +63,24 @@ def plot_recurring_choices(
     row = {size: place for place, size in enumerate(sizes)}
     # without its yellow, which is too pale on white
     shades = ListedColormap(colormaps["viridis"](np.linspace(0.85, 0, 256)))
-    with use_style():
-        ax = start_axes(ax)
-        for reached, marker, size in ((True, "o", 12), (False, "x", 22)):
-            runs = history.filter(reached=reached)
-            dots = ax.scatter(
-                runs["recurrence"], [row[each] for each in runs["batch_size"]], s=size,
-                c=runs["power_limit_w"], marker=marker, linewidths=0 if reached else 1.1,
-                vmin=min(history["power_limit_w"]), vmax=max(history["power_limit_w"]),
-                cmap=shades, gid="reached" if reached else "missed",
-            )  # fmt: skip
-        figure = ax.get_figure(root=True)
-        if figure is not None:
-            figure.colorbar(dots, ax=ax, label="Power limit (W)")
-        ax.set_yticks(range(len(sizes)), [str(size) for size in sizes])
-        ax.set_ylim(-0.6, len(sizes) - 0.4)
-        ax.set_xlim(left=-max(history["recurrence"]) / 40)
-        ax.set_xlabel("Recurrence")
-        ax.set_ylabel("Batch size")
-        return ax
+    ax = start_axes(ax)
+    for reached, marker, size in ((True, "o", 12), (False, "x", 22)):
+        runs = history.filter(reached=reached)
+        dots = ax.scatter(
+            runs["recurrence"], [row[each] for each in runs["batch_size"]], s=size,
+            c=runs["power_limit_w"], marker=marker, linewidths=0 if reached else 1.1,
+            vmin=min(history["power_limit_w"]), vmax=max(history["power_limit_w"]),
+            cmap=shades, gid="reached" if reached else "missed",
+        )  # fmt: skip
+    figure = ax.get_figure(root=True)
+    if figure is not None:
+        figure.colorbar(dots, ax=ax, label="Power limit (W)")
+    ax.set_yticks(range(len(sizes)), [str(size) for size in sizes])
+    ax.set_ylim(-0.6, len(sizes) - 0.4)
+    ax.set_xlim(left=-max(history["recurrence"]) / 40)
+    ax.set_xlabel("Recurrence")
+    ax.set_ylabel("Batch size")
+    return ax
 
 
 def _history(result: RecurringResult | pl.DataFrame) -> tuple[pl.DataFrame, list[int]]:

@@ -9,7 +9,7 @@ from matplotlib.ticker import PercentFormatter
 
 from traceana.errors import DataError
 from traceana.figures.registry import figure
-from traceana.figures.style import start_axes, use_style
+from traceana.figures.style import start_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -39,8 +39,6 @@ def plot_recurring_savings(summary: pl.DataFrame, /, *, ax: Axes | None = None) 
     summary
         [gpu, dataset, energy_saved, energy_saved_ci_low, energy_saved_ci_high], as
         `summarize_recurring` returns it. A null has no mark; a null bound no line.
-    ax
-        Axes to draw on; by default those of a new figure.
 
     Returns
     -------
@@ -57,35 +55,34 @@ def plot_recurring_savings(summary: pl.DataFrame, /, *, ax: Axes | None = None) 
     if not 0 < len(gpus) <= len(_LOOKS):
         raise DataError(f"plot_recurring_savings draws one to six GPUs, not {len(gpus)}")
     datasets = known["dataset"].unique().sort().to_list()
-    with use_style():
-        ax = start_axes(ax, height_in=0.9 + 0.36 * len(datasets))
-        for place, (gpu, (colour, marker)) in enumerate(zip(gpus, _LOOKS, strict=False)):
-            shift = _WIDE * ((place + 0.5) / len(gpus) - 0.5)
-            rows = known.filter(gpu=gpu).with_columns(
-                row=pl.col("dataset").replace_strict(
-                    datasets, range(len(datasets)), return_dtype=pl.Float64
-                )
-                + shift
+    ax = start_axes(ax, height_in=0.9 + 0.36 * len(datasets))
+    for place, (gpu, (colour, marker)) in enumerate(zip(gpus, _LOOKS, strict=False)):
+        shift = _WIDE * ((place + 0.5) / len(gpus) - 0.5)
+        rows = known.filter(gpu=gpu).with_columns(
+            row=pl.col("dataset").replace_strict(
+                datasets, range(len(datasets)), return_dtype=pl.Float64
             )
-            bounded = rows.drop_nulls("energy_saved_ci_low")
-            ax.hlines(
-                bounded["row"], bounded["energy_saved_ci_low"], bounded["energy_saved_ci_high"],
-                color=colour, linewidth=1.1, linestyle="-", gid=gpu,
-            )  # fmt: skip
-            ax.plot(
-                rows["energy_saved"], rows["row"], marker=marker, color=colour, linestyle="none",
-                markersize=3.4, label=gpu,
-            )  # fmt: skip
-        ax.axvline(0, color="#222222", linewidth=0.8, linestyle="--", zorder=0.5)
-        ax.xaxis.set_major_formatter(PercentFormatter(xmax=1, symbol=" %", decimals=0))
-        ax.set_yticks(range(len(datasets)), datasets)
-        ax.set_ylim(len(datasets) - 0.5, -0.5)
-        ax.grid(visible=False, axis="y")
-        ax.set_xlabel("Energy saved by the last five recurrences")
-        ax.legend(
-            loc="lower left", bbox_to_anchor=(0, 1), ncols=4, borderaxespad=0.2, handletextpad=0.2
+            + shift
         )
-        return ax
+        bounded = rows.drop_nulls("energy_saved_ci_low")
+        ax.hlines(
+            bounded["row"], bounded["energy_saved_ci_low"], bounded["energy_saved_ci_high"],
+            color=colour, linewidth=1.1, linestyle="-", gid=gpu,
+        )  # fmt: skip
+        ax.plot(
+            rows["energy_saved"], rows["row"], marker=marker, color=colour, linestyle="none",
+            markersize=3.4, label=gpu,
+        )  # fmt: skip
+    ax.axvline(0, color="#222222", linewidth=0.8, linestyle="--", zorder=0.5)
+    ax.xaxis.set_major_formatter(PercentFormatter(xmax=1, symbol=" %", decimals=0))
+    ax.set_yticks(range(len(datasets)), datasets)
+    ax.set_ylim(len(datasets) - 0.5, -0.5)
+    ax.grid(visible=False, axis="y")
+    ax.set_xlabel("Energy saved by the last five recurrences")
+    ax.legend(
+        loc="lower left", bbox_to_anchor=(0, 1), ncols=4, borderaxespad=0.2, handletextpad=0.2
+    )
+    return ax
 
 
 def describe_recurring_savings(summary: pl.DataFrame) -> str:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 import sys
 from dataclasses import dataclass
+from functools import wraps
 from importlib import import_module
 from pkgutil import iter_modules
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from matplotlib.figure import Figure
 
 from traceana.errors import DataError
+from traceana.figures.style import use_style
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,6 +22,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Plot = TypeVar("Plot", bound="Callable[..., Axes]")
+_FIRST_PARAMETER: Final = re.compile(r"Parameters\n-+\n\S+\n(?: {4}.*\n?)+")
+_AX: Final = "ax\n    Axes to draw on; by default those of a new figure.\n"
 
 
 @dataclass(frozen=True)
@@ -59,15 +65,22 @@ _ENTRIES: Final[dict[str, FigureEntry]] = {}
 
 
 def figure(name: str, /, *, result: str, source: str = "traceana") -> Callable[[Plot], Plot]:
-    """Register a function that draws a figure.
+    """Register a function that draws a figure: it draws in the style, and `ax` is documented.
 
     Its module has READING, on how the figure is read, and ``describe_<figure>``, which returns a
     sentence on a result for the caption.
     """
 
     def register(plot: Plot) -> Plot:
-        _ENTRIES[name] = FigureEntry(plot, result, source)
-        return plot
+        @wraps(plot)
+        def styled(*args: object, **options: object) -> Axes:
+            with use_style():
+                return plot(*args, **options)
+
+        text = inspect.cleandoc(plot.__doc__ or "")
+        styled.__doc__ = _FIRST_PARAMETER.sub(lambda found: f"{found[0].rstrip()}\n{_AX}", text, 1)
+        _ENTRIES[name] = FigureEntry(styled, result, source)
+        return cast("Plot", styled)
 
     return register
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from traceana.errors import DataError
 from traceana.figures.registry import figure
-from traceana.figures.style import start_axes, use_style
+from traceana.figures.style import start_axes
 
 if TYPE_CHECKING:
     import polars as pl
@@ -33,8 +33,6 @@ def plot_regret(recurrences: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes
     recurrences
         [policy, recurrence, cumulative_regret_j]: `recurrences` of `simulate_recurring` results
         with their policy.
-    ax
-        Axes to draw on; by default those of a new figure.
 
     Returns
     -------
@@ -48,19 +46,18 @@ def plot_regret(recurrences: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes
     """
     if recurrences.is_empty() or recurrences["cumulative_regret_j"].has_nulls():
         raise DataError("plot_regret has nothing to draw: there is no recurrence or no oracle")
-    with use_style():
-        ax = start_axes(ax)
-        for (policy,), rows in recurrences.group_by("policy", maintain_order=True):
-            name = str(policy)
-            ax.plot(
-                rows["recurrence"], rows["cumulative_regret_j"] / 1e6, label=name, gid=name,
-                color=_COLOURS.get(name), linestyle=_STYLES.get(name, "-"), linewidth=1.2,
-            )  # fmt: skip
-        ax.set_xlim(left=0)
-        ax.set_xlabel("Recurrence")
-        ax.set_ylabel("Cumulative regret (MJ)")
-        ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=4, borderaxespad=0.2)
-        return ax
+    ax = start_axes(ax)
+    for (policy,), rows in recurrences.group_by("policy", maintain_order=True):
+        name = str(policy)
+        ax.plot(
+            rows["recurrence"], rows["cumulative_regret_j"] / 1e6, label=name, gid=name,
+            color=_COLOURS.get(name), linestyle=_STYLES.get(name, "-"), linewidth=1.2,
+        )  # fmt: skip
+    ax.set_xlim(left=0)
+    ax.set_xlabel("Recurrence")
+    ax.set_ylabel("Cumulative regret (MJ)")
+    ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=4, borderaxespad=0.2)
+    return ax
 
 
 def describe_regret(recurrences: pl.DataFrame) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from traceana.errors import DataError
 from traceana.figures.registry import figure
 from traceana.figures.scales import use_log_axis
-from traceana.figures.style import MOST_MARKS, start_axes, use_style
+from traceana.figures.style import MOST_MARKS, start_axes
 
 if TYPE_CHECKING:
     import polars as pl
@@ -41,8 +41,6 @@ def plot_runtime_against(
     ----------
     means
         [value, n, mean] of one group, as `mean_by_value` returns it for runtimes in s.
-    ax
-        Axes to draw on; by default those of a new figure.
     x_label
         Label of the feature, with its unit.
     log_x
@@ -60,33 +58,32 @@ def plot_runtime_against(
     """
     if means.is_empty() or not means["value"].is_unique().all():
         raise DataError("plot_runtime_against draws the means of one group, each value once")
-    with use_style():
-        ax = start_axes(ax)
-        ax.scatter(
-            means["value"], means["mean"], s=9, color="#0072B2", linewidths=0, zorder=3,
-            clip_on=below_s is not None, gid="means", rasterized=means.height > MOST_MARKS,
-        )  # fmt: skip
-        if log_x:
-            use_log_axis(ax, "x", means["value"])
-        else:
-            ax.xaxis.set_major_formatter("{x:,.6g}")
-            ax.locator_params(axis="x", nbins=6)
-        if log_y:
-            use_log_axis(ax, "y", means["mean"])
-        else:
-            ax.set_ylim(0, below_s)
-            ax.locator_params(axis="y", nbins=6)
-            ax.yaxis.set_major_formatter("{x:,.0f}")
-        if below_s is not None:
-            beyond = (means["mean"] > below_s).sum()
-            if beyond:
-                ax.set_title(
-                    f"{beyond} of {means.height} points are above", fontweight="normal",
-                    fontsize="medium",
-                )  # fmt: skip
-        ax.set_xlabel(f"{x_label}, logarithmic" if log_x else x_label)
-        ax.set_ylabel("Mean runtime (s, logarithmic)" if log_y else "Mean runtime (s)")
-        return ax
+    ax = start_axes(ax)
+    ax.scatter(
+        means["value"], means["mean"], s=9, color="#0072B2", linewidths=0, zorder=3,
+        clip_on=below_s is not None, gid="means", rasterized=means.height > MOST_MARKS,
+    )  # fmt: skip
+    if log_x:
+        use_log_axis(ax, "x", means["value"])
+    else:
+        ax.xaxis.set_major_formatter("{x:,.6g}")
+        ax.locator_params(axis="x", nbins=6)
+    if log_y:
+        use_log_axis(ax, "y", means["mean"])
+    else:
+        ax.set_ylim(0, below_s)
+        ax.locator_params(axis="y", nbins=6)
+        ax.yaxis.set_major_formatter("{x:,.0f}")
+    if below_s is not None:
+        beyond = (means["mean"] > below_s).sum()
+        if beyond:
+            ax.set_title(
+                f"{beyond} of {means.height} points are above", fontweight="normal",
+                fontsize="medium",
+            )  # fmt: skip
+    ax.set_xlabel(f"{x_label}, logarithmic" if log_x else x_label)
+    ax.set_ylabel("Mean runtime (s, logarithmic)" if log_y else "Mean runtime (s)")
+    return ax
 
 
 def describe_runtime_against(means: pl.DataFrame) -> str:

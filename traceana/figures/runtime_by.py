@@ -8,7 +8,7 @@ from matplotlib.ticker import LogLocator, NullFormatter
 
 from traceana.figures.groups import draw_rows, split_groups
 from traceana.figures.registry import figure
-from traceana.figures.style import start_axes, use_style
+from traceana.figures.style import start_axes
 
 if TYPE_CHECKING:
     import polars as pl
@@ -33,8 +33,6 @@ def plot_runtime_by(result: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
     ----------
     result
         [*by, n, mean_s, ci_low, ci_high, median_s], as `runtime_by` returns it.
-    ax
-        Axes to draw on; by default those of a new figure.
 
     Returns
     -------
@@ -43,31 +41,30 @@ def plot_runtime_by(result: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
         or median is more than 20 times the smallest. Intervals that extend below 0 are clipped.
     """
     groups = split_groups(result)
-    with use_style():
-        ax = start_axes(ax, height_in=groups.height_in)
-        draw_rows(ax, groups, mean=result["mean_s"], low=result["ci_low"], high=result["ci_high"])
-        rows = range(result.height)
-        ax.scatter(
-            result["median_s"], rows, marker="D", s=14, facecolors="none", edgecolors="#D55E00",
-            linewidths=0.9, zorder=5, label="median", gid="medians",
-        )  # fmt: skip
-        points = [*result["mean_s"].drop_nulls(), *result["median_s"].drop_nulls()]
-        if points and 0 < _LOG_FROM * min(points) < max(points):
-            ax.set_xscale("log")
-            ax.xaxis.set_major_locator(LogLocator(numticks=4))
-            ax.xaxis.set_minor_locator(LogLocator(subs=range(2, 10), numticks=12))
-            ax.xaxis.set_minor_formatter(NullFormatter())
-            # a limit of 0 or below has no place on this axis
-            lowest = min(points + [low for low in result["ci_low"].drop_nulls() if low > 0])
-            ax.set_xlim(left=lowest / 2)
-            ax.set_xlabel("Runtime (s, logarithmic)")
-        else:
-            ax.set_xlim(left=0)
-            ax.locator_params(axis="x", nbins=4)
-            ax.set_xlabel("Runtime (s)")
-        ax.xaxis.set_major_formatter("{x:,.0f}")
-        ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, borderaxespad=0.2)
-        return ax
+    ax = start_axes(ax, height_in=groups.height_in)
+    draw_rows(ax, groups, mean=result["mean_s"], low=result["ci_low"], high=result["ci_high"])
+    rows = range(result.height)
+    ax.scatter(
+        result["median_s"], rows, marker="D", s=14, facecolors="none", edgecolors="#D55E00",
+        linewidths=0.9, zorder=5, label="median", gid="medians",
+    )  # fmt: skip
+    points = [*result["mean_s"].drop_nulls(), *result["median_s"].drop_nulls()]
+    if points and 0 < _LOG_FROM * min(points) < max(points):
+        ax.set_xscale("log")
+        ax.xaxis.set_major_locator(LogLocator(numticks=4))
+        ax.xaxis.set_minor_locator(LogLocator(subs=range(2, 10), numticks=12))
+        ax.xaxis.set_minor_formatter(NullFormatter())
+        # a limit of 0 or below has no place on this axis
+        lowest = min(points + [low for low in result["ci_low"].drop_nulls() if low > 0])
+        ax.set_xlim(left=lowest / 2)
+        ax.set_xlabel("Runtime (s, logarithmic)")
+    else:
+        ax.set_xlim(left=0)
+        ax.locator_params(axis="x", nbins=4)
+        ax.set_xlabel("Runtime (s)")
+    ax.xaxis.set_major_formatter("{x:,.0f}")
+    ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, borderaxespad=0.2)
+    return ax
 
 
 def describe_runtime_by(result: pl.DataFrame) -> str:

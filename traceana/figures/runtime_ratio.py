@@ -10,7 +10,7 @@ from matplotlib.ticker import LogLocator, NullFormatter
 from traceana.errors import DataError
 from traceana.figures.groups import name_rows, split_groups
 from traceana.figures.registry import figure
-from traceana.figures.style import start_axes, use_style
+from traceana.figures.style import start_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,8 +35,6 @@ def plot_runtime_ratio(result: pl.DataFrame, /, *, ax: Axes | None = None) -> Ax
     result
         [*by, n, p05, p25, median, p75, p95, p99], as `summarize_runtime_ratio` returns it; groups
         without a ratio are excluded.
-    ax
-        Axes to draw on; by default those of a new figure.
 
     Returns
     -------
@@ -56,25 +54,24 @@ def plot_runtime_ratio(result: pl.DataFrame, /, *, ax: Axes | None = None) -> Ax
     drawn = known.select("p05", "p25", "median", "p75", "p95", "p99")
     left = 0.5 * min(value for column in drawn for value in column if value > 0)
     at = {column.name: column.clip(left) for column in drawn}
-    with use_style():
-        ax = start_axes(ax, height_in=groups.height_in)
-        ax.hlines(rows, at["p05"], at["p95"], color="#0072B2", linewidth=1, gid="middle-90")
-        ax.hlines(rows, at["p25"], at["p75"], color="#0072B2", linewidth=5, gid="middle-50")
-        ax.scatter(
-            at["median"], rows, marker="D", s=16, facecolors="white", edgecolors="#D55E00",
-            linewidths=1, zorder=5, gid="medians",
-        )  # fmt: skip
-        ax.scatter(at["p99"], rows, marker="|", s=36, color="#0072B2", linewidths=1.2, gid="p99")
-        ax.axvline(1, color="#4D4D4D", linewidth=0.8, linestyle="--", zorder=1, gid="mean")
-        ax.set_xscale("log")
-        ax.set_xlim(left=left)
-        ax.xaxis.set_major_locator(LogLocator(numticks=6))
-        ax.xaxis.set_major_formatter("{x:g}")
-        ax.xaxis.set_minor_locator(LogLocator(subs=range(2, 10), numticks=12))
-        ax.xaxis.set_minor_formatter(NullFormatter())
-        ax.set_xlabel("Runtime / mean runtime of the group (logarithmic)")
-        name_rows(ax, groups)
-        return ax
+    ax = start_axes(ax, height_in=groups.height_in)
+    ax.hlines(rows, at["p05"], at["p95"], color="#0072B2", linewidth=1, gid="middle-90")
+    ax.hlines(rows, at["p25"], at["p75"], color="#0072B2", linewidth=5, gid="middle-50")
+    ax.scatter(
+        at["median"], rows, marker="D", s=16, facecolors="white", edgecolors="#D55E00",
+        linewidths=1, zorder=5, gid="medians",
+    )  # fmt: skip
+    ax.scatter(at["p99"], rows, marker="|", s=36, color="#0072B2", linewidths=1.2, gid="p99")
+    ax.axvline(1, color="#4D4D4D", linewidth=0.8, linestyle="--", zorder=1, gid="mean")
+    ax.set_xscale("log")
+    ax.set_xlim(left=left)
+    ax.xaxis.set_major_locator(LogLocator(numticks=6))
+    ax.xaxis.set_major_formatter("{x:g}")
+    ax.xaxis.set_minor_locator(LogLocator(subs=range(2, 10), numticks=12))
+    ax.xaxis.set_minor_formatter(NullFormatter())
+    ax.set_xlabel("Runtime / mean runtime of the group (logarithmic)")
+    name_rows(ax, groups)
+    return ax
 
 
 def describe_runtime_ratio(result: pl.DataFrame) -> str:

@@ -9,7 +9,7 @@ from matplotlib.ticker import LogLocator, NullLocator
 from traceana.errors import DataError
 from traceana.figures.labels import name_lines
 from traceana.figures.registry import figure
-from traceana.figures.style import start_axes, use_style
+from traceana.figures.style import start_axes
 
 if TYPE_CHECKING:
     import polars as pl
@@ -40,8 +40,6 @@ def plot_throughput(
     rates
         [model, batch_size, gpus, samples_per_s, scaling_efficiency], as `iteration_rates`
         returns it.
-    ax
-        Axes to draw on; by default those of a new figure.
     measure
         samples_per_s or scaling_efficiency.
 
@@ -61,30 +59,29 @@ def plot_throughput(
     if known.is_empty():
         raise DataError(f"plot_throughput has nothing to draw: no {measure} is known")
     models = known["model"].unique().sort().to_list()
-    with use_style():
-        ax = start_axes(ax, height_in=3.3)
-        ax.set_xscale("log", base=2)
-        ax.set_yscale("log")
-        lines = []
-        place: dict[object, int] = {}
-        for (model, batch), cell in known.group_by("model", "batch_size", maintain_order=True):
-            nth = place[model] = place.get(model, -1) + 1
-            (line,) = ax.plot(
-                cell["gpus"], cell[measure], color=_COLOURS[models.index(model) % len(_COLOURS)],
-                linestyle=_STYLES[nth % len(_STYLES)], marker=_MARKERS[nth % len(_MARKERS)],
-                markersize=2.5,
-            )  # fmt: skip
-            lines.append((f"{model} {batch}", line))
-        counts = known["gpus"].unique().sort().to_list()
-        ax.set_xticks(counts, [f"{gpus:g}" for gpus in counts])
-        ax.xaxis.set_minor_locator(NullLocator())
-        ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-        ax.yaxis.set_major_formatter("{x:,g}")
-        ax.yaxis.set_minor_locator(NullLocator())
-        ax.set_xlabel("GPUs")
-        ax.set_ylabel(_LABELS[measure])
-        name_lines(ax, lines, heading="model, batch size", margin_from=0.5)
-        return ax
+    ax = start_axes(ax, height_in=3.3)
+    ax.set_xscale("log", base=2)
+    ax.set_yscale("log")
+    lines = []
+    place: dict[object, int] = {}
+    for (model, batch), cell in known.group_by("model", "batch_size", maintain_order=True):
+        nth = place[model] = place.get(model, -1) + 1
+        (line,) = ax.plot(
+            cell["gpus"], cell[measure], color=_COLOURS[models.index(model) % len(_COLOURS)],
+            linestyle=_STYLES[nth % len(_STYLES)], marker=_MARKERS[nth % len(_MARKERS)],
+            markersize=2.5,
+        )  # fmt: skip
+        lines.append((f"{model} {batch}", line))
+    counts = known["gpus"].unique().sort().to_list()
+    ax.set_xticks(counts, [f"{gpus:g}" for gpus in counts])
+    ax.xaxis.set_minor_locator(NullLocator())
+    ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    ax.yaxis.set_major_formatter("{x:,g}")
+    ax.yaxis.set_minor_locator(NullLocator())
+    ax.set_xlabel("GPUs")
+    ax.set_ylabel(_LABELS[measure])
+    name_lines(ax, lines, heading="model, batch size", margin_from=0.5)
+    return ax
 
 
 def describe_throughput(rates: pl.DataFrame) -> str:
