@@ -18,15 +18,16 @@ from traceana.results.formatting import in_sentence
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-READING: Final = (
-    "Line: fraction of the GPU-hours used by the smallest jobs (Lorenz curve); dotted diagonal: "
-    "all jobs equal. Dots: where the largest 10 % and 1 % of jobs begin, with their part of the "
-    "GPU-hours."
-)
 _TOPS: Final = (0.1, 0.01)
 
 
-@figure("concentration", result="lorenz_curve")
+@figure(
+    "concentration",
+    result="lorenz_curve",
+    reading="Line: fraction of the GPU-hours used by the smallest jobs (Lorenz curve); dotted "
+    "diagonal: all jobs equal. Dots: where the largest 10 % and 1 % of jobs begin, with their part "
+    "of the GPU-hours.",
+)
 def plot_concentration(
     curve: pl.DataFrame, /, *, ax: Axes | None = None, groups: pl.DataFrame | None = None
 ) -> Axes:

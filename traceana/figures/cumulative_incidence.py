@@ -20,17 +20,18 @@ if TYPE_CHECKING:
 
     from traceana.results.competing_risks import CumulativeIncidence
 
-READING: Final = (
-    "Line: cumulative incidence of the event by runtime, with the other events as competing risks "
-    "(Aalen-Johansen estimate); band: its pointwise 95 % confidence interval. Below: rows at risk, "
-    "which run at least that long."
-)
 _MOST_STEPS: Final = 200
 """Maximum number of steps drawn per line."""
 _MOST_GROUPS: Final = 7
 
 
-@figure("cumulative-incidence", result="cumulative_incidence")
+@figure(
+    "cumulative-incidence",
+    result="cumulative_incidence",
+    reading="Line: cumulative incidence of the event by runtime, with the other events as "
+    "competing risks (Aalen-Johansen estimate); band: its pointwise 95 % confidence interval. "
+    "Below: rows at risk, which run at least that long.",
+)
 def plot_cumulative_incidence(
     result: CumulativeIncidence, /, *, ax: Axes | None = None, event: str | None = None
 ) -> Axes:

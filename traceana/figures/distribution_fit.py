@@ -22,17 +22,17 @@ if TYPE_CHECKING:
 
 Panel = Literal["shares", "tail", "quantiles"]
 """Distribution function; upper tail; quantile-quantile plot."""
-
-READING: Final = (
-    "Black: empirical distribution of the values; gray band: pointwise 95 % confidence interval of "
-    "its quantiles, values treated as independent (narrower than the line for many values); "
-    "colored: fitted families, above the bound of the fit if there is one."
-)
 _FAR: Final = 1e6
 _DRAWN: Final = 4
 
 
-@figure("distribution-fit", result="fit_distributions")
+@figure(
+    "distribution-fit",
+    result="fit_distributions",
+    reading="Black: empirical distribution of the values; gray band: pointwise 95 % confidence "
+    "interval of its quantiles, values treated as independent (narrower than the line for many "
+    "values); colored: fitted families, above the bound of the fit if there is one.",
+)
 def plot_distribution_fit(
     result: DistributionFits,
     /,

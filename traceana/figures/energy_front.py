@@ -14,11 +14,6 @@ from traceana.figures.style import start_axes
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-READING: Final = (
-    "Dot: batch size and power limit with which every run reached the target. Blue: Pareto front "
-    "(no other configuration is as good in both time and energy and better in one). Labels: batch "
-    "size and power limit. Axes begin above 0."
-)
 _FRAME: Final = 1.3
 """The frame ends at this multiple of the front's largest time and energy."""
 _HEIGHT_IN: Final = 3.2
@@ -28,6 +23,9 @@ _HEIGHT_IN: Final = 3.2
     "energy-front",
     result="energy_to_accuracy",
     source="Zeus (NSDI'23): energy against time, with the Pareto front",
+    reading="Dot: batch size and power limit with which every run reached the target. Blue: Pareto "
+    "front (no other configuration is as good in both time and energy and better in one). Labels: "
+    "batch size and power limit. Axes begin above 0.",
 )
 def plot_energy_front(energy: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
     """Draw the energy of each configuration versus its time, with the Pareto front.

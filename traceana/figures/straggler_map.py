@@ -22,12 +22,6 @@ if TYPE_CHECKING:
 
     from traceana.results.stragglers import StragglerResult
 
-READING: Final = (
-    "Color: a worker's time divided by the median of the other workers' times; red is slower, blue "
-    "is faster; values beyond the color scale have the color of its end. Gray: no sample, or no "
-    "peer has one. Outlined: straggler episodes. At the right: the worker's level, the median over "
-    "the job divided by its peers'; bold: persistent straggler."
-)
 _SCALES: Final = (1.5, 2.0, 4.0, 8.0, 16.0)
 """Ratios at which a color scale may end, on both sides of 1."""
 _SHARE_WITHIN: Final = 0.98
@@ -36,7 +30,14 @@ _RASTER_DPI: Final = 400
 """Resolution of the image of the ratios; text and outlines are vectors."""
 
 
-@figure("straggler-map", result="detect_stragglers of one job")
+@figure(
+    "straggler-map",
+    result="detect_stragglers of one job",
+    reading="Color: a worker's time divided by the median of the other workers' times; red is "
+    "slower, blue is faster; values beyond the color scale have the color of its end. Gray: no "
+    "sample, or no peer has one. Outlined: straggler episodes. At the right: the worker's level, "
+    "the median over the job divided by its peers'; bold: persistent straggler.",
+)
 def plot_straggler_map(
     result: StragglerResult,
     /,

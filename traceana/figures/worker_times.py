@@ -19,10 +19,6 @@ from traceana.results.formatting import three_digits
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-READING: Final = (
-    "A horizontal line is the last reported value; a line is interrupted where its worker has no "
-    "sample for more than 1.5 times its median sampling interval."
-)
 _BREAK_AFTER_STEPS: Final = 1.5
 
 
@@ -30,6 +26,8 @@ _BREAK_AFTER_STEPS: Final = 1.5
     "worker-times",
     result="worker_samples of one job",
     source="AntMan (OSDI'20): mini-batch time of the ten workers of four jobs",
+    reading="A horizontal line is the last reported value; a line is interrupted where its worker "
+    "has no sample for more than 1.5 times its median sampling interval.",
 )
 def plot_worker_times(
     samples: pl.DataFrame,

@@ -227,7 +227,7 @@ class RecurringResult(Result):
         "totals": Totals,
         "gaps": Gaps,
     }
-    drawn_by: ClassVar = "traceana.figures.recurring_choices:plot_recurring_choices"
+    drawn_by: ClassVar = "traceana.figures.recurring:plot_recurring_choices"
 
     def summary(self) -> str:
         """Return a short text on the result."""
