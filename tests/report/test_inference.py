@@ -168,7 +168,10 @@ def made_up(rows: int, **columns: pl.Series) -> pl.DataFrame:
     return jobs.with_columns(**columns)
 
 
-SECTIONS = ("outcomes", "competing-risks", "failure-model", "distributions")
+SECTIONS = (
+    *("outcomes", "competing-risks", "failure-model", "distributions"),
+    *("correlations", "runtime-ratio"),
+)
 
 
 def build(jobs: pl.DataFrame, folder: Path) -> Element:
@@ -192,6 +195,8 @@ def test_jobs_of_an_unknown_trace_reach_every_section(tmp_path: Path) -> None:
         "competing-risks": "Cumulative incidence of cancelled jobs by queue",
         "failure-model": "Odds ratios of failure of jobs",
         "distributions": "Runtimes of jobs and fitted families: upper tail",
+        "correlations": "Runtime of jobs versus GPU %, success: rows and group means",
+        "runtime-ratio": "Runtime ratios of jobs by queue",
     }
     for name, about in figures.items():
         captions = [caption.text for caption in section(page, name).all("figcaption")]

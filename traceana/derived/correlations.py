@@ -29,15 +29,19 @@ class Points(NamedTuple):
 
 
 def cohort_correlations(session: Session, trace: str, /) -> CorrelationResult | None:
-    """Return the correlations of a cohort; None if it has no feature."""
+    """Return the correlations of a cohort; None if it has no feature or no outcome."""
     cohort = form_cohort(session, trace)
-    features = _features(cohort.rows)
-    if not features:
+    features = [
+        name for name in FEATURES if name in cohort.rows.columns and cohort.rows[name].count()
+    ]
+    failure = session.manifest(trace).failure_statuses
+    outcomes = cohort.rows["status"].is_in(["completed", *failure])
+    if not features or not outcomes.any():
         return None
     return runtime_correlations(
         cohort.rows,
         features=features,
-        failure=session.manifest(trace).failure_statuses,
+        failure=failure,
         method=("pearson", "spearman"),
         level=LEVELS,
         cluster=cohort.cluster,
@@ -65,7 +69,3 @@ def correlation_points(session: Session, trace: str, /) -> dict[tuple[str, str],
             mean_by_value(own, x, "runtime_s"), joint_counts(own, x, "runtime_s", bins=_BINS)
         )
     return points
-
-
-def _features(rows: pl.DataFrame) -> list[str]:
-    return [name for name in FEATURES if name in rows.columns and rows[name].count()]

@@ -28,7 +28,8 @@ def _tables(session: Session, trace: str) -> tuple[pl.DataFrame, pl.DataFrame]:
 
 def rules(session: Session, trace: str, /) -> pl.DataFrame:
     """Return the tests of the rules that the deadlines of a trace follow."""
-    return analysis.deadline_rules(*_tables(session, trace))
+    found = session.once(draws, trace)
+    return analysis.deadline_rules(*_tables(session, trace), draws=found)
 
 
 def rates(session: Session, trace: str, /) -> pl.DataFrame:
@@ -41,12 +42,17 @@ def draws(session: Session, trace: str, /) -> pl.DataFrame:
     return analysis.replay_published_draws(session.scan(trace, "training_plans"))
 
 
+def synthetic(session: Session, trace: str, /) -> pl.DataFrame:
+    """Return synthetic plans of the jobs of a trace."""
+    return simulate.synthesize_deadlines(session.scan(trace, "jobs"), rng=SEED)
+
+
 def tightness(session: Session, trace: str, /) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Return the tightness by kind of plans and cluster, and of all plans of the trace."""
     plans, jobs = _tables(session, trace)
     kinds = {"published": plans}
     if session.manifest(trace).tables["training_plans"].generated:
-        kinds["synthetic"] = simulate.synthesize_deadlines(jobs, rng=SEED)
+        kinds["synthetic"] = session.once(synthetic, trace)
     by_cluster = [
         analysis.deadline_tightness(each, jobs, by="cluster").select(
             pl.lit(kind).alias("plans"), pl.all()
@@ -59,4 +65,4 @@ def tightness(session: Session, trace: str, /) -> tuple[pl.DataFrame, pl.DataFra
 def agreement(session: Session, trace: str, /) -> pl.DataFrame:
     """Return the comparison of synthetic plans with those of the trace."""
     plans, jobs = _tables(session, trace)
-    return analysis.compare_plans(plans, simulate.synthesize_deadlines(jobs, rng=SEED), jobs)
+    return analysis.compare_plans(plans, session.once(synthetic, trace), jobs)

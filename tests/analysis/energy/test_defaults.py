@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import polars as pl
 
 from traceana.analysis import training_defaults
 from traceana.schema import TRAINING_DEFAULTS
 
 
-def runs(targets: dict[float, dict[int, int | None]], *, dataset: str = "own") -> pl.DataFrame:
+def runs(
+    targets: Mapping[float, Mapping[int, int | None]], *, dataset: str = "own"
+) -> pl.DataFrame:
     rows = [
         (dataset, "net", size, "sgd", 0.1, 1, target, epoch)
         for target, epochs in targets.items()
@@ -25,7 +29,7 @@ def profiles(*sizes: int, dataset: str = "own") -> pl.DataFrame:
 
 
 def test_the_hardest_target_that_most_batch_sizes_reach() -> None:
-    accuracy = {
+    accuracy: dict[float, dict[int, int | None]] = {
         0.5: {8: 2, 16: 3, 32: 4},
         0.6: {8: 4, 16: 5, 32: 9},
         0.7: {8: 8, 16: None, 32: None},
@@ -36,7 +40,11 @@ def test_the_hardest_target_that_most_batch_sizes_reach() -> None:
 
 
 def test_of_an_error_the_hardest_target_is_the_lowest() -> None:
-    error = {50.0: {8: 2, 16: 3}, 40.0: {8: 4, 16: 5}, 30.0: {8: 9, 16: None}}
+    error: dict[float, dict[int, int | None]] = {
+        50.0: {8: 2, 16: 3},
+        40.0: {8: 4, 16: 5},
+        30.0: {8: 9, 16: None},
+    }
     found = training_defaults(runs(error), profiles(8, 16))["own"]
     assert (found.target, found.lower_is_harder) == (40.0, True)
 

@@ -127,7 +127,7 @@ def _clustered(
     if not error > 0:  # NaN too
         return found | {"note": "the jackknife has no error: no interval and no test"}
     low, high = clustered_interval(r, error, clusters.df, confidence=confidence)
-    few = f"fewer than {FEW_CLUSTERS} clusters: the interval may be too short"
+    few = f"fewer than {FEW_CLUSTERS} clusters: the interval may be too short and p too small"
     return found | {
         "ci_low": low,
         "ci_high": high,

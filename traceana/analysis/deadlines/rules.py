@@ -31,6 +31,7 @@ def deadline_rules(
     submit: str = "submit_s",
     runtime: str = "runtime_s",
     gpus: str = "gpus",
+    draws: pl.DataFrame | None = None,
 ) -> pl.DataFrame:
     """Test whether plans follow the rules of the ElasticFlow files.
 
@@ -43,6 +44,8 @@ def deadline_rules(
         As in :func:`iteration_rates`.
     submit, runtime, gpus
         Columns of the jobs: submission (seconds or datetimes), runtime, requested GPUs.
+    draws
+        Result of :func:`replay_published_draws`; None computes it.
 
     Returns
     -------
@@ -81,7 +84,7 @@ def deadline_rules(
         _determined(used, rates),
         *_tightness(used),
         *_models(used),
-        *_sequence(replay_published_draws(training_plans)),
+        *_sequence(replay_published_draws(training_plans) if draws is None else draws),
     ]
     table = pl.DataFrame(
         [(*row, None) for row in rows], schema=schema_of(DeadlineRules), orient="row"

@@ -62,7 +62,7 @@ def _cohort(session: Context, cohort: Cohort) -> Content:
     found = session.once(cohort_correlations, cohort.trace)
     method = f"{cohort.about} {cohort.independence}"
     if found is None:
-        return Content((), (Text(f"{method} No numeric feature has values."),))
+        return Content((), (Text(f"{method} No feature or no outcome has values."),))
     if cohort.cluster is not None:
         method += (
             " Their intervals and p-values use the delete-one-cluster jackknife; more than "
