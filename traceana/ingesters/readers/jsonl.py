@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import json
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from traceana.errors import SourceError
 from traceana.ingesters.ahead import read_ahead, whole_lines
-from traceana.ingesters.readers.frames import FrameBlock
-from traceana.ingesters.readers.lines import LINE, BadLine
+from traceana.ingesters.readers.frames import ROWS_A_BLOCK, FrameBlock
+from traceana.ingesters.readers.lines import BAD_LINES, LINE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -39,20 +41,28 @@ def read_columns(source: CsvFile, /) -> tuple[str, ...]:
 
 def read_blocks(source: CsvFile, kinds: Mapping[str, Kind], /) -> Iterator[FrameBlock]:
     """Read a file block by block; numbers are read as they are written."""
+    schema = {LINE: pl.Int64(), **dict.fromkeys(kinds, pl.String())}
     line = 1
     for data in read_ahead(whole_lines(source)):
-        texts = data.decode(errors="backslashreplace").removesuffix("\n").split("\n")
-        rows: list[dict[str, str | None]] = []
-        bad = []
-        for number, text in enumerate(texts, line):
-            row = _parse(text)
-            if row is None:
-                bad.append(BadLine(number, "not_json" if text.strip() else "blank_line", [], text))
-            else:
-                rows.append({LINE: str(number), **{name: row.get(name) for name in kinds}})
-        frame = pl.DataFrame(rows, schema=dict.fromkeys([LINE, *kinds], pl.String))
-        yield FrameBlock(frame.with_columns(pl.col(LINE).cast(pl.Int64)), kinds, line, texts, bad)
-        line += len(texts)
+        lines = io.StringIO(data.decode(errors="backslashreplace"), newline="\n")
+        while texts := list(islice(lines, ROWS_A_BLOCK)):
+            rows: list[list[str | int | None]] = []
+            bad: list[tuple[int, str, str]] = []
+            for number, text in enumerate(texts, line):
+                row = _parse(text)
+                if row is not None:
+                    rows.append([number, *map(row.get, kinds)])
+                else:
+                    rule = "not_json" if text.strip() else "blank_line"
+                    bad.append((number, rule, text.removesuffix("\n")))
+            yield FrameBlock(
+                pl.DataFrame(rows, schema=schema, orient="row"),
+                kinds,
+                line,
+                pl.Series(texts).str.strip_suffix("\n"),
+                pl.DataFrame(bad, schema=BAD_LINES, orient="row"),
+            )
+            line += len(texts)
 
 
 def _parse(text: str) -> dict[str, str | None] | None:
