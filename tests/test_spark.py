@@ -109,7 +109,7 @@ def test_a_frame_of_spark_becomes_a_table(spark: Any, tmp_path: Path) -> None:
 ROW_QUESTIONS: dict[str, Callable[[Any], pl.DataFrame]] = {
     **QUESTIONS,
     **COMPARISONS,
-    "runtime_correlations": lambda rows: runtime_correlations(rows, failure="strict").table,
+    "runtime_correlations": lambda rows: runtime_correlations(rows).table,
     "compare_distributions": lambda rows: compare_distributions(
         rows, "runtime_s", "cluster", resamples=9, rng=1
     ),
@@ -249,7 +249,7 @@ def test_whatever_takes_a_frame_is_asked_of_spark() -> None:
         and "IntoFrame" in str(inspect.signature(function))
     }
     asked = {question.partition(",")[0] for question in (*ROW_QUESTIONS, *TABLES)}
-    assert takes_a_frame == asked
+    assert takes_a_frame - asked == {"training_defaults"}, "which returns no frame"
 
 
 @pytest.mark.parametrize(
@@ -299,7 +299,7 @@ def test_a_sample_of_jobs_is_the_same_from_spark(
     synthetic_store: Store,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(job_sample, "MOST_TASKS", 1000)
+    monkeypatch.setattr(job_sample, "MAX_TASKS", 1000)
     monkeypatch.setattr(job_sample, "SAMPLED_TASKS", 300)
     polars = replace(open_context(find_origin(synthetic_store.path)), figures=frozenset())
     (section,) = (part for part in sections() if part.id == "task-runtimes")

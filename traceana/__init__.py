@@ -31,6 +31,7 @@ _NAMES = {
         "synthesize_deadlines",
     ],
     "store": ["open_store"],
+    "trace": ["Trace", "load", "read"],
     "analysis": analysis.__all__,
 }
 

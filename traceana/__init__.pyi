@@ -20,4 +20,7 @@ from .samples import write_sample as write_sample
 from .ingesters import add_table as add_table
 from .ingesters import ingest as ingest
 from .store import open_store as open_store
+from .trace import Trace as Trace
+from .trace import load as load
+from .trace import read as read
 __version__: str

@@ -51,11 +51,11 @@ def percent(column: str) -> pl.Expr:
 
 
 def jobs(replay: BatchingReplay) -> str:
-    wide = replay.jobs.pivot("controller", index=["job_id", "n_ticks"], values="speedup")
+    wide = replay.jobs.pivot("controller", index=["job_id", "n_steps"], values="speedup")
     idle = replay.jobs.pivot("controller", index="job_id", values="idle_share")
     saved = replay.jobs.filter(controller="proportional")["of_possible"]
     shown = wide.sort("job_id").select(
-        "job_id", pl.col("n_ticks").alias("steps"), *(fixed(each) for each in CONTROLLERS[1:])
+        "job_id", pl.col("n_steps").alias("steps"), *(fixed(each) for each in CONTROLLERS[1:])
     )
     idle = idle.sort("job_id").select(
         "job_id", *(percent(each).alias(f"{each}") for each in CONTROLLERS)
@@ -113,13 +113,13 @@ def costs(replay: BatchingReplay) -> str:
     )
     shown = (
         replay.episodes.with_columns(cell=cells)
-        .pivot("controller", index=["job_id", "worker_id", "onset_s", "n_ticks"], values="cell")
+        .pivot("controller", index=["job_id", "worker_id", "onset_s", "n_steps"], values="cell")
         .sort("job_id", "onset_s", "worker_id")
         .select(
             "job_id",
             pl.col("worker_id").alias("worker"),
             pl.col("onset_s").cast(pl.Int64).alias("onset (s)"),
-            pl.col("n_ticks").alias("steps"),
+            pl.col("n_steps").alias("steps"),
             *(each for each in CONTROLLERS if each != "omnilearn"),
         )
     )
@@ -127,7 +127,7 @@ def costs(replay: BatchingReplay) -> str:
         pl.col("recovery_steps").count().alias("n"),
         pl.col("recovery_steps").median().alias("median"),
         pl.len().alias("all"),
-        (pl.col("share_within") * pl.col("n_ticks")).sum() / pl.col("n_ticks").sum(),
+        (pl.col("share_within") * pl.col("n_steps")).sum() / pl.col("n_steps").sum(),
     )
     told = [
         f"{row['controller']} {row['n']} of {row['all']}"

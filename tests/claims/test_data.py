@@ -166,10 +166,10 @@ def test_a_claim_judged_from_a_sample_of_jobs_says_so(
     store = as_if_real(sample, tmp_path / "store")
     whole = check_claims(store, paper="pai").table
     assert not whole["note"].str.contains("of a sample").any()
-    monkeypatch.setattr(job_sample, "MOST_TASKS", 2000)
+    monkeypatch.setattr(job_sample, "MAX_TASKS", 2000)
     monkeypatch.setattr(job_sample, "SAMPLED_TASKS", 1500)
     drawn = check_claims(store, paper="pai").table
-    told = drawn.filter(pl.col("note").str.contains(r"of a sample: the 1,\d{3} of [\d,]+ tasks"))
+    told = drawn.filter(pl.col("note").str.contains(r"of a sample: 1,\d{3} of [\d,]+ tasks"))
     of_tasks = {name for name in drawn["id"] if name.startswith(("pai-success", "pai-failure"))}
     assert set(told["id"]) == {"pai-jobs", *of_tasks}
     # what is counted is counted in all rows

@@ -99,7 +99,7 @@ def test_a_replay_says_that_it_is_synthetic(store: Path, tmp_path: Path) -> None
         ((), "the workers are missing; pass --throughputs, --cores or --devices"),
         (("--cores", "1,x"), "--cores '1,x': expected numbers separated by commas"),
         (("--cores", "0,1"), "every throughput must be a number of samples/s above 0"),
-        (("--devices", "t4,h100"), "no device is called 'h100'; there are t4, p4, p100"),
+        (("--devices", "t4,h100"), "no device is called 'h100'; the devices are t4, p4, p100"),
         (("--devices", "t4", "--cores", "2"), "--cores and --devices exclude each other"),
         (("--cores", "1,2", "--controllers", "magic"), "no controller is called 'magic'"),
         (("--throughputs", "1,2", "--controllers", "static"), "static needs an estimate"),

@@ -71,7 +71,7 @@ def test_jobs_of_a_file(tmp_path: Path, ending: str) -> None:
     JOBS.write_csv(file) if ending == "csv" else JOBS.write_parquet(file)
     told = run(str(file))
     assert told.startswith(f"SYNTHETIC plans for 2 of 3 jobs of {file}, seed 1; 1 have no runtime")
-    clusters = [line.split()[:2] for line in told.splitlines()[6:]]
+    clusters = [line.split()[:2] for line in told.splitlines()[5:]]
     assert clusters == [["all", "1"], ["east", "1"], ["all", "2"]]
 
 
@@ -80,7 +80,7 @@ def test_what_is_wrong_is_told_in_a_line(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="cannot be read"):
         run(str(file))
     JOBS.drop("gpus").write_csv(file)
-    with pytest.raises(DataError, match="column gpus is missing; needed are job_id, cluster"):
+    with pytest.raises(DataError, match="column gpus is missing; found job_id, cluster"):
         run(str(file))
     JOBS.write_csv(file)
     with pytest.raises(DataError, match=r"published plans, and .* has none"):

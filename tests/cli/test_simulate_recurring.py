@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from traceana.cli import app
-from traceana.errors import DataError
+from traceana.errors import DataError, TraceanaError
 from traceana.ingesters import ingest
 from traceana.samples import write_sample
 
@@ -27,7 +27,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run(store: Path, *asked: str) -> str:
     command = ["simulate", "recurring", "--store", str(store), *asked]
     done = CliRunner().invoke(app, command)
-    if isinstance(done.exception, DataError):
+    if isinstance(done.exception, TraceanaError):
         raise done.exception
     assert done.exit_code == 0, done.output
     return done.stdout
@@ -72,3 +72,13 @@ def test_a_users_mistake(store: Path, tmp_path: Path) -> None:
         run(store, "--target", "0.5")
     with pytest.raises(DataError, match="gpu: 'h100' is unknown; there is a40, p100"):
         run(store, "--gpu", "h100", "--dataset", "squad")
+
+
+def test_a_policy_of_ones_own_and_another_trace(store: Path) -> None:
+    named = "traceana.simulate.recurring.policies:_default"
+    told = json.loads(run(store, *ONE, "--policy", named, "--json"))
+    assert {row["batch_size"] for row in told["history"]} == {1024}
+    with pytest.raises(DataError, match=r"--policy no\.where:x"):
+        run(store, *ONE, "--policy", "no.where:x")
+    with pytest.raises(TraceanaError, match="is not in the store"):
+        run(store, *ONE, "--trace", "nowhere")

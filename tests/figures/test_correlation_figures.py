@@ -46,7 +46,7 @@ def test_a_point_is_a_value_at_its_mean_all_alike() -> None:
 def test_a_closer_view_says_how_much_lies_above() -> None:
     ax = plot_runtime_against(MEANS, x_label="GPUs (%)", log_x=True, below_s=350)
     assert ax.get_ylim() == (0, 350)
-    assert ax.get_title(loc="left") == "2 of 5 points lie above"
+    assert ax.get_title(loc="left") == "2 of 5 points are above"
     assert ax.get_xlabel() == "GPUs (%), logarithmic"
     # a 0 has its place on the logarithmic axis
     assert ax.get_xscale() == "symlog"
@@ -90,18 +90,18 @@ def test_every_level_is_told_with_its_interval_and_n() -> None:
     assert isinstance(table, pl.DataFrame)
     row, mean, weighted = table.rows(named=True)
     low, high = weighted["ci_low"], weighted["ci_high"]
-    effective = f"{weighted['n_effective']:.1f} in effect"
+    effective = f"{weighted['n_effective']:.1f} effective"
     assert legend(ax) == [
         f"rows: r = {row['r']:.2f} ({row['ci_low']:.2f} to {row['ci_high']:.2f}), 400 rows",
         f"means: r = {mean['r']:.2f} ({mean['ci_low']:.2f} to {mean['ci_high']:.2f}), 6 points",
-        f"means by rows: r = {weighted['r']:.2f} ({low:.2f} to {high:.2f}), {effective}",
+        f"weighted: r = {weighted['r']:.2f} ({low:.2f} to {high:.2f}), {effective}",
     ]
 
 
 def test_a_correlation_that_is_not_known_is_told_as_such() -> None:
     frame = rows().filter(pl.col("gpus").is_in([25.0, 50, 100]))
     ax = plot_group_means(mean_by_value(frame, "gpus", "runtime_s"), **group_means(frame))  # type: ignore[arg-type]
-    assert legend(ax)[1:] == ["means: no r", "means by rows: no r"]
+    assert legend(ax)[1:] == ["means: no r", "weighted: no r"]
 
 
 def test_a_million_rows_stay_small() -> None:
@@ -127,14 +127,14 @@ def test_what_cannot_be_drawn_is_refused() -> None:
     options = group_means(rows())
     table = options["correlations"]
     assert isinstance(table, pl.DataFrame)
-    with pytest.raises(DataError, match="one correlation a level"):
+    with pytest.raises(DataError, match="one correlation per level"):
         plot_group_means(MEANS, **options | {"correlations": pl.concat([table, table])})  # type: ignore[arg-type]
 
 
 def test_descriptions_count() -> None:
     assert describe_runtime_against(MEANS) == (
-        "5 distinct values of n = 16 rows; 2 of the points are of one row alone, one is of 8."
+        "5 distinct values, n = 16 rows; 2 points have one row, and the largest has 8."
     )
     assert describe_group_means(MEANS) == (
-        "n = 16 rows at 5 distinct values; 50.0 % of the rows are at 50 alone."
+        "n = 16 rows with 5 distinct values; 50.0 % of the rows have the value 50."
     )

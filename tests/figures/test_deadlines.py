@@ -78,7 +78,7 @@ def test_a_line_a_model_and_batch_size() -> None:
     assert ax.lines[0].get_color() == ax.lines[1].get_color() != ax.lines[2].get_color()
     scaled = plot_throughput(RATES, measure="scaling_efficiency")
     assert [np.asarray(line.get_ydata()).tolist() for line in scaled.lines] == [[1, 0.75], [1]]
-    assert describe_throughput(RATES).endswith("on 4 GPUs 75 % to 75 % of perfect scaling.")
+    assert describe_throughput(RATES).endswith("on 4 GPUs 75 % to 75 % of linear scaling.")
     with pytest.raises(DataError, match="measure must be one of samples_per_s"):
         plot_throughput(RATES, measure="n")
     with pytest.raises(DataError, match="no samples_per_s is known"):

@@ -85,7 +85,7 @@ def test_the_largest_jobs_are_marked_with_what_they_hold() -> None:
     np.testing.assert_allclose(line(ax, "group-a")[:, 1], np.linspace(0, 1, 101))
     assert legend(ax) == ["one cluster", "all jobs"]
     assert describe_concentration(curve) == (
-        "The smaller half of the jobs holds 5.00 % of the GPU-hours."
+        "The smaller half of the jobs uses 5.00 % of the GPU-hours."
     )
-    with pytest.raises(DataError, match="each share once"):
+    with pytest.raises(DataError, match="each fraction of jobs once"):
         plot_concentration(lorenz_curve(jobs, by="cluster"))

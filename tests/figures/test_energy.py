@@ -58,7 +58,7 @@ def texts(ax: Axes) -> list[str]:
 def test_three_bars_a_data_set_are_the_ratios() -> None:
     ax = plot_energy_savings(SAVINGS)
     bars = [c for c in ax.containers if isinstance(c, BarContainer)]
-    assert [bar.get_label() for bar in bars] == ["batch size alone", "power limit alone", "both"]
+    assert [bar.get_label() for bar in bars] == ["batch size only", "power limit only", "both"]
     for bar, ratio in zip(bars, (0.9, 0.8, 0.7), strict=True):
         (one,) = bar.patches
         assert one.get_width() == pytest.approx(ratio)
@@ -79,7 +79,7 @@ def test_savings_of_two_gpus_or_objectives_are_refused() -> None:
 
 def test_savings_are_described_with_what_is_unknown() -> None:
     assert describe_energy_savings(SAVINGS) == (
-        "1 of 2 data sets; both together take 70.0 % to 70.0 %."
+        "1 of 2 data sets; both together need 70.0 % to 70.0 %."
     )
     unknown = SAVINGS.filter(dataset="cifar100")
     assert describe_energy_savings(unknown) == "1 data sets, none with a baseline."

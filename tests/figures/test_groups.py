@@ -66,7 +66,7 @@ def test_a_logarithmic_axis_is_chosen_for_a_wide_range_and_says_so() -> None:
 def test_an_interval_below_zero_is_told() -> None:
     result = runtime_by(TASKS, "gpu_type")
     assert result["ci_low"].min() < 0  # type: ignore[operator]
-    assert describe_runtime_by(result).endswith("at the left reaches below 0.")
+    assert describe_runtime_by(result).endswith("at the left extend below 0.")
     assert describe_runtime_by(result.filter(gpu_type="T4")) == "1 group, n = 3 runtimes."
 
 

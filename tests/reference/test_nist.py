@@ -13,7 +13,6 @@ from traceana.analysis import correlate
 from traceana.stats.between_groups import between_groups
 from traceana.stats.correlation import correlation
 from traceana.stats.dependence import autocorrelation
-from traceana.stats.null_correlation import shared_by_clusters
 
 HERE = Path(__file__).parent
 UNIVARIATE = tomllib.loads((HERE / "nist_univariate.toml").read_text(encoding="utf-8"))
@@ -50,7 +49,3 @@ def test_variance_between_and_within_groups(name: str) -> None:
     df = (len(n) - 1, len(values) - len(n))
     f = found.effect / df[0] / ((1 - found.effect) / df[1])
     assert f == pytest.approx(known["f_statistic"], rel=1e-8)
-    own = (known["between"] - known["within"]) / n[0]
-    assert shared_by_clusters(values, group) == pytest.approx(
-        own / (own + known["within"]), rel=1e-8
-    )

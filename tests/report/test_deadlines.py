@@ -26,7 +26,7 @@ def tables(store: Store) -> tuple[pl.DataFrame, pl.DataFrame]:
 def test_rules_stand_with_their_evidence(
     part: Element, tables: tuple[pl.DataFrame, pl.DataFrame]
 ) -> None:
-    rows = read_table(part, "The rules, tested")
+    rows = read_table(part, "Tests of the rules")
     expected = deadline_rules(*tables)
     assert [row["Rule"] for row in rows] == expected["rule"].to_list()
     for row, value in zip(rows, expected["value"], strict=True):
@@ -36,7 +36,7 @@ def test_rules_stand_with_their_evidence(
 def test_deadlines_met_by_cluster_and_over_all(
     part: Element, tables: tuple[pl.DataFrame, pl.DataFrame]
 ) -> None:
-    rows = read_table(part, "Deadlines that a job without any wait would meet")
+    rows = read_table(part, "Deadlines that jobs without a wait would meet")
     expected = deadline_tightness(*tables, by="cluster")
     assert [row["Cluster"] for row in rows] == [*expected["cluster"], "All"]
     met = [number(row["Met"]) for row in rows]
@@ -47,9 +47,9 @@ def test_deadlines_met_by_cluster_and_over_all(
 def test_every_rate_is_listed_and_drawn(
     part: Element, tables: tuple[pl.DataFrame, pl.DataFrame]
 ) -> None:
-    rows = read_table(part, "The rates as a data set")
+    rows = read_table(part, "Throughput by model, batch size and GPUs")
     assert len(rows) == iteration_rates(*tables).height
-    compared = read_table(part, "Synthetic plans beside the published ones")
+    compared = read_table(part, "Synthetic and published plans compared")
     assert compared[0]["Compared"] == "tightness"
     captions = [each.text for each in part.all("figcaption")]
     assert [each.partition(". ")[2].split(".")[0] for each in captions] == [

@@ -9,9 +9,17 @@ import pytest
 
 from tests.report.reader import Element, number, read_table, section
 from traceana.analysis import energy_coverage, energy_savings, energy_to_accuracy
+from traceana.ingesters import add_table
+from traceana.report import find_origin
+from traceana.report.blocks import Gallery
+from traceana.report.context import Context
+from traceana.report.section import sections
 from traceana.schema import TRAINING_DEFAULTS
+from traceana.store import open_store
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from traceana.store import Store
 
 
@@ -104,3 +112,26 @@ def test_a_figure_a_gpu_and_the_range_on_the_v100(
     assert f"{low:.1f} % to {high:.1f} % of the energy" in section(page, "findings").text.replace(
         "\N{NO-BREAK SPACE}", " "
     )
+
+
+def test_data_sets_that_nobody_named_reach_energy_recurring_and_deadlines(
+    store: Store, tmp_path: Path
+) -> None:
+    for trace, names in {
+        "zeus-2023": ("training_runs", "power_profiles"),
+        "elasticflow-2023": ("jobs", "training_plans"),
+    }.items():
+        for name in names:
+            rows = store.scan(trace, name).collect()
+            if "dataset" in rows.columns:
+                rows = rows.with_columns(dataset="our " + pl.col("dataset"))
+            add_table(rows, trace="lab", table=name, store=tmp_path, title="Our lab")
+    context = Context(open_store(tmp_path), origin=find_origin(tmp_path))
+    for name, figures in {"energy": 11, "recurring": 3, "deadlines": 3}.items():
+        (part,) = (part for part in sections() if part.id == name)
+        content = part.content(context)
+        assert all(finding.startswith("Our lab") for finding in content.findings)
+        drawn = [block for block in content.blocks if isinstance(block, Gallery)]
+        assert sum(len(gallery.pictures) for gallery in drawn) >= figures
+        # rules are tested where the publisher generated the plans, which nobody states here
+        assert "Tests of the rules" not in str(content.blocks)

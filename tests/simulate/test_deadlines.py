@@ -31,7 +31,7 @@ def test_same_seed_same_plans() -> None:
     jobs = jobs_of(50)
     assert synthesize_deadlines(jobs, rng=3).equals(synthesize_deadlines(jobs.lazy(), rng=3))
     assert not synthesize_deadlines(jobs, rng=3).equals(synthesize_deadlines(jobs, rng=4))
-    assert synthesize_deadlines(jobs).equals(synthesize_deadlines(jobs, rng=0))
+    assert synthesize_deadlines(jobs).equals(synthesize_deadlines(jobs, rng=1))
 
 
 def test_draws_follow_the_rules() -> None:
@@ -115,7 +115,7 @@ def test_mistakes_are_told_in_one_line() -> None:
         synthesize_deadlines(jobs_of(2).drop("gpus"))
     with pytest.raises(DataError, match="submit_s must be finite and not negative"):
         synthesize_deadlines(jobs_of(2).with_columns(submit_s=-1.0))
-    with pytest.raises(DataError, match="stands twice"):
+    with pytest.raises(DataError, match="occurs twice"):
         synthesize_deadlines(pl.concat([jobs_of(2), jobs_of(1)]))
     with pytest.raises(DataError, match="iterations_per_s and gpus above 0"):
         synthesize_deadlines(jobs_of(2), rates=published_rates().clear())
@@ -124,7 +124,7 @@ def test_mistakes_are_told_in_one_line() -> None:
     )
     with pytest.raises(DataError, match="no model at 2 GPUs; they have rows for 1, 4"):
         synthesize_deadlines(jobs_of(2).with_columns(gpus=2.0), rates=rates)
-    with pytest.raises(DataError, match="one stands twice"):
+    with pytest.raises(DataError, match="one occurs twice"):
         synthesize_deadlines(jobs_of(2), rates=pl.concat([rates, rates]))
     with pytest.raises(DataError, match="rng must be a whole number from 0 on"):
         synthesize_deadlines(jobs_of(2), rng=-1)

@@ -12,17 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from traceana.errors import DataError
-from traceana.stats.cluster_correlation import draw_clusters, pearson_error, rank_error
 from traceana.stats.correlation import (
     METHODS,
     correlation,
     correlation_pvalue,
     fisher_interval,
     kendall_pvalue,
-    n_of_variance,
 )
 from traceana.stats.multiplicity import ADJUSTMENTS, adjust_pvalues
-from traceana.stats.rank_influence import concordance, kendall_influence, spearman_influence
 
 REFERENCE = tomllib.loads(
     (Path(__file__).parents[1] / "reference" / "correlation.toml").read_text(encoding="utf-8")
@@ -85,41 +82,6 @@ def test_what_is_not_defined_is_nan() -> None:
     assert correlation_pvalue(0.9, 1e6, method="pearson") == np.finfo(float).tiny
     with pytest.raises(DataError, match="confidence must lie between 0 and 1"):
         fisher_interval(0.5, 9, method="pearson", confidence=95)
-
-
-@given(
-    st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12)), min_size=2, max_size=40),
-)
-def test_concordance_is_the_count_over_all_pairs(pairs: list[tuple[int, int]]) -> None:
-    a, b = np.array(pairs).T
-    brute = (np.sign(a[:, None] - a) * np.sign(b[:, None] - b)).sum(axis=1)
-    assert concordance(a, b).tolist() == brute.tolist()
-
-
-@pytest.mark.parametrize(
-    ("influence", "method"), [(spearman_influence, "spearman"), (kendall_influence, "kendall")]
-)
-def test_influence_is_what_leaving_a_row_out_moves(influence: type, method: str) -> None:
-    x, y = tied(300)
-    ours, r = influence(x, y), correlation(x, y, method=method)
-    left_out = [correlation(np.delete(x, i), np.delete(y, i), method=method) for i in range(300)]
-    jackknife = 299 * (r - np.array(left_out))
-    assert ours.mean() == pytest.approx(0, abs=1e-12)
-    np.testing.assert_allclose(ours, jackknife, atol=0.02 * np.abs(jackknife).max())
-
-
-def test_clusters_of_equal_rows_are_worth_one_row_each() -> None:
-    rng = np.random.default_rng(4)
-    x, y = rng.standard_normal((2, 200))
-    once = draw_clusters(np.arange(200), resamples=999, rng=np.random.default_rng(1))
-    ten = draw_clusters(np.repeat(np.arange(200), 10), resamples=999, rng=np.random.default_rng(1))
-    x10, y10 = np.repeat(x, 10), np.repeat(y, 10)
-    error = pearson_error(x, y, once)
-    assert pearson_error(x10, y10, ten) == pytest.approx(error, rel=1e-9)
-    assert n_of_variance(0, error**2, "pearson") == pytest.approx(200, rel=0.25)
-    r = correlation(x, y, method="spearman")
-    rank = rank_error(r, x, y, once, method="spearman")
-    assert rank_error(r, x10, y10, ten, method="spearman") == pytest.approx(rank, rel=1e-6)
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=20))

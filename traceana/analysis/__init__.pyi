@@ -3,7 +3,7 @@ from .correlation.implied import ImpliedN as ImpliedN
 from .correlation.implied import implied_n as implied_n
 from .correlation.points import joint_counts as joint_counts
 from .correlation.points import mean_by_value as mean_by_value
-from .correlation.result import CorrelationResult as CorrelationResult
+from .correlation.correlate import CorrelationResult as CorrelationResult
 from .correlation.runtime import runtime_correlations as runtime_correlations
 from .deadlines.agreement import compare_plans as compare_plans
 from .deadlines.draws import replay_published_draws as replay_published_draws

@@ -64,7 +64,8 @@ def _runtimes(session: Session) -> pl.DataFrame:
 
 def _correlations(session: Session) -> pl.DataFrame:
     frame = session.once(_runtimes).drop("outcome")
-    return runtime_correlations(frame, method="pearson", level="group_mean").table
+    failure = session.manifest(_TRACE).failure_statuses
+    return runtime_correlations(frame, failure=failure, method="pearson", level="group_mean").table
 
 
 def _judge_jobs(session: Session) -> Judgement:

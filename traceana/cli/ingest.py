@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from traceana.cli.options import JsonOption, StoreOption
+from traceana.cli.options import (
+    JsonOption,
+    MappingOption,
+    ReaderOption,
+    StoreOption,
+    TimezoneOption,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -37,14 +43,9 @@ def ingest(
             help="Id of the trace.  [default: found from the files, or the mapping's name]",
         ),
     ] = None,
-    mapping: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Mapping (TOML) from the files' columns to tables."),
-    ] = None,
-    reader: Annotated[
-        str | None,
-        typer.Option(metavar="csv|jsonl|parquet", help="Format of the files.  [default: found]"),
-    ] = None,
+    mapping: MappingOption = None,
+    reader: ReaderOption = None,
+    timezone: TimezoneOption = None,
     json: JsonOption = False,
 ) -> None:
     """Read files into a store and count every row kept or rejected."""
@@ -64,6 +65,7 @@ def ingest(
                 trace=trace,
                 mapping=mapping,
                 reader=reader,
+                timezone=timezone,
                 store=store,
                 progress=_progress(console, status.update),
             )
@@ -145,7 +147,10 @@ def _notes(entry: TableEntry) -> Iterator[str]:
     for rule, rows in entry.rejected.items():
         yield f"rejected: {name}: {rows:,} by {rule}"
     if entry.rows_not_applicable:
-        yield f"note: {name}: {entry.rows_not_applicable:,} rows stand beside it and are not for it"
+        yield (
+            f"note: {name}: {entry.rows_not_applicable:,} further rows are not rows of this table "
+            "(steps of jobs, for example)"
+        )
     if entry.duplicate_rows:
         yield (
             f"note: {name}: {entry.duplicate_rows:,} rows repeat another in every column "

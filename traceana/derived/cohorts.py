@@ -17,7 +17,8 @@ COHORT_NEEDS: Final = (
     {"tasks": ("status",), "instances": ("start_s", "end_s")},
 )
 """What a trace needs for a cohort: jobs with runtimes, or tasks and their instances."""
-_GROUPINGS: Final = ("gpu_type", "qos", "queue", "cluster")
+GROUPINGS: Final = ("gpu_type", "qos", "queue", "cluster")
+"""Columns of few values by which rows are grouped, in the order of preference."""
 _MOST_GROUPS: Final = 20
 
 
@@ -107,13 +108,10 @@ def sample_note(session: Session, trace: str, /) -> str:
 def _tasks(session: Session, trace: str, end_imputation: str) -> Cohort:
     tasks = task_times(session, trace, end_imputation)
     manifest = session.store.manifest(trace)
-    unit = manifest.independent_unit
     owners = session.once(task_owners, trace)
-    if unit in owners.columns:
-        owner = pl.coalesce(pl.col(unit), pl.format("job {}", "job_id"))
-        rows = tasks.hstack(owners.select(unit)).with_columns(owner)
-    else:
-        rows, unit = tasks, None
+    unit = manifest.independent_unit or "user"
+    rows = tasks.hstack(owners.select(unit)) if unit in owners.columns else tasks
+    rows, cluster = _with_unit(rows, unit)
     known = rows["runtime_s"].count()
     note = sample_note(session, trace)
     return Cohort(
@@ -121,7 +119,7 @@ def _tasks(session: Session, trace: str, end_imputation: str) -> Cohort:
         task_title(session, trace),
         manifest.tables["tasks"].unit_noun,
         _with_requested(rows.drop("job_id")),
-        unit,
+        cluster,
         _grouping(rows),
         "The runtime of a task is the last end of its instances minus their first start; missing "
         f"ends are treated by `{end_imputation}` (see task runtimes): {known:,} of "
@@ -135,21 +133,29 @@ def _jobs(session: Session, trace: str) -> Cohort:
     rows = session.scan(trace, "jobs").collect()
     manifest = session.store.manifest(trace)
     table = manifest.tables["jobs"]
-    unit = manifest.independent_unit
+    rows, cluster = _with_unit(rows, manifest.independent_unit or "user")
     return Cohort(
         trace,
         session.title(trace),
         table.unit_noun,
         _with_requested(rows),
-        unit if unit in table.columns else None,
+        cluster,
         _grouping(rows),
         " ".join((*table.notes, manifest.failure_definition)),
     )
 
 
+def _with_unit(rows: pl.DataFrame, unit: str) -> tuple[pl.DataFrame, str | None]:
+    """Fill missing values of the independent unit with the job; None if it has no values."""
+    if unit not in rows.columns or not rows[unit].count():
+        return rows, None
+    filled = pl.coalesce(pl.col(unit).cast(pl.String), pl.format("job {}", "job_id"))
+    return rows.with_columns(filled.alias(unit)), unit
+
+
 def _grouping(rows: pl.DataFrame) -> str | None:
     """Return the first candidate with at least two, and few, values."""
-    for name in _GROUPINGS:
+    for name in GROUPINGS:
         if name in rows.columns and 2 <= rows[name].drop_nulls().n_unique() <= _MOST_GROUPS:
             return name
     return None

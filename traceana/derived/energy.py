@@ -59,13 +59,8 @@ def savings(session: Session, trace: str, /) -> pl.DataFrame:
 
 def coverage(session: Session, trace: str, /) -> pl.DataFrame:
     """Return the batch sizes of every GPU and data set, and why some are not feasible."""
-    runs, power = training_tables(session, trace)
-    known = session.once(defaults, trace)
-    return pl.concat(
-        analysis.energy_coverage(runs, power, gpu=gpu, dataset=dataset, defaults=known)
-        for gpu, dataset in power.select("gpu", "dataset").unique().sort("gpu", "dataset").rows()
-        if dataset in known
-    )
+    tables = training_tables(session, trace)
+    return analysis.energy_coverage(*tables, defaults=session.once(defaults, trace))
 
 
 def configurations(session: Session, trace: str, gpu: str, /) -> dict[str, pl.DataFrame]:

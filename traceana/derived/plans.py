@@ -1,22 +1,68 @@
-"""Results on training plans that several claims and sections use."""
+"""Results on training plans that claims and sections share."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from traceana.analysis import deadline_rules, iteration_rates
+import polars as pl
+
+from traceana import analysis, simulate
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from traceana.store.session import Session
+
+PLANS_NEEDS: Final = (
+    {
+        "training_plans": ("model", "batch_size", "iterations", "deadline_s"),
+        "jobs": ("submit_s", "runtime_s", "gpus"),
+    },
+)
+"""What a trace needs for deadlines."""
+SEED: Final = 0
+
+
+def _tables(session: Session, trace: str) -> tuple[pl.DataFrame, pl.DataFrame]:
+    plans, jobs = (session.scan(trace, table).collect() for table in ("training_plans", "jobs"))
+    return plans, jobs
 
 
 def rules(session: Session, trace: str, /) -> pl.DataFrame:
-    """Return the rules that the deadlines of a trace follow."""
-    return deadline_rules(session.scan(trace, "training_plans"), session.scan(trace, "jobs"))
+    """Return the tests of the rules that the deadlines of a trace follow."""
+    found = session.once(draws, trace)
+    return analysis.deadline_rules(*_tables(session, trace), draws=found)
 
 
 def rates(session: Session, trace: str, /) -> pl.DataFrame:
-    """Return the iteration rates behind the deadlines of a trace."""
-    return iteration_rates(session.scan(trace, "training_plans"), session.scan(trace, "jobs"))
+    """Return the iteration rates behind the plans of a trace."""
+    return analysis.iteration_rates(*_tables(session, trace))
+
+
+def draws(session: Session, trace: str, /) -> pl.DataFrame:
+    """Return the models of plans as draws of one seeded sequence."""
+    return analysis.replay_published_draws(session.scan(trace, "training_plans"))
+
+
+def synthetic(session: Session, trace: str, /) -> pl.DataFrame:
+    """Return synthetic plans of the jobs of a trace."""
+    return simulate.synthesize_deadlines(session.scan(trace, "jobs"), rng=SEED)
+
+
+def tightness(session: Session, trace: str, /) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Return the tightness by kind of plans and cluster, and of all plans of the trace."""
+    plans, jobs = _tables(session, trace)
+    kinds = {"published": plans}
+    if session.manifest(trace).tables["training_plans"].generated:
+        kinds["synthetic"] = session.once(synthetic, trace)
+    by_cluster = [
+        analysis.deadline_tightness(each, jobs, by="cluster").select(
+            pl.lit(kind).alias("plans"), pl.all()
+        )
+        for kind, each in kinds.items()
+    ]
+    return pl.concat(by_cluster), analysis.deadline_tightness(plans, jobs)
+
+
+def agreement(session: Session, trace: str, /) -> pl.DataFrame:
+    """Return the comparison of synthetic plans with those of the trace."""
+    plans, jobs = _tables(session, trace)
+    return analysis.compare_plans(plans, session.once(synthetic, trace), jobs)

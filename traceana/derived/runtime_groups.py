@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import polars as pl
 
 from traceana.analysis.runtimes.ratio import runtime_ratio, summarize_runtime_ratio
+from traceana.derived.cohorts import GROUPINGS
 from traceana.derived.tasks import OWNERS, task_owners, task_times
 from traceana.results.display import key_heading
 from traceana.results.formatting import in_sentence
@@ -91,9 +92,11 @@ def _groupings(rows: pl.DataFrame, groups: tuple[str, ...]) -> list[tuple[str, .
     def varies(name: str) -> bool:
         return name in rows.columns and rows[name].drop_nulls().n_unique() > 1
 
-    single = [name for name in dict.fromkeys((*groups, "status", *OWNERS)) if varies(name)]
+    candidates = dict.fromkeys((*groups, *GROUPINGS))
+    varying = [name for name in candidates if varies(name)]
+    single = [*varying, *(name for name in ("status", *OWNERS) if varies(name))]
     joint = [
-        tuple(name for name in (*groups[:1], "status", "gpus") if varies(name)),
+        tuple(name for name in (*varying[:1], "status", "gpus") if varies(name)),
         tuple(name for name in ("group", "status") if varies(name)),
     ]
     return [*((name,) for name in single), *(by for by in joint if len(by) > 1)]

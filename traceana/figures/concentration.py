@@ -12,6 +12,8 @@ from traceana.errors import DataError
 from traceana.figures.labels import name_group
 from traceana.figures.registry import figure
 from traceana.figures.style import start_axes, use_style
+from traceana.results.display import key_heading
+from traceana.results.formatting import in_sentence
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -59,7 +61,9 @@ def plot_concentration(
                     own["share_of_jobs"], own["share_of_gpu_hours"], color="#9A9A9A",
                     linewidth=0.5, linestyle="-", gid=gid,
                 )  # fmt: skip
-            ax.lines[-1].set_label(f"one {', '.join(keys)}")
+            ax.lines[-1].set_label(
+                f"one {', '.join(in_sentence(key_heading(key)) for key in keys)}"
+            )
         ax.plot(jobs, hours, color="#0072B2", linewidth=1.6, linestyle="-", gid="all",
                 label="all jobs")  # fmt: skip
         for top in _TOPS:

@@ -1,8 +1,10 @@
-"""How tight deadlines are by cluster, published plans beside synthetic ones."""
+"""Tightness of deadlines by cluster, of published and synthetic plans."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
+
+import polars as pl
 
 from traceana.errors import DataError
 from traceana.figures.labels import natural_order, small_size
@@ -10,13 +12,12 @@ from traceana.figures.registry import figure
 from traceana.figures.style import start_axes, use_style
 
 if TYPE_CHECKING:
-    import polars as pl
     from matplotlib.axes import Axes
 
 READING: Final = (
-    "Tightness: time from submission to deadline over the runtime at the GPUs asked for. Thin "
-    "line: 5 % to 95 %; thick: the middle half; dot: median. Left of the dashed line a deadline "
-    "can be met with more GPUs only; the percentage is the share right of it."
+    "Tightness: time from submission to deadline over the runtime at the requested GPUs. Thin "
+    "line: 5 % to 95 %; thick: 25 % to 75 %; dot: median. Left of the dashed line a deadline can "
+    "be met with more GPUs only; the percentage is the fraction to the right of it."
 )
 _COLOURS: Final = ("#0072B2", "#D55E00")
 _STEP: Final = 0.36
@@ -24,27 +25,28 @@ _STEP: Final = 0.36
 
 @figure("deadline-tightness", result="deadline_tightness by cluster, with the kind of plans")
 def plot_deadline_tightness(tightness: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
-    """Draw quantiles of tightness, one line a cluster and kind of plans.
+    """Draw quantiles of tightness, one line per cluster and kind of plans.
 
     Parameters
     ----------
     tightness
-        [plans, cluster, n, share_met, tightness_p05, tightness_p25, tightness_median,
-        tightness_p75, tightness_p95]: what `deadline_tightness` returns by cluster, for one or
-        two kinds of plans, which `plans` names.
+        What `deadline_tightness` returns by cluster; with a column `plans`, of one or two kinds of
+        plans.
     ax
         Axes to draw on; by default those of a new figure.
 
     Returns
     -------
     Axes
-        A row a cluster from the top, in it one line for each kind of plans.
+        One row per cluster from the top, with one line for each kind of plans.
 
     Raises
     ------
     DataError
         If there is no row, or more than two kinds of plans.
     """
+    if "plans" not in tightness.columns:
+        tightness = tightness.with_columns(plans=pl.lit("plans"))
     kinds = tightness["plans"].unique(maintain_order=True).to_list()
     if not 0 < len(kinds) <= len(_COLOURS):
         raise DataError(
@@ -84,7 +86,9 @@ def plot_deadline_tightness(tightness: pl.DataFrame, /, *, ax: Axes | None = Non
 
 
 def describe_deadline_tightness(tightness: pl.DataFrame) -> str:
-    """Say in one sentence what the figure of these quantiles shows."""
+    """Return one sentence on what the figure of these quantiles shows."""
+    if "plans" not in tightness.columns:
+        tightness = tightness.with_columns(plans=pl.lit("plans"))
     parts = [
         f"{kind!s}: {rows['n'].sum():,} deadlines, medians {min(rows['tightness_median']):.2f} to "
         f"{max(rows['tightness_median']):.2f}"

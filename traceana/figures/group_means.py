@@ -1,4 +1,4 @@
-"""Group means, as large as their groups, over the rows that they are means of."""
+"""Group means with the sizes of their groups, over the density of the rows."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 READING: Final = (
-    "Grey: rows, darker where there are more. Black points: the mean runtime at each distinct "
-    "value; the area of a disc is in proportion to its rows. r: Pearson's with its 95 % interval, "
-    "of the values and not of their logarithms, over rows, over means all alike, and over means "
-    "each as often as it has rows, with how many points that is worth. Rows of 0 s have no place "
-    "on the axis."
+    "Gray: density of rows. Black points: mean runtime at each distinct value; the area of a disc "
+    "is proportional to its number of rows. r: Pearson's correlation of the values (not of their "
+    "logarithms) with its 95 % confidence interval, over rows, over unweighted means, and over "
+    "means weighted by their number of rows, with the effective number of points. Rows of 0 s are "
+    "not shown on the logarithmic axis."
 )
 _LARGEST_DISC: Final = 320.0
 """Area in square points of the largest group's disc."""
@@ -50,33 +50,33 @@ def plot_group_means(
     Parameters
     ----------
     means
-        [value, n, mean] of one group, as `mean_by_value` returns it of runtimes in s.
+        [value, n, mean] of one group, as `mean_by_value` returns it for runtimes in s.
     ax
         Axes to draw on; by default those of a new figure.
     counts
         [x_low, x_high, y_low, y_high, n] of the same rows, as `joint_counts` returns it.
     correlations
         [level, n, n_groups, r, ci_low, ci_high, n_effective] of the same rows, as `correlate`
-        returns it: one row for each level that is to be told.
+        returns it: one row per level to display.
     x_label
-        What the feature is called, with its unit.
+        Label of the feature, with its unit.
 
     Returns
     -------
     Axes
-        Both axes are logarithmic; a feature of 0 stands at the left end. The density is an image
+        Both axes are logarithmic; a feature of 0 is at the left end. The density is an image
         within the figure.
 
     Raises
     ------
     DataError
-        If there is no mean above 0, a value is there twice, or a level is.
+        If there is no mean above 0, or a value or level occurs twice.
     """
     drawn = means.filter(means["mean"] > 0)
     if drawn.is_empty() or not drawn["value"].is_unique().all():
         raise DataError("plot_group_means draws the means of one group, each value once")
     if not correlations["level"].is_unique().all():
-        raise DataError("plot_group_means tells one correlation a level")
+        raise DataError("plot_group_means displays one correlation per level")
     cells = counts.filter(counts["y_high"] > 0)
     with use_style():
         own_figure = ax is None
@@ -108,12 +108,12 @@ def plot_group_means(
 
 
 def describe_group_means(means: pl.DataFrame) -> str:
-    """Say in one sentence what the figure of these means shows."""
+    """Return a sentence on the means for the caption."""
     n = means["n"].sum()
     most = means.sort("n", descending=True).row(0, named=True)
     return (
-        f"n = {n:,} rows at {means.height:,} distinct values; {100 * most['n'] / n:.1f} % of the "
-        f"rows are at {most['value']:,.6g} alone."
+        f"n = {n:,} rows with {means.height:,} distinct values; {100 * most['n'] / n:.1f} % of the "
+        f"rows have the value {most['value']:,.6g}."
     )
 
 
@@ -142,7 +142,7 @@ def _draw_rows(ax: Axes, cells: pl.DataFrame, *, least: float) -> None:
 
 
 def _tell(ax: Axes, correlations: pl.DataFrame) -> None:
-    """Write each level's r above the panel, beside what it is taken over."""
+    """Write r of each level above the panel."""
     found = {row["level"]: row for row in correlations.iter_rows(named=True)}
     point: dict[str, Any] = {"linestyle": "none", "marker": "o"}
     marks: dict[str, Any] = {
@@ -164,12 +164,12 @@ def _tell(ax: Axes, correlations: pl.DataFrame) -> None:
 
 
 def _label(row: dict[str, Any]) -> str:
-    name = {"row": "rows", "group_mean": "means", "group_mean_weighted": "means by rows"}
+    name = {"row": "rows", "group_mean": "means", "group_mean_weighted": "weighted"}
     if row["r"] is None:
         return f"{name[row['level']]}: no r"
     points = f"{row['n']:,} rows" if row["level"] == "row" else f"{row['n_groups']:,} points"
     if row["level"] == "group_mean_weighted" and row["n_effective"] is not None:
-        points = f"{row['n_effective']:.1f} in effect"
+        points = f"{row['n_effective']:.1f} effective"
     if row["ci_low"] is None:
         return f"{name[row['level']]}: r = {row['r']:.2f}, no interval, {points}"
     interval = f"({row['ci_low']:.2f} to {row['ci_high']:.2f})"

@@ -1,4 +1,4 @@
-"""One row a group: a dot, its interval, and n at the right."""
+"""One row per group: a dot, its interval, and n at the right."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Groups:
-    """The groups of a result: what they are called, how many each has, and by which columns."""
+    """The groups of a result: their names, their sizes, and the columns of by."""
 
     names: list[str]
     counts: list[int]
@@ -23,12 +23,12 @@ class Groups:
 
     @property
     def height_in(self) -> float:
-        """Height in inches of a figure with a row for each."""
+        """Height in inches of a figure with one row per group."""
         return 0.95 + 0.24 * len(self.names)
 
 
 def split_groups(result: pl.DataFrame, /) -> Groups:
-    """Read the groups off a result: the columns before `n` are what it was grouped by.
+    """Return the groups of a result: the columns before `n` are those of by.
 
     Raises
     ------
@@ -45,7 +45,7 @@ def split_groups(result: pl.DataFrame, /) -> Groups:
 def draw_rows(
     ax: Axes, groups: Groups, /, *, mean: pl.Series, low: pl.Series, high: pl.Series
 ) -> None:
-    """Draw a dot and an interval a row, the first on top; a null interval is left out."""
+    """Draw a dot and an interval per row, the first on top, without null intervals."""
     rows = range(len(groups.names))
     known = [row for row in rows if low[row] is not None and high[row] is not None]
     ax.hlines(

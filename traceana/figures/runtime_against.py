@@ -1,4 +1,4 @@
-"""Mean runtime against a feature, one point a distinct value, as was published of PAI."""
+"""Mean runtime versus a feature, one point per distinct value, as published for PAI."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 READING: Final = (
-    "Point: one distinct value of the feature, at the mean runtime of the rows that have it, "
-    "however many these are."
+    "Point: one distinct value of the feature, at the mean runtime of its rows, whatever their "
+    "number."
 )
 
 
@@ -35,28 +35,28 @@ def plot_runtime_against(
     log_y: bool = False,
     below_s: float | None = None,
 ) -> Axes:
-    """Draw mean runtime against a feature.
+    """Draw mean runtime versus a feature.
 
     Parameters
     ----------
     means
-        [value, n, mean] of one group, as `mean_by_value` returns it of runtimes in s.
+        [value, n, mean] of one group, as `mean_by_value` returns it for runtimes in s.
     ax
         Axes to draw on; by default those of a new figure.
     x_label
-        What the feature is called, with its unit.
+        Label of the feature, with its unit.
     log_x
-        Whether its axis is logarithmic; a feature of 0 then stands at the left end.
+        Whether its axis is logarithmic; a feature of 0 is then at the left end.
     log_y
         Whether the axis of runtimes is logarithmic.
     below_s
-        Where the axis of runtimes ends; by default above the largest mean. Points beyond are
-        counted in the figure. It goes with an axis that is not logarithmic.
+        Upper end of a linear axis of runtimes; by default above the largest mean. Points beyond
+        it are counted in the figure.
 
     Raises
     ------
     DataError
-        If there is no point, or a value is there twice.
+        If there is no point, or a value occurs twice.
     """
     if means.is_empty() or not means["value"].is_unique().all():
         raise DataError("plot_runtime_against draws the means of one group, each value once")
@@ -81,7 +81,7 @@ def plot_runtime_against(
             beyond = (means["mean"] > below_s).sum()
             if beyond:
                 ax.set_title(
-                    f"{beyond} of {means.height} points lie above", fontweight="normal",
+                    f"{beyond} of {means.height} points are above", fontweight="normal",
                     fontsize="medium",
                 )  # fmt: skip
         ax.set_xlabel(f"{x_label}, logarithmic" if log_x else x_label)
@@ -90,9 +90,9 @@ def plot_runtime_against(
 
 
 def describe_runtime_against(means: pl.DataFrame) -> str:
-    """Say in one sentence what the figure of these means shows."""
+    """Return a sentence on the means for the caption."""
     alone = (means["n"] == 1).sum()
     return (
-        f"{means.height:,} distinct values of n = {means['n'].sum():,} rows; {alone:,} of the "
-        f"points are of one row alone, one is of {max(means['n']):,}."
+        f"{means.height:,} distinct values, n = {means['n'].sum():,} rows; {alone:,} points have "
+        f"one row, and the largest has {max(means['n']):,}."
     )

@@ -14,9 +14,11 @@ if TYPE_CHECKING:
     import polars as pl
     from matplotlib.axes import Axes
 
-READING: Final = "Dot: mean, with its 95 % interval as a bar; diamond: median; n: runtimes known."
+READING: Final = (
+    "Dot: mean; bar: its 95 % confidence interval; diamond: median; n: number of runtimes."
+)
 _LOG_FROM: Final = 20
-"""Largest over smallest value from which a logarithmic axis shows more than a linear one."""
+"""Ratio of the largest to the smallest value from which the axis is logarithmic."""
 
 
 @figure(
@@ -37,9 +39,8 @@ def plot_runtime_by(result: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
     Returns
     -------
     Axes
-        One row a group in the result's order. The axis is logarithmic (and says so) where
-        the largest mean or median is more than 20 times the smallest. An interval that
-        reaches below 0 is cut at the axis' left end.
+        One row per group in the order of the result. The axis is logarithmic if the largest mean
+        or median is more than 20 times the smallest. Intervals that extend below 0 are clipped.
     """
     groups = split_groups(result)
     with use_style():
@@ -56,7 +57,7 @@ def plot_runtime_by(result: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
             ax.xaxis.set_major_locator(LogLocator(numticks=4))
             ax.xaxis.set_minor_locator(LogLocator(subs=range(2, 10), numticks=12))
             ax.xaxis.set_minor_formatter(NullFormatter())
-            # an interval that reaches 0 or below has no end on this axis; any other is drawn whole
+            # a limit of 0 or below has no place on this axis
             lowest = min(points + [low for low in result["ci_low"].drop_nulls() if low > 0])
             ax.set_xlim(left=lowest / 2)
             ax.set_xlabel("Runtime (s, logarithmic)")
@@ -70,8 +71,8 @@ def plot_runtime_by(result: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
 
 
 def describe_runtime_by(result: pl.DataFrame) -> str:
-    """Say in one sentence what the figure of this result shows."""
+    """Return a sentence on the result for the caption."""
     below = (result["ci_low"] < 0).sum()
-    cut = " An interval that leaves the figure at the left reaches below 0." if below else ""
+    cut = " Intervals clipped at the left extend below 0." if below else ""
     groups = f"{result.height} group{'s' if result.height != 1 else ''}"
     return f"{groups}, n = {result['n'].sum():,} runtimes.{cut}"

@@ -1,4 +1,4 @@
-"""Runtimes relative to the mean of their group: quantiles, one row a group."""
+"""Quantiles of runtimes relative to the mean of their group, one row per group."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 READING: Final = (
-    "Thin bar: the middle 90 % of runtimes over their group's mean; thick bar: the middle half; "
-    "diamond: median; stroke: 99 %; dashed line: the mean, which is 1 in every group. "
-    "n: runtimes known."
+    "Thin bar: 5 % to 95 % quantile of runtime over the mean of its group; thick bar: 25 % to "
+    "75 %; diamond: median; tick: 99 %; dashed line: the mean, which is 1 in every group. "
+    "n: number of runtimes."
 )
 
 
@@ -28,20 +28,20 @@ READING: Final = (
     source="Zeus (NSDI'23): runtime ratios by data set",
 )
 def plot_runtime_ratio(result: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
-    """Draw the quantiles of runtime ratios by group, one row a group.
+    """Draw the quantiles of runtime ratios by group, one row per group.
 
     Parameters
     ----------
     result
         [*by, n, p05, p25, median, p75, p95, p99], as `summarize_runtime_ratio` returns it; groups
-        without a known ratio are left out.
+        without a ratio are excluded.
     ax
         Axes to draw on; by default those of a new figure.
 
     Returns
     -------
     Axes
-        With a logarithmic axis; what reaches 0 is cut at its left end.
+        With a logarithmic axis; bars that reach 0 are clipped.
 
     Raises
     ------
@@ -72,14 +72,14 @@ def plot_runtime_ratio(result: pl.DataFrame, /, *, ax: Axes | None = None) -> Ax
         ax.xaxis.set_major_formatter("{x:g}")
         ax.xaxis.set_minor_locator(LogLocator(subs=range(2, 10), numticks=12))
         ax.xaxis.set_minor_formatter(NullFormatter())
-        ax.set_xlabel("Runtime over its group's mean (logarithmic)")
+        ax.set_xlabel("Runtime / mean runtime of the group (logarithmic)")
         name_rows(ax, groups)
         return ax
 
 
 def describe_runtime_ratio(result: pl.DataFrame) -> str:
-    """Say in one sentence what the figure of this result shows."""
+    """Return a sentence on the result for the caption."""
     known = result.filter(pl.col("p95") > 0)
     reaches_0 = (known["p05"] == 0).any()
-    cut = " A bar that leaves the figure at the left reaches 0." if reaches_0 else ""
+    cut = " Bars clipped at the left reach 0." if reaches_0 else ""
     return f"{known.height} groups, {known['n'].sum():,} runtimes.{cut}"

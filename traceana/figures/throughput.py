@@ -1,4 +1,4 @@
-"""Throughput of plans by model, batch size and GPUs, or how well it scales."""
+"""Throughput or scaling efficiency by model, batch size and GPUs."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 READING: Final = (
-    "Line: a model at one global batch size, over the GPUs that share it; one colour a model. "
-    "Efficiency is the rate over the GPUs' number times the rate on one GPU; 1 would be perfect. "
-    "Both axes are logarithmic."
+    "Line: a model at one global batch size; one color per model. Scaling efficiency is the rate "
+    "over the number of GPUs times the rate on one GPU; 1 is linear scaling. Both axes are "
+    "logarithmic."
 )
 _LABELS: Final = {
     "samples_per_s": "Samples per second",
@@ -33,7 +33,7 @@ _MARKERS: Final = ("o", "s", "^", "D")
 def plot_throughput(
     rates: pl.DataFrame, /, *, ax: Axes | None = None, measure: str = "samples_per_s"
 ) -> Axes:
-    """Draw rates against GPUs, one line a (model, batch size).
+    """Draw rates against GPUs, one line per (model, batch size).
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ def plot_throughput(
     Returns
     -------
     Axes
-        One line a (model, batch size), named at its end where there is room.
+        One line per (model, batch size), labeled at its end where there is room.
 
     Raises
     ------
@@ -88,11 +88,11 @@ def plot_throughput(
 
 
 def describe_throughput(rates: pl.DataFrame) -> str:
-    """Say in one sentence what the figure of these rates shows."""
+    """Return one sentence on what the figure of these rates shows."""
     most = max(rates["gpus"])
     of_most = rates.filter(gpus=most)["scaling_efficiency"].drop_nulls()
     scaled = (
-        f", on {most:g} GPUs {100 * min(of_most):.0f} % to {100 * max(of_most):.0f} % of perfect "
+        f", on {most:g} GPUs {100 * min(of_most):.0f} % to {100 * max(of_most):.0f} % of linear "
         "scaling"
         if len(of_most)
         else ""

@@ -18,7 +18,8 @@ from traceana.schema import REJECTED, get_key, get_table, schema_version
 from traceana.store.ledger import FileEntry, TableEntry
 
 if TYPE_CHECKING:
-    from traceana.ingesters.convert import AnyBlock, Converted
+    from traceana.ingesters.convert import Converted
+    from traceana.ingesters.readers.reader import AnyBlock
     from traceana.ingesters.recipe import Recipe
     from traceana.ingesters.source import Source
     from traceana.store.writer import TableWriter
@@ -87,7 +88,7 @@ class TableBuilder:
     def _read(
         self, source: Source, recipe: Recipe, describe: Callable[[Source], FileEntry]
     ) -> FileEntry:
-        kept = 0
+        kept = not_applicable = 0
         rejected: Counter[str] = Counter()
         converted = (convert(one, recipe) for one in source.blocks(recipe.kinds))
         for block, result in read_ahead(chain.from_iterable(converted)):
@@ -108,6 +109,7 @@ class TableBuilder:
                 )
                 rejected.update(dict(bad.group_by("rule").len().iter_rows()))
             kept += good.height
+            not_applicable += block.not_applicable
             self._rows_read += good.height + bad.height
             if self._progress:
                 self._progress(self._trace, self._table, self._rows_read)
@@ -116,6 +118,7 @@ class TableBuilder:
             rows_read=kept + rejected.total(),
             rows_kept=kept,
             rejected=dict(sorted(rejected.items())),
+            rows_not_applicable=not_applicable,
         )
 
     def _split(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 import polars as pl
 from polars.exceptions import PolarsError
@@ -14,8 +14,9 @@ from traceana.ingesters.readers.lines import BAD_LINES, LINE
 from traceana.ingesters.recipe import LARGEST_WHOLE
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
+    from traceana.ingesters.readers.reader import AnyBlock
     from traceana.ingesters.recipe import Recipe
 
 ROW: Final = "\0row"
@@ -26,39 +27,6 @@ _NONE_REJECTED: Final = pl.DataFrame(schema=BAD_LINES)
 _NONE_FAILED: Final = pl.DataFrame(schema={ROW: pl.UInt32, "rule": pl.String})
 _MOST_FAILED: Final = 1000
 _LONGEST_WORD: Final = 100
-
-
-class AnyBlock(Protocol):
-    """Some consecutive rows of a source, as a reader gives them."""
-
-    @property
-    def lines(self) -> int:
-        """How many rows it has, with the bad ones."""
-
-    @property
-    def header_lines(self) -> int:
-        """How many lines of the file stand before its first row."""
-
-    @property
-    def cells(self) -> pl.DataFrame:
-        """The rows, and their line numbers in ``LINE``."""
-
-    @property
-    def bad(self) -> pl.DataFrame:
-        """The lines that are no rows, with the columns of ``BAD_LINES``."""
-
-    @property
-    def not_utf8(self) -> bool:
-        """Whether some cells had bytes that are no UTF-8."""
-
-    def typed(self, numbers: Collection[str], /) -> pl.DataFrame | None:
-        """Return the rows with these columns as numbers, or None where any is not plainly one."""
-
-    def text_of(self, lines: pl.Series, /) -> pl.Series:
-        """Return rows as they stand in the source."""
-
-    def parts(self) -> Sequence[AnyBlock]:
-        """Split into blocks small enough to be read row by row."""
 
 
 @dataclass(frozen=True)

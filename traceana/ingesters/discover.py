@@ -9,8 +9,15 @@ from typing import TYPE_CHECKING
 
 from traceana.catalog import Content, get_trace, load_catalog
 from traceana.errors import SourceError
-from traceana.ingesters.files import CsvFile, Listing, content_sha256, list_csvs
+from traceana.ingesters.files import (
+    SYNTHETIC_PREFIX,
+    CsvFile,
+    Listing,
+    content_sha256,
+    list_csvs,
+)
 from traceana.ingesters.readers.csv import read_header
+from traceana.ingesters.readers.registry import detect_reader, get_reader, readers
 from traceana.ingesters.source import Source
 
 if TYPE_CHECKING:
@@ -20,8 +27,12 @@ if TYPE_CHECKING:
 
 @dataclass
 class Discovery:
-    """Sources by trace, what is broken (trace or None, and why), and files nobody knows."""
+    """Sources by trace, what is broken (trace or None, and why), and files nobody knows.
 
+    `formats` are files of formats that have a mapping of their own, by trace and reader.
+    """
+
+    formats: dict[tuple[str, str], list[CsvFile]] = field(default_factory=lambda: defaultdict(list))
     sources: dict[str, list[Source]] = field(default_factory=lambda: defaultdict(list))
     failures: list[tuple[str | None, str]] = field(default_factory=list)
     not_recognised: list[str] = field(default_factory=list)
@@ -33,6 +44,7 @@ def discover(
     /,
     *,
     trace: str | None,
+    reader: str | None = None,
     leave_out: Sequence[Path] = (),
     read_through: bool = False,
 ) -> Discovery:
@@ -41,7 +53,9 @@ def discover(
     Parameters
     ----------
     trace
-        The only trace to look for; None looks for all.
+        The only trace to look for, or the id of what is not published; None looks for all.
+    reader
+        Format of all files, which are no published ones; None detects it.
     leave_out
         Folders not to look into.
     read_through
@@ -54,15 +68,20 @@ def discover(
     CatalogError
         If `trace` is not in the catalog.
     """
-    wanted = [get_trace(trace)] if trace else list(load_catalog().values())
+    catalog = load_catalog()
+    wanted = [get_trace(trace)] if trace in catalog else [] if reader else list(catalog.values())
     contents = [(known.id, content) for known in wanted for content in known.contents]
     discovery = Discovery()
+    mapped = [get_reader(reader)] if reader else [one for one in readers().values() if one.mapping]
+    suffixes = (".csv", *(suffix for one in mapped for suffix in one.suffixes))
     for path in paths:
-        listing = list_csvs(path, leave_out=leave_out, read_through=read_through)
-        _match(listing, contents, discovery)
+        listing = list_csvs(path, leave_out=leave_out, read_through=read_through, suffixes=suffixes)
+        _match(listing, contents, discovery, trace or _name_of(path), reader)
     for name in discovery.sources:
         _drop_repeated(name, discovery)
-    if not discovery.sources and not discovery.failures:
+    if not (discovery.sources or discovery.formats or discovery.failures):
+        if trace:
+            get_trace(trace)  # raises where no trace is called so
         raise SourceError(_nothing_found(paths, discovery.not_recognised, contents))
     return discovery
 
@@ -73,9 +92,26 @@ def known_names(trace: str | None = None) -> str:
     return ", ".join(sorted({content.csvs[0] for one in known for content in one.contents}))
 
 
-def _match(listing: Listing, contents: list[tuple[str, Content]], discovery: Discovery) -> None:
+def _name_of(path: Path) -> str:
+    """Return the id of a trace that is read from a file or folder."""
+    name = re.sub(r"\.(gz|xz)$", "", path.resolve().name).removeprefix(SYNTHETIC_PREFIX)
+    name = name if path.is_dir() else re.sub(r"(?<=.)\.[^.]+$", "", name)
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-._") or "trace"
+
+
+def _match(
+    listing: Listing,
+    contents: list[tuple[str, Content]],
+    discovery: Discovery,
+    own: str,
+    reader: str | None,
+) -> None:
     for csv in listing.csvs:
         named = [(t, c) for t, c in contents if re.fullmatch(c.pattern, csv.name)]
+        found = get_reader(reader) if reader else None if named else detect_reader(csv, mapped=True)
+        if found:
+            discovery.formats[own, found.name].append(csv)
+            continue
         if not named:
             discovery.not_recognised.append(csv.label + _hint(csv, contents))
             continue
@@ -179,7 +215,9 @@ def _nothing_found(
     names = ", ".join(sorted({content.csvs[0] for _, content in contents}))
     return (
         f"{where}: no known trace here: {found}; expected files named as published, "
-        f"such as {names} (plain, .gz, .xz or in .tar.gz); see `traceana traces`"
+        f"such as {names} (plain, .gz, .xz or in .tar.gz; "
+        "see `traceana traces`), or logs of Slurm, Kubernetes or SWF; "
+        "other files need a mapping: `traceana map FILE` proposes one"
     )
 
 

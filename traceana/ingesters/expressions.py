@@ -133,6 +133,19 @@ def _parse(text: str, columns: Columns, where: str) -> Any:  # noqa: ANN401  a t
             f"{where}: {text!r} is neither a column of the source{hint} nor an SQL expression "
             f"({reason}); put names with other signs, and SQL's own words, in double quotes"
         )
+    return _members(node)
+
+
+def _members(node: Any) -> Any:  # noqa: ANN401
+    """Make a member of an object, ``a.b`` in SQL, the column of that name."""
+    match node:
+        case {"Function": {"input": [inner], "function": {"StructExpr": {"FieldByName": name}}}}:
+            outer = _members(inner)
+            return {"Column": f"{outer['Column']}.{name}"} if "Column" in outer else node
+        case dict():
+            return {key: _members(value) for key, value in node.items()}
+        case list():
+            return [_members(value) for value in node]
     return node
 
 

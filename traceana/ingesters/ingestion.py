@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,14 +13,16 @@ from traceana.catalog import get_trace
 from traceana.errors import DataError, SourceError, StoreError, TraceanaError
 from traceana.ingesters.archive import UnlistedMemberError
 from traceana.ingesters.discover import Discovery, discover
-from traceana.ingesters.mapping import READERS, Mapping, parse_mapping
-from traceana.ingesters.match import match_files
+from traceana.ingesters.mapping import Mapping, check_zone, parse_mapping
+from traceana.ingesters.match import fit_files, match_files
 from traceana.ingesters.plan import Plan, ingest_plan
+from traceana.ingesters.readers.registry import get_reader
 from traceana.store.ledger import Ledger
 from traceana.store.store import Store, store_path
 
 if TYPE_CHECKING:
     from traceana.ingesters.build import Progress
+    from traceana.ingesters.source import Source
 
 Paths = str | PathLike[str] | Sequence[str | PathLike[str]]
 
@@ -39,10 +42,11 @@ def ingest(
     trace: str | None = None,
     mapping: str | PathLike[str] | None = None,
     reader: str | None = None,
+    timezone: str | None = None,
     store: str | PathLike[str] | None = None,
     progress: Progress | None = None,
 ) -> Ledger:
-    """Read files into a store: a publisher's as they are, others by a mapping.
+    """Read files into a store: a publisher's and scheduler logs as they are, others by a mapping.
 
     Each table is written beside its final name and moved there when it is whole; a table whose
     sources, mapping, schema and version are those of last time is left alone. Every row read is
@@ -52,14 +56,17 @@ def ingest(
     ----------
     paths
         Folder, file, or several of them, plain, ``.gz``, ``.xz``, in ``.tar.gz``, or split into
-        ``.partaa``, ``.partab``, ... Without a mapping: CSVs named as published.
+        ``.partaa``, ``.partab``, ... Without a mapping: CSVs named as published, and files of
+        formats with a mapping of their own (``sacct``, ``swf``, ``kubectl``).
     trace
-        Id of the trace. None: found from names and columns, or the name of the mapping's file.
+        Id of the trace. None: found from names and columns, or the name of the mapping's file,
+        or of the file or folder.
     mapping
         TOML file that states the tables' columns in terms of the files' columns, or its text.
     reader
-        Format of the files: ``csv``, ``jsonl`` or ``parquet``; None finds it out. It needs a
-        mapping.
+        Format of the files, such as ``csv``, ``json``, ``parquet`` or ``sacct``; None detects it.
+    timezone
+        Time zone of times without an offset; None: the mapping's, else UTC.
     store
         Folder of the store; None: TRACEANA_STORE, else ``./data``.
     progress
@@ -86,31 +93,58 @@ def ingest(
     folders = [Path(one) for one in names]
     folder = store_path(store)
     leave_out = [folder / name for name in Store(folder).traces()]
-    if mapping is None and reader is not None:
+    if reader is not None and mapping is None and get_reader(reader).mapping is None:
         raise DataError(f"reader {reader!r} needs a mapping: pass mapping= (--mapping FILE)")
-    if reader is not None and reader not in READERS:
-        raise DataError(f"no reader is called {reader!r}; the readers are {', '.join(READERS)}")
+    if timezone is not None:
+        check_zone(timezone, "timezone")
     own, name = read_mapping(mapping, trace) if mapping is not None else (None, "")
+    if trace is not None:
+        check_id(trace)
 
     def run(*, read_through: bool) -> Ledger:
         if own is None:
-            found = discover(folders, trace=trace, leave_out=leave_out, read_through=read_through)
+            found = discover(
+                folders, trace=trace, reader=reader, leave_out=leave_out, read_through=read_through
+            )
             plans = {
                 one: Plan(one, parse_mapping(get_trace(one).text, where=one), sources, "catalog")
                 for one, sources in sorted(found.sources.items())
             }
+            for (one, format_), files in sorted(found.formats.items()):
+                known = parse_mapping(get_reader(format_).mapping or "", where=f"{format_}.toml")
+                named = one if one not in plans else f"{one}-{format_}"
+                fitted = _in_zone(known, timezone)
+                fit_files(files, fitted, found, trace=named, reader=format_, named=True)
+                plans[named] = _plan(named, fitted, found.sources[named], timezone)
         else:
+            own_zone = _in_zone(own, timezone)
             found = match_files(
-                folders, own, trace=name, reader=reader, leave_out=leave_out,
+                folders, own_zone, trace=name, reader=reader, leave_out=leave_out,
                 read_through=read_through,
             )  # fmt: skip
-            plans = {name: Plan(name, own, found.sources[name], "mapping")}
+            plans = {name: _plan(name, own_zone, found.sources[name], timezone)}
         return _ingest_found(found, plans, folder, progress)
 
     try:
         return run(read_through=False)
     except UnlistedMemberError:  # an archive holds more than its size says
         return run(read_through=True)
+
+
+def _in_zone(mapping: Mapping, timezone: str | None) -> Mapping:
+    return replace(mapping, timezone=timezone) if timezone else mapping
+
+
+def _plan(name: str, mapping: Mapping, sources: list[Source], timezone: str | None) -> Plan:
+    """Return the plan of a trace, with what its files and the user state of it."""
+    facts = {k: v for source in sources if source.rows for k, v in source.rows.facts.items()}
+    return Plan(
+        name,
+        mapping,
+        sources,
+        "mapping",
+        facts=facts | ({"timezone": timezone} if timezone else {}),
+    )
 
 
 def read_mapping(mapping: str | PathLike[str], trace: str | None, /) -> tuple[Mapping, str]:
@@ -132,12 +166,17 @@ def read_mapping(mapping: str | PathLike[str], trace: str | None, /) -> tuple[Ma
         except (OSError, UnicodeDecodeError) as error:
             reason = getattr(error, "strerror", None) or error
             raise DataError(f"{path}: the mapping cannot be read ({reason})") from error
+    check_id(name)
+    return parse_mapping(text, where=where), name or ""
+
+
+def check_id(name: str | None, /) -> None:
+    """Refuse what cannot be the id of a trace."""
     if not name or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
         raise DataError(
             f"trace {name!r} needs an id of letters, digits, dots, hyphens and underscores: "
             "pass trace= (--trace ID)"
         )
-    return parse_mapping(text, where=where), name
 
 
 def _ingest_found(

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from traceana.errors import DataError
 from traceana.ingesters.parsing import BYTES, SECONDS
+from traceana.ingesters.readers.registry import readers
 from traceana.schema import STATUSES, TABLES, describe_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-READERS: Final = ("csv", "jsonl", "parquet")
 _OF_A_CATALOG: Final = {"tables", "revision", "base_url", "rows", "files", "contents"}
 _SPECIAL: Final = ("about", "source")
 _FORMS: Final = {
@@ -124,8 +124,8 @@ def parse_mapping(text: str, /, *, where: str) -> Mapping:
     if not mapping.tables:
         raise DataError(f"{where}: no table in it; state its columns below [jobs], for example")
     if mapping.reader is not None:
-        _check_name(mapping.reader, READERS, f"{where}: no reader is called {mapping.reader!r}")
-    _check_zone(mapping.timezone, where)
+        _check_name(mapping.reader, readers(), f"{where}: no reader is called {mapping.reader!r}")
+    check_zone(mapping.timezone, where)
     for name in mapping.keep:
         for table in mapping.tables:
             if name in describe_table(table)["column"]:
@@ -169,7 +169,7 @@ def _read_column(spec: dict[str, Any], column: str, unit: str, at: str) -> dict[
     elif spec.get("unit", "relative") != "relative":
         raise DataError(f"{at}: the unit of a column is 'relative', or left out")
     if "timezone" in spec:
-        _check_zone(spec["timezone"], at)
+        check_zone(spec["timezone"], at)
     if "%Z" in spec.get("format", ""):
         raise DataError(f"{at}: %Z is ambiguous; write the zone's name under timezone")
     if spec.get("base", 1024) not in (1000, 1024):
@@ -189,7 +189,8 @@ def _read_source(stated: dict[str, Any], at: str) -> SourceColumn:
     return SourceColumn(kind, tuple(map(str, stated.get("null", ()))))
 
 
-def _check_zone(name: str, at: str) -> None:
+def check_zone(name: str, at: str, /) -> None:
+    """Refuse what is no IANA time zone."""
     try:
         zoneinfo.ZoneInfo(name)
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, TypeError, OSError):

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from traceana.errors import SourceError, TraceanaError
 from traceana.ingesters.discover import Discovery
 from traceana.ingesters.expressions import MissingColumnError
 from traceana.ingesters.files import CsvFile, content_sha256, list_csvs
+from traceana.ingesters.readers.registry import get_reader, readers
 from traceana.ingesters.recipe import compile_recipe
-from traceana.ingesters.source import SUFFIXES, Source, open_source
+from traceana.ingesters.source import Source, open_source
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
     from traceana.ingesters.mapping import Mapping
-
-_EVERY: Final = tuple(suffix for suffixes in SUFFIXES.values() for suffix in suffixes)
 
 
 def match_files(
@@ -49,31 +48,52 @@ def match_files(
         If a path does not exist, or there is no file.
     """
     reader = reader or mapping.reader
+    known = [get_reader(reader)] if reader else readers().values()
+    suffixes = tuple(suffix for one in known for suffix in one.suffixes)
     found = Discovery()
     for path in paths:
-        suffixes = SUFFIXES[reader] if reader else _EVERY
         listing = list_csvs(path, leave_out=leave_out, read_through=read_through, suffixes=suffixes)
         found.not_recognised += listing.others
         found.failures += [(trace, str(error)) for _, error in listing.broken]
-        for file in listing.csvs:
-            try:
-                found.sources[trace].append(_fit(file, mapping, reader))
-            except (MissingColumnError, SourceError) as error:
-                if path.is_dir():
-                    found.not_recognised.append(f"{file.label} ({error})")
-                else:
-                    found.failures.append((trace, str(error)))
-            except TraceanaError as error:
-                found.failures.append((trace, f"{file.where}: {error}"))
-    found.sources[trace] = _name_apart(found.sources[trace], found)
+        fit_files(listing.csvs, mapping, found, trace=trace, reader=reader, named=path.is_file())
     if not found.sources[trace] and not found.failures:
         others = f"; {found.not_recognised[0]}" if found.not_recognised else ""
         raise SourceError(f"{', '.join(map(str, paths))}: no file fits {mapping.where}{others}")
     return found
 
 
+def fit_files(
+    files: Sequence[CsvFile],
+    mapping: Mapping,
+    found: Discovery,
+    /,
+    *,
+    trace: str,
+    reader: str | None,
+    named: bool,
+) -> None:
+    """Add to the sources of a trace the files that its mapping fits.
+
+    Parameters
+    ----------
+    named
+        Whether the user named the files, so that one that does not fit is a failure.
+    """
+    for file in files:
+        try:
+            found.sources[trace].append(_fit(file, mapping, reader))
+        except (MissingColumnError, SourceError) as error:
+            if named:
+                found.failures.append((trace, str(error)))
+            else:
+                found.not_recognised.append(f"{file.label} ({error})")
+        except TraceanaError as error:
+            found.failures.append((trace, f"{file.where}: {error}"))
+    found.sources[trace] = _name_apart(found.sources[trace], found)
+
+
 def _fit(file: CsvFile, mapping: Mapping, reader: str | None) -> Source:
-    source = open_source(file, reader=reader)
+    source = open_source(file, reader=reader, timezone=mapping.timezone)
     tables, missing = [], []
     for name, table in mapping.tables.items():
         try:

@@ -234,7 +234,7 @@ def _fingerprint(plan: Plan, table: str, sources: list[Source], checksums: Check
                 source.label,
                 checksums[source.file.paths] if source.file else plan.checksums[source.label],
                 [*source.columns],
-                [source.reader, source.separator, source.header],
+                [source.reader, source.header],
             )
             for source in sources
         ),

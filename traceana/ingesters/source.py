@@ -5,27 +5,20 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from traceana.errors import SourceError
-from traceana.ingesters.readers import csv, jsonl, parquet
-from traceana.ingesters.readers.frames import frame_blocks, frame_types
+from traceana.ingesters.readers import csv
+from traceana.ingesters.readers.frames import frame_blocks
+from traceana.ingesters.readers.registry import open_reader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     import polars as pl
 
-    from traceana.ingesters.convert import AnyBlock
     from traceana.ingesters.expressions import Kind
     from traceana.ingesters.files import CsvFile
-
-SUFFIXES: Final = {
-    "csv": (".csv", ".tsv", ".psv"),
-    "jsonl": (".jsonl", ".ndjson"),
-    "parquet": (".parquet", ".pq"),
-}
-"""Ends of names by reader, in a folder; a file that is named itself may have any."""
+    from traceana.ingesters.readers.reader import AnyBlock, Rows
 
 
 @dataclass(frozen=True)
@@ -42,12 +35,14 @@ class Source:
         Tables that its rows go to.
     not_applicable
         Tables that its rows are not for, although its name and columns suggest it.
-    reader, separator, header
+    reader, header
         How it is read.
     types
         Types of its columns, where it has types.
     frame
-        The frame, or the open Parquet file.
+        The frame.
+    rows
+        The file as a reader opened it; None for a published CSV.
     unused_columns
         Columns beyond the published ones.
     """
@@ -57,10 +52,10 @@ class Source:
     tables: tuple[str, ...] = ()
     not_applicable: tuple[str, ...] = ()
     reader: str = "csv"
-    separator: str = ","
     header: bool = True
     types: Mapping[str, pl.DataType] = field(default_factory=dict)
     frame: pl.LazyFrame | None = field(default=None, repr=False)
+    rows: Rows | None = field(default=None, repr=False)
     unused_columns: tuple[str, ...] = ()
 
     @property
@@ -86,15 +81,13 @@ class Source:
         """Read it block by block; `kinds` are the columns that are used, and how."""
         if self.frame is not None:
             return frame_blocks(self.frame, kinds)
+        if self.rows is not None:
+            return self.rows.blocks(kinds)
         assert self.file is not None  # noqa: S101  what is no frame is a file
-        if self.reader == "jsonl":
-            return jsonl.read_blocks(self.file, kinds)
-        return csv.read_blocks(
-            self.file, columns=self.columns, header=self.header, separator=self.separator
-        )
+        return csv.read_blocks(self.file, columns=self.columns, header=self.header)
 
 
-def open_source(file: CsvFile, /, *, reader: str | None) -> Source:
+def open_source(file: CsvFile, /, *, reader: str | None, timezone: str = "UTC") -> Source:
     """Find out how a user's file is read, and its columns.
 
     Raises
@@ -102,28 +95,6 @@ def open_source(file: CsvFile, /, *, reader: str | None) -> Source:
     SourceError
         If it is empty or cannot be read.
     """
-    kind = reader or _detect(file)
-    if kind == "parquet":
-        frame = parquet.scan(file)
-        types = frame_types(frame)
-        return Source(file, tuple(types), reader=kind, types=types, frame=frame)
-    if not file.head.strip():
-        raise SourceError(f"{file.where}: the first line is empty; expected names or data")
-    if kind == "jsonl":
-        return Source(file, jsonl.read_columns(file), reader=kind)
-    separator = csv.find_separator(file.head)
-    columns = csv.read_header(file.head, separator)
-    repeated = sorted({name for name in columns if columns.count(name) > 1})
-    if repeated:
-        raise SourceError(f"{file.where}: its header names {repeated[0]!r} more than once")
-    return Source(file, tuple(columns), reader=kind, separator=separator)
-
-
-def _detect(file: CsvFile) -> str:
-    """Return the reader for a file, from its name or else from its first bytes."""
-    for reader, suffixes in SUFFIXES.items():
-        if file.name.endswith(suffixes):
-            return reader
-    if file.head.startswith(b"PAR1"):
-        return "parquet"
-    return "jsonl" if file.head.lstrip().startswith(b"{") else "csv"
+    chosen = open_reader(file, reader)
+    rows = chosen.rows(file, timezone)
+    return Source(file, rows.columns, reader=chosen.name, types=rows.types, rows=rows)

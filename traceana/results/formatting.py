@@ -94,6 +94,11 @@ def correlation(r: float, low: float | None = None, high: float | None = None) -
     return f"{r:.2f}" if low is None or high is None else f"{r:.2f} ({low:.2f} to {high:.2f})"
 
 
+def correlation_range(low: float, high: float) -> str:
+    """Write an interval of a correlation to two decimals."""
+    return f"{low:.2f} to {high:.2f}"
+
+
 def three_digits(value: float) -> str:
     """Write a number to three significant digits, without a power of ten: 12,346; 1.10; 0.0123."""
     if value == 0:

@@ -102,7 +102,7 @@ class StragglerResult(Result):
     jobs
         One row per job: what stragglers cost.
     ratios
-        One row per sample: its ratio to the peers. The ratios of the first jobs with five million
+        One row per sample: its ratio to the peers. The ratios of the first jobs with two million
         samples together are kept.
     """
 

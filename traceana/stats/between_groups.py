@@ -1,8 +1,7 @@
-"""Do groups differ in the mean of a score? With rows that come in clusters, or on their own.
+"""Tests of equal mean scores of groups, for independent rows or rows in clusters.
 
-The score is a rank (Kruskal and Wallis) or 1 for a failure (the chi-square test): both tests
-are one quadratic form of the groups' means. What clusters do to it is taken into account by its
-first two moments.
+The score is a rank (Kruskal-Wallis) or 1 for a failure (chi-squared): both tests are one quadratic
+form of the groups' means.
 """
 
 from __future__ import annotations
@@ -22,18 +21,18 @@ if TYPE_CHECKING:
 
 
 class GroupDifference(NamedTuple):
-    """Whether groups differ, and by how much; NaN where nothing varies that could tell."""
+    """Test and effect size; NaN without variation."""
 
     statistic: float
     """Sum over groups of n (mean - overall mean)^2 / variance, over the design effect."""
     df: float
     pvalue: float
     effect: float
-    """Share of the scores' variance that lies between groups, statistic / (N - 1) of the rows."""
+    """Fraction of the variance of the scores between groups: statistic / (N - 1)."""
     ci_low: float
     ci_high: float
     design_effect: float
-    """How many rows are worth one independent one; 1 where rows are independent."""
+    """Rows per effective row; 1 for independent rows."""
 
 
 def between_groups(
@@ -46,27 +45,26 @@ def between_groups(
     spread: Floats | None = None,
     confidence: float = 0.95,
 ) -> GroupDifference:
-    """Test whether groups' mean scores differ, and estimate the share of variance between them.
+    """Test whether the mean scores of groups differ, and estimate the variance between them.
 
-    Q = sum of n_g (mean_g - mean)^2 / s^2, with s^2 the variance of all N scores (ddof 1). With
-    M the covariance of its terms' roots, Q is close to c times chi-square with f degrees of
-    freedom, c = tr(M^2) / tr(M) and f = tr(M)^2 / tr(M^2) (Satterthwaite; for ranks: Brunner,
-    Dette and Munk, JASA 92, 1997). Rows that are independent have c = 1 and f = groups - 1, the
-    classical tests. For the interval of the share Q / (N - 1), Q is taken as c times noncentral
-    chi-square, and those noncentralities are kept that do not make Q an extreme.
+    Q = sum of n_g (mean_g - mean)^2 / s^2, with s^2 the variance of all N scores (ddof 1). With M
+    the covariance of the roots of its terms, Q is approximately c times chi-squared with f degrees
+    of freedom, c = tr(M^2) / tr(M) and f = tr(M)^2 / tr(M^2) (Satterthwaite; for ranks: Brunner,
+    Dette and Munk, JASA 92, 1997). Independent rows have c = 1 and f = groups - 1. The interval of
+    Q / (N - 1) contains the noncentralities of c times noncentral chi-squared for which Q is not
+    extreme.
 
     Parameters
     ----------
     n, total
-        Of each group: rows, and sum of their scores.
+        Rows of each group, and the sum of their scores.
     squares
         Sum of the squares of all scores.
     null
-        Covariance of the groups' means less the overall one where groups do not differ; None for
+        Covariance of the groups' means minus the overall mean if groups do not differ; None for
         independent rows.
     spread
-        The same whether they differ or not, for the interval; None for that of independent rows
-        where groups do not differ.
+        The same whether they differ or not, for the interval; None as for `null`.
     confidence
         Coverage, in (0, 1).
 
@@ -102,15 +100,14 @@ def between_groups(
 def cluster_covariance(
     cluster: Integers, group: Integers, n: Floats, total: Floats, /, *, centre: ArrayLike
 ) -> Floats:
-    """Return the covariance of groups' means less the overall one, clusters independent.
+    """Return the covariance of groups' means minus the overall mean, for independent clusters.
 
     Parameters
     ----------
     cluster, group, n, total
-        Of each (cluster, group) that there is: its codes from 0 on, rows and sum of scores.
+        Codes from 0, rows and sum of scores of each pair of cluster and group.
     centre
-        The mean score expected in each group: the overall one where groups do not differ, or
-        its own.
+        Expected mean score of each group: the overall mean, or its own.
     """
     shape = (int(cluster.max()) + 1, int(group.max()) + 1)
     excess = np.zeros(shape)
@@ -120,7 +117,7 @@ def cluster_covariance(
 
 
 def covariance_of_sum(parts: Floats, /) -> Floats:
-    """Return the covariance of the sum of independent parts, one a row, that sum to about 0."""
+    """Return the covariance of the sum of independent parts (rows) that sum to about 0."""
     result: Floats = parts.T @ parts * (len(parts) / (len(parts) - 1))
     return result
 
@@ -137,7 +134,7 @@ def _scale(covariance: Floats | None, weight: Floats) -> tuple[float, float]:
 
 
 def _noncentrality(statistic: float, df: float, p: float) -> float:
-    """Return the noncentrality at which the statistic is the p-quantile; 0 where there is none."""
+    """Return the noncentrality for which the statistic is the p-quantile, or 0."""
     if np.isnan(statistic):
         return np.nan
     if chndtr(statistic, df, 0) <= p:

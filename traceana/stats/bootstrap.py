@@ -1,7 +1,6 @@
-"""Bootstrap intervals of quantiles where values are not independent.
+"""Bootstrap intervals of quantiles of dependent values.
 
-A resample is told by how often it has each value. Quantiles then come from one sort of the
-values, however many resamples there are.
+A resample is represented by the count of each value, so that one sort serves all resamples.
 """
 
 from __future__ import annotations
@@ -23,9 +22,9 @@ if TYPE_CHECKING:
     Counts = NDArray[np.int64]
 
 RESAMPLES: Final = 1000
-"""Resamples behind an interval."""
+"""Resamples per interval."""
 
-_AT_ONCE: Final = 100_000  # counts held at a time: they stay in the processor's cache
+_AT_ONCE: Final = 100_000  # counts in memory, within the processor's cache
 
 
 def block_quantile_intervals(
@@ -35,12 +34,12 @@ def block_quantile_intervals(
     *,
     block: int,
     confidence: float = 0.95,
-    rng: int | np.random.Generator,
+    rng: int | np.random.Generator = 1,
 ) -> tuple[Floats, Floats]:
-    """Percentile intervals of a series' quantiles by the moving-block bootstrap (Kuensch, 1989).
+    """Return intervals of the quantiles of a series by the moving-block bootstrap.
 
-    A resample is put together of blocks of consecutive values, whose starts are drawn from all
-    n - block + 1 there are, until it has n values; so it keeps the dependence within a block.
+    Percentile intervals (Kuensch, Annals of Statistics 17, 1989): a resample consists of blocks of
+    consecutive values with random starts, cut to n values.
 
     Parameters
     ----------
@@ -49,7 +48,7 @@ def block_quantile_intervals(
     quantiles
         Each in [0, 1]; linear between order statistics (type 7 of Hyndman and Fan, 1996).
     block
-        Length of a block, from 1 (independent values) to n.
+        Length of a block, from 1 to n.
     confidence
         Coverage, in (0, 1).
     rng
@@ -58,7 +57,7 @@ def block_quantile_intervals(
     Returns
     -------
     (low, high)
-        One entry a quantile.
+        One entry per quantile.
 
     Raises
     ------
@@ -94,26 +93,26 @@ def cluster_quantile_intervals(
     /,
     *,
     confidence: float = 0.95,
-    rng: int | np.random.Generator,
+    rng: int | np.random.Generator = 1,
 ) -> tuple[Floats, Floats]:
-    """Percentile intervals of pooled values' quantiles, drawing whole clusters with replacement.
+    """Return intervals of the quantiles of pooled values by the cluster bootstrap.
 
-    As many clusters are drawn as there are, each with all its values: what is independent is the
-    cluster, not the value. The number of values differs between resamples.
+    Percentile intervals (Davison and Hinkley, Bootstrap Methods and their Application, 1997,
+    section 3.8): whole clusters are drawn with replacement.
 
     Parameters
     ----------
     values
         Without missing values.
     clusters
-        Whose each value is: whole numbers from 0 on.
+        Code of the cluster of each value, from 0.
     quantiles, confidence, rng
         As for :func:`block_quantile_intervals`.
 
     Returns
     -------
     (low, high)
-        One entry a quantile; NaN where there is a single cluster.
+        One entry per quantile; NaN for a single cluster.
 
     Raises
     ------
@@ -137,11 +136,11 @@ def cluster_quantile_intervals(
 
 
 def autoregressive_block(n: int, effective_n: float, /) -> int:
-    """Return the length of block that suits n values worth `effective_n` independent ones.
+    """Return the block length for n values with an effective sample size.
 
-    (3/2 (2a / (1 - a^2))^2 n)^(1/3), the best for the variance of a mean of an AR(1) series
-    (Politis and White, Econometric Reviews 23, 2004), with `a` taken from n / effective_n =
-    (1 + a) / (1 - a). At most a third of the series, so that blocks differ; at least 1.
+    (3/2 (2a / (1 - a^2))^2 n)^(1/3), optimal for the variance of the mean of an AR(1) series
+    (Politis and White, Econometric Reviews 23, 2004), with n / effective_n = (1 + a) / (1 - a).
+    At least 1, at most a third of the series.
     """
     time = max(n / effective_n, 1.0)
     ratio = (time - 1 / time) / 2  # 2a / (1 - a^2)
@@ -156,7 +155,7 @@ def _intervals(
 ) -> tuple[Floats, Floats]:
     check_confidence(confidence)
     if not len(ordered):
-        raise DataError("there is no value to take quantiles of")
+        raise DataError("quantiles need at least one value")
     at_once = max(1, _AT_ONCE // len(ordered))
     found = [
         _quantiles_of_counts(ordered, draw(min(at_once, RESAMPLES - done)), quantiles)
@@ -168,8 +167,8 @@ def _intervals(
 
 
 def _quantiles_of_counts(ordered: Floats, counts: Counts, quantiles: Sequence[float]) -> Floats:
-    """Type 7 quantiles of rows that have each ordered value as often as its count says."""
-    # one running sum through all the rows, so that one search finds the places of all of them
+    """Return type 7 quantiles of ordered values with counts, one row per resample."""
+    # one cumulative sum over all rows, so that one search serves all of them
     upto = counts.cumsum()
     ends = upto[counts.shape[1] - 1 :: counts.shape[1]][:, None]
     sizes = np.diff(ends, axis=0, prepend=0)

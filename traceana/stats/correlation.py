@@ -75,22 +75,6 @@ def weighted_ranks(values: Floats, weights: Floats | None = None, /) -> Floats:
     return result
 
 
-def spearman_of_groups(x: Floats, size: Floats, rank: Floats, squares: float, /) -> float:
-    """Spearman's rho of rows that are told by their distinct x, not all rows having one.
-
-    Parameters
-    ----------
-    x, size, rank
-        Each distinct x, the number of its rows, and the mean of the ranks that their y have among
-        all rows.
-    squares
-        Sum of squares of all rows' ranks of y about their mean.
-    """
-    middle = (size.sum() + 1) / 2
-    a, b = weighted_ranks(x, size) - middle, rank - middle
-    return float(np.clip((size * a) @ b / np.sqrt((size * a) @ a * squares), -1, 1))
-
-
 def correlation_pvalue(r: float, n: float, /, *, method: str) -> float:
     """Two-sided p-value of no correlation, from the coefficient and the number of pairs.
 

@@ -1,8 +1,4 @@
-"""Confidence intervals of a mean and of a rate.
-
-Every function takes one entry a group and gives the lower and the upper bounds as arrays of
-that length. A bound that is not defined is NaN, the numpy way of saying so, and never a warning.
-"""
+"""Confidence intervals of means and rates; an undefined bound is NaN."""
 
 from __future__ import annotations
 
@@ -24,22 +20,21 @@ if TYPE_CHECKING:
 def mean_interval(
     mean: ArrayLike, std: ArrayLike, n: ArrayLike, /, *, confidence: float = 0.95
 ) -> Bounds:
-    """Student's t interval of a mean: mean -+ t(n - 1) std / sqrt(n).
+    """Return Student's t interval of means: mean -+ t(n - 1) std / sqrt(n).
 
-    Exact for independent values of a normal distribution, and close for many of any other with
-    a variance; skewed and heavy-tailed values, as runtimes are, need very many before it covers.
+    Skewed and heavy-tailed values, such as runtimes, need a large n for its coverage.
 
     Parameters
     ----------
     mean, std, n
-        Of each group: mean, sample standard deviation (ddof 1) and number of values.
+        Mean, standard deviation (ddof 1) and number of values of each group.
     confidence
         Coverage, in (0, 1).
 
     Returns
     -------
-    (low, high)
-        Not defined (NaN) for fewer than two values.
+    (ci_low, ci_high)
+        NaN for fewer than two values.
 
     Raises
     ------
@@ -57,19 +52,19 @@ def mean_interval(
 def clustered_mean_interval(
     mean: ArrayLike, variance: ArrayLike, clusters: ArrayLike, /, *, confidence: float = 0.95
 ) -> Bounds:
-    """Interval of a mean over rows in clusters: mean -+ t(clusters - 1) sqrt(variance).
+    """Return the interval of means of rows in clusters: mean -+ t(clusters - 1) sqrt(variance).
 
     Parameters
     ----------
     mean, variance, clusters
-        Of each group: the mean over its rows, the variance of it, and the number of clusters.
+        Mean of the rows of each group, its variance, and the number of clusters.
     confidence
         Coverage, in (0, 1).
 
     Returns
     -------
-    (low, high)
-        Not defined (NaN) for fewer than two clusters.
+    (ci_low, ci_high)
+        NaN for fewer than two clusters.
     """
     m, v = (np.atleast_1d(np.asarray(part, dtype=float)) for part in (mean, variance))
     half = _t_quantiles(clusters, confidence) * np.sqrt(v)
@@ -79,53 +74,51 @@ def clustered_mean_interval(
 def clustered_wilson_interval(
     rate: ArrayLike, effective_n: ArrayLike, clusters: ArrayLike, /, *, confidence: float = 0.95
 ) -> Bounds:
-    """Interval of a rate over rows in clusters: Wilson's, of as many rows as they are worth.
+    """Return Wilson's interval of rates of rows in clusters.
 
-    :func:`wilson_interval` of rate * effective_n successes in effective_n trials, with the
-    quantile of t(clusters - 1) for the normal one (after Korn and Graubard, Survey Methodology
-    24, 1998, who do so with Clopper and Pearson's interval).
+    :func:`wilson_interval` of rate * effective_n successes in effective_n trials, with the quantile
+    of t(clusters - 1) (after Korn and Graubard, Survey Methodology 24, 1998, who do so with Clopper
+    and Pearson's interval).
 
     Parameters
     ----------
     rate, effective_n, clusters
-        Of each group: its rate, how many independent rows are worth its own, and the number of
-        clusters.
+        Rate of each group, its effective number of rows, and the number of clusters.
     confidence
         Coverage, in (0, 1).
 
     Returns
     -------
-    (low, high)
-        Not defined (NaN) for fewer than two clusters.
+    (ci_low, ci_high)
+        NaN for fewer than two clusters.
     """
     p, n = (np.atleast_1d(np.asarray(part, dtype=float)) for part in (rate, effective_n))
     return _score_interval(p * n, n, _t_quantiles(clusters, confidence))
 
 
 def wilson_interval(successes: ArrayLike, n: ArrayLike, /, *, confidence: float = 0.95) -> Bounds:
-    """Wilson's score interval of a rate (Wilson, JASA 22, 1927).
+    """Return Wilson's score interval of rates (Wilson, JASA 22, 1927).
 
-    The rates that a two-sided score test would not reject, for independent trials. With z the
-    normal quantile, (k + z^2 / 2 -+ z sqrt(k (n - k) / n + z^2 / 4)) / (n + z^2).
+    With z the normal quantile, (k + z^2 / 2 -+ z sqrt(k (n - k) / n + z^2 / 4)) / (n + z^2): the
+    same values as ``statsmodels.stats.proportion.proportion_confint``, without its import time.
 
     Parameters
     ----------
     successes, n
-        Of each group: number of successes k and of trials.
+        Successes k and trials n of each group.
     confidence
         Coverage, in (0, 1).
 
     Returns
     -------
-    (low, high)
-        Within [0, 1] and around k / n; not defined (NaN) without a trial.
+    (ci_low, ci_high)
+        NaN without a trial.
 
     Raises
     ------
     DataError
         If `confidence` is not in (0, 1), or successes are not from 0 to n.
     """
-    # statsmodels has it too, and takes two seconds and pandas to load
     z = ndtri(_upper_tail(confidence))
     k, trials = (np.atleast_1d(np.asarray(part, dtype=float)) for part in (successes, n))
     if not np.all((k >= 0) & (k <= trials)):
@@ -138,7 +131,7 @@ def _score_interval(k: Floats, n: Floats, quantile: Floats | float) -> Bounds:
     square = quantile**2
     half = quantile * np.sqrt(k * (trials - k) / trials + square / 4)
     low, high = ((k + square / 2 + side) / (trials + square) for side in (-half, half))
-    # where k is 0 or n a bound is the rate itself, and rounding must not carry it past
+    # if k is 0 or n one bound is the rate itself, whatever the rounding
     return np.clip(low, 0, k / trials), np.clip(high, k / trials, 1)
 
 

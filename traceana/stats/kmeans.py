@@ -1,4 +1,4 @@
-"""k-means of numbers on a line, exact: the least sum of squares there is, found without a start."""
+"""Exact k-means clustering of numbers."""
 
 from __future__ import annotations
 
@@ -14,13 +14,10 @@ if TYPE_CHECKING:
 
 
 def kmeans_1d(values: ArrayLike, /, *, k: int) -> Ints:
-    """Part numbers into k clusters with the least sum of squares about the clusters' means.
+    """Partition numbers into the k clusters with the smallest within-cluster sum of squares.
 
-    On a line the clusters of an optimum are stretches of the sorted numbers, so that dynamic
-    programming over their first members finds it; the best first member never moves back as the
-    last one moves on, so that k n log n steps do (Wang and Song, The R Journal 3(2), 2011;
-    Groenlund et al., arXiv:1701.07204). There is no start to draw, and no local optimum to be
-    caught in.
+    Dynamic programming over the sorted numbers finds the global optimum in k n log n steps (Wang
+    and Song, The R Journal 3(2), 2011; Groenlund et al., arXiv:1701.07204).
 
     Parameters
     ----------
@@ -32,9 +29,9 @@ def kmeans_1d(values: ArrayLike, /, *, k: int) -> Ints:
     Returns
     -------
     ndarray
-        The cluster of each number: 0 has the smallest, k - 1 the largest. Equal numbers are in one
-        cluster, and no cluster is empty. Of several optima it is the one whose last cluster begins
-        earliest, then the one before it, and so on.
+        The cluster of each number, from 0 (the smallest numbers) to k - 1; none is empty. Among
+        several optima, the one whose last cluster begins first, then the one before it, and so
+        on.
 
     Raises
     ------
@@ -48,7 +45,7 @@ def kmeans_1d(values: ArrayLike, /, *, k: int) -> Ints:
     n = len(points)
     if not 1 <= k <= n:
         raise ValueError(f"k must lie from 1 to {n}, the number of distinct values; it is {k}")
-    # at the middle, and of size 1, the sums of squares keep their digits
+    # centered and scaled, so that the sums of squares keep their digits
     scale = max(float(np.ptp(points)), np.finfo(np.float64).tiny)
     points = (points - points[n // 2]) / scale
     sums = _Sums(points, weight.astype(np.float64))
@@ -66,7 +63,7 @@ def kmeans_1d(values: ArrayLike, /, *, k: int) -> Ints:
 
 
 class _Sums:
-    """Sum of squares about the mean of any stretch of weighted points, from running sums."""
+    """Sum of squares about the mean of consecutive weighted points, from cumulative sums."""
 
     def __init__(self, points: Floats, weight: Floats) -> None:
         parts = (weight, weight * points, weight * points**2)
@@ -79,10 +76,10 @@ class _Sums:
 
 
 def _add_cluster(before: Floats, sums: _Sums, layer: int) -> tuple[Floats, Ints]:
-    """Return the least sum of squares up to each point with one cluster more, and its first."""
+    """Return the smallest sum of squares up to each point with one more cluster, and its first."""
     n = len(before)
     least, firsts = np.full(n, np.inf), np.zeros(n, np.int64)
-    # stretches of points, and of where their best first may lie: all of one depth at a time
+    # ranges of points, and of their best first members: one level of the recursion at a time
     low, high = np.array([layer]), np.array([n - 1])
     first_low, first_high = low, high
     while len(low):

@@ -1,4 +1,4 @@
-"""Logistic regression: odds, errors that allow for clusters, and how well it predicts."""
+"""Logistic regression with clustered standard errors, and its calibration."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ALL: Final = 1 - 1e-9  # share of the information that leaves none to the other
 
 
 class LogisticFit(NamedTuple):
-    """Coefficients on the scale of log odds, one a column of the design."""
+    """Coefficients on the log-odds scale, one per column of the design."""
 
     coefficient: Floats
     std_error: Floats
@@ -33,46 +33,44 @@ class LogisticFit(NamedTuple):
 
 
 class Calibration(NamedTuple):
-    """How well predicted chances hold; NaN where that is not defined."""
+    """Accuracy of predicted probabilities; NaN where undefined."""
 
     brier: float
-    """Mean squared distance of prediction and outcome."""
+    """Mean squared error."""
     auc: float
-    """Chance that a failure was given the higher chance than a success, ties counted half."""
+    """Area under the ROC curve."""
     intercept: float
     slope: float
-    """Of the logistic regression of outcomes on the predictions' log odds: 0 and 1 are right."""
+    """Of the regression of outcomes on the predicted log odds; 0 and 1 if calibrated."""
 
 
 def fit_logistic(
     design: Floats, failed: Floats, cluster: Integers | None, /, *, confidence: float
 ) -> LogisticFit:
-    """Fit by maximum likelihood, with errors that hold where rows of a cluster are alike.
+    """Fit a logistic regression by maximum likelihood (statsmodels), with robust standard errors.
 
-    Errors of independent rows are HC1's sandwich. Those of clusters are the jackknife's, one step
-    from the fit (MacKinnon, Nielsen and Webb, Journal of Applied Econometrics 38, 2023, for
-    linear models): with H the information and s_g, H_g a cluster's score and share of it, the
-    covariance is (G - 1) / G sum of d_g d_g', d_g = (H - H_g)^-1 s_g. Few clusters, or clusters
-    that hold all there is to know of a coefficient, make the sandwich too small and not this.
-    A coefficient that cannot be told without some cluster has no error (NaN). Intervals and
-    p-values by Student's t with clusters less one, rows less columns else.
+    Independent rows: HC1. Clusters: the linearized jackknife CV3 (MacKinnon, Nielsen and Webb,
+    Journal of Applied Econometrics 38, 2023), which statsmodels lacks: with H the information and
+    s_g, H_g the score and the information of a cluster, the covariance is (G - 1) / G sum of
+    d_g d_g', d_g = (H - H_g)^-1 s_g. The sandwich of ``cov_type="cluster"`` is too small for few
+    or unequal clusters. A coefficient that depends on a single cluster has no error (NaN).
+    Intervals and p-values use Student's t with clusters - 1, or rows - columns.
 
     Parameters
     ----------
     design
-        Row x column, the first column 1 throughout, each other of a like scale.
+        Row x column; the first column is 1, the others have similar scales.
     failed
         0 or 1.
     cluster
-        Codes from 0 on; None for independent rows.
+        Codes from 0; None for independent rows.
     confidence
         Coverage of the intervals, in (0, 1).
 
     Raises
     ------
     DataError
-        If there are no more rows than columns, or the fit has no finite coefficients, as where
-        columns separate failures from the rest.
+        If there are no more rows than columns, or no finite coefficients, as with separation.
     """
     rows, columns = design.shape
     if rows <= columns:
@@ -85,8 +83,8 @@ def fit_logistic(
 
 
 def dependent_columns(design: Floats, /) -> list[list[int]]:
-    """Return columns that others make up exactly, each with those others."""
-    # of the triangle alone, as the rows may be very many
+    """Return columns that are linear combinations of others, each with those others."""
+    # only the triangle: there may be many rows
     triangle: Floats = np.asarray(np.linalg.qr(design / np.linalg.norm(design, axis=0), mode="r"))
     _, r, pivots = qr(triangle, pivoting=True)
     order: Integers = np.asarray(pivots, dtype=np.int64)
@@ -101,10 +99,7 @@ def dependent_columns(design: Floats, /) -> list[list[int]]:
 
 
 def predict_held_out(design: Floats, failed: Floats, fold: Integers, /) -> Floats:
-    """Return each row's chance of failure by the fit to all other folds.
-
-    NaN for a fold whose others do not allow a fit.
-    """
+    """Return each row's probability of failure by the fit to the other folds; NaN without a fit."""
     chance = np.full(len(failed), np.nan)
     for part in range(int(fold.max()) + 1):
         held = fold == part
@@ -120,7 +115,7 @@ def predict_held_out(design: Floats, failed: Floats, fold: Integers, /) -> Float
 
 
 def calibrate(chance: Floats, failed: Floats, /) -> Calibration:
-    """Hold predicted chances against what happened."""
+    """Compare predicted probabilities with outcomes."""
     brier = float(((chance - failed) ** 2).mean())
     failures = failed.sum()
     successes = len(failed) - failures
@@ -146,7 +141,7 @@ def _fit(design: Floats, failed: Floats, cluster: Integers | None) -> tuple[Floa
 
     no_odds = DataError(
         "the logistic model has no finite odds ratios: its features tell failures from the rest "
-        "without an error (separation); leave one out"
+        "without an error (separation); remove one"
     )
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
@@ -157,24 +152,24 @@ def _fit(design: Floats, failed: Floats, cluster: Integers | None) -> tuple[Floa
         beta = np.asarray(found.params, dtype=float)
         error = np.sqrt(np.diag(np.asarray(found.normalized_cov_params)))
     scale = np.where(design.std(axis=0) > 0, design.std(axis=0), 1.0)
-    # where the likelihood grows without end, rounding stops the coefficients far out
+    # with an unbounded likelihood, rounding stops the coefficients far out
     finite = (np.abs(beta) * scale < 15).all() and (error * scale < 30).all()
     if not (found.mle_retvals["converged"] and finite):
         raise no_odds
     if cluster is not None:
         return beta, _jackknife_covariance(design, failed - expit(design @ beta), beta, cluster)
     covariance = np.asarray(found.cov_params(), dtype=float)
-    # what makes HC1 of HC0, which statsmodels does for linear models alone
+    # cov_type="HC1" of statsmodels has this factor for linear models only
     return beta, covariance * len(failed) / (len(failed) - design.shape[1])
 
 
 def _jackknife_covariance(
     design: Floats, residual: Floats, beta: Floats, cluster: Integers
 ) -> Floats:
-    """Return the covariance of the coefficients by leaving out one cluster at a time."""
+    """Return the jackknife covariance of the coefficients over clusters."""
     chance = expit(design @ beta)
     information = (design * (chance * (1 - chance))[:, None]).T @ design
-    # columns at which the information is one, so that each cluster's share of it is from 0 to 1
+    # standardized so that the information is the identity, and a cluster's part is from 0 to 1
     root = np.linalg.inv(np.linalg.cholesky(information)).T
     columns = design @ root
     order = np.argsort(cluster, kind="stable")

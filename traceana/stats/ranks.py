@@ -1,4 +1,4 @@
-"""Groups of values compared by their ranks, rows independent or in clusters."""
+"""Rank-based comparison of groups, for independent rows or rows in clusters."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
 
 
 class Superiority(NamedTuple):
-    """How two groups compare; NaN where it is not defined."""
+    """Comparison of two groups; NaN where undefined."""
 
     pvalue: float
     superiority: float
-    """Chance that a value of the first is above one of the second, ties counted half."""
+    """Probability that a value of the first is larger, ties counted half."""
     ci_low: float
     ci_high: float
 
 
 def placements(values: Floats, group: Integers, /) -> Floats:
-    """Return for each value the share of each group below it, ties counted half (row x group)."""
+    """Return the fraction of each group below each value, ties counted half (row x group)."""
     result = np.empty((len(values), int(group.max()) + 1))
     for column in range(result.shape[1]):
         own = np.sort(values[group == column])
@@ -44,17 +44,17 @@ def placements(values: Floats, group: Integers, /) -> Floats:
 def kruskal_wallis(
     group: Integers, placed: Floats, cluster: Integers | None, /, *, confidence: float
 ) -> tuple[GroupDifference, Floats]:
-    """Kruskal and Wallis' test (JASA 47, 1952) with ties, and each group's mean rank.
+    """Return Kruskal and Wallis' test (JASA 47, 1952) with ties, and the mean rank of each group.
 
-    Its effect is epsilon squared, H / (N - 1) (Kelley, PNAS 21, 1935): the share of the ranks'
-    variance that lies between groups. Clusters: see :func:`between_groups`.
+    The effect is epsilon squared, H / (N - 1) (Kelley, PNAS 21, 1935). Independent rows have the
+    values of :func:`scipy.stats.kruskal`; clusters: see :func:`between_groups`.
 
     Parameters
     ----------
     group, cluster
-        Codes from 0 on of each value; cluster None for independent values.
+        Codes from 0 of each value; cluster None for independent values.
     placed
-        As :func:`placements` gives them. Not all values are equal.
+        From :func:`placements`. Not all values are equal.
     confidence
         Coverage of the effect's interval, in (0, 1).
     """
@@ -79,10 +79,10 @@ def kruskal_wallis(
 def _rank_covariance(
     group: Integers, placed: Floats, cluster: Integers | None, rank: Floats
 ) -> Floats:
-    """Return the covariance of the groups' mean ranks, groups as they are.
+    """Return the covariance of the groups' mean ranks.
 
-    A value adds its own rank, and one to the rank of each value that lies above it. Clusters are
-    told from k means of their own, which leaves clusters - k: with few clusters it matters.
+    A value adds its own rank, and one to the rank of each larger value. Clusters are compared with
+    k means of their own, which leaves clusters - k degrees of freedom.
     """
     above = 1 - placed
     n = np.bincount(group)
@@ -107,13 +107,13 @@ def superiority(
     *,
     confidence: float,
 ) -> Superiority:
-    """Compare two of the groups: Mann and Whitney's test, and the chance of superiority.
+    """Compare two groups by the Mann-Whitney test and the probability of superiority.
 
-    p-value: normal approximation with ties, without a correction for continuity; the test of
-    :func:`kruskal_wallis` for the two. Interval: symmetric for the logit, with the variance of
-    Brunner and Munzel (Biometrical Journal 42, 2000) and Student's t with their degrees of
-    freedom; for clusters that of Obuchowski (Biometrics 53, 1997) and the fewer clusters of the
-    two less one.
+    p-value: normal approximation with ties, without continuity correction; the values of
+    :func:`scipy.stats.mannwhitneyu` for independent rows. Interval: on the logit scale, with the
+    variance of Brunner and Munzel (Biometrical Journal 42, 2000) and Student's t with their
+    degrees of freedom; for clusters the variance of Obuchowski (Biometrics 53, 1997) and the
+    smaller number of clusters minus one.
     """
     a, b = group == first, group == second
     both = a | b
@@ -150,7 +150,7 @@ def _chance_variance(
         if n.min() < 2:
             return np.nan, np.nan
         each = squares * n / (n - 1)
-        with np.errstate(invalid="ignore"):  # neither varies where groups do not overlap
+        with np.errstate(invalid="ignore"):  # no variance where groups do not overlap
             df = each.sum() ** 2 / (each**2 / (n - 1)).sum()
         return float(each.sum()), float(df)
     clusters = cluster.max() + 1
@@ -162,15 +162,15 @@ def _chance_variance(
 def median_interval(
     values: Floats, cluster: Integers | None, /, *, confidence: float
 ) -> tuple[float, float]:
-    """Interval of a median, of whatever distribution (Woodruff, JASA 47, 1952).
+    """Return the distribution-free interval of a median (Woodruff, JASA 47, 1952).
 
-    The values at the shares 1/2 -+ t se, with se the standard error of the share below the
-    median, whose clusters' sums are independent; Student's t with clusters less one.
+    The quantiles 1/2 -+ t se, with se the standard error of the fraction below the median for
+    independent clusters; Student's t with clusters - 1 degrees of freedom.
 
     Returns
     -------
-    (low, high)
-        NaN where there are too few to say.
+    (ci_low, ci_high)
+        NaN for too few values.
     """
     ordered = np.sort(values)
     n = len(ordered)
@@ -181,7 +181,7 @@ def median_interval(
     clusters = len(sums)
     if clusters < 2:
         return np.nan, np.nan
-    # ties at the median hide how far the share below it varies: at least as independent values do
+    # ties at the median hide the variance: it is at least that of independent values
     variance = max((sums**2).sum() / n**2, 0.25 / n) * clusters / (clusters - 1)
     half = float(stdtrit(clusters - 1, (1 + confidence) / 2) * np.sqrt(variance))
     if half >= 0.5:

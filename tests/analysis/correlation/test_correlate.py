@@ -10,7 +10,6 @@ import scipy.stats
 from polars.testing import assert_frame_equal
 
 from traceana.analysis import correlate, implied_n, runtime_correlations
-from traceana.analysis.correlation import resampling
 from traceana.errors import DataError
 from traceana.store import Store
 
@@ -92,15 +91,6 @@ def test_ranks_are_of_the_rows_with_both_values() -> None:
         assert line["n"] == pair.height
         theirs = scipy.stats.spearmanr(pair[line["x"]], pair["y"]).statistic
         assert line["r"] == pytest.approx(theirs, rel=1e-12)
-
-
-def test_many_rows_are_told_as_few_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows, levels = gappy(400), ("row", "group_mean", "group_mean_weighted")
-    methods = ("pearson", "spearman")
-    few = correlate(rows, ("x", "z"), "y", method=methods, level=levels, by="g").table
-    monkeypatch.setattr(resampling, "_MANY", 1)
-    many = correlate(rows, ("x", "z"), "y", method=methods, level=levels, by="g").table
-    assert_frame_equal(few, many, rel_tol=1e-12)
 
 
 def test_means_far_apart_cost_no_digits() -> None:
@@ -193,7 +183,8 @@ def test_the_published_pods(real_store: Store) -> None:
     jobs = real_store.scan("alibaba-openb-2023", "jobs")
     frame = pd.DataFrame(jobs.collect().to_dict(as_series=False)).dropna(subset=["runtime_s"])
     frame["outcome"] = np.where(frame["status"] == "completed", "success", "failure")
-    table = runtime_correlations(jobs).table
+    failure = real_store.manifest("alibaba-openb-2023").failure_statuses
+    table = runtime_correlations(jobs, failure=failure).table
     names = {"gpu_percent": "gpus", "cpu_percent": "cpus", "memory_gib": "memory_gib"}
     assert set(table["x"]) == set(names)
     for line in table.iter_rows(named=True):
@@ -214,10 +205,31 @@ def test_the_published_pods(real_store: Store) -> None:
 
 def test_statuses_and_features_are_checked() -> None:
     jobs = pl.DataFrame({"status": ["completed"] * 6, "runtime_s": ROWS["y"], "gpus": ROWS["x"]})
-    with pytest.raises(DataError, match="status 'Terminated' is found"):
-        runtime_correlations(jobs.with_columns(status=pl.lit("Terminated")))
-    with pytest.raises(DataError, match="there is no feature to correlate: none of gpus"):
+    with pytest.raises(
+        DataError, match=r"no row has status .*; found DONE; pass success= and fail"
+    ):
+        runtime_correlations(jobs.with_columns(status=pl.lit("DONE")))
+    with pytest.raises(
+        DataError, match=r"no feature to correlate: none of gpus, .*; pass features="
+    ):
         runtime_correlations(jobs.drop("gpus"))
-    with pytest.raises(DataError, match="failure must be 'published' or 'strict'"):
-        runtime_correlations(jobs, failure="any")
+    with pytest.raises(DataError, match="success and failure share the status failed"):
+        runtime_correlations(jobs, success=("completed", "failed"))
+    with pytest.raises(DataError, match=r"column runtime_s is missing; .*; pass runtime='took'"):
+        runtime_correlations(jobs.rename({"runtime_s": "took"}))
     assert "gpu_percent and runtime_s, pearson, row: +0.7" in str(runtime_correlations(jobs))
+
+
+def test_columns_and_statuses_of_any_name() -> None:
+    jobs = ROWS.rename({"x": "mem", "y": "took"}).with_columns(
+        state=pl.Series([0, 0, 0, 0, 0, 7], dtype=pl.Int64), site=pl.Series([1, 2] * 3)
+    )
+    table = runtime_correlations(
+        jobs, features="mem", runtime="took", status="state", success="0",
+        failure=("failed", "cancelled"), cluster="site", level="row", method="pearson",
+    ).table  # fmt: skip
+    line = table.row(0, named=True)
+    assert (line["outcome"], line["x"], line["y"]) == ("success", "mem", "took")
+    assert (line["n"], line["n_excluded"], line["n_clusters"]) == (5, 1, 2)
+    kept = jobs.head(5)
+    assert line["r"] == pytest.approx(scipy.stats.pearsonr(kept["mem"], kept["took"]).statistic)

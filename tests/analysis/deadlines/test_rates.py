@@ -127,7 +127,7 @@ def test_mistakes_are_told_in_one_line() -> None:
     plans, jobs = planted(20)
     with pytest.raises(DataError, match="column model is missing"):
         iteration_rates(plans.drop("model"), jobs)
-    with pytest.raises(DataError, match="stands twice"):
+    with pytest.raises(DataError, match="occurs twice"):
         iteration_rates(plans, pl.concat([jobs, jobs.head(1)]))
     with pytest.raises(DataError, match="no training plan has its job"):
         iteration_rates(plans, jobs.with_columns(cluster=pl.lit("other")))

@@ -65,3 +65,11 @@ def test_the_published_traces(real_store: Store, real_data: Path, gpu: str, data
     grid = watts["power_limit"].nunique()
     assert result["power_limits_missing"].to_list() == [grid - limits for *_, limits in counts]
     assert result["note"].is_null().to_list() == result["feasible"].to_list()
+
+
+def test_without_names_every_pair_is_covered() -> None:
+    twice = pl.concat([POWER, POWER.with_columns(gpu=pl.lit("h"))])
+    both = energy_coverage(RUNS, twice, target=0.5)
+    one = energy_coverage(RUNS, POWER, gpu="g", dataset="cifar100", target=0.5)
+    assert both.filter(gpu="g").equals(one)
+    assert both.filter(gpu="h").drop("gpu").equals(one.drop("gpu"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -203,3 +204,40 @@ def test_at_the_times_of_ends_rows_at_risk_are_those_of_the_curves() -> None:
     curves = kaplan_meier(frame).curves
     found = rows_at_risk(frame, curves["time_s"].to_list())
     assert found["n_at_risk"].to_list() == curves["n_at_risk"].to_list()
+
+
+def test_durations_datetimes_and_other_names_give_the_same() -> None:
+    seconds = pl.DataFrame(
+        {
+            "status": ["failed", "running", "running"],
+            "start_s": [0.0, 10.0, 20.0],
+            "runtime_s": [40.0, None, 30.0],
+        }
+    )
+    dates = seconds.select(
+        state="status",
+        begin=pl.from_epoch(pl.col("start_s").cast(pl.Int64), time_unit="s"),
+        elapsed=pl.duration(seconds="runtime_s"),
+    )
+    expected = cumulative_incidence(seconds, events="failed", running_until_s=100)
+    found = cumulative_incidence(
+        dates, events="failed", status="state", runtime="elapsed", start="begin",
+        running_until_s=datetime(1970, 1, 1, 0, 1, 40, tzinfo=UTC),
+    )  # fmt: skip
+    assert found.groups.equals(expected.groups)
+    assert found.curves.equals(expected.curves)
+    naive = datetime(1970, 1, 1, 0, 1, 40)  # noqa: DTZ001  without a zone it is UTC
+    again = kaplan_meier(seconds, running_until_s=naive)
+    assert again.groups.equals(kaplan_meier(seconds, running_until_s=100).groups)
+    with pytest.raises(DataError, match=r"column runtime_s is missing; .* pass runtime='"):
+        cumulative_incidence(dates.rename({"state": "status"}))
+
+
+def test_at_risk_are_the_rows_at_powers_of_ten() -> None:
+    frame = frame_of([3, 20, 200, 4000], [1, 1, 0, 1])
+    found = cumulative_incidence(frame, events="failed")
+    assert found.at_risk.rows() == [(10, 3), (100, 2), (1000, 1)]
+    # by hand: 1/4 by 3 s, and 1/4 more by 20 s
+    assert found.incidence_at(10)["incidence"].to_list() == [0.25]
+    assert found.incidence_at(2)["incidence"].to_list() == [0]
+    assert found.incidence_at(100)["incidence"].item() == pytest.approx(0.5)

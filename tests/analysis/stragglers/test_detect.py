@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import duckdb
@@ -15,6 +16,7 @@ from polars.testing import assert_frame_equal
 from traceana.analysis import StragglerResult, detect_stragglers, iteration_cov
 from traceana.analysis.stragglers import blocks
 from traceana.errors import DataError
+from traceana.simulate import replay_batching
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -381,3 +383,37 @@ def test_workers_that_turn_slow_for_good_are_found(n_workers: int, n_slow: int) 
 def test_options_out_of_range_are_refused(options: dict[str, Any], text: str) -> None:
     with pytest.raises(DataError, match=text):
         detect_stragglers(samples_of(calm(2, 5)), **options)
+
+
+def test_datetimes_integers_and_categories_are_accepted() -> None:
+    value = calm()
+    value[4, 20:40] *= 2
+    samples = samples_of(value)
+    result = detect_stragglers(samples)
+    start = datetime(2026, 3, 1, tzinfo=UTC)
+    other = samples.select(
+        pl.col("job_id").cast(pl.Categorical),
+        pl.col("worker_id").str.slice(1).cast(pl.Int64),
+        pl.lit(start) + pl.duration(seconds=pl.col("time_s")),
+        "batch_time",
+    ).rename({"literal": "time_s"})
+    for frame in (other, other.lazy(), duckdb.connect().from_arrow(other.to_arrow())):
+        dated = detect_stragglers(frame)
+        onset, end = dated.episodes.select("onset_s", "end_s").row(0)
+        assert (onset, end) == (start.timestamp() + 200, start.timestamp() + 390)
+        assert dated.episodes["worker_id"].to_list() == [4]
+        numbers = ["slowdown", "episodes_share", "levels_share"]
+        assert_frame_equal(dated.jobs.select(numbers), result.jobs.select(numbers))
+    cov = iteration_cov(other, ddof=0)
+    assert cov["time_s"][0] == start
+    replay = replay_batching(other, episodes=dated.episodes)
+    assert replay.episodes["n_steps"].to_list() == [20] * 5
+
+
+def test_the_parameter_of_a_missing_column_is_named() -> None:
+    frame = samples_of(calm(2, 5)).rename({"time_s": "step"})
+    for ask in (detect_stragglers, lambda rows: iteration_cov(rows, ddof=0)):
+        with pytest.raises(
+            DataError, match=r"column time_s is missing; found .*; pass time='step'"
+        ):
+            ask(frame)

@@ -244,9 +244,9 @@ def test_impossible_settings_are_one_line(arguments: dict[str, object], line: st
 
 def test_impossible_controllers_are_one_line() -> None:
     for make, line in (
-        (lambda: Proportional(dead_band=float("nan")), "dead-band is a share"),
+        (lambda: Proportional(dead_band=float("nan")), "dead_band must be at least 0"),
         (lambda: OmniLearn(bounds=(9, 8)), "min_batch <= max_batch"),
-        (lambda: Measured(after=0), "one step at least"),
+        (lambda: Measured(after=0), "after must be at least 1"),
     ):
         with pytest.raises(DataError, match=line):
             make()

@@ -74,7 +74,7 @@ def test_the_exponential_is_tested_inside_and_on_the_edge() -> None:
         assert test.ci_low is None
         chi2 = scipy.stats.chi2.sf(2 * abs(test.log_likelihood_ratio), 1)
         assert np.isclose(test.pvalue or 0, share * chi2, rtol=1e-9)
-    assert edge.note == "the exponential lies on the edge of the other"
+    assert edge.note == "the exponential lies on the boundary of the other"
 
 
 def test_two_fits_that_are_one_distribution_have_no_p() -> None:

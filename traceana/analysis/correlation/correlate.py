@@ -1,4 +1,4 @@
-"""Correlations of a trace's columns over rows and over group means, as one family of tests."""
+"""Correlations of columns over rows and over group means, as one family of tests."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from traceana.analysis.correlation.family import COLUMNS, LEVELS, Family, estimate_family
-from traceana.analysis.correlation.result import CorrelationResult
+from traceana.analysis.correlation.family import LEVELS, Family, estimate_family
 from traceana.analysis.frames import (
     Names,
     admit_columns,
@@ -17,6 +16,8 @@ from traceana.analysis.frames import (
     refuse_clash,
 )
 from traceana.errors import DataError
+from traceana.results.correlation import CorrelationResult, Correlations
+from traceana.results.tables import returns
 from traceana.stats.arguments import as_generator, check_confidence, is_number
 from traceana.stats.correlation import METHODS, SMALLEST_P
 from traceana.stats.multiplicity import adjust_pvalues
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
 
 
+@returns(Correlations)
 def correlate(
     frame: IntoFrame,
     /,
@@ -37,80 +39,77 @@ def correlate(
     method: Names = "pearson",
     level: Names = "row",
     by: Names = (),
-    cluster: Names = (),
+    cluster: Names | None = None,
     adjust: str = "fdr_bh",
     confidence: float = 0.95,
     resamples: int = 1000,
     rng: int | np.random.Generator = 1,
 ) -> CorrelationResult:
-    """Correlate columns, each with an interval, n, and p adjusted over all that is asked.
+    """Correlate columns, with confidence intervals and adjusted p-values.
 
-    `x`, `y`, `method` and `level` take one or several; every combination, in every group of `by`,
-    is a member of the family over which p is adjusted.
+    `x`, `y`, `method` and `level` take one or several values. All combinations, in all groups of
+    `by`, are one family, over which p is adjusted.
 
     Parameters
     ----------
     frame
-        One row an observation: the columns `x`, `y`, `by`, `cluster`; eager or lazy, of any
-        listed engine. A row without both values (null or NaN) is left out of that pair, and
-        counted.
+        One row per observation: the columns `x`, `y`, `by`, `cluster`; eager or lazy, of any
+        listed engine. Rows without both values of a pair (null or NaN) are excluded and counted.
     x, y
         Columns of numbers.
     method
         ``pearson``; ``spearman`` (r of mean ranks); ``kendall`` (tau-b).
     level
-        ``row``: every row is a point. ``group_mean``: a point a distinct x, y the mean of its
-        rows, all points alike; it hides how many rows a point stands for and how much they vary.
-        ``group_mean_weighted``: the same points, each as often as it has rows.
+        ``row``: every row is a point. ``group_mean``: one point per distinct x, at the mean y of
+        its rows, unweighted; it hides how many rows a point has and how much they vary.
+        ``group_mean_weighted``: the same points, weighted by their number of rows.
     by
         Columns to group by; null in them is a group of its own.
     cluster
-        Columns that name (together) what is independent of each other: job, user, group. None:
-        rows, or groups at the levels of group means, are taken to be.
+        Columns of the independent unit, such as user. None: rows, or groups at the levels of group
+        means, are treated as independent.
     adjust
         ``fdr_bh``, ``fdr_by``, ``holm``, ``bonferroni`` or ``none``: see
         :func:`traceana.stats.adjust_pvalues`.
     confidence
         Coverage of the intervals, in (0, 1).
     resamples, rng
-        Of the bootstrap over clusters and of what chance does: how many, and seed or generator.
+        Largest number of jackknife resamples; more clusters are combined at random into so many
+        groups. rng is a seed or a generator.
 
     Returns
     -------
     CorrelationResult
-        ``.table`` is [*by, x, y, method, level, n, n_groups, r, ci_low, ci_high, pvalue,
-        pvalue_adjusted, n_effective, n_clusters, n_missing, note], sorted by `by` (nulls last) and
-        then in the order asked. n counts rows; n_groups distinct x, null at level ``row``.
+        ``.table`` is sorted by `by` (nulls last), then in the requested order, with the columns of
+        `by` and
 
-        Without `cluster`, intervals are Fisher's (:func:`traceana.stats.fisher_interval`), for
-        Pearson's r over rows with the jackknife's error of arctanh(r) where it is the larger, as
-        it is of skewed values; p is of Student's t, for Kendall as
-        :func:`scipy.stats.kendalltau`, with n_effective points: n, n_groups or, for weighted
-        means, Kish's (sum of sizes)^2 / (sum of sizes^2).
-
-        With it, both are of t with n_clusters - 1 degrees of freedom. Over rows the interval's
-        error, on Fisher's scale, is of a bootstrap that draws whole clusters
-        (:mod:`traceana.stats.cluster_correlation`), and so is p of ranks. p of Pearson's r, and
-        all that is of group means, is of a y drawn anew with its distribution and what its
-        clusters share, but independent of x (:mod:`traceana.stats.null_correlation`).
-        n_effective is the number of independent points whose Fisher interval would be as wide.
-
-        What cannot be told is null and has its reason in `note`: fewer than four points, a
-        constant column, values beyond 1e150 (infinite), fewer than two clusters; for an interval,
-        x or y constant but for one row. A p-value too
-        small for a double stands as 2.2e-308, with a note.
+        {columns}
 
     Raises
     ------
     DataError
-        If a column is missing, not numeric or named twice, a method, level or adjustment is not
-        known, a cluster is null, or an option is out of range.
+        If a column is missing, not numeric or named twice, a method, level or adjustment is
+        unknown, a cluster is null, or an option is out of range.
 
     Notes
     -----
-    Pearson's r over rows and group means are reduced by the engine that holds the frame. Ranks
-    over rows and the bootstrap need every row: the columns of need are collected then, and all is
-    told from them.
+    Without `cluster`, intervals use Fisher's transformation
+    (:func:`traceana.stats.fisher_interval`), for Pearson's r over rows with the jackknife error of
+    arctanh(r) if it is larger, as it is for skewed values. p is from Student's t, for Kendall from
+    :func:`scipy.stats.kendalltau`, with n_effective points: n, n_groups or, for weighted means,
+    Kish's (sum of sizes)^2 / (sum of sizes^2).
+
+    With `cluster`, interval and p use Student's t (clusters - 1) and the error of arctanh(r) of the
+    delete-one-cluster jackknife (:mod:`traceana.stats.cluster_jackknife`) at every level and for
+    every method. n_effective is the number of independent points whose Fisher interval would be
+    as wide.
+
+    Values are null with a `note` if there are fewer than four points, a constant column, values
+    beyond 1e150 (infinite) or fewer than two clusters; intervals also if x or y is constant but
+    for one row. A p-value too small for a double is 2.2e-308, with a note.
+
+    Pearson's r over rows and group means are aggregated by the engine of the frame. Ranks over
+    rows and the jackknife collect the required columns.
 
     Examples
     --------
@@ -126,15 +125,15 @@ def correlate(
         methods=_known("method", as_names(method), METHODS),
         levels=_known("level", as_names(level), LEVELS),
         keys=as_names(by),
-        clusters=as_names(cluster),
+        clusters=as_names(cluster or ()),
         confidence=confidence,
     )
     adjust_pvalues([], method=adjust)  # refused before anything is read
     if not (is_number(resamples, whole=True) and resamples >= 100):
         raise DataError(f"resamples must be a whole number from 100 on; it is {resamples!r}")
     if not family.pairs:
-        raise DataError("x and y must each name a column at least")
-    refuse_clash(family.keys, COLUMNS)
+        raise DataError("x and y must each name at least one column")
+    refuse_clash(family.keys, Correlations.columns())
     for a, b in family.pairs:
         if a == b:
             raise DataError(f"column {a} cannot be correlated with itself")

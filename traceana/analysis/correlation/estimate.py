@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from traceana.stats.cluster_correlation import (
+from traceana.stats.cluster_jackknife import (
     clustered_interval,
-    count_distinct,
-    pearson_error,
-    rank_error,
+    clustered_pvalue,
+    jackknife_errors,
 )
 from traceana.stats.correlation import (
     correlation,
@@ -20,68 +18,81 @@ from traceana.stats.correlation import (
     kendall_pvalue,
     n_of_variance,
 )
-from traceana.stats.null_correlation import Null, null_pvalue
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Sequence
 
     import polars as pl
+    from numpy.typing import NDArray
 
-    from traceana.analysis.correlation.resampling import PairRows
+    Floats = NDArray[np.float64]
+    Integers = NDArray[np.int64]
 
-LEAST = 4
-"""Fewer points have no interval, and are given no coefficient."""
-FEW_CLUSTERS = 30
-"""Below it the bootstrap over clusters was not seen to hold its level (docs: error rates)."""
+MIN_POINTS: Final = 4
+"""With fewer points no coefficient is computed."""
+FEW_CLUSTERS: Final = 30
+"""With fewer clusters error rates were not measured to be near their nominal values."""
+
+
+class Clusters(NamedTuple):
+    """Clusters of the rows of a pair, and errors of its correlations by (level, method)."""
+
+    n: int
+    df: int
+    errors: dict[tuple[str, str], float]
+
+    @classmethod
+    def of(
+        cls, x: Floats, y: Floats, clusters: Integers, cells: Integers, asked: Sequence[Any], /
+    ) -> Clusters:
+        """Compute the errors of each (level, method) asked."""
+        n, m = (int(np.count_nonzero(np.bincount(codes))) for codes in (clusters, cells))
+        return cls(n, m - 1, jackknife_errors(x, y, cells, asked) if n > 1 else {})
 
 
 def of_rows(
-    known: tuple[float | None, float | None],
-    n: int,
+    pearson: tuple[float | None, float | None],
     method: str,
-    rows: PairRows | None,
-    null: Null | None,
+    n: int,
+    rows: tuple[Floats, Floats] | None,
+    clusters: Clusters | None,
     /,
     *,
     confidence: float,
 ) -> dict[str, Any]:
-    """Return the estimate over rows, of which `known` is r and its error on Fisher's scale."""
-    r, error = known
+    """Return the estimate over rows; `pearson` is Pearson's r and its error on Fisher's scale."""
+    r, error = pearson
+    if method != "pearson" and rows is not None:
+        r, error = correlation(*rows, method=method), 0.0
     if r is None or np.isnan(r):
         return {"note": "the values vary too little or too much for double precision"}
-    if rows is not None and rows.draws is not None:
-        drawn = partial(pearson_error, rows.x, rows.y, rows.draws)
-        if method != "pearson":
-            drawn = partial(rank_error, r, rows.x, rows.y, rows.draws, method=method)
-        return _clustered(r, method, rows, drawn, null, confidence=confidence)
-    if method == "pearson":
-        return _independent(r, n, method, confidence, error=0.0 if abs(r) == 1 else error)
-    found = _independent(r, n, method, confidence)
+    if clusters is not None:
+        return _clustered(r, ("row", method), clusters, confidence)
+    found = _independent(r, n, method, confidence, error=0.0 if abs(r) == 1 else error)
     if method == "kendall" and rows is not None:
-        found["pvalue"] = kendall_pvalue(rows.x, rows.y)
+        found["pvalue"] = kendall_pvalue(*rows)
     return found
 
 
 def of_group_means(
     points: pl.DataFrame,
+    level: str,
     method: str,
-    rows: PairRows | None,
-    null: Null | None,
+    clusters: Clusters | None,
     /,
     *,
-    weighted: bool,
     confidence: float,
 ) -> dict[str, Any]:
     """Return the estimate over group means [x, size, mean], weighted by the sizes or not."""
     x, size, mean = (points[name].to_numpy().astype(float) for name in ("x", "size", "mean"))
-    if len(x) < LEAST:
-        return {"note": f"fewer than {LEAST} distinct x"}
+    if len(x) < MIN_POINTS:
+        return {"note": f"fewer than {MIN_POINTS} distinct x"}
+    weighted = level == "group_mean_weighted"
     r = correlation(x, mean, method=method, weights=size if weighted else None)
     if np.isnan(r):
         return {"note": "all group means are equal"}
-    if rows is not None and rows.draws is not None:
-        error = null.error if null else np.nan
-        return _clustered(r, method, rows, lambda: error, null, confidence=confidence)
+    if clusters is not None:
+        return _clustered(r, (level, method), clusters, confidence)
     if weighted:
         return _independent(r, float(size.sum() ** 2 / (size**2).sum()), method, confidence)
     found = _independent(r, len(x), method, confidence)
@@ -93,8 +104,8 @@ def of_group_means(
 def _independent(
     r: float, n: float, method: str, confidence: float, *, error: float | None = 0.0
 ) -> dict[str, Any]:
-    if n < LEAST:  # what the sizes of groups leave
-        note = f"sizes leave {n:.1f} effective groups: too few for an interval or a test"
+    if n < MIN_POINTS:  # the effective number of weighted points
+        note = f"{n:.1f} effective groups: too few for an interval or a test"
         return {"r": r, "n_effective": n, "note": note}
     pvalue = correlation_pvalue(r, n, method=method)
     found = {"r": r, "pvalue": pvalue, "n_effective": float(n)}
@@ -107,35 +118,20 @@ def _independent(
 
 
 def _clustered(
-    r: float,
-    method: str,
-    rows: PairRows,
-    error_of: Callable[[], float],
-    null: Null | None,
-    *,
-    confidence: float,
+    r: float, key: tuple[str, str], clusters: Clusters, confidence: float
 ) -> dict[str, Any]:
-    clusters = count_distinct(rows.clusters)
-    found: dict[str, Any] = {"r": r, "n_clusters": clusters}
-    if clusters < 2:
+    found: dict[str, Any] = {"r": r, "n_clusters": clusters.n}
+    if clusters.n < 2:
         return found | {"note": "fewer than two clusters: no interval and no test"}
-    error = error_of() if abs(r) < 1 else np.nan
+    error = clusters.errors[key] if abs(r) < 1 else np.nan
     if not error > 0:  # NaN too
-        return found | {"note": "the resamples give no error: no interval and no test"}
-    low, high = clustered_interval(r, error, clusters, confidence=confidence)
-    by_chance = null or Null(0.0, error)
-    notes = []
-    if clusters < FEW_CLUSTERS:
-        notes.append(f"fewer than {FEW_CLUSTERS} clusters: the interval may be too short")
-    if abs(by_chance.centre) > by_chance.error:
-        notes.append(
-            f"r is {np.tanh(by_chance.centre):+.2f} on average where there is nothing, for the "
-            "sizes of the groups; p allows for it, the interval does not"
-        )
+        return found | {"note": "the jackknife has no error: no interval and no test"}
+    low, high = clustered_interval(r, error, clusters.df, confidence=confidence)
+    few = f"fewer than {FEW_CLUSTERS} clusters: the interval may be too short and p too small"
     return found | {
         "ci_low": low,
         "ci_high": high,
-        "pvalue": null_pvalue(r, by_chance, clusters),
-        "n_effective": n_of_variance(r, error**2, method),
-        "note": "; ".join(notes) or None,
+        "pvalue": clustered_pvalue(r, error, clusters.df),
+        "n_effective": n_of_variance(r, error**2, key[1]),
+        "note": few if clusters.n < FEW_CLUSTERS else None,
     }

@@ -1,4 +1,4 @@
-"""Every correlation that one call asks for, a line each."""
+"""Every correlation of one call, one row each."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING, Any, Final
 
+import narwhals.stable.v2 as nw
+import numpy as np
 import polars as pl
 
-from traceana.analysis.correlation.estimate import LEAST, of_group_means, of_rows
+from traceana.analysis.correlation.estimate import MIN_POINTS, Clusters, of_group_means, of_rows
 from traceana.analysis.correlation.pairs import (
     Pair,
     PairSums,
@@ -16,32 +18,24 @@ from traceana.analysis.correlation.pairs import (
     group_means,
     row_correlations,
 )
-from traceana.analysis.correlation.resampling import GroupRows, PairRows
 from traceana.analysis.frames import LARGEST, collect
+from traceana.errors import DataError
+from traceana.results.correlation import Correlations
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import narwhals.stable.v2 as nw
-    import numpy as np
+    from numpy.typing import NDArray
+
+    Integers = NDArray[np.int64]
 
 LEVELS: Final = ("row", "group_mean", "group_mean_weighted")
-"""What a point of a correlation is."""
-
-COLUMNS: Final[dict[str, Any]] = {
-    **dict.fromkeys(("x", "y", "method", "level"), pl.String),
-    **dict.fromkeys(("n", "n_groups"), pl.Int64),
-    **dict.fromkeys(("r", "ci_low", "ci_high", "pvalue", "pvalue_adjusted"), pl.Float64),
-    "n_effective": pl.Float64,
-    **dict.fromkeys(("n_clusters", "n_missing"), pl.Int64),
-    "note": pl.String,
-}
-"""Columns of a table of correlations, after those it is grouped by."""
+"""Levels: what a point of a correlation is."""
 
 
 @dataclass(frozen=True)
 class Family:
-    """What is asked for: every pair by every method at every level, in every group."""
+    """Every pair by every method at every level, in every group."""
 
     pairs: list[Pair]
     methods: tuple[str, ...]
@@ -52,7 +46,7 @@ class Family:
 
     @property
     def needs_rows(self) -> bool:
-        """Whether the reductions of an engine are not enough."""
+        """Whether the rows must be collected, as aggregates of the engine are not enough."""
         ranked = "row" in self.levels and self.methods != ("pearson",)
         return bool(self.clusters) or ranked
 
@@ -61,89 +55,91 @@ class Family:
         """The columns that are correlated, each once."""
         return tuple(dict.fromkeys(name for pair in self.pairs for name in pair))
 
-    @property
-    def asked_of_chance(self) -> list[tuple[str, str]]:
-        """Levels and methods whose test needs to know what chance alone does."""
-        without = {("row", "spearman"), ("row", "kendall")}
-        return [key for key in product(self.levels, self.methods) if key not in without]
-
 
 def estimate_family(
     family: Family, lazy: nw.LazyFrame[Any], /, *, resamples: int, rng: np.random.Generator
 ) -> pl.DataFrame:
-    """Return [*keys, :data:`COLUMNS`], p not yet adjusted.
+    """Return [*keys, columns of :class:`Correlations`] without adjusted p-values.
 
     Parameters
     ----------
     family
-        What is asked for.
+        The correlations.
     lazy
-        The columns of need.
+        The required columns.
     resamples, rng
-        Of the bootstrap over clusters.
+        Most cells of the jackknife over clusters, and what assigns clusters to cells.
     """
-    keys = family.keys
-    sums: dict[Any, PairSums] = {}
+    keys, asked = family.keys, list(product(family.levels, family.methods))
     rows_of: dict[Any, pl.DataFrame] = {}
     if family.needs_rows:
-        groups, rows_of = _collect(family, lazy)
-    else:
-        groups, sums = _reduce(family, lazy)
+        rows = collect(lazy)
+        lazy, rows_of = nw.from_native(rows.lazy()), _parts(rows, keys)
+    groups, sums = _reduce(family, lazy)
     lines = []
     for group in groups.rows() if keys else [()]:
-        drawn = None
-        if family.needs_rows:
-            drawn = GroupRows.draw(
-                *(rows_of.pop(group), family.clusters),
-                measures=family.measures,
-                ranked="row" in family.levels and "spearman" in family.methods,
-                resamples=resamples,
-                rng=rng,
-            )
+        rows_here = rows_of.pop(group, pl.DataFrame())
+        codes = _number_clusters(rows_here, family.clusters, resamples, rng)
         for at, pair in enumerate(family.pairs):
-            told = drawn.of_pair(pair) if drawn else sums[*group, at]
-            note = _why_not(told.held)
-            usable = told if isinstance(told, PairRows) and not note else None
-            null = usable.null(family.asked_of_chance) if usable else {}
-            for level, method in product(family.levels, family.methods):
+            found = sums[*group, at]
+            note = _why_not(found.held)
+            values, clusters = None, None
+            if family.needs_rows and not note:
+                x, y = (rows_here[name].to_numpy() for name in pair)
+                keep = (np.abs(x) <= LARGEST) & (np.abs(y) <= LARGEST)  # False for NaN
+                values = (x[keep], y[keep])
+                if codes is not None:
+                    code, cells = codes
+                    clusters = Clusters.of(*values, code[keep], cells[keep], asked)
+            for level, method in asked:
                 line = dict(zip(keys, group, strict=True)) | {
                     **dict(zip(("x", "y", "method", "level"), (*pair, method, level), strict=True)),
-                    **{name: told.held[name] for name in ("n", "n_missing")},
+                    **{name: found.held[name] for name in ("n", "n_missing")},
                     "note": note,
                 }
                 if level != "row":
-                    line["n_groups"] = told.points.height
+                    line["n_groups"] = found.points.height
                 if not note and level != "row":
                     line |= of_group_means(
-                        *(told.points, method, usable, null.get((level, method))),
-                        weighted=level == "group_mean_weighted",
-                        confidence=family.confidence,
+                        found.points, level, method, clusters, confidence=family.confidence
                     )
                 elif not note:
                     line |= of_rows(
-                        *(told.over_rows(method), told.held["n"], method, usable),
-                        null.get((level, method)),
+                        *(found.pearson, method, found.held["n"], values, clusters),
                         confidence=family.confidence,
                     )
                 lines.append(line)
-    return pl.DataFrame(lines, schema=dict(groups.schema) | COLUMNS)
+    columns = {
+        name: column.dtype
+        for name, column in Correlations.columns().items()
+        if not (column.metadata or {})["optional"]
+    }
+    return pl.DataFrame(lines, schema={**groups.schema, **columns})
 
 
-def _collect(
-    family: Family, lazy: nw.LazyFrame[Any]
-) -> tuple[pl.DataFrame, dict[Any, pl.DataFrame]]:
-    """Return the groups in order, and the rows of each."""
-    keys, rows = family.keys, collect(lazy)
-    groups = rows.select(keys).unique().sort(keys, nulls_last=True) if keys else pl.DataFrame()
-    return groups, _parts(rows, keys)
+def _number_clusters(
+    rows: pl.DataFrame, names: Sequence[str], resamples: int, rng: np.random.Generator
+) -> tuple[Integers, Integers] | None:
+    """Return the cluster and the cell of each row as integers; None without clusters."""
+    for name in names:
+        if rows.width and (missing := rows[name].null_count()):
+            raise DataError(
+                f"cluster {name} is null in {missing} row(s): fill it or remove these rows"
+            )
+    if not names or rows.is_empty():
+        return None
+    # numbered in the order of their names: the order of rows differs between engines
+    code = rows.select(pl.struct(names).rank("dense") - 1).to_series().to_numpy().astype(np.int64)
+    n = int(code.max()) + 1
+    return code, code if n <= resamples else (rng.permutation(n) % resamples)[code]
 
 
 def _reduce(family: Family, lazy: nw.LazyFrame[Any]) -> tuple[pl.DataFrame, dict[Any, PairSums]]:
-    """Return the groups in order, and by group and number of the pair what the engine tells."""
+    """Return the groups in order, and the aggregates by group and number of the pair."""
     keys, pairs = family.keys, family.pairs
     described = describe_pairs(lazy, keys, pairs)
     pearson: dict[Any, pl.DataFrame] = {}
-    if "row" in family.levels:
+    if "row" in family.levels and "pearson" in family.methods:
         pearson = _parts(row_correlations(lazy, keys, pairs), (*keys, "pair"))
     means: list[dict[Any, pl.DataFrame]] = [{} for _ in pairs]
     if family.levels != ("row",):
@@ -164,11 +160,11 @@ def _parts(frame: pl.DataFrame, keys: Sequence[str]) -> dict[Any, pl.DataFrame]:
 
 
 def _why_not(held: dict[str, Any]) -> str | None:
-    """Why a pair has no correlation at any level; None where it may have one."""
+    """Return why a pair has no correlation at any level; None if it may have one."""
     if held["n_beyond"]:
         return f"{held['n_beyond']} row(s) with a value beyond {LARGEST:g} (infinite)"
-    if held["n"] < LEAST:
-        return f"fewer than {LEAST} rows with both values"
+    if held["n"] < MIN_POINTS:
+        return f"fewer than {MIN_POINTS} rows with both values"
     for name in ("x", "y"):
         if held[f"{name}_low"] == held[f"{name}_high"]:
             return f"{name} is constant"

@@ -2,69 +2,39 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Final
 
 from scipy.special import stdtr
 
 from traceana.errors import DataError
+from traceana.results.correlation import ImpliedN
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_LEAST: Final = 3  # points that a test of r needs
-_MOST: Final = 10**15  # beyond it a double tells n from n + 1 no more
-
-
-@dataclass(frozen=True)
-class ImpliedN:
-    """Numbers of points at which a printed r and p are those of one test.
-
-    Attributes
-    ----------
-    low, high
-        The least and the largest such number; every whole number between is one too. `low` is
-        null where there is none, and `high` also where there is no largest.
-    note
-        Why a bound is null; null where both are known.
-    """
-
-    low: int | None
-    high: int | None
-    note: str | None
-
-    def __str__(self) -> str:
-        """Return the range in words."""
-        if self.low is None:
-            return f"no n: {self.note}"
-        if self.high is None:
-            return f"n of {self.low:,} or more: {self.note}"
-        return (
-            f"n = {self.low:,}"
-            if self.low == self.high
-            else f"n from {self.low:,} to {self.high:,}"
-        )
+_SMALLEST: Final = 3  # points that a test of r needs
+_LARGEST: Final = 10**15  # a double cannot tell n from n + 1 beyond it
 
 
 def implied_n(r: str | float | Decimal, pvalue: str | float | Decimal, /) -> ImpliedN:
-    """Tell from a printed Pearson correlation and its p-value how many points were correlated.
+    """Compute how many points a published Pearson correlation and its p-value imply.
 
     The two-sided test of r = 0 over n points is Student's t of r sqrt((n - 2) / (1 - r^2)) with
-    n - 2 degrees of freedom, so that r and p fix n. Both are known to half a unit of their last
-    printed digit: n is any at which some r and some p within these bounds (ends included) agree.
+    n - 2 degrees of freedom, so r and p determine n. Both are rounded to their last printed digit:
+    n is any number of points at which some r and p within half a unit of it agree.
 
     Parameters
     ----------
     r, pvalue
-        As printed, ``"0.44"`` and ``"2.01e-02"``: the digits say how exact they are. A float
-        stands for the shortest text that gives it, without the zeros at its end.
+        As printed, such as ``"0.44"`` and ``"2.01e-02"``: the digits define the precision. A float
+        is its shortest decimal representation, without trailing zeros.
 
     Returns
     -------
     ImpliedN
-        `low`, `high` and `note`. No n: the p is of another test than this, of other points, or
-        misprinted. No largest n: r may be 0.
+        `low`, `high` and `note`. If there is no n, p is from another test or other points, or is
+        misprinted. If there is no largest n, r may be 0.
 
     Raises
     ------
@@ -112,13 +82,13 @@ def _pvalue(r: float, n: int) -> float:
 
 
 def _first(holds: Callable[[int], bool]) -> int | None:
-    """The least n for which what holds from some n on does; null if it is not found."""
-    high = _LEAST
+    """Return the smallest n for which a monotone condition holds; None if there is none."""
+    high = _SMALLEST
     while not holds(high):
         high *= 2
-        if high > _MOST:
+        if high > _LARGEST:
             return None
-    low = _LEAST
+    low = _SMALLEST
     while low < high:
         middle = (low + high) // 2
         low, high = (low, middle) if holds(middle) else (middle + 1, high)

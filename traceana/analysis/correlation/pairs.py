@@ -1,41 +1,39 @@
-"""The reductions behind correlations: what each pair of columns holds, and its group means."""
+"""Aggregates behind correlations: counts, Pearson's r with its jackknife error, group means."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import narwhals.stable.v2 as nw
 import polars as pl
 
 from traceana.analysis.frames import LARGEST, reduce_frame, with_totals
-from traceana.stats.jackknife import LEAST, NEAR_ONE
+from traceana.stats.cluster_jackknife import NEAR_ONE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 Pair: TypeAlias = tuple[str, str]
+_SMALLEST: Final = 1e-12
+"""Fraction of a sum of squares that is rounding error."""
 
 
 class PairSums(NamedTuple):
-    """What an engine tells of the rows of one pair in one group."""
+    """Aggregates of the rows of one pair in one group."""
 
     held: dict[str, Any]
     pearson: tuple[float | None, float | None]
     points: pl.DataFrame
 
-    def over_rows(self, _: str, /) -> tuple[float | None, float | None]:
-        """Return r over rows and its error on Fisher's scale; no other method does without rows."""
-        return self.pearson
-
 
 def present(pair: Pair, /) -> nw.Expr:
-    """Whether both values of a pair are there."""
+    """Whether both values of a pair are present."""
     x, y = (nw.col(name) for name in pair)
     return ~x.is_null() & ~y.is_null()
 
 
 def usable(pair: Pair, /) -> nw.Expr:
-    """Whether both values of a pair are there and within plus and minus ``LARGEST``."""
+    """Whether both values of a pair are present and within plus and minus ``LARGEST``."""
     x, y = (nw.col(name) for name in pair)
     return (x.abs() <= LARGEST) & (y.abs() <= LARGEST)
 
@@ -43,10 +41,10 @@ def usable(pair: Pair, /) -> nw.Expr:
 def describe_pairs(
     lazy: nw.LazyFrame[Any], keys: Sequence[str], pairs: Sequence[Pair], /
 ) -> pl.DataFrame:
-    """Return [*keys, pair, n, n_missing, n_beyond, x_low, x_high, y_low, y_high], a row a pair.
+    """Return [*keys, pair, n, n_missing, n_beyond, x_low, x_high, y_low, y_high], a row per pair.
 
-    n counts the rows with both values, n_missing all others of the group, and n_beyond those
-    among n with a value beyond ``LARGEST`` (infinite). The ends are over the rest of n.
+    n counts the rows with both values, n_missing the others, and n_beyond those of n with a value
+    beyond ``LARGEST`` (infinite), which the extremes exclude.
     """
     columns: dict[str, nw.Expr] = {}
     for at, pair in enumerate(pairs):
@@ -76,12 +74,12 @@ def describe_pairs(
 def row_correlations(
     lazy: nw.LazyFrame[Any], keys: Sequence[str], pairs: Sequence[Pair], /
 ) -> pl.DataFrame:
-    """Return [*keys, pair, r, error], Pearson's r over rows, and its error on Fisher's scale.
+    """Return [*keys, pair, r, error], Pearson's r over rows and its jackknife error.
 
-    As :func:`traceana.stats.jackknife.pearson_jackknife`, where an engine holds the rows: r is null
-    where a sum of squares is no number, the error where without one row x or y is constant and
-    where r is 1 or -1. Sums are about the means of the pair within its group, so that no digits
-    cancel.
+    With z_i the arctanh of r without row i, the error is sqrt((n - 1) / n sum of
+    (z_i - mean z)^2) (Miller, Biometrika 61, 1974). Without row i a sum of squares S about the
+    mean of all rows is S - n / (n - 1) (its own square). r is null if a sum of squares is not a
+    number; the error also if x or y is constant without one row, or if r is 1 or -1.
     """
     parts = []
     for at, pair in enumerate(pairs):
@@ -95,13 +93,15 @@ def row_correlations(
         size = nw.col("sum xx").sqrt() * nw.col("sum yy").sqrt()
         r: nw.Expr = nw.when(size > 0).then((nw.col("sum xy") / size).clip(-1, 1))
         times = nw.col("n") / (nw.col("n") - 1)
-        # what is left of each sum without the row; in steps, as an engine that puts the text of one
-        # expression into the next would else be given millions of words
+        # each sum without the row; in steps, as engines that nest the text of expressions would
+        # otherwise receive queries of millions of words
         xx, yy = (1 - times * nw.col(name) / nw.col(f"sum {name}") for name in ("xx", "yy"))
         rows = rows.select(*keys, r=r, xx=xx, yy=yy, xy=times * nw.col("xy") / size)
         r, xx, yy = (nw.col(name) for name in ("r", "xx", "yy"))
         rows = rows.with_columns(xy=(r - nw.col("xy")) / (_some(xx).sqrt() * _some(yy).sqrt()))
-        away = nw.when((xx > LEAST) & (yy > LEAST)).then(_arctanh(nw.col("xy")) - _arctanh(r))
+        away = nw.when((xx > _SMALLEST) & (yy > _SMALLEST)).then(
+            _arctanh(nw.col("xy")) - _arctanh(r)
+        )
         found = reduce_frame(
             rows.select(*keys, "r", away=away),
             keys,
@@ -119,7 +119,7 @@ def row_correlations(
 
 
 def _some(share: nw.Expr) -> nw.Expr:
-    return share.clip(LEAST, 1)
+    return share.clip(_SMALLEST, 1)
 
 
 def _arctanh(r: nw.Expr) -> nw.Expr:

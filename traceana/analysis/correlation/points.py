@@ -1,4 +1,4 @@
-"""What a correlation is taken over: group means with their sizes, and where the rows lie."""
+"""Points of a correlation: group means with their sizes, and counts of rows in bins."""
 
 from __future__ import annotations
 
@@ -11,22 +11,27 @@ import polars as pl
 from traceana.analysis.correlation.pairs import group_means, usable
 from traceana.analysis.frames import Names, as_names, open_frame, reduce_frame, refuse_clash
 from traceana.errors import DataError
+from traceana.results.correlation import JointCounts, MeansByValue
+from traceana.results.tables import declared, returns
 from traceana.stats.arguments import is_number
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
 
-_MOST_BINS: Final = 1000
+_MAX_BINS: Final = 1000
 
 
+@returns(MeansByValue)
 def mean_by_value(frame: IntoFrame, /, x: str, y: str, *, by: Names = ()) -> pl.DataFrame:
-    """Mean of a measure at each distinct value of another: the points of a group-mean correlation.
+    """Compute the mean of a column at each distinct value of another.
+
+    These are the points of a group-mean correlation.
 
     Parameters
     ----------
     frame
-        One row an observation: [*by, x, y], no value negative; eager or lazy, of any listed
-        engine. Rows without both values (null or NaN) are left out.
+        One row per observation: [*by, x, y], no value negative; eager or lazy, of any listed
+        engine. Rows without both values (null or NaN) are excluded.
     x, y
         Columns of numbers.
     by
@@ -35,8 +40,9 @@ def mean_by_value(frame: IntoFrame, /, x: str, y: str, *, by: Names = ()) -> pl.
     Returns
     -------
     DataFrame
-        [*by, value, n, mean], sorted by `by` (nulls last) and value: mean is that of y over the n
-        rows where x is value.
+        Sorted by `by` (nulls last) and value, with the columns of `by` and
+
+        {columns}
 
     Raises
     ------
@@ -45,37 +51,41 @@ def mean_by_value(frame: IntoFrame, /, x: str, y: str, *, by: Names = ()) -> pl.
     """
     keys = as_names(by)
     refuse_clash(keys, ("value", "n", "mean", "x"))
-    lazy = open_frame(frame, keys=keys, measures=(x, y))
-    return group_means(lazy, keys, (x, y)).select(*keys, value="x", n="size", mean="mean")
+    lazy = open_frame(frame, keys=keys, measures={"x": x, "y": y})
+    means = group_means(lazy, keys, (x, y)).rename({"x": "value", "size": "n"})
+    return declared(means, MeansByValue, by=keys)
 
 
+@returns(JointCounts)
 def joint_counts(
     frame: IntoFrame, /, x: str, y: str, *, by: Names = (), bins: int = 40
 ) -> pl.DataFrame:
-    """Count rows by two measures at once, in bins of equal width on logarithmic scales.
+    """Count rows in bins of two columns, of equal width on logarithmic scales.
 
     Parameters
     ----------
     frame, x, y, by
         As in :func:`mean_by_value`.
     bins
-        Bins of each measure, from 2 to 1000: the centre of the first is its least value above 0
-        and that of the last its largest, over all rows; values of 0 have a bin of their own.
+        Bins of each column, from 2 to 1000. The center of the first bin is the smallest value
+        above 0, that of the last the largest; values of 0 have a separate bin.
 
     Returns
     -------
     DataFrame
-        [*by, x_low, x_high, y_low, y_high, n], sorted, nulls last: the rows in each bin that has
-        any, both its ends 0 where the value is. A measure with one value above 0 has one bin,
-        from half to twice that.
+        One row per bin with rows, sorted, nulls last, with the columns of `by` and
+
+        {columns}
+
+        A column with one value above 0 has one bin, from half to twice that value.
 
     Raises
     ------
     DataError
         As :func:`mean_by_value`, or if `bins` is out of range.
     """
-    if not (is_number(bins, whole=True) and 2 <= bins <= _MOST_BINS):
-        raise DataError(f"bins must be a whole number from 2 to {_MOST_BINS:,}; it is {bins!r}")
+    if not (is_number(bins, whole=True) and 2 <= bins <= _MAX_BINS):
+        raise DataError(f"bins must be a whole number from 2 to {_MAX_BINS:,}; it is {bins!r}")
     keys = as_names(by)
     ends = ("x_low", "x_high", "y_low", "y_high")
     refuse_clash(keys, ("n", *ends, "x bin", "y bin"))
@@ -98,13 +108,14 @@ def joint_counts(
         for end, side in (("low", -0.5), ("high", 0.5)):
             edge = (first + (number + side) * width).exp()
             edges[f"{axis}_{end}"] = pl.when(number < 0).then(0.0).otherwise(edge)
-    return counts.select(*keys, **edges, n="n").sort(*keys, *ends, nulls_last=True)
+    found = counts.select(*keys, **edges, n="n").sort(*keys, *ends, nulls_last=True)
+    return declared(found, JointCounts, by=keys)
 
 
 def _scales(
     rows: nw.LazyFrame[Any], columns: dict[str, str], bins: int
 ) -> list[tuple[float, float]]:
-    """Return the logarithm of each measure's least value above 0, and the width of its bins."""
+    """Return the logarithm of the smallest value above 0 and the bin width of each column."""
     positive = {axis: nw.when(nw.col(name) > 0).then(name) for axis, name in columns.items()}
     found = reduce_frame(
         rows,

@@ -1,4 +1,4 @@
-"""The published family: runtime against what tasks asked for, by how they ended."""
+"""Correlations of runtime with requested resources, by outcome."""
 
 from __future__ import annotations
 
@@ -11,92 +11,110 @@ import polars as pl
 from traceana.analysis.correlation.correlate import correlate
 from traceana.analysis.frames import Names, admit_columns, as_names, column_names, reduce_frame
 from traceana.errors import DataError
+from traceana.results.correlation import Correlations
+from traceana.results.tables import returns
 from traceana.schema import STATUSES
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy as np
     from narwhals.stable.v2.typing import IntoFrame
 
-    from traceana.analysis.correlation.result import CorrelationResult
+    from traceana.results.correlation import CorrelationResult
 
-FEATURES: Final = {
-    "gpus": ("gpu_percent", 100),
-    "cpus": ("cpu_percent", 100),
-    "memory_gib": ("memory_gib", 1),
-    "n_instances": ("n_instances", 1),
-}
-"""Columns of a frame with what they are called in the result, and by what they are multiplied."""
+FEATURES: Final = ("gpus", "cpus", "memory_gib", "n_instances")
+"""Columns that are correlated with the runtime by default, if they are present."""
+PERCENT: Final = {"gpus": "gpu_percent", "cpus": "cpu_percent"}
+"""Features that are correlated in percent, 100 being one GPU or core, and their name in a result"""
 
 
+@returns(Correlations)
 def runtime_correlations(
     frame: IntoFrame,
     /,
     *,
-    failure: str = "published",
+    features: Names | None = None,
+    runtime: str = "runtime_s",
+    status: str = "status",
+    success: Names = "completed",
+    failure: Names = "failed",
     method: Names = ("pearson", "spearman"),
     level: Names = ("row", "group_mean"),
     by: Names = (),
-    cluster: Names = (),
+    cluster: Names | None = None,
     adjust: str = "fdr_bh",
     confidence: float = 0.95,
     resamples: int = 1000,
     rng: int | np.random.Generator = 1,
 ) -> CorrelationResult:
-    """Correlate runtime with GPUs, CPUs, memory and number of instances, by outcome.
+    """Correlate runtime with requested resources, by outcome.
 
-    The family that was published of Alibaba's PAI trace (Pearson's r over group means), with what
-    stands beside it: rows, ranks, intervals, and p adjusted over the whole family.
+    These are the correlations published for Alibaba's PAI trace (Pearson's r over group means),
+    and those over rows and of ranks, with intervals and p adjusted over the whole family.
 
     Parameters
     ----------
     frame
-        One row a job or task: [status, runtime_s], and those of [gpus, cpus, memory_gib,
-        n_instances] that it has, at least one, as :func:`task_runtimes` gives it or a jobs table
-        is; also `by` and `cluster`. Eager or lazy, of any listed engine.
-    failure
-        ``published``: success is `completed` and failure every other status, running and pending
-        ones too. ``strict``: failure is `failed` alone, and rows of any other status are left
-        out.
+        One row per job or task: [*by, cluster, status, runtime, *features], as
+        :func:`task_runtimes` returns it or in a jobs table. Eager or lazy, of any listed engine.
+    features
+        Columns of numbers; None: those of :data:`FEATURES` that the frame has.
+    runtime, status
+        Columns of the runtime and of the status.
+    success, failure
+        Status values; rows with another status are excluded and counted in n_excluded.
     method, level, by, cluster, adjust, confidence, resamples, rng
         As for :func:`correlate`.
 
     Returns
     -------
     CorrelationResult
-        Of :func:`correlate` by [*by, outcome], outcome "failure" or "success". GPUs and CPUs are
-        `gpu_percent` and `cpu_percent`, as published: 100 is one GPU or core. The population is
-        the rows with a runtime (0 included) and the feature (0 included); others are n_missing.
+        Of :func:`correlate` by [*by, outcome], outcome "failure" or "success". gpus and cpus are
+        `gpu_percent` and `cpu_percent`, as published: 100 is one GPU or core. Rows without a
+        runtime or the feature count in n_missing; those with 0 are included.
+
+        {columns}
 
     Raises
     ------
     DataError
-        As :func:`correlate`; or if there is none of the features, a status is null or not of
-        the closed set, or `failure` is neither of the two.
+        As :func:`correlate`; or if there is no feature, `success` and `failure` share a value, or
+        no row has one of these.
     """
-    if failure not in ("published", "strict"):
-        raise DataError(f"failure must be 'published' or 'strict'; it is {failure!r}")
-    keys, clusters = as_names(by), as_names(cluster)
-    features = [name for name in FEATURES if name in column_names(frame)]
-    if not features:
-        raise DataError(f"there is no feature to correlate: none of {', '.join(FEATURES)}")
-    lazy = admit_columns(frame, (*keys, *clusters, "status", "runtime_s", *features))
-    _check_statuses(lazy)
-    status = nw.col("status").cast(nw.String)
-    if failure == "strict":
-        lazy = lazy.filter(status.is_in(("completed", "failed")))
-    named = {
-        called: nw.col(name) * times if times != 1 else nw.col(name)
-        for name, (called, times) in FEATURES.items()
-        if name in features
-    }
-    columns = [expression.alias(name) for name, expression in named.items()]
-    # a truth value, which takes less time and memory than a word, is put in words at the end
-    completed = (status == "completed").alias("outcome")
-    rows: Any = lazy.select(*keys, *clusters, completed, "runtime_s", *columns)
+    keys, clusters = as_names(by), as_names(cluster or ())
+    there = column_names(frame)
+    names = [name for name in FEATURES if name in there] if features is None else as_names(features)
+    if not names:
+        raise DataError(
+            f"no feature to correlate: none of {', '.join(FEATURES)} in {', '.join(there)}; pass "
+            "features="
+        )
+    wins, fails = as_names(success), as_names(failure)
+    if shared := sorted(set(wins) & set(fails)):
+        raise DataError(f"success and failure share the status {', '.join(shared)}")
+    columns = (*keys, *clusters, status, runtime, *names)
+    lazy = admit_columns(frame, columns, roles={"status": status, "runtime": runtime})
+    value = nw.col(status).cast(nw.String)
+    lazy = lazy.with_columns(value.alias(status))
+    excluded = _count_excluded(lazy, keys, status, wins, fails)
+    called = {name: PERCENT.get(name, name) for name in names}
+    measures = [
+        (nw.col(name) * 100 if name in PERCENT else nw.col(name)).alias(called[name])
+        for name in names
+    ]
+    rows: Any = lazy.filter(nw.col(status).is_in([*wins, *fails])).select(
+        *keys,
+        *clusters,
+        runtime,
+        *measures,
+        # a Boolean takes less memory than text, which replaces it at the end
+        nw.col(status).is_in(list(wins)).alias("outcome"),
+    )
     found = correlate(
         rows.to_native(),
-        list(named),
-        "runtime_s",
+        list(called.values()),
+        runtime,
         method=method,
         level=level,
         by=(*keys, "outcome"),
@@ -107,18 +125,38 @@ def runtime_correlations(
         rng=rng,
     )
     outcome = pl.when("outcome").then(pl.lit("success")).otherwise(pl.lit("failure"))
-    return replace(found, table=found.table.with_columns(outcome=outcome))
+    table = found.table.with_columns(outcome=outcome)
+    if keys:
+        table = table.join(excluded, on=keys, how="left", nulls_equal=True, maintain_order="left")
+    else:
+        table = table.with_columns(n_excluded=pl.lit(excluded["n_excluded"].item(), pl.Int64))
+    return replace(found, table=table)
 
 
-def _check_statuses(lazy: nw.LazyFrame[Any]) -> None:
-    status = nw.col("status").cast(nw.String)
-    found = reduce_frame(
-        lazy,
-        (),
-        unknown=nw.when(~status.is_in(STATUSES)).then(status).min(),
-        n_null=nw.len() - status.count(),
-    ).row(0, named=True)
-    if found["unknown"] is not None:
-        raise DataError(f"status {found['unknown']!r} is found; statuses are {', '.join(STATUSES)}")
-    if found["n_null"]:
-        raise DataError(f"status is null in {found['n_null']} row(s): how they ended is unknown")
+def _count_excluded(
+    lazy: nw.LazyFrame[Any],
+    keys: Sequence[str],
+    status: str,
+    success: Sequence[str],
+    failure: Sequence[str],
+) -> pl.DataFrame:
+    """Return [*keys, n_excluded]: the rows whose status is neither a success nor a failure."""
+    named = [*success, *failure]
+    if not set(named) <= set(STATUSES):
+        present = reduce_frame(lazy, (status,), n=nw.len())[status].to_list()
+        if absent := sorted(set(named).difference(STATUSES, present)):
+            raise DataError(
+                f"status {', '.join(absent)} is neither in column {status} nor one of "
+                f"{', '.join(STATUSES)}"
+            )
+    used = nw.col(status).is_in(named)
+    counts = reduce_frame(
+        lazy, keys, n_rows=nw.len(), n_used=nw.when(used).then(nw.col(status)).count()
+    )
+    if counts["n_rows"].sum() and not counts["n_used"].sum():
+        found = reduce_frame(lazy, (status,), n=nw.len()).sort("n", descending=True)[status]
+        raise DataError(
+            f"no row has status {', '.join(named)}; found "
+            f"{', '.join(str(one) for one in found.head(10))}; pass success= and failure="
+        )
+    return counts.select(*keys, n_excluded=pl.col("n_rows") - pl.col("n_used"))

@@ -1,4 +1,4 @@
-"""Whether drawn plans have the distributions of the published ones."""
+"""Comparison of synthetic plans with published ones."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 from scipy import stats
 
-from traceana.analysis.deadlines.plans import CELL, KEY, join_plans
-from traceana.analysis.deadlines.rates import iteration_rates
+from traceana.analysis.deadlines.plans import CELL, join_plans
+from traceana.analysis.deadlines.rates import rates_of
 from traceana.analysis.frames import Names, as_names, refuse_clash
 from traceana.errors import DataError
+from traceana.results.deadlines import PlanComparison
+from traceana.results.tables import declared, returns, schema_of
 from traceana.stats.multiplicity import adjust_pvalues
 
 if TYPE_CHECKING:
@@ -20,18 +22,9 @@ if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
 
 _OF_JOBS: Final = ("submit_s", "runtime_s", "gpus")
-_KEY_OF_JOBS: Final = (*KEY, *_OF_JOBS)
-_OF_PLANS: Final = (*KEY, "model", "batch_size", "iterations", "deadline_s")
-_MEASURED: Final = {
-    "compared": pl.String,
-    "n": pl.Int64,
-    "n_synthetic": pl.Int64,
-    "measure": pl.String,
-    "value": pl.Float64,
-    "pvalue": pl.Float64,
-}
 
 
+@returns(PlanComparison)
 def compare_plans(
     training_plans: IntoFrame,
     synthetic_plans: IntoFrame,
@@ -39,34 +32,38 @@ def compare_plans(
     /,
     *,
     by: Names = (),
+    submit: str = "submit_s",
+    runtime: str = "runtime_s",
+    gpus: str = "gpus",
 ) -> pl.DataFrame:
-    """Hold plans drawn for jobs against the published plans of the same jobs.
+    """Compare synthetic plans with the published plans of the same jobs.
 
     Parameters
     ----------
     training_plans, synthetic_plans
-        The published plans and the drawn ones, as :func:`iteration_rates` takes them.
+        Published and synthetic plans, as in :func:`iteration_rates`.
     jobs
         The jobs of both.
     by
         Columns to compare within (`cluster`), in both; ``()`` for one comparison.
+    submit, runtime, gpus
+        Columns of the jobs: submission (seconds or datetimes), runtime, requested GPUs.
 
     Returns
     -------
     DataFrame
-        [*by, compared, n, n_synthetic, measure, value, pvalue, pvalue_adjusted], in each group:
+        In each group:
 
-        - ``tightness`` and ``iterations``: two-sample Kolmogorov-Smirnov's distance and p.
-          Tightness is (deadline_s - submit_s) / runtime_s. Iterations of both rest on the same
+        - ``tightness`` and ``iterations``: two-sample Kolmogorov-Smirnov distance and p.
+          Tightness is (deadline_s - submit) / runtime. Both iterations depend on the same
           runtimes, which makes their p too large.
         - ``(model, batch size) in the longest file``: Cohen's w of Pearson's chi-squared for one
-          distribution in both, over the group's longest cluster alone, since the published files
-          repeat each other's draws. Null where there is one pair only.
-        - ``rate by (model, batch_size, gpus)``: the largest relative difference of the rates that
-          both imply, in the cells that both have (n and n_synthetic count cells); no test.
+          distribution in both, over the longest cluster only, since the published files repeat
+          each other's draws. Null if there is one pair only.
+        - ``rate by (model, batch_size, gpus)``: largest relative difference of the rates in the
+          cells that both have; no test.
 
-        pvalue_adjusted is Holm's over all tests of the table. Plans without their job, and rows
-        with a null or a runtime or GPU count of zero, take no part.
+        {columns}
 
     Raises
     ------
@@ -74,31 +71,33 @@ def compare_plans(
         As :func:`iteration_rates`; if a group is in one of them only, or no row is left.
     """
     keys = as_names(by)
-    refuse_clash(keys, (*_MEASURED, "pvalue_adjusted"))
+    refuse_clash(keys, PlanComparison.columns())
+    names = {"submit": submit, "runtime": runtime, "gpus": gpus}
     published, drawn = (
-        _groups(plans, jobs, keys, which)
+        _groups(plans, jobs, keys, names, which)
         for plans, which in ((training_plans, "published"), (synthetic_plans, "synthetic"))
     )
     if alone := published.keys() ^ drawn.keys():
         name = ", ".join(map(str, next(iter(alone))))
         raise DataError(f"group {name} has plans in one of the two only; compare like with like")
     rows = [
-        (*group, *row)
+        (*group, *row, None)
         for group, plans in published.items()
         for row in _compare(plans, drawn[group])
     ]
     of_keys = {key: next(iter(published.values())).schema[key] for key in keys}
-    table = pl.DataFrame(rows, schema={**of_keys, **_MEASURED}, orient="row")
+    table = pl.DataFrame(rows, schema={**of_keys, **schema_of(PlanComparison)}, orient="row")
     adjusted = adjust_pvalues(table["pvalue"].fill_null(float("nan")).to_numpy(), method="holm")
-    return table.with_columns(pvalue_adjusted=pl.Series(adjusted).fill_nan(None))
+    adjusted_p = pl.Series(adjusted, dtype=pl.Float64).fill_nan(None)
+    return declared(table.with_columns(pvalue_adjusted=adjusted_p), PlanComparison, by=keys)
 
 
 def _groups(
-    plans: IntoFrame, jobs: IntoFrame, keys: tuple[str, ...], which: str
+    plans: IntoFrame, jobs: IntoFrame, keys: tuple[str, ...], names: dict[str, str], which: str
 ) -> dict[tuple[object, ...], pl.DataFrame]:
     """Return the plans that can be compared by group, sorted, nulls last."""
     used = (
-        join_plans(plans, jobs, by=keys)
+        join_plans(plans, jobs, by=keys, columns=names)
         .drop_nulls(["model", "batch_size", "iterations", "deadline_s", *_OF_JOBS])
         .filter(pl.col("runtime_s") > 0, pl.col("gpus") > 0)
         .with_columns(
@@ -120,10 +119,7 @@ def _compare(published: pl.DataFrame, drawn: pl.DataFrame) -> Iterator[tuple[obj
         test = stats.ks_2samp(published[name].to_numpy(), drawn[name].to_numpy())
         yield name, *sizes, "KS distance", test.statistic, test.pvalue
     yield _pairs(published, drawn)
-    rates, drawn_rates = (
-        iteration_rates(plans.select(_OF_PLANS), plans.select(_KEY_OF_JOBS))
-        for plans in (published, drawn)
-    )
+    rates, drawn_rates = (rates_of(plans) for plans in (published, drawn))
     both = rates.join(drawn_rates, on=CELL, suffix="_drawn")
     off = (both["iterations_per_s_drawn"] / both["iterations_per_s"] - 1).abs().max()
     cells = rates.height, drawn_rates.height

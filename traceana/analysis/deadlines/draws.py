@@ -9,12 +9,13 @@ sequence, that of ``random.Random(0).choice`` over fourteen pairs.
 from __future__ import annotations
 
 import random
-import uuid
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
 from traceana.analysis.frames import collect, open_frame
+from traceana.results.deadlines import PublishedDraws
+from traceana.results.tables import declared, returns, schema_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,26 +32,31 @@ PAIRS: Final = (
 """The pairs of model and batch size, in the order in which the published draws number them."""
 
 
-def replay_published_draws(training_plans: IntoFrame, /) -> pl.DataFrame:
-    """Hold the models of plans against one seeded sequence of draws.
+@returns(PublishedDraws)
+def replay_published_draws(
+    training_plans: IntoFrame, /, *, testbed: str = "195job"
+) -> pl.DataFrame:
+    """Compare the models of plans with one seeded sequence of draws.
 
-    Every file is read in the order of its ids (module docstring), jobs of the testbed's list left
-    out of the cluster they came from. The greedy walk takes, for each job, the next draw that
-    gives its (model, batch size). A draw passed over belongs to a job that is not in the file, or
-    was drawn again because the pair is not offered at the job's GPUs. Were the models drawn
-    otherwise, the walk would pass over 13 draws a job on average, 14 pairs being equally likely.
+    Each file is read in the order of its ids (module docstring), without the jobs of the
+    testbed's list. The greedy walk takes, for each job, the next draw with its (model, batch
+    size). A draw that is passed over belongs to a job that is not in the file, or was drawn again
+    because the pair is not offered at the GPUs of the job. If the 14 pairs were drawn in another
+    way and equally likely, the walk would pass over 13 draws per job on average.
 
     Parameters
     ----------
     training_plans
         [cluster, job_id, model, batch_size], eager or lazy, of any listed engine.
+    testbed
+        Cluster whose jobs repeat those of the others.
 
     Returns
     -------
     DataFrame
-        [cluster, n, n_ordered, n_as_drawn, n_passed_over], sorted: plans, those whose id is in
-        the sequence, those matched, and draws passed over before the last match. A null for
-        `n_passed_over` says that no id could be ordered.
+        Sorted by cluster:
+
+        {columns}
 
     Raises
     ------
@@ -60,20 +66,19 @@ def replay_published_draws(training_plans: IntoFrame, /) -> pl.DataFrame:
     lazy = open_frame(training_plans, keys=("cluster", "job_id", "model"), measures=("batch_size",))
     plans = collect(lazy)
     place = _places(set(plans["job_id"].drop_nulls().to_list()))
-    testbed = set(plans.filter(cluster="195job")["job_id"].to_list())
+    repeated = set(plans.filter(cluster=testbed)["job_id"].to_list())
     rows = []
     for (cluster,), group in sorted(plans.group_by("cluster"), key=lambda item: str(item[0][0])):
         known = group.select("job_id", "model", "batch_size").drop_nulls()
         ordered = sorted(
             (place[job], (model, int(batch)))
             for job, model, batch in known.rows()
-            if job in place and (cluster == "195job" or job not in testbed)
+            if job in place and (cluster == testbed or job not in repeated)
         )
         matched, passed = _walk([pair for _, pair in ordered])
         rows.append((cluster, group.height, len(ordered), matched, passed if ordered else None))
-    schema = ["cluster", "n", "n_ordered", "n_as_drawn", "n_passed_over"]
-    types = [pl.String, *[pl.Int64] * 4]
-    return pl.DataFrame(rows, schema=dict(zip(schema, types, strict=True)), orient="row")
+    schema = schema_of(PublishedDraws) | {"cluster": pl.String()}
+    return declared(pl.DataFrame(rows, schema=schema, orient="row"), PublishedDraws)
 
 
 def _places(ids: set[str]) -> dict[str, int]:
@@ -82,7 +87,8 @@ def _places(ids: set[str]) -> dict[str, int]:
     place = {}
     # the published ids are the first so many numbers, none left out
     for position in range(len(ids)):
-        name = str(uuid.UUID(int=generator.getrandbits(128)))
+        bits = f"{generator.getrandbits(128):032x}"
+        name = f"{bits[:8]}-{bits[8:12]}-{bits[12:16]}-{bits[16:20]}-{bits[20:]}"  # a UUID
         if name in ids:
             place[name] = position
     return place

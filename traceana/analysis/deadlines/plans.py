@@ -1,4 +1,4 @@
-"""Training plans beside the jobs that they are for."""
+"""Training plans joined with their jobs."""
 
 from __future__ import annotations
 
@@ -10,19 +10,33 @@ from traceana.analysis.frames import collect, open_frame
 from traceana.errors import DataError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from narwhals.stable.v2.typing import IntoFrame
 
 KEY = ("cluster", "job_id")
 CELL = ("model", "batch_size", "gpus")
-"""What a throughput belongs to."""
+"""Key of a throughput."""
 
 
 def join_plans(
-    training_plans: IntoFrame, jobs: IntoFrame, /, *, by: Sequence[str] = ()
+    training_plans: IntoFrame,
+    jobs: IntoFrame,
+    /,
+    *,
+    columns: Mapping[str, str],
+    by: Sequence[str] = (),
 ) -> pl.DataFrame:
     """Return the plans whose job is known, with the job's *by, submit_s, runtime_s and gpus.
+
+    Parameters
+    ----------
+    training_plans, jobs
+        Plans and jobs; both have cluster and job_id of any type. A null cluster becomes ``all``.
+    columns
+        Columns of the jobs by parameter: submit, runtime, gpus.
+    by
+        Further columns, of either.
 
     Raises
     ------
@@ -31,13 +45,23 @@ def join_plans(
         jobs is not unique, or no plan has its job.
     """
     measures = ("batch_size", "iterations", "deadline_s")
-    plans = collect(open_frame(training_plans, keys=(*KEY, "model"), measures=measures))
-    measured = ("submit_s", "runtime_s", "gpus")
-    of_jobs = tuple(name for name in by if name not in (*plans.columns, *measured))
-    known = collect(open_frame(jobs, keys=(*KEY, *of_jobs), measures=measured))
+    plans = _with_key(collect(open_frame(training_plans, keys=(*KEY, "model"), measures=measures)))
+    names = {
+        columns["submit"]: "submit_s",
+        columns["runtime"]: "runtime_s",
+        columns["gpus"]: "gpus",
+    }
+    of_jobs = tuple(name for name in by if name not in (*plans.columns, *names.values()))
+    read = collect(open_frame(jobs, keys=(*KEY, *of_jobs), measures=columns))
+    known = _with_key(read.rename(names))
     if known.select(KEY).is_duplicated().any():
-        raise DataError("a job stands twice in the jobs table: (cluster, job_id) must name one row")
+        raise DataError("a job occurs twice in the jobs table: (cluster, job_id) must be unique")
     joined = plans.join(known, on=KEY, maintain_order="left")
     if joined.is_empty():
         raise DataError("no training plan has its job: cluster and job_id of the two tables differ")
     return joined.with_columns(pl.col("batch_size", "iterations").cast(pl.Int64))
+
+
+def _with_key(rows: pl.DataFrame) -> pl.DataFrame:
+    text = rows.with_columns(pl.col(*KEY).cast(pl.String))
+    return text.with_columns(pl.col("cluster").fill_null("all"))

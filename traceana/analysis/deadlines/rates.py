@@ -1,4 +1,4 @@
-"""The throughput by model, batch size and GPUs that generated plans imply."""
+"""Throughput by model, batch size and GPUs, derived from training plans."""
 
 from __future__ import annotations
 
@@ -7,39 +7,47 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from traceana.analysis.deadlines.plans import CELL, join_plans
+from traceana.results.deadlines import IterationRates
+from traceana.results.tables import declared, returns
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
 
 
-def iteration_rates(training_plans: IntoFrame, jobs: IntoFrame, /) -> pl.DataFrame:
-    r"""Iterations per second of each (model, batch size, GPUs), from plans and their jobs.
+@returns(IterationRates)
+def iteration_rates(
+    training_plans: IntoFrame,
+    jobs: IntoFrame,
+    /,
+    *,
+    submit: str = "submit_s",
+    runtime: str = "runtime_s",
+    gpus: str = "gpus",
+) -> pl.DataFrame:
+    r"""Compute iterations per second of each (model, batch size, GPUs) from plans and jobs.
 
-    In the ElasticFlow files iterations are no observation: they are the job's runtime times a
-    throughput that depends on model, batch size and GPUs alone, cut to a whole number. Such a
-    cell gives an interval for its throughput x: every row with runtime t and iterations i says
-    :math:`i / t \le x < (i + 1) / t`. Where the rows of a cell agree, its middle is the
-    estimate, and `is_one_rate` is true; where they do not, no single rate explains them, and the
-    estimate is the median of i / t.
+    If the iterations i of a plan are floor(x t) with runtime t and a throughput x of its model,
+    batch size and GPUs, each plan gives bounds of x: :math:`i / t \le x < (i + 1) / t`. Where
+    the bounds of all plans of a cell overlap, the middle of the overlap is the estimate;
+    otherwise the median of i / t is.
 
     Parameters
     ----------
     training_plans
-        One row a plan: [cluster, job_id, model, batch_size, iterations, deadline_s].
+        One row per plan: [cluster, job_id, model, batch_size, iterations, deadline_s].
     jobs
-        One row a job: [cluster, job_id, submit_s, runtime_s, gpus]. Both eager or lazy, of any
-        listed engine. Plans whose job is not there (the testbed's list, cluster ``195job``) take
-        no part, nor do rows with a null, or with a runtime or GPU count of zero.
+        One row per job: [cluster, job_id] and the columns below. Both eager or lazy, of any
+        listed engine. Plans without their job, and rows with a null or with a runtime or GPU
+        count of zero, are excluded.
+    submit, runtime, gpus
+        Columns of the jobs: submission (seconds or datetimes), runtime, requested GPUs.
 
     Returns
     -------
     DataFrame
-        [model, batch_size, gpus, iterations_per_s, n, spread, lowest, highest, is_one_rate,
-        samples_per_s, scaling_efficiency], sorted. n is the number of rows, spread the range of
-        i / t over its median. lowest and highest are the ends of the interval, null where the
-        rows do not agree. samples_per_s is iterations_per_s times the (global) batch size.
-        scaling_efficiency is iterations_per_s over `gpus` times that of the same model and batch
-        size on one GPU, null where the cell on one GPU is not there.
+        Sorted by model, batch size and GPUs:
+
+        {columns}
 
     Raises
     ------
@@ -51,7 +59,16 @@ def iteration_rates(training_plans: IntoFrame, jobs: IntoFrame, /) -> pl.DataFra
     ----------
     Gu et al., ElasticFlow (ASPLOS'23), published traces.
     """
-    used = join_plans(training_plans, jobs).filter(
+    return rates_of(
+        join_plans(
+            training_plans, jobs, columns={"submit": submit, "runtime": runtime, "gpus": gpus}
+        )
+    )
+
+
+def rates_of(joined: pl.DataFrame, /) -> pl.DataFrame:
+    """Compute :func:`iteration_rates` of plans joined with their jobs."""
+    used = joined.filter(
         pl.col("runtime_s") > 0, pl.col("gpus") > 0, pl.col("iterations").is_not_null()
     )
     iterations, runtime = pl.col("iterations"), pl.col("runtime_s")
@@ -73,16 +90,10 @@ def iteration_rates(training_plans: IntoFrame, jobs: IntoFrame, /) -> pl.DataFra
         )
     )
     on_one = cells.filter(gpus=1.0).select("model", "batch_size", on_one="iterations_per_s")
-    return cells.join(on_one, on=CELL[:2], how="left", maintain_order="left").select(
-        *CELL,
-        "iterations_per_s",
-        "n",
+    efficiency = pl.col("iterations_per_s") / (pl.col("gpus") * pl.col("on_one"))
+    found = cells.join(on_one, on=CELL[:2], how="left", maintain_order="left").with_columns(
         pl.when(pl.col("median") > 0).then("spread"),
-        "lowest",
-        "highest",
-        "is_one_rate",
         samples_per_s=pl.col("iterations_per_s") * pl.col("batch_size"),
-        scaling_efficiency=pl.when(pl.col("on_one") > 0).then(
-            pl.col("iterations_per_s") / (pl.col("gpus") * pl.col("on_one"))
-        ),
+        scaling_efficiency=pl.when(pl.col("on_one") > 0).then(efficiency),
     )
+    return declared(found, IterationRates)

@@ -1,8 +1,8 @@
-"""Tests of the rules by which iterations, models and deadlines of plans were made."""
+"""Tests of the rules by which iterations, models and deadlines were generated."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -10,8 +10,10 @@ from scipy import stats
 
 from traceana.analysis.deadlines.draws import replay_published_draws
 from traceana.analysis.deadlines.plans import CELL, join_plans
-from traceana.analysis.deadlines.rates import iteration_rates
+from traceana.analysis.deadlines.rates import rates_of
 from traceana.errors import DataError
+from traceana.results.deadlines import DeadlineRules
+from traceana.results.tables import declared, returns, schema_of
 from traceana.stats.multiplicity import adjust_pvalues
 
 if TYPE_CHECKING:
@@ -19,73 +21,84 @@ if TYPE_CHECKING:
 
     from narwhals.stable.v2.typing import IntoFrame
 
-_SCHEMA: Final = {
-    "rule": pl.String,
-    "n": pl.Int64,
-    "measure": pl.String,
-    "value": pl.Float64,
-    "pvalue": pl.Float64,
-}
 
+@returns(DeadlineRules)
+def deadline_rules(
+    training_plans: IntoFrame,
+    jobs: IntoFrame,
+    /,
+    *,
+    submit: str = "submit_s",
+    runtime: str = "runtime_s",
+    gpus: str = "gpus",
+    draws: pl.DataFrame | None = None,
+) -> pl.DataFrame:
+    """Test whether plans follow the rules of the ElasticFlow files.
 
-def deadline_rules(training_plans: IntoFrame, jobs: IntoFrame, /) -> pl.DataFrame:
-    """Test whether plans were made by the rules of the ElasticFlow files.
-
-    Deadlines are whole seconds, so that tightness is known up to a second: half a second is added
-    to the time until the deadline before it is divided by the runtime.
+    Deadlines are whole seconds, so half a second is added to the time until the deadline before
+    it is divided by the runtime (tightness).
 
     Parameters
     ----------
     training_plans, jobs
-        As :func:`iteration_rates` takes them.
+        As in :func:`iteration_rates`.
+    submit, runtime, gpus
+        Columns of the jobs: submission (seconds or datetimes), runtime, requested GPUs.
+    draws
+        Result of :func:`replay_published_draws`; None computes it.
 
     Returns
     -------
     DataFrame
-        [rule, n, measure, value, pvalue, pvalue_adjusted], one row a test, in this order:
+        One row per test:
 
-        - ``iterations are floor(rate * runtime)``: the share of plans for which they are, with
-          one rate for each (model, batch size, GPUs).
-        - ``tightness is uniform on [0.5, 1.5)``: Kolmogorov-Smirnov's distance and its exact p.
+        - ``iterations are floor(rate * runtime)``: fraction of plans, with one rate for each
+          (model, batch size, GPUs).
+        - ``tightness is uniform on [0.5, 1.5)``: Kolmogorov-Smirnov distance and exact p.
         - ``tightness does not depend on`` runtime, GPUs, submission: Spearman's rho; on model and
           batch size: epsilon squared of Kruskal and Wallis.
         - ``(model, batch size) are equally likely``: Cohen's w of Pearson's chi-squared over the
-          longest file alone, since the files repeat each other's draws.
+          longest file only, since the files repeat each other's draws.
         - ``models do not depend on GPUs``: Cramer's V over model and batch size by GPUs.
-        - ``models are one seeded sequence``: the share of plans with an id in the sequence whose
-          model and batch size :func:`replay_published_draws` finds, and the draws it passed over.
+        - ``models are one seeded sequence``: fraction of plans with an id in the sequence that
+          :func:`replay_published_draws` finds, and the draws it passed over.
 
-        p is null where a rule is no hypothesis test; pvalue_adjusted is Holm's over the others.
+        {columns}
 
     Raises
     ------
     DataError
         As :func:`iteration_rates`, or if no plan is left after nulls and zeros.
     """
-    joined = join_plans(training_plans, jobs).drop_nulls()
+    names = {"submit": submit, "runtime": runtime, "gpus": gpus}
+    plans = join_plans(training_plans, jobs, columns=names)
+    joined = plans.drop_nulls()
     used = joined.filter(pl.col("runtime_s") > 0, pl.col("gpus") > 0).with_columns(
         tightness=(pl.col("deadline_s") - pl.col("submit_s") + 0.5) / pl.col("runtime_s"),
         pair=pl.format("{} {}", "model", "batch_size"),
     )
     if used.is_empty():
         raise DataError("no training plan has a job with a runtime and GPUs, and no null")
-    rates = iteration_rates(training_plans, jobs).select(*CELL, "iterations_per_s")
+    rates = rates_of(plans).select(*CELL, "iterations_per_s")
     rows = [
         _determined(used, rates),
         *_tightness(used),
         *_models(used),
-        *_sequence(replay_published_draws(training_plans)),
+        *_sequence(replay_published_draws(training_plans) if draws is None else draws),
     ]
-    table = pl.DataFrame(rows, schema=_SCHEMA, orient="row")
+    table = pl.DataFrame(
+        [(*row, None) for row in rows], schema=schema_of(DeadlineRules), orient="row"
+    )
     pvalues = table["pvalue"].fill_null(float("nan"))  # no part of the family
     adjusted = adjust_pvalues(pvalues.to_numpy(), method="holm")
-    return table.with_columns(pvalue_adjusted=pl.Series(adjusted).fill_nan(None))
+    adjusted_p = pl.Series(adjusted, dtype=pl.Float64).fill_nan(None)
+    return declared(table.with_columns(pvalue_adjusted=adjusted_p), DeadlineRules)
 
 
 def _determined(used: pl.DataFrame, rates: pl.DataFrame) -> tuple[object, ...]:
     iterations = (pl.col("iterations_per_s") * pl.col("runtime_s")).floor()
     share = used.join(rates, on=CELL).select((iterations == pl.col("iterations")).mean()).item()
-    return "iterations are floor(rate * runtime)", used.height, "share", share, None
+    return "iterations are floor(rate * runtime)", used.height, "fraction", share, None
 
 
 def _tightness(used: pl.DataFrame) -> Iterator[tuple[object, ...]]:
@@ -132,6 +145,6 @@ def _models(used: pl.DataFrame) -> Iterator[tuple[object, ...]]:
 def _sequence(replayed: pl.DataFrame) -> Iterator[tuple[object, ...]]:
     rule, n = "models are one seeded sequence", int(replayed["n_ordered"].sum())
     if n:
-        yield rule, n, "share found", replayed["n_as_drawn"].sum() / n, None
+        yield rule, n, "fraction found", replayed["n_as_drawn"].sum() / n, None
         passed = float(replayed["n_passed_over"].sum())
         yield rule, n, "draws passed over a plan", passed / n, None

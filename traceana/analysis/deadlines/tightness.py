@@ -1,4 +1,4 @@
-"""How tight deadlines are, and how many could be met at the GPUs asked for."""
+"""Tightness of deadlines, and how many could be met at the requested GPUs."""
 
 from __future__ import annotations
 
@@ -7,17 +7,19 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from traceana.analysis.deadlines.plans import CELL, join_plans
-from traceana.analysis.deadlines.rates import iteration_rates
+from traceana.analysis.deadlines.rates import rates_of
 from traceana.analysis.frames import Names, as_names, refuse_clash
+from traceana.results.deadlines import DeadlineTightness
+from traceana.results.tables import declared, returns
 from traceana.stats.intervals import wilson_interval
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
 
 _QUANTILES = {"p05": 0.05, "p25": 0.25, "median": 0.5, "p75": 0.75, "p95": 0.95}
-_OWN = ("n", "n_met", "share_met", "n_met_fastest", "share_met_fastest", "tightness_median")
 
 
+@returns(DeadlineTightness)
 def deadline_tightness(
     training_plans: IntoFrame,
     jobs: IntoFrame,
@@ -25,35 +27,39 @@ def deadline_tightness(
     *,
     by: Names = (),
     confidence: float = 0.95,
+    submit: str = "submit_s",
+    runtime: str = "runtime_s",
+    gpus: str = "gpus",
 ) -> pl.DataFrame:
-    """Tightness of deadlines, and how many a job could meet if it started when submitted.
+    """Compute the tightness of deadlines, and how many a job without a wait would meet.
 
-    Tightness is (deadline_s - submit_s) / runtime_s: the time until the deadline over the runtime
-    at the GPUs asked for. At 1 or above the deadline can be met at these GPUs by a job that does
-    not wait; below, only with more GPUs. Nothing here knows of queueing or of contention, so the
-    shares are upper bounds for any scheduler that runs jobs as they were asked for.
+    Tightness is (deadline_s - submit) / runtime, with the runtime at the requested GPUs. At 1 or
+    above, a job that starts when submitted meets the deadline at these GPUs; below, only with
+    more GPUs. Queueing and contention are not modeled, so the fractions are upper bounds for any
+    scheduler that runs jobs as requested.
 
-    `n_met_fastest` asks what more GPUs could do: the job runs its iterations at the highest rate
-    that :func:`iteration_rates` finds for its model and batch size over all GPU counts, the job's
-    own runtime counting where that is shorter.
+    `n_met_fastest` counts the deadlines met with more GPUs: the job runs its iterations at the
+    highest rate that :func:`iteration_rates` finds for its model and batch size, or in its own
+    runtime if that is shorter.
 
     Parameters
     ----------
     training_plans, jobs
-        As :func:`iteration_rates` takes them; plans without their job, and rows with a null, or
-        with a runtime or GPU count of zero, take no part.
+        As in :func:`iteration_rates`.
     by
         Columns of plans or jobs to group by (`cluster`, `model`, `gpus`); ``()`` for one row.
     confidence
-        Coverage of Wilson's intervals of the shares. They treat deadlines as independent draws.
+        Coverage of the Wilson intervals, which treat deadlines as independent.
+    submit, runtime, gpus
+        Columns of the jobs: submission (seconds or datetimes), runtime, requested GPUs.
 
     Returns
     -------
     DataFrame
-        [*by, n, n_met, share_met, ci_low, ci_high, n_met_fastest, share_met_fastest,
-        tightness_min, tightness_p05, tightness_p25, tightness_median, tightness_p75,
-        tightness_p95, tightness_max], sorted by `by`, nulls last. Quantiles interpolate linearly
-        (type 7 of Hyndman and Fan, 1996).
+        Sorted by `by`, nulls last. Quantiles interpolate linearly (type 7 of Hyndman and Fan,
+        1996). The columns are `by` and
+
+        {columns}
 
     Raises
     ------
@@ -61,12 +67,11 @@ def deadline_tightness(
         As :func:`iteration_rates`; also if `by` names a column of the result.
     """
     keys = as_names(by)
-    refuse_clash(keys, _OWN)
-    joined = join_plans(training_plans, jobs, by=keys)
+    refuse_clash(keys, DeadlineTightness.columns())
+    names = {"submit": submit, "runtime": runtime, "gpus": gpus}
+    joined = join_plans(training_plans, jobs, by=keys, columns=names)
     best = (
-        iteration_rates(training_plans, jobs)
-        .group_by("model", "batch_size")
-        .agg(best=pl.col("iterations_per_s").max())
+        rates_of(joined).group_by("model", "batch_size").agg(best=pl.col("iterations_per_s").max())
     )
     left = pl.col("deadline_s") - pl.col("submit_s")
     fastest = pl.min_horizontal("runtime_s", pl.col("iterations") / pl.col("best"))
@@ -89,14 +94,10 @@ def deadline_tightness(
         used.group_by(keys).agg(shares).sort(keys, nulls_last=True) if keys else used.select(shares)
     )
     low, high = wilson_interval(table["n_met"], table["n"], confidence=confidence)
-    return table.select(
-        *keys,
-        "n",
-        "n_met",
+    found = table.with_columns(
         share_met=pl.when(pl.col("n") > 0).then(pl.col("n_met") / pl.col("n")),
         ci_low=pl.Series(low).fill_nan(None),
         ci_high=pl.Series(high).fill_nan(None),
-        n_met_fastest="n_met_fastest",
         share_met_fastest=pl.when(pl.col("n") > 0).then(pl.col("n_met_fastest") / pl.col("n")),
-        **{f"tightness_{p}": f"tightness_{p}" for p in ("min", *_QUANTILES, "max")},
     )
+    return declared(found, DeadlineTightness, by=keys)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from traceana.analysis.energy.tables import read_tables, trained_batches
+from traceana.errors import DataError
 from traceana.results.energy import EnergyCoverage
 from traceana.results.tables import declared, returns
 from traceana.schema.training_tables import CONFIGURATION, TrainingTables, target_of
@@ -23,8 +24,8 @@ def energy_coverage(
     power_profiles: IntoFrame,
     /,
     *,
-    gpu: str,
-    dataset: str,
+    gpu: str | None = None,
+    dataset: str | None = None,
     target: float | None = None,
     defaults: TrainingDefaults | None = None,
 ) -> pl.DataFrame:
@@ -32,8 +33,10 @@ def energy_coverage(
 
     Parameters
     ----------
-    training_runs, power_profiles, gpu, dataset, target, defaults
+    training_runs, power_profiles, target, defaults
         As in :func:`~traceana.analysis.energy_to_accuracy`.
+    gpu, dataset
+        One of each, as in the tables; None for all that were trained and have defaults.
 
     Returns
     -------
@@ -49,8 +52,26 @@ def energy_coverage(
         As :func:`~traceana.analysis.energy_to_accuracy`, except for several (network, optimizer).
     """
     tables = read_tables(training_runs, power_profiles, defaults=defaults)
-    target = target_of(tables, gpu=gpu, dataset=dataset, target=target)
-    return coverage(tables, gpu=gpu, dataset=dataset, target=target)
+    if gpu is not None and dataset is not None:
+        pairs = [(gpu, dataset)]
+    else:
+        found = tables.power_profiles.select("gpu", "dataset").unique().sort("gpu", "dataset")
+        trained = {*tables.training_runs["dataset"], *([] if dataset is None else [dataset])}
+        pairs = [
+            pair
+            for pair in found.rows()
+            if gpu in (None, pair[0])
+            and dataset in (None, pair[1])
+            and pair[1] in trained & set(tables.defaults)
+        ]
+    batches = [
+        coverage(tables, gpu=one, dataset=name, target=goal)
+        for one, name in pairs
+        for goal in [target_of(tables, gpu=one, dataset=name, target=target)]
+    ]
+    if not batches:
+        raise DataError("no data set of this GPU was trained and has a default target")
+    return pl.concat(batches)
 
 
 def coverage(tables: TrainingTables, /, *, gpu: str, dataset: str, target: float) -> pl.DataFrame:

@@ -1,1 +1,1 @@
-"""Workers slower than their peers: always, or for a stretch."""
+"""Stragglers: workers slower than their peers, persistently or for a period."""

@@ -1,4 +1,4 @@
-"""What slow workers cost a synchronous job, whose every tick waits for the slowest."""
+"""Cost of slow workers for a synchronous job, which waits for the slowest at each time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Levels:
-    """(job, worker): median of each worker, and that over its peers'; NaN where undefined."""
+    """(job, worker): median of each worker, and its ratio to the peers'; NaN if undefined."""
 
     median: Floats
     ratio_to_peers: Floats
@@ -26,7 +26,7 @@ class Levels:
 
 @dataclass(frozen=True)
 class Cost:
-    """(job): slowdowns, that without episodes and without either; (job, worker): lost_share."""
+    """(job): slowdowns, also without episodes and without either; (job, worker): lost_share."""
 
     slowdown: Floats
     slowdown_median: Floats
@@ -36,7 +36,7 @@ class Cost:
 
 
 def measure_levels(value: Floats, /) -> Levels:
-    """Median of each worker, and its ratio to the median of the other workers' medians."""
+    """Return the median of each worker, and its ratio to the median of the others' medians."""
     median = median_present(value)
     peers = peers_median(median)
     ratio = np.divide(median, peers, out=np.full_like(median, np.nan), where=peers > 0)
@@ -44,14 +44,14 @@ def measure_levels(value: Floats, /) -> Levels:
 
 
 def measure_cost(value: Floats, levels: Levels, stretches: Sequence[Stretch], /) -> Cost:
-    """Slowdowns as measured and with the episodes, and then the levels, taken out.
+    """Return slowdowns as measured, without the episodes, and without the levels as well.
 
     Parameters
     ----------
     value
-        (job, worker, tick), NaN where there is none.
+        (job, worker, time), NaN if missing.
     levels, stretches
-        What is to be taken out; the stretches of these jobs.
+        Levels and episodes of these jobs.
     """
     slowest, mean = _over_workers(value)
     slowdown = _ratio(slowest, mean)
@@ -64,7 +64,7 @@ def measure_cost(value: Floats, levels: Levels, stretches: Sequence[Stretch], /)
                 ticks = slice(stretch.first, stretch.last + 1)
                 mine = value[job, stretch.worker, ticks]
                 even[job, stretch.worker, ticks] = np.fmin(mine, peers[stretch.worker, ticks])
-    changed = even != value  # NaN is never equal, and stays as it is
+    changed = even != value  # NaN is never equal and stays NaN
     without_episodes = _ratio(*_over_workers(even)) if stretches else slowdown
     slower = np.fmax(levels.ratio_to_peers, 1)[..., None]
     even = np.where(changed, even, even / slower)
@@ -78,7 +78,7 @@ def measure_cost(value: Floats, levels: Levels, stretches: Sequence[Stretch], /)
 
 
 def at_once(shape: tuple[int, ...], stretches: Sequence[Stretch], /) -> tuple[Counts, list[int]]:
-    """Most workers in an episode at one tick: of each job, and within each of its stretches."""
+    """Return the maximum number of workers in an episode at one time, by job and by episode."""
     number = np.zeros((shape[0], shape[2]), dtype=np.intp)
     for stretch in stretches:
         number[stretch.job, stretch.first : stretch.last + 1] += 1
@@ -87,7 +87,7 @@ def at_once(shape: tuple[int, ...], stretches: Sequence[Stretch], /) -> tuple[Co
 
 
 def _over_workers(value: Floats) -> tuple[Floats, Floats]:
-    """Largest and mean over the workers at each tick; NaN for none."""
+    """Return the maximum and mean over the workers at each time; NaN if there is no value."""
     n = np.count_nonzero(~np.isnan(value), axis=1)
     total = np.nansum(value, axis=1)
     mean = np.divide(total, n, out=np.full_like(total, np.nan), where=n > 0)
@@ -100,14 +100,14 @@ def _median_over_workers(value: Floats) -> Floats:
 
 
 def _ratio(above: Floats, below: Floats) -> Floats:
-    """Sum over ticks of one over that of the other; NaN where the other is 0."""
+    """Return the ratio of the sums over time; NaN if the second is 0."""
     total, part = np.nansum(above, axis=-1), np.nansum(below, axis=-1)
     ratio: Floats = np.divide(total, part, out=np.full_like(total, np.nan), where=part > 0)
     return ratio
 
 
 def _lost_share(value: Floats, slowest: Floats, mean: Floats) -> Floats:
-    """Of the time lost (slowest less mean), the share at ticks where a worker is the slowest."""
+    """Return the fraction of the waiting time in which each worker is the slowest."""
     waited_for = value == slowest[:, None]
     together = np.maximum(np.count_nonzero(waited_for, axis=1), 1)
     lost = np.nan_to_num((slowest - mean) / together)

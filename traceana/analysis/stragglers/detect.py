@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["StragglerResult", "detect_stragglers"]
 
-RATIOS_KEPT: Final = 5_000_000
+RATIOS_KEPT: Final = 2_000_000
 """Samples up to which the ratios to the peers are kept for the map."""
 
 _ALL: Final = "all as one job"

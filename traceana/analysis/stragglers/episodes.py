@@ -1,6 +1,6 @@
-"""Stretches in which a worker is slow against its own usual and against its peers.
+"""Episodes in which a worker is slower than usual and slower than its peers.
 
-The method and its blind spots: docs/explanation/stragglers.md.
+The method and its limits: docs/explanation/stragglers.md.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
     from traceana.analysis.stragglers.reports import Counts, Floats
 
 FIRST_PASS: Final = 0.5
-"""Share of the evidence, and of the severity's logarithm, that is enough in the first pass."""
+"""Fraction of the evidence and of the logarithm of severity required in the first pass."""
 
 PAUSE_STEPS: Final = 30
-"""No episode reaches across more of the job's usual steps without a sample of the worker."""
+"""Median sampling intervals without a sample of the worker that end an episode."""
 
 
 @dataclass(frozen=True)
 class Rules:
-    """When a stretch is an episode; :func:`traceana.analysis.detect_stragglers` says each."""
+    """Thresholds of an episode, as in :func:`traceana.analysis.detect_stragglers`."""
 
     min_severity: float
     min_reports: int
@@ -46,7 +46,7 @@ class Rules:
 
 @dataclass(frozen=True)
 class Stretch:
-    """An episode by its positions in a block: ticks from first to last, both in it."""
+    """An episode by its positions in a block: times from first to last, both included."""
 
     job: int
     worker: int
@@ -60,15 +60,15 @@ class Stretch:
 def find_stretches(value: Floats, time_s: Floats, rules: Rules, /) -> list[Stretch]:
     """Return the episodes of the workers of some jobs.
 
-    In two passes: what the first finds, on half of the evidence, is left out of what is usual
-    in the second, so that a long episode neither raises the usual nor passes for noise.
+    There are two passes: what the first finds, with half of the evidence, is excluded from the
+    usual values in the second, so that a long episode neither raises them nor counts as noise.
 
     Parameters
     ----------
     value
-        (job, worker, tick), NaN where there is none; not negative.
+        (job, worker, time), NaN if missing; not negative.
     time_s
-        (job, tick), ascending, NaN at the end of shorter jobs.
+        (job, time), ascending, NaN at the end of shorter jobs.
     """
     easier = replace(
         rules,
@@ -101,7 +101,7 @@ def _search(
     flat = value.reshape(-1, n_ticks)
     reports = read_reports(flat, paired, usual.ravel())
     coming = coming_report(flat, paired, reports)
-    # a held value is old: a peer that reports a job's slowdown late is known to be in it
+    # a repeated value is old: a peer that reports a slowdown of the job late is in it already
     as_peer = own if coming is flat else np.fmax(own, log_ratio(coming.reshape(value.shape), usual))
     is_calm = ~np.isnan(calm)
     severity, excess = excess_over_peers(own, as_peer, is_calm)
@@ -114,7 +114,7 @@ def _search(
         calm_mean = reports.at_begin(np.where(is_present_calm, present, np.nan))
     noise = noise_of_reports(mean, calm_mean, n_workers=n_workers)
     evidence = evidence_of_reports(mean, noise, least=least) / rules.evidence
-    # no report says more than its share of what is needed, for and against
+    # limit the evidence of one report, for and against
     scores = np.clip(evidence, -1 / (rules.max_gap_reports + 1), 1 / rules.min_reports)
     scores = np.where(np.isnan(scores), 0, scores)
     alarmed = np.flatnonzero(highest_rise(scores) >= 1 - 1e-9)

@@ -1,6 +1,6 @@
-"""How far each worker is above its own usual and its peers', and how much that says.
+"""Excess of each worker over its usual value and its peers, and the evidence of a report.
 
-The method and its blind spots: docs/explanation/stragglers.md.
+The method and its limits: docs/explanation/stragglers.md.
 """
 
 from __future__ import annotations
@@ -17,32 +17,32 @@ if TYPE_CHECKING:
     from traceana.analysis.stragglers.reports import Floats
 
 QUICK_PEER: Final = 0.25
-"""Rank, as a share of the peers, of the one that stands for all of them at a tick."""
+"""Quantile of the peers that represents them at a time."""
 
 FASTEST: Final = 1 / 32
-"""No ratio to the usual counts as less: a zero has no logarithm."""
+"""Lower bound of the ratio to the usual value, because zero has no logarithm."""
 
 LEAST_NOISE: Final = 0.005
-"""No worker's noise is taken as less, in units of its usual."""
+"""Lower bound of a worker's noise, relative to its usual value."""
 
 FOLLOWS: Final = 0.9
-"""A worker follows its job where that leaves less than this share of its series."""
+"""A worker follows its job if that reduces its variation below this fraction."""
 
 ALLOWANCE: Final = 0.75
-"""Excess, in units of a worker's noise, that speaks neither way."""
+"""Excess, in units of a worker's noise, with zero evidence."""
 
 BLOCKS: Final = (1, 4, 16)
-"""Reports to a block: noise that lasts does not average out over it."""
+"""Reports per block: autocorrelated noise does not average out over it."""
 
 FEWEST_BLOCKS: Final = 5
-"""Blocks that a spread is measured over, at the least."""
+"""Minimum number of blocks to estimate a standard deviation."""
 
 TAILS: Final = ((0.95, 1.645), (0.98, 2.054))
-"""Quantiles of the calm reports, and where the normal distribution has them."""
+"""Quantiles of the normal reports, and those of the standard normal distribution."""
 
 
 def log_ratio(value: Floats, usual: Floats, /) -> Floats:
-    """Logarithm of each value (..., tick) over its worker's usual (...); NaN where that is 0."""
+    """Return the log ratio of each value (..., time) to the usual (...); NaN if that is 0."""
     level = usual[..., None]
     ratio = np.divide(value, level, out=np.full_like(value, np.nan), where=level > 0)
     logarithm: Floats = np.log(np.maximum(ratio, FASTEST))
@@ -52,23 +52,23 @@ def log_ratio(value: Floats, usual: Floats, /) -> Floats:
 def excess_over_peers(
     own: Floats, as_peer: Floats, calm: NDArray[np.bool_], /
 ) -> tuple[Floats, Floats]:
-    """How far a worker is above its own usual, and that less what its peers are above theirs.
+    """Return the log ratio of a worker to its usual value, and its excess over the peers'.
 
-    A quick peer stands for all, and not the middle one: half of the workers may be slow together
-    without passing for a slowdown of the whole job. Peers that are quicker than usual make nobody
-    slow, unless the worker is quicker with them as a rule: then its usual moves with the job.
+    A low quantile represents the peers, not the median: half of the workers may be slow together
+    without looking like a slowdown of the whole job. Peers that are faster than usual make no
+    worker slow, unless it usually follows them: then its usual value moves with the job.
 
     Parameters
     ----------
     own, as_peer
-        (job, worker, tick): logarithm of the ratio to the usual, and the same as a peer is seen.
+        (job, worker, time): log ratio to the usual value, and the same in the role of a peer.
     calm
-        Which samples count as usual.
+        Samples that count as usual.
 
     Returns
     -------
     (severity, excess)
-        (job, worker, tick); NaN where a worker has no value, and the excess where it has no peer.
+        (job, worker, time); NaN without a value, and the excess also without a peer.
     """
     across = np.ascontiguousarray(as_peer.swapaxes(1, 2))
     ordered = np.sort(across, axis=-1)
@@ -76,32 +76,32 @@ def excess_over_peers(
     rank = (QUICK_PEER * np.maximum(others - 1, 0)).astype(np.intp)
     peers = np.ascontiguousarray(peers_at_rank(across, ordered, rank).swapaxes(1, 2))
     peers[np.isnan(own) | (others < 1)[:, None]] = np.nan
-    # a quick peer is below its usual by nature; what counts is how far it is above that
+    # a low quantile is below the usual value; subtract its own median
     centre = _usual(peers, calm)
     moved = own - (peers - centre)
     excess = own - np.maximum(peers - centre, 0)
-    # over the job's ups and downs, what is usual for a worker that follows them is known anew
+    # recompute the usual value of a worker that follows the job
     moved -= _usual(moved, calm)
     follows = (_size(moved, calm) < FOLLOWS * _size(excess, calm))[..., None]
     return np.where(follows, moved, own), np.where(follows, moved, excess)
 
 
 def noise_of_reports(mean: Floats, calm: Floats, /, *, n_workers: int) -> Floats:
-    """Noise of a worker's report as it counts in the mean of many, from the data.
+    """Return the noise of a worker's reports, including autocorrelated noise.
 
-    The spread of the differences between successive reports, which a slow stretch hardly
-    touches, times the factor by which noise that lasts exceeds them: the largest, over blocks of
-    1, 4 and 16 reports, of the spread of block means times sqrt(reports), each the lower median
-    over a job's workers, of which half may have long episodes. Spreads are
-    1.4826 * median absolute deviation. After a first pass, not below the upper tail of what is
-    left of a worker: frequent spikes are its usual.
+    It is the standard deviation of the differences between successive reports, which an episode
+    hardly changes, times a factor for autocorrelation: the maximum, over blocks of 1, 4 and 16
+    reports, of the standard deviation of block means times sqrt(reports). Each is the lower median
+    over a job's workers, half of which may have long episodes. Standard deviations are
+    1.4826 * median absolute deviation. After a first pass the noise is at least what the upper
+    tail of a worker's normal reports implies: frequent spikes are usual.
 
     Parameters
     ----------
     mean, calm
-        (worker of a job, report): excess, and the same without known episodes (NaN).
+        (worker of a job, report): excess, and the same with known episodes as NaN.
     n_workers
-        Workers to a job.
+        Workers per job.
     """
     n = np.count_nonzero(~np.isnan(mean), axis=1)
     n_calm = np.count_nonzero(~np.isnan(calm), axis=1)
@@ -122,17 +122,17 @@ def noise_of_reports(mean: Floats, calm: Floats, /, *, n_workers: int) -> Floats
     if (n_calm < n).any():
         ordered = np.sort(calm, axis=1)
         for share, sigmas in TAILS:
-            # one that stands alone makes no tail
+            # a single value is no tail
             at = np.maximum(np.minimum((share * n_calm).astype(np.intp), n_calm - 2), 0)
             tail = np.take_along_axis(ordered, at[:, None], axis=1)[:, 0]
             noise = np.fmax(noise, (tail - centre[:, 0]) / sigmas)
-    # it is not well known from few reports
+    # few reports estimate it poorly
     wider: Floats = noise * (1 + 1 / np.sqrt(np.maximum(n, 1)))
     return wider
 
 
 def evidence_of_reports(mean: Floats, noise: Floats, /, *, least: float) -> Floats:
-    """Logarithm of the likelihood ratio of each report: slow by 2a against not slow.
+    """Return the log likelihood ratio of each report: slow by 2a versus not slow.
 
     Of a normal distribution with the worker's noise s: 2 a (e - a) / s^2, with e the report's
     excess and a = max(least / 2, ALLOWANCE * s).
@@ -144,12 +144,12 @@ def evidence_of_reports(mean: Floats, noise: Floats, /, *, least: float) -> Floa
 
 
 def _usual(values: Floats, calm: NDArray[np.bool_]) -> Floats:
-    """Median of the calm samples of each worker (..., 1)."""
+    """Return the median of the usual samples of each worker (..., 1)."""
     return median_present(values if calm.all() else np.where(calm, values, np.nan))[..., None]
 
 
 def _size(excess: Floats, calm: NDArray[np.bool_]) -> Floats:
-    """Sum of the absolute values of calm samples."""
+    """Return the sum of the absolute values of usual samples."""
     size: Floats = np.abs(excess).sum(axis=-1, where=calm & ~np.isnan(excess))
     return size
 

@@ -1,4 +1,4 @@
-"""Reports behind sampled values: a value is held until the next report."""
+"""Reports behind sampled values: a value is repeated until the next report."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     Counts: TypeAlias = NDArray[np.intp]
 
 USUAL_HOLD: Final = 0.97
-"""Share of a worker's runs of one value that are no longer than its usual hold."""
+"""Quantile of a worker's run lengths that is its usual hold."""
 
 FEWEST_REPORTS: Final = 10
-"""No usual hold is longer than leaves a worker so many reports."""
+"""Minimum number of reports, which limits the usual hold."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Reports:
         return self.first[mine] % self.n_ticks, self.last[mine] % self.n_ticks
 
     def at_begin(self, present: Floats, /) -> Floats:
-        """One number a present sample, where each report begins: (series, report); else NaN."""
+        """Return the number of each report's first sample: (series, report); else NaN."""
         shape = (len(self.n), int(self.n.max(initial=0)))
         of_report = present[self.begins]
         if of_report.size == shape[0] * shape[1]:
@@ -56,15 +56,15 @@ class Reports:
 
 
 def read_reports(value: Floats, present: NDArray[np.bool_], level: Floats, /) -> Reports:
-    """Find the reports of each series: a run of one value, as long as the worker usually holds.
+    """Find the reports of each series: runs of one value, at most as long as the usual hold.
 
-    A run that is longer is several. A worker that is at one value, its median, in more than half
-    of its samples is constant and holds nothing: each sample is a report.
+    A longer run is several reports. A worker with its median value in more than half of its
+    samples is constant: each of its samples is a report.
 
     Parameters
     ----------
     value, present
-        (series, sample), and which of them count.
+        (series, sample), and a mask of those that count.
     level
         Median of each series.
     """
@@ -85,13 +85,13 @@ def read_reports(value: Floats, present: NDArray[np.bool_], level: Floats, /) ->
             _usual_hold(lengths, series[begins], len(value)), samples // FEWEST_REPORTS
         )
         hold = np.maximum(hold, 1)
-        # a run is cut at multiples of the hold, and no piece is shorter than that
+        # cut a run at multiples of the hold; no piece is shorter
         of_run = hold[series[begins]]
         pieces = np.maximum(lengths // of_run, 1)
         piece = np.arange(pieces.sum()) - np.repeat(np.cumsum(pieces) - pieces, pieces)
         begins = np.repeat(begins, pieces) + piece * np.repeat(of_run, pieces)
     whose, n, first, last = series, samples, where, where
-    if len(begins) < len(x):  # else every sample is a report
+    if len(begins) < len(x):  # otherwise each sample is a report
         whose = series[begins]
         n = np.bincount(whose, minlength=len(value))
         first, last = where[begins], where[np.append(begins[1:], len(x)) - 1]
@@ -108,7 +108,7 @@ def read_reports(value: Floats, present: NDArray[np.bool_], level: Floats, /) ->
 
 
 def coming_report(value: Floats, present: NDArray[np.bool_], reports: Reports, /) -> Floats:
-    """At each sample the worker's next report, where it holds values; else the value itself."""
+    """Return at each sample the next report if values are repeated, else the value itself."""
     if not reports.holds.any() or not len(reports.begins):
         return value
     x = value[present]
@@ -124,7 +124,7 @@ def coming_report(value: Floats, present: NDArray[np.bool_], reports: Reports, /
 
 
 def _usual_hold(lengths: Counts, whose: Counts, n_series: int) -> Counts:
-    """A high quantile of each series' run lengths; 1 for none."""
+    """Return a high quantile of each series' run lengths; 1 if there is none."""
     n = np.bincount(whose, minlength=n_series)
     rank = np.cumsum(n) - n + np.ceil(USUAL_HOLD * n).astype(np.intp) - 1
     room = int(lengths.max(initial=0)) + 1

@@ -14,10 +14,13 @@ from traceana.cli.options import JsonOption, StoreOption
 
 if TYPE_CHECKING:
     import polars as pl
-    from rich.table import Table
 
-_PUBLISHED = "elasticflow-2023"
-_READ: Final = ("job_id", "cluster", "submit_s", "runtime_s", "gpus")
+_JOBS_NEEDED: Final = ({"jobs": ("submit_s", "runtime_s", "gpus")},)
+_READ: Final = ("job_id", "submit_s", "runtime_s", "gpus")
+_SHOWN: Final = (
+    *("cluster", "n", "n_met", "share_met", "ci_low", "ci_high", "share_met_fastest"),
+    *("tightness_p05", "tightness_median", "tightness_p95"),
+)
 
 
 def deadlines(
@@ -30,8 +33,12 @@ def deadlines(
         ),
     ] = None,
     trace: Annotated[
-        str, typer.Option(metavar="ID", help="Trace of the store whose jobs get plans.")
-    ] = _PUBLISHED,
+        str | None,
+        typer.Option(
+            metavar="ID",
+            help="Trace of the store.  [default: the first with plans, else with jobs]",
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the draws.")] = 1,
     rules: Annotated[
         bool, typer.Option("--rules", help="Test the rules on the published plans too.")
@@ -44,7 +51,7 @@ def deadlines(
 ) -> None:
     """Draw models, iterations and deadlines for jobs.
 
-    Says how many of the deadlines could be met.
+    Prints how many of the deadlines could be met.
     """
     from traceana.cli.output import frame_writer
     from traceana.errors import DataError
@@ -54,7 +61,7 @@ def deadlines(
     if rules and source.plans is None:
         raise DataError(
             f"--rules tests published plans, and {source.name} has none; "
-            f"leave FILE out and use --trace {_PUBLISHED}"
+            "use --trace with a trace that has training_plans"
         )
     found = _simulate(source, seed=seed, rules=rules)
     writer(found["plans"])
@@ -91,23 +98,30 @@ def _read_file(file: Path) -> _Source:
     return _Source(str(file), jobs, None, synthetic=False)
 
 
-def _read_store(store: Path | None, trace: str) -> _Source:
+def _read_store(store: Path | None, trace: str | None) -> _Source:
+    from traceana.cli.simulate.choose import qualifying_trace
+    from traceana.derived.plans import PLANS_NEEDS
     from traceana.errors import DataError
     from traceana.store import open_store
+    from traceana.store.session import Session
 
-    where = open_store(store)
-    synthetic = where.ledger(trace).synthetic  # refuses a store that is not whole
-    with_jobs = [known for known in where.traces() if where.has(known, "jobs")]
-    if trace not in with_jobs:
-        raise DataError(f"--trace {trace}: it has no jobs table; {', '.join(with_jobs)} have one")
-    jobs = _take(where.scan(trace, "jobs"), trace)
-    has_plans = where.has(trace, "training_plans")
-    plans = where.scan(trace, "training_plans").collect() if has_plans else None
-    return _Source(trace, jobs, plans, synthetic=synthetic)
+    session = Session(open_store(store))
+    try:
+        trace = trace or qualifying_trace(session, None, PLANS_NEEDS)
+    except DataError:  # no trace has plans: they can be drawn for any jobs
+        trace = None
+    trace = qualifying_trace(session, trace, _JOBS_NEEDED)
+    has_plans = session.manifest(trace).has("training_plans")
+    return _Source(
+        trace,
+        _take(session.scan(trace, "jobs"), trace),
+        session.scan(trace, "training_plans").collect() if has_plans else None,
+        synthetic=session.synthetic(trace),
+    )
 
 
 def _take(frame: pl.LazyFrame, name: str) -> pl.DataFrame:
-    """Return the columns of need, with ids as text and every job in some cluster."""
+    """Return the needed columns, with ids as text and every job in some cluster."""
     import polars as pl
 
     from traceana.errors import DataError
@@ -115,33 +129,27 @@ def _take(frame: pl.LazyFrame, name: str) -> pl.DataFrame:
     there = frame.collect_schema().names()
     if missing := [column for column in _READ if column not in there]:
         raise DataError(
-            f"{name}: column {', '.join(missing)} is missing; needed are {', '.join(_READ)}, "
-            f"and there is {', '.join(there)}"
+            f"{name}: column {', '.join(missing)} is missing; found {', '.join(there)}; needed are "
+            f"{', '.join(_READ)}"
         )
-    text = pl.col("job_id", "cluster").cast(pl.String)
-    return (
-        frame.select(_READ)
-        .with_columns(text)
-        .with_columns(pl.col("cluster").fill_null("all"))
-        .collect()
-    )
+    cluster = pl.col("cluster").cast(pl.String) if "cluster" in there else pl.lit(None, pl.String)
+    return frame.select(
+        pl.col("job_id").cast(pl.String), cluster.fill_null("all").alias("cluster"), *_READ[1:]
+    ).collect()
 
 
 def _simulate(source: _Source, *, seed: int, rules: bool) -> dict[str, Any]:
-    from rich.console import Console
-    from rich.progress import Progress
-
     from traceana.analysis import compare_plans, deadline_rules
+    from traceana.cli.output import show_steps
     from traceana.simulate import synthesize_deadlines
 
-    console = Console(stderr=True)
     jobs, published = source.jobs, source.plans
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
-        bar = progress.add_task("drawing plans", total=3)
+    with show_steps("synthetic plans") as step:
+        step(0, 3, "synthetic plans")
         found: dict[str, Any] = {"plans": synthesize_deadlines(jobs, rng=seed)}
-        progress.update(bar, advance=1, description="deadlines that could be met")
+        step(1, 3, "deadlines that could be met")
         found["clusters"] = _by_cluster(found["plans"], jobs)
-        progress.update(bar, advance=1, description="beside the published plans")
+        step(2, 3, "comparison with the published plans")
         if published is not None:
             found["agreement"] = compare_plans(published, found["plans"], jobs)
             found["agreement_by_cluster"] = compare_plans(
@@ -170,7 +178,7 @@ def _by_cluster(plans: pl.DataFrame, jobs: pl.DataFrame) -> pl.DataFrame:
 
 def _print_json(source: _Source, found: dict[str, Any], *, seed: int) -> None:
     tables = {name: found[name].to_dicts() for name in found if name != "plans"}
-    told = {
+    summary = {
         "jobs_of": source.name,
         "jobs_synthetic": source.synthetic,
         "seed": seed,
@@ -178,75 +186,27 @@ def _print_json(source: _Source, found: dict[str, Any], *, seed: int) -> None:
         "plans": found["plans"].height,
         **tables,
     }
-    sys.stdout.write(json_text.dumps(told, indent=2) + "\n")
+    sys.stdout.write(json_text.dumps(summary, indent=2) + "\n")
 
 
 def _print_tables(source: _Source, found: dict[str, Any], *, seed: int) -> None:
-    from traceana.cli.output import print_table
+    from traceana.cli.output import print_cells
+    from traceana.results.deadlines import DeadlineRules, DeadlineTightness, PlanComparison
+    from traceana.results.display import cells_of
 
     jobs, plans = source.jobs.height, found["plans"].height
     of = f"SYNTHETIC jobs of {source.name}" if source.synthetic else source.name
     without = f"; {jobs - plans:,} have no runtime, submission or GPUs" if plans < jobs else ""
     sys.stdout.write(
         f"SYNTHETIC plans for {plans:,} of {jobs:,} jobs of {of}, seed {seed}{without}\n\n"
-        "Deadlines that a job without any wait would meet, also with more GPUs, and\n"
-        "quantiles of tightness, (deadline - submission) / runtime\n"
+        "Deadlines that jobs without a wait would meet (upper bounds), and quantiles of the\n"
+        "tightness, (deadline - submission) / runtime\n"
     )
-    print_table(_cluster_table(found))
-    if "agreement" in found:
-        sys.stdout.write("\nBeside the published plans (p adjusted by Holm)\n")
-        print_table(_test_table(found["agreement"], "compared", ("n", "n_synthetic")))
-    if "rules" in found:
-        sys.stdout.write("\nThe rules, tested on the published plans (p adjusted by Holm)\n")
-        print_table(_test_table(found["rules"], "rule", ("n",)))
-
-
-def _cluster_table(found: dict[str, Any]) -> Table:
-    distance = {}
-    if "agreement_by_cluster" in found:
-        distance = {
-            row["cluster"]: row["value"]
-            for row in found["agreement_by_cluster"].filter(compared="tightness").to_dicts()
-        }
-        distance["all"] = found["agreement"].filter(compared="tightness")["value"].item()
-    headings = [
-        *("cluster", "plans", "met", "share", "(95 %)", "more\nGPUs"),
-        *("5 %", "median", "95 %"),
-    ]
-    table = _table(*headings, *(["KS to\npublished"] if distance else []))
-    for row in found["clusters"].iter_rows(named=True):
-        table.add_row(
-            *(row["cluster"], f"{row['n']:,}", f"{row['n_met']:,}"),
-            *(_share(row["share_met"]), f"{100 * row['ci_low']:.1f} to {100 * row['ci_high']:.1f}"),
-            _share(row["share_met_fastest"]),
-            *(f"{row[f'tightness_{p}']:.3f}" for p in ("p05", "median", "p95")),
-            *([f"{distance[row['cluster']]:.4f}"] if distance else []),
-        )
-    return table
-
-
-def _test_table(tests: pl.DataFrame, what: str, numbers: tuple[str, ...]) -> Table:
-    table = _table(what, *(name.replace("_", " ") for name in numbers), "measure", "value", "p")
-    for row in tests.iter_rows(named=True):
-        p = row["pvalue_adjusted"]
-        table.add_row(
-            row[what],
-            *(f"{row[name]:,}" for name in numbers),
-            *(row["measure"], "" if row["value"] is None else f"{row['value']:.3g}"),
-            "" if p is None else f"{p:.3g}",
-        )
-    return table
-
-
-def _table(*headings: str) -> Table:
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
-    for heading in headings:
-        words = heading in ("cluster", "compared", "rule", "measure")
-        table.add_column(heading, justify="left" if words else "right", no_wrap=not words)
-    return table
-
-
-def _share(value: float) -> str:
-    return f"{100 * value:.1f} %"
+    print_cells(cells_of(found["clusters"], DeadlineTightness, columns=_SHOWN))
+    for name, table, title in (
+        ("agreement", PlanComparison, "Comparison with the published plans"),
+        ("rules", DeadlineRules, "Tests of the rules on the published plans"),
+    ):
+        if name in found:
+            sys.stdout.write(f"\n{title} (p adjusted by Holm)\n")
+            print_cells(cells_of(found[name], table))

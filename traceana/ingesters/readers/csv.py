@@ -5,8 +5,10 @@ from __future__ import annotations
 import csv
 from typing import TYPE_CHECKING, Final
 
+from traceana.errors import SourceError
 from traceana.ingesters.ahead import read_ahead, whole_lines
 from traceana.ingesters.readers.lines import Block
+from traceana.ingesters.readers.reader import Reader, Rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -64,3 +66,18 @@ def read_blocks(
             block = Block(lines, tuple(columns), line, header_lines, separator)
             yield block
             line += block.lines
+
+
+def _open(file: CsvFile, _timezone: str) -> Rows:
+    if not file.head.strip():
+        raise SourceError(f"{file.where}: the first line is empty; expected names or data")
+    separator = find_separator(file.head)
+    columns = read_header(file.head, separator)
+    repeated = sorted({name for name in columns if columns.count(name) > 1})
+    if repeated:
+        raise SourceError(f"{file.where}: its header names {repeated[0]!r} more than once")
+    return Rows(tuple(columns), lambda _: read_blocks(file, columns=columns, separator=separator))
+
+
+READER: Final = Reader("csv", lambda _: True, _open, (".csv", ".tsv", ".psv"))
+"""Reader of tables with a header: separated by comma, semicolon, tab or bar."""

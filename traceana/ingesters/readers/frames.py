@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from traceana.ingesters.expressions import Kind
+    from traceana.ingesters.readers.lines import BadLine
 
 ROWS_A_BLOCK: Final = 1 << 17
 
@@ -35,6 +36,8 @@ class FrameBlock:
         The lines of the source; None where the rows are a frame's.
     bad
         Rows that cannot be read.
+    not_applicable
+        Rows of the source that are read and belong to no table, such as the steps of jobs.
     """
 
     frame: pl.DataFrame
@@ -44,6 +47,7 @@ class FrameBlock:
     bad: pl.DataFrame = field(default_factory=BAD_LINES.to_frame)
     header_lines: int = 0
     not_utf8: bool = False
+    not_applicable: int = 0
 
     @property
     def lines(self) -> int:
@@ -81,6 +85,28 @@ class FrameBlock:
     def parts(self) -> Sequence[FrameBlock]:
         """Return the block: it is small."""
         return [self]
+
+
+def block_of_text(
+    rows: list[list[str | int | None]],
+    schema: Mapping[str, pl.DataType],
+    kinds: Mapping[str, Kind],
+    /,
+    *,
+    first_line: int,
+    texts: list[str],
+    bad: list[BadLine],
+    not_applicable: int = 0,
+) -> FrameBlock:
+    """Return the block of some lines: rows of text, and lines that are none."""
+    return FrameBlock(
+        pl.DataFrame(rows, schema=schema, orient="row"),
+        kinds,
+        first_line,
+        pl.Series(texts, dtype=pl.String),
+        pl.DataFrame(bad, schema=BAD_LINES, orient="row"),
+        not_applicable=not_applicable,
+    )
 
 
 def frame_blocks(frame: pl.LazyFrame, kinds: Mapping[str, Kind], /) -> Iterator[FrameBlock]:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import io
 import json
-from itertools import islice
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
 from traceana.errors import SourceError
-from traceana.ingesters.ahead import read_ahead, whole_lines
-from traceana.ingesters.readers.frames import ROWS_A_BLOCK, FrameBlock
-from traceana.ingesters.readers.lines import BAD_LINES, LINE
+from traceana.ingesters.ahead import numbered_lines, whole_lines
+from traceana.ingesters.readers.frames import ROWS_A_BLOCK, FrameBlock, block_of_text
+from traceana.ingesters.readers.lines import LINE, BadLine
+from traceana.ingesters.readers.reader import Reader, Rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -42,27 +42,16 @@ def read_columns(source: CsvFile, /) -> tuple[str, ...]:
 def read_blocks(source: CsvFile, kinds: Mapping[str, Kind], /) -> Iterator[FrameBlock]:
     """Read a file block by block; numbers are read as they are written."""
     schema = {LINE: pl.Int64(), **dict.fromkeys(kinds, pl.String())}
-    line = 1
-    for data in read_ahead(whole_lines(source)):
-        lines = io.StringIO(data.decode(errors="backslashreplace"), newline="\n")
-        while texts := list(islice(lines, ROWS_A_BLOCK)):
-            rows: list[list[str | int | None]] = []
-            bad: list[tuple[int, str, str]] = []
-            for number, text in enumerate(texts, line):
-                row = _parse(text)
-                if row is not None:
-                    rows.append([number, *map(row.get, kinds)])
-                else:
-                    rule = "not_json" if text.strip() else "blank_line"
-                    bad.append((number, rule, text.removesuffix("\n")))
-            yield FrameBlock(
-                pl.DataFrame(rows, schema=schema, orient="row"),
-                kinds,
-                line,
-                pl.Series(texts).str.strip_suffix("\n"),
-                pl.DataFrame(bad, schema=BAD_LINES, orient="row"),
-            )
-            line += len(texts)
+    for line, texts in numbered_lines(source, most=ROWS_A_BLOCK):
+        rows: list[list[str | int | None]] = []
+        bad: list[BadLine] = []
+        for number, text in enumerate(texts, line):
+            row = _parse(text)
+            if row is None:
+                bad.append((number, "not_json" if text.strip() else "blank_line", text))
+            else:
+                rows.append([number, *map(row.get, kinds)])
+        yield block_of_text(rows, schema, kinds, first_line=line, texts=texts, bad=bad)
 
 
 def _parse(text: str) -> dict[str, str | None] | None:
@@ -71,14 +60,25 @@ def _parse(text: str) -> dict[str, str | None] | None:
         row = json.loads(text, parse_int=str, parse_float=str, parse_constant=str)
     except (ValueError, RecursionError):
         return None
-    return dict(_flatten(row)) if isinstance(row, dict) else None
+    return dict(flatten(row)) if isinstance(row, dict) else None
 
 
-def _flatten(row: dict[str, Any], outer: str = "") -> Iterator[tuple[str, str | None]]:
+def flatten(row: dict[str, Any], outer: str = "", /) -> Iterator[tuple[str, str | None]]:
+    """Yield the members of an object, those of objects in it as ``outer.inner``; lists as JSON."""
     for name, value in row.items():
         if isinstance(value, dict):
-            yield from _flatten(value, f"{outer}{name}.")
+            yield from flatten(value, f"{outer}{name}.")
         elif value is None or isinstance(value, str):
             yield outer + name, value
         else:
             yield outer + name, json.dumps(value)
+
+
+SUFFIXES: Final = (".jsonl", ".ndjson")
+READER: Final = Reader(
+    "jsonl",
+    lambda file: file.name.endswith(SUFFIXES) or file.head.lstrip().startswith(b"{"),
+    lambda file, _timezone: Rows(read_columns(file), partial(read_blocks, file)),
+    SUFFIXES,
+)
+"""Reader of JSON lines."""

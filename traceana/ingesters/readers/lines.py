@@ -29,6 +29,7 @@ LINE: Final = "\0line"
 BAD_LINES: Final = pl.Schema({"line": pl.Int64, "rule": pl.String, "text": pl.String})
 """Columns of lines that are no rows: number, the rule that each breaks, and its text."""
 
+BadLine = tuple[int, str, str]
 _STEP: Final = 1 << 17
 _CELLS_A_PART: Final = 1 << 20
 _MOST_QUOTED: Final = 1 << 16
@@ -53,6 +54,8 @@ class Block:
         How many lines of the file are its header: 0 or 1.
     separator
         What stands between two cells.
+    quoting
+        Whether cells may be quoted as in RFC 4180; else a quote is a character as any other.
     """
 
     data: bytes
@@ -60,20 +63,25 @@ class Block:
     first_line: int
     header_lines: int
     separator: str = ","
+    quoting: bool = True
+    not_applicable: int = 0
 
     @cached_property
     def lines(self) -> int:
         """How many lines it has, rows and bad ones."""
         return self.data.count(b"\n")
 
-    def typed(self, numbers: Collection[str]) -> pl.DataFrame | None:
+    def typed(
+        self, numbers: Collection[str], only: Sequence[str] | None = None
+    ) -> pl.DataFrame | None:
         """Return all lines as rows, the columns `numbers` as numbers and the others as text.
 
-        Further there is :data:`LINE`; an empty cell is null. None where any line is not plainly
-        a row, or any cell not plainly a number: :attr:`cells` then tells which.
+        Of the columns, `only` some may be read. Further there is :data:`LINE`; an empty cell is
+        null. None where any line is not plainly a row, or any cell not plainly a number:
+        :attr:`cells` then tells which.
         """
         try:
-            cells = _parse(self.data, self.columns, self.separator, numbers)
+            cells = _parse(self.data, self.columns, self.separator, numbers, only)
         except pl.exceptions.PolarsError:
             return None
         separators = cells.height * (len(self.columns) - 1)
@@ -103,7 +111,8 @@ class Block:
             and (data.startswith(mark) or separator + mark in data or b"\n" + mark in data)
             for mark in {b" ", b"\t"} - {separator}
         )
-        return self.lines == height and b'"' not in data and _is_utf8(data) and not blank
+        quoted = self.quoting and b'"' in data
+        return self.lines == height and not quoted and _is_utf8(data) and not blank
 
     @property
     def cells(self) -> pl.DataFrame:
@@ -192,13 +201,14 @@ def _split(block: Block) -> tuple[pl.DataFrame, pl.DataFrame, bool]:
         return np.add.reduceat(found, starts, dtype=np.int64)
 
     excess = count(raw == ord(mark)) - (width - 1)
-    quoted = count(raw == _QUOTE) > 0 if b'"' in data else np.zeros(ends.size, np.bool_)
-    foreign = np.zeros(ends.size, np.bool_) if _is_utf8(data) else count(raw > 127) > 0
+    none = np.zeros(ends.size, np.bool_)
+    quoted = count(raw == _QUOTE) > 0 if block.quoting and b'"' in data else none.copy()
+    foreign = none if _is_utf8(data) else count(raw > 127) > 0
     # 0 stands for a row
     rules = np.select([ends == starts, excess < 0, excess > 0], [1, 2, 3], 0)
     rules[quoted & (excess < _MOST_QUOTED)] = 0
     quoted &= rules == 0
-    foreign &= (rules == 0) & ~quoted
+    foreign = foreign & (rules == 0) & ~quoted
     rows: list[list[str | None]] = []
     for line in np.flatnonzero(quoted):
         text = data[starts[line] : ends[line]].decode(errors="replace")
@@ -235,7 +245,11 @@ def _join(data: bytes, bounds: NDArray[np.int64], which: NDArray[np.bool_]) -> b
 
 
 def _parse(
-    data: bytes, columns: Sequence[str], separator: str, numbers: Collection[str] = ()
+    data: bytes,
+    columns: Sequence[str],
+    separator: str,
+    numbers: Collection[str] = (),
+    only: Sequence[str] | None = None,
 ) -> pl.DataFrame:
     schema = {name: pl.Float64 if name in numbers else pl.String for name in columns}
     # the index is counted on the way, so that all columns come in the same pieces
@@ -243,6 +257,7 @@ def _parse(
         data,
         has_header=False,
         schema=schema,
+        columns=None if only is None else [list(columns).index(name) for name in only],
         quote_char=None,
         row_index_name=LINE,
         separator=separator,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import polars as pl
 from polars.exceptions import PolarsError
 
 from traceana.errors import SourceError
+from traceana.ingesters.readers.reader import Reader
 
 if TYPE_CHECKING:
     from traceana.ingesters.files import CsvFile
@@ -30,3 +31,13 @@ def scan(source: CsvFile, /) -> pl.LazyFrame:
         reason = str(error).splitlines()[0]
         raise SourceError(f"{source.where}: cannot be read as Parquet ({reason})") from error
     return frame
+
+
+SUFFIXES: Final = (".parquet", ".pq")
+READER: Final = Reader(
+    "parquet",
+    lambda file: file.name.endswith(SUFFIXES) or file.head.startswith(b"PAR1"),
+    lambda file, _timezone: scan(file),
+    SUFFIXES,
+)
+"""Reader of Parquet files."""

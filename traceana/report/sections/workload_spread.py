@@ -11,6 +11,8 @@ from traceana.results.formatting import ratio, share, three_digits
 from traceana.results.workload import Concentration, Interarrivals
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from traceana.derived.workload import Split, Workload
     from traceana.results.tables import ResultTable
 
@@ -63,7 +65,7 @@ def build_spread(found: Workload, title: str, /) -> Content:
         row = sizes.total.row(0, named=True)
         if row["gini"] is not None:
             top = share(row["share_of_top_1_percent"])
-            known = (
+            known: Iterable[float] = (
                 [] if sizes.since is None else sizes.since["share_of_top_1_percent"].drop_nulls()
             )
             but = [f"; without survivors of an earlier time {share(other)}" for other in known]

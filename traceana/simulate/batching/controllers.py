@@ -78,12 +78,12 @@ class BatchController(Protocol):
 
 
 def even(setting: Seen) -> Batches:
-    """Split the global batch evenly; samples left over go to the first workers."""
+    """Split the global batch evenly; remaining samples go to the first workers."""
     return in_proportion(setting, np.ones(setting.overhead_s.shape))
 
 
 def rates(batches: Batches, times_s: Reals) -> Reals:
-    """Return samples over time; 0 for a worker that took no time, having nothing to do."""
+    """Return samples per second; 0 for a worker without samples."""
     return np.divide(batches, times_s, out=np.zeros(times_s.shape), where=times_s != 0)
 
 
@@ -96,7 +96,7 @@ def in_proportion(setting: Seen, weights: Reals) -> Batches:
 
 @dataclass(frozen=True)
 class Uniform:
-    """Conventional training: equal batches, never adjusted."""
+    """Conventional training: equal batch sizes, never adjusted."""
 
     name: str = "uniform"
     settles: bool = True
@@ -106,16 +106,16 @@ class Uniform:
         return even(setting)
 
     def adjust(self, seen: Seen, /) -> Batches:
-        """Leave them."""
+        """Keep them."""
         return seen.batches
 
 
 @dataclass(frozen=True)
 class Static:
-    """Open loop: batches in proportion to an estimate of throughput, never adjusted.
+    """Open loop: batch sizes in proportion to an estimate of throughput, never adjusted.
 
-    The estimate is one number a worker, such as CPU cores or FLOPS (of several runs: the workers
-    are on its last axis).
+    The estimate is one number per worker, such as CPU cores or FLOPS (the workers are on its last
+    axis if there are several runs).
     """
 
     estimate: ArrayLike
@@ -129,19 +129,19 @@ class Static:
         fits = weights.shape in {shape[-1:], shape}
         if not fits or not (np.isfinite(weights) & (weights > 0)).all():
             raise DataError(
-                f"the static estimate must be {shape[-1]} finite numbers above 0, one a worker; "
+                f"the static estimate must be {shape[-1]} finite numbers above 0, one per worker; "
                 f"it is {weights.tolist()}"
             )
         return in_proportion(setting, np.broadcast_to(weights, shape))
 
     def adjust(self, seen: Seen, /) -> Batches:
-        """Leave them."""
+        """Keep them."""
         return seen.batches
 
 
 @dataclass(frozen=True)
 class Measured:
-    """One adjustment: even batches for some steps, then in proportion to samples over time."""
+    """One adjustment: equal batch sizes for some steps, then in proportion to throughput."""
 
     after: int = 10
     name: str = "measured"
@@ -149,14 +149,14 @@ class Measured:
 
     def __post_init__(self) -> None:
         if self.after < 1:
-            raise DataError(f"one step at least must be measured; after is {self.after}")
+            raise DataError(f"after must be at least 1; it is {self.after}")
 
     def first(self, setting: Seen, /) -> Batches:
         """Split evenly."""
         return even(setting)
 
     def adjust(self, seen: Seen, /) -> Batches:
-        """Split once in proportion to the throughput seen so far."""
+        """Split once in proportion to the throughput so far."""
         if seen.n_steps != self.after:
             return seen.batches
         return in_proportion(seen, seen.batches / seen.mean_times_s)
@@ -164,16 +164,16 @@ class Measured:
 
 @dataclass(frozen=True)
 class Proportional:
-    r"""Closed loop of the slides: :math:`b_k \leftarrow b_k - (b_k / t_k)(t_k - \bar t)`.
+    r"""Closed loop as published: :math:`b_k \leftarrow b_k - (b_k / t_k)(t_k - \bar t)`.
 
     That is :math:`b_k \bar t / t_k`, of which the sum differs from the global batch; the result is
-    scaled back to it, unless `keeps_global_batch` is false (the slides as they are: the global
-    batch drifts, and bounds do not apply).
+    scaled back to it, unless `keeps_global_batch` is false (as published: the global batch drifts,
+    and bounds do not apply).
 
     Attributes
     ----------
     dead_band
-        Leave all batches where none would change by this share of its new value or more.
+        Keep all batch sizes if none would change by this fraction of its new value or more.
     averages
         Use the mean iteration times since the last adjustment, not the last step's.
     """
@@ -247,17 +247,17 @@ class OmniLearn:
 
 @dataclass(frozen=True)
 class Oracle:
-    """Hindsight: the whole batches whose slowest worker finishes first, known before each step."""
+    """Oracle: the batch sizes that minimize the step, with the next step known in advance."""
 
     name: str = "oracle"
     settles: bool = True
 
     def first(self, setting: Seen, /) -> Batches:
-        """Split by the truth of the first step."""
+        """Split by the true values of the first step."""
         return self.adjust(setting)
 
     def adjust(self, seen: Seen, /) -> Batches:
-        """Split by the truth of the coming step."""
+        """Split by the true values of the next step."""
         x, a = seen.samples_per_s, seen.overhead_s
         split = share(
             seen.global_batch, x, offsets=a * x, min_batch=seen.min_batch, max_batch=seen.max_batch
@@ -275,19 +275,19 @@ CONTROLLERS: Final[dict[str, Callable[[], BatchController]]] = {
     "omnilearn": OmniLearn,
     "oracle": Oracle,
 }
-"""Controllers by name, with their defaults; `static` needs an estimate and has none."""
+"""Controllers by name; `static` needs an estimate and is not among them."""
 
 
 def _check_dead_band(dead_band: float) -> None:
     if not dead_band >= 0:
-        raise DataError(f"a dead-band is a share of a batch, 0 or more; found {dead_band}")
+        raise DataError(f"dead_band must be at least 0; it is {dead_band}")
 
 
 def _check_size(wanted: Reals) -> None:
     if wanted.max() > _LARGEST:
         raise DataError(
-            f"a worker is to have {wanted.max():.3g} samples in a step: the workers are too unlike "
-            "for a controller that does not scale batches back to the global batch"
+            f"a worker would get {wanted.max():.3g} samples in a step; the workers are too unlike "
+            "for a controller that does not scale batch sizes to the global batch"
         )
 
 
@@ -297,7 +297,7 @@ def find_controller(controller: str | BatchController, /) -> BatchController:
     Raises
     ------
     DataError
-        If no controller has that name, or an object is none.
+        If no controller has that name, or an object is not a controller.
     """
     if isinstance(controller, str):
         if controller in CONTROLLERS:
@@ -308,7 +308,7 @@ def find_controller(controller: str | BatchController, /) -> BatchController:
         ):
             raise DataError(
                 f"controller {controller.name!r} must be an object, not a class, whose first and "
-                "adjust each take one argument, what is seen of the workers"
+                "adjust each take one argument, the observations"
             )
         return controller
     raise DataError(

@@ -1,4 +1,4 @@
-"""Devices and clusters of the paper: what their data sheets give as an estimate of throughput."""
+"""Devices and clusters of the paper, with throughput estimates from data sheets."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ LEVELS: Final = {
     "8/16/24": (8, 16, 24),
     "6/12/30": (6, 12, 30),
 }
-"""CPU cores of a job's workers, 48 in all: the authors' code for four; splits of ours for three."""
+"""CPU cores of a job's workers, 48 in all: the authors' code for four; our splits for three."""
 
 
 def find_tflops(device: str, /) -> float:
@@ -49,6 +49,8 @@ def find_tflops(device: str, /) -> float:
     """
     found = DEVICES.filter(device=device)
     if found.is_empty():
-        raise DataError(f"no device is called {device!r}; there are {', '.join(DEVICES['device'])}")
+        raise DataError(
+            f"no device is called {device!r}; the devices are {', '.join(DEVICES['device'])}"
+        )
     tflops: float = found["tflops"].item()
     return tflops

@@ -1,4 +1,4 @@
-"""Split a global batch over workers: within bounds, and in whole samples.
+"""Split a global batch over workers, within bounds and in whole samples.
 
 Arrays have the workers on their last axis; any axes before it are separate runs.
 """
@@ -27,9 +27,9 @@ def share(
 ) -> Reals:
     r"""Return :math:`b_k = \min(\max(c w_k - o_k, min_batch), max_batch)` that add up to the total.
 
-    With no offsets it splits in proportion to the weights. With throughputs x as weights and
-    overhead times throughput as offsets, c is the time at which all workers finish at once, those
-    at a bound aside. The caller has made sure that the bounds admit the total.
+    Without offsets it splits in proportion to the weights. With throughputs x as weights and
+    overhead times throughput as offsets, c is the time at which all workers finish at once, except
+    those at a bound. The caller has checked that the bounds admit the total.
     """
     w = np.asarray(weights, dtype=float)
     o = np.broadcast_to(np.asarray(offsets, dtype=float), w.shape)
@@ -39,7 +39,7 @@ def share(
         return unbounded
     fixed = np.zeros(w.shape, dtype=bool)
     batches = np.zeros(w.shape)
-    # each pass fixes at least one worker of a run that is not done
+    # each pass fixes at least one worker of an unfinished run
     for _ in range(w.shape[-1] + 1):
         left = total - np.where(fixed, batches, 0).sum(-1, keepdims=True)
         free = np.where(fixed, 0, w).sum(-1, keepdims=True)
@@ -48,7 +48,7 @@ def share(
         below, above = np.maximum(min_batch - batches, 0), np.maximum(batches - max_batch, 0)
         if not (below.any() or above.any()):
             break
-        # the side that is off by more is certain to stay at its bound
+        # the side that violates its bounds by more stays at its bound
         low = below.sum(-1, keepdims=True) >= above.sum(-1, keepdims=True)
         now = np.where(low, below > 0, above > 0)
         batches = np.where(now, np.where(low, min_batch, max_batch), batches)
@@ -67,16 +67,15 @@ def whole(
 ) -> Batches:
     """Return whole batches that add up to the total.
 
-    Each is cut down; the samples left over go, one by one, to the worker that would finish its
-    batch with that sample first (the first of them where several would).
+    Each is rounded down; the remaining samples go, one by one, to the worker that would finish its
+    batch with that sample first (the first of several).
     """
     result: Batches = np.floor(batches + 1e-9).astype(np.int64)
     left = total - result.sum(-1)
     most_left = int(left.max(initial=0))
     if most_left <= 0:
         return result
-    # when each worker would finish its first, second, ... sample more: the earliest of all are
-    # the ones to give, as a worker's own come in order
+    # when each worker would finish its first, second, ... additional sample; the earliest win
     taken = result[..., None] + np.arange(1, most_left + 1)
     overhead = np.broadcast_to(np.asarray(fixed_s, dtype=float), result.shape)
     finish = overhead[..., None] + taken * per_sample_s[..., None]

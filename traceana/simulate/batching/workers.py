@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _COLUMNS = ("worker_id", "overhead_s", "samples_per_s")
 _LARGEST = 1e12
-"""Beyond it, and below its inverse, products of these numbers may leave what a float holds."""
+"""Upper limit, and inverse lower limit, so that products do not overflow."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Workers:
     overhead_s
         (K,): time of an iteration that does not depend on its samples.
     samples_per_s
-        (K,) where throughput is constant, (steps, K) where it changes from step to step.
+        (K,) if throughput is constant, (steps, K) if it changes from step to step.
     worker_id
         K names.
     """
@@ -41,11 +41,11 @@ class Workers:
     def __post_init__(self) -> None:
         workers = self.samples_per_s.shape[-1:]
         if self.samples_per_s.ndim not in {1, 2} or not self.samples_per_s.size:
-            raise DataError("throughput must be one number a worker, or one row a step of them")
+            raise DataError("throughput must have shape (workers,) or (steps, workers)")
         if workers != self.overhead_s.shape or workers != (len(self.worker_id),):
             raise DataError(
                 f"there are {workers[0]} workers in the throughput, {self.overhead_s.size} in the "
-                f"overhead and {len(self.worker_id)} names; they must be as many"
+                f"overhead and {len(self.worker_id)} names; the numbers must agree"
             )
         x, a = self.samples_per_s, self.overhead_s
         if not ((x >= 1 / _LARGEST) & (x <= _LARGEST)).all():

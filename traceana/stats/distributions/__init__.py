@@ -1,4 +1,4 @@
-"""Distributions of durations: fitted, compared, judged, and how heavy their tail is."""
+"""Distributions of durations: fits, comparisons, goodness of fit and tails."""
 
 from traceana.stats.distributions.families import FAMILIES, Family
 from traceana.stats.distributions.goodness import ks_distance, ks_distances_of_refits

@@ -1,8 +1,8 @@
-"""Six distributions of positive values, as they look on the scale of logarithms.
+"""Six distributions of positive values, on the scale of logarithms.
 
-Each is told by its logarithms of density and survival at y = ln x, and by their first and second
-derivatives in two unbounded parameters: the location (the logarithm of the scale), and the
-logarithm of a width or shape. The exponential has the location alone.
+Each has the log density and log survival at y = ln x, with first and second derivatives in two
+unbounded parameters: the location (log of the scale), and the log of a width or shape. The
+exponential has the location only.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
     Terms: TypeAlias = tuple[Floats, Floats, Floats]
-    """Value; first derivatives, one row a parameter; second, rows 00, 01, 11 (or 00 alone)."""
+    """Value; first derivatives, one row per parameter; second ones, rows 00, 01, 11 (or 00)."""
     Standard: TypeAlias = Callable[[Floats], tuple[Floats, Floats, Floats]]
-    """Of z: a logarithm, its first and its second derivative in z."""
+    """A logarithm as a function of z, with its first and second derivative."""
 
-_DIFFERENCE: Final = 1e-4  # step in the logarithm of gamma's shape: no closed form there
+_DIFFERENCE: Final = 1e-4  # step in the log of gamma's shape: no closed form
 
 
 @dataclass(frozen=True)
@@ -45,11 +45,11 @@ class Family:
     density: Callable[[Floats, Floats], Terms]
     survival: Callable[[Floats, Floats], Terms]
     quantile: Callable[[Floats, Floats], Floats]
-    """Logarithm of the value at a logarithm of survival."""
+    """Log of the value at a log of survival."""
     start: Callable[[float, float], tuple[float, ...]]
     """Parameters at a mean and a standard deviation of ln x."""
     sign: int = 1
-    """-1 where the shape that is told is one over the width."""
+    """-1 if the displayed shape is one over the width."""
 
 
 def _location_width(

@@ -1,7 +1,7 @@
-"""Goodness of fit: the distance of Kolmogorov and Smirnov, its p from simulated re-fits.
+"""Kolmogorov-Smirnov distance of a fit, with p-values from simulated re-fits.
 
-The tables of the distance are for a distribution known beforehand. Where its parameters come from
-the same values the distance is shorter, and p from the tables far too large.
+The tables of the KS test do not apply to parameters estimated from the same values (Lilliefors,
+JASA 62, 1967; Stute, Gonzalez Manteiga and Presedo Quindimil, Metrika 40, 1993).
 """
 
 from __future__ import annotations
@@ -25,10 +25,9 @@ if TYPE_CHECKING:
 
 
 def ks_distance(fit: Fit, sample: Sample, /) -> float:
-    """Return the largest distance of the fitted from the product-limit distribution.
+    """Return the largest distance of the fitted distribution from the Kaplan-Meier estimate.
 
-    Both of values above the bound; looked for before and at every end, so that nothing is said
-    of what lies beyond the last end. Without cut values it is the usual distance.
+    Above the bound, before and at every uncensored value.
     """
     longer = fit.family.survival(sample.y, fit.theta)[0] - fit.log_share_above(sample.bound)
     observed = product_limit(sample.ends, sample.cuts)
@@ -48,12 +47,11 @@ def ks_distances_of_refits(
     bound_is_least: bool,
     rng: np.random.Generator,
 ) -> Floats:
-    """Return the distances in samples of the fit, each with the family fitted to it anew.
+    """Return the KS distances of samples of the fit, each with the family fitted anew.
 
-    A sample has as many values, drawn from the fit above the bound. Where values are cut, each
-    drawn value has a time of being cut, drawn from the product-limit estimate of these times
-    (those beyond the last observed one cut nothing): right where being cut has nothing to do
-    with the value (Efron, JASA 76, 1981). A sample without two distinct ends has no distance.
+    A sample has as many values, drawn from the fit above the bound. If values are censored, each
+    drawn value has a censoring time from the Kaplan-Meier estimate of these times (Efron, JASA 76,
+    1981). A sample without two distinct uncensored values has no distance.
     """
     found = []
     bound = "min" if bound_is_least else sample.bound
@@ -78,8 +76,8 @@ def ks_distances_of_refits(
 
 
 def _draw_cuts(sample: Sample, rng: np.random.Generator) -> Floats:
-    """Times of being cut, infinite for those beyond the last that was observed."""
-    at_risk = np.cumsum((sample.ends + sample.cuts)[::-1])[::-1] - sample.ends  # ends come first
+    """Return censoring times, infinite beyond the last observed one."""
+    at_risk = np.cumsum((sample.ends + sample.cuts)[::-1])[::-1] - sample.ends  # events come first
     is_cut = sample.cuts > 0
     uncut = np.cumprod(1 - sample.cuts[is_cut] / at_risk[is_cut])
     times = np.concatenate([sample.y[is_cut], [np.inf]])

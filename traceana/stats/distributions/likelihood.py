@@ -1,7 +1,7 @@
 """Maximum likelihood by Newton's method, with left truncation and right censoring.
 
-ln L = sum over ends of ln f(x) + sum over cut values of ln S(x) - n ln S(bound), all derivatives
-exact (but those of gamma's survival in its shape).
+ln L = sum over exact values of ln f(x) + sum over censored values of ln S(x) - n ln S(bound), with
+exact derivatives (except gamma's survival in its shape). scipy.stats fits have no left truncation.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 
 _STEPS: Final = 200
 _LONGEST: Final = 1.5  # of a step, in logarithms
-_FAR: Final = 30.0  # logarithms from the start, beyond which there is no maximum
-_LEAST_SHARE: Final = 1e-4  # of a fit above the bound; of less nothing can be told
-_GAIN: Final = 1e-9  # of ln L that one step more would bring
+_FAR: Final = 30.0  # log distance from the start beyond which there is no maximum
+_LEAST_SHARE: Final = 1e-4  # smallest fraction of a fit above the bound
+_GAIN: Final = 1e-9  # of ln L from one more step
 
 
 @dataclass(frozen=True)
 class Fit:
-    """Parameters at the maximum, as the family has them; `note` says why there is none.
+    """Parameters at the maximum; `note` says why there is none.
 
-    Where it is not even known how high the likelihood is, `log_likelihood` is NaN.
+    `log_likelihood` is NaN if the search failed.
     """
 
     family: Family
@@ -42,19 +42,21 @@ class Fit:
     note: str | None
 
     def log_share_above(self, bound: float | None) -> float:
-        """Logarithm of the share of the fitted distribution above a bound."""
+        """Return the log of the fraction of the fitted distribution above a bound."""
         if bound is None:
             return 0.0
         return float(self.family.survival(np.array([bound]), self.theta)[0][0])
 
 
 def fit_family(family: Family, sample: Sample, /, *, start: Floats | None = None) -> Fit:
-    """Fit one family; `start` is where to begin (else the moments of ln x tell)."""
+    """Fit one family; `start` None: from the moments of ln x."""
     if family.name == "exponential":
         return _fit_exponential(family, sample)
     if family.name == "lomax" and _is_exponential(sample):
         limit = _fit_exponential(FAMILIES["exponential"], sample)
-        note = "no maximum inside: the likelihood rises towards the exponential (shape without end)"
+        note = (
+            "no maximum inside: the likelihood increases towards the exponential (infinite shape)"
+        )
         return Fit(limit.family, limit.theta, limit.log_likelihood, None, note)
     if start is None:
         weight = sample.ends
@@ -66,7 +68,7 @@ def fit_family(family: Family, sample: Sample, /, *, start: Floats | None = None
 
 
 def terms_of(family: Family, sample: Sample, theta: Floats, /) -> Floats:
-    """Logarithm of the likelihood of an end and of a cut at each distinct value: two rows."""
+    """Return the log-likelihood of an exact and of a censored value at each distinct value."""
     share = 0.0 if sample.bound is None else family.survival(np.array([sample.bound]), theta)[0][0]
     ends = family.density(sample.y, theta)[0] - sample.y - sample.centre
     cuts = family.survival(sample.y, theta)[0]
@@ -93,13 +95,13 @@ def _likelihood(family: Family, sample: Sample, theta: Floats) -> tuple[float, F
 def _climb(family: Family, sample: Sample, start: Floats) -> Fit:
     theta = start
     value, gradient, curvature = _likelihood(family, sample, theta)
-    note: str | None = "the search for the maximum did not end"
+    note: str | None = "the search for the maximum did not converge"
     runs_away = False
     for _ in range(_STEPS):
         if not (np.isfinite(curvature).all() and np.isfinite(value)):
             break
         roots, axes = np.linalg.eigh(curvature)
-        # uphill along every axis, also where the likelihood is hollow
+        # ascent along every axis, also where the likelihood is convex
         along = axes.T @ gradient
         step = axes @ (along / np.maximum(np.abs(roots), 1e-12 * np.abs(roots).max() + 1e-300))
         gain = float(gradient @ step) / 2
@@ -113,7 +115,7 @@ def _climb(family: Family, sample: Sample, start: Floats) -> Fit:
                 break
             step /= 2
         else:
-            # what is left to gain is below the rounding of the sum
+            # the remaining gain is below the rounding of the sum
             note = None if gain < 1e-6 and roots.max() < 0 else note
             break
         theta = theta + step
@@ -126,7 +128,7 @@ def _climb(family: Family, sample: Sample, start: Floats) -> Fit:
     if sample.bound is not None and (
         runs_away or fit.log_share_above(sample.bound) < np.log(_LEAST_SHARE)
     ):
-        note = "no maximum inside: the likelihood rises as all of the fit goes below the bound"
+        note = "no maximum inside: the likelihood increases as the whole fit moves below the bound"
         return Fit(family, theta, value - away, None, note)
     if note is not None:
         return fit
@@ -134,7 +136,7 @@ def _climb(family: Family, sample: Sample, start: Floats) -> Fit:
 
 
 def _fit_exponential(family: Family, sample: Sample) -> Fit:
-    """Ends over time at risk: the closed form."""
+    """Return the closed form: events over time at risk."""
     y = sample.y
     low = 0.0 if sample.bound is None else np.exp(sample.bound)
     at_risk = float((sample.ends + sample.cuts) @ (np.exp(y) - low))
@@ -146,7 +148,7 @@ def _fit_exponential(family: Family, sample: Sample) -> Fit:
 
 
 def _is_exponential(sample: Sample) -> bool:
-    """Whether ln L falls from the exponential on, as one over Lomax's shape leaves 0."""
+    """Return whether ln L decreases as one over the shape of Lomax leaves 0."""
     exponential = _fit_exponential(FAMILIES["exponential"], sample)
     u = np.exp(sample.y - exponential.theta[0])
     low = 0.0 if sample.bound is None else float(np.exp(sample.bound - exponential.theta[0]))

@@ -1,4 +1,4 @@
-"""Two fits of the same values: is one closer to what made them by more than chance."""
+"""Likelihood-ratio tests of two fits to the same values."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-# the larger family, and whether the exponential lies on the edge of it
+# larger family: whether the exponential lies on the boundary of its parameters
 _HOLDS_EXPONENTIAL: Final = {"gamma": False, "weibull": False, "lomax": True}
 
 
 @dataclass(frozen=True)
 class PairTest:
-    """A likelihood-ratio test of two fits; `mean_ratio` is the gain in ln L a value."""
+    """A likelihood-ratio test of two fits; `mean_ratio` is per value."""
 
     test: str
     log_likelihood_ratio: float
@@ -39,20 +39,19 @@ class PairTest:
 def vuong_test(
     better: Fit, other: Fit, sample: Sample, /, *, names: tuple[str, str], confidence: float
 ) -> PairTest:
-    """Test two fits against each other, the nested by the plain ratio and all others by Vuong.
+    """Test two fits against each other: nested ones by the likelihood ratio, others by Vuong.
 
-    Vuong (Econometrica 57, 1989): where both are equally close to the truth, the sum of d, the
-    differences of the two logarithms of likelihood of each value, is normal about 0 in many
-    values. In few, each fit follows its values: ln L is too high by the sum of q = g' C g / 2
-    (Takeuchi's correction, 1976; g the value's gradient, C the fit's covariance), and a value of
-    which nothing else tells looks better than it is by 2 q, which is what its ln L loses when it
-    is left out (Stone, JRSS B 39, 1977). So z = sum of (d - dq) / (w sqrt(n)), with w the standard
-    deviation (ddof 1) of d - 2 dq, the differences of values left out. Two-sided. Where a few
-    values have most of the differences z is not normal yet, and p too small: `note` says so if
+    Vuong (Econometrica 57, 1989): if both are equally close to the true distribution, the sum of
+    d, the differences of the log-likelihoods of each value, is asymptotically normal about 0. In
+    small samples ln L is too high by the sum of q = g' C g / 2 (Takeuchi's correction, 1976; g the
+    gradient of a value, C the covariance of the fit), and a left-out value loses 2 q (Stone, JRSS
+    B 39, 1977). So z = sum of (d - dq) / (w sqrt(n)), with w the standard deviation (ddof 1) of
+    d - 2 dq. Two-sided. If a few values dominate, p is too small: `note` says so if
     n < 25 skewness^2 of d (Cochran, Sampling Techniques, 1977, 2.15).
 
-    The exponential lies within gamma and Weibull (twice the ratio is chi-squared of one degree)
-    and on the edge of Lomax (half the time it is 0; Self and Liang, JASA 82, 1987).
+    The exponential is nested in gamma and Weibull (twice the ratio is chi-squared with one degree
+    of freedom), and on the boundary of Lomax (half the time it is 0; Self and Liang, JASA 82,
+    1987).
     """
     weight = np.stack([sample.ends, sample.cuts])
     present = weight > 0
@@ -72,10 +71,10 @@ def vuong_test(
     larger = set(names) - {"exponential"}
     if "exponential" in names and larger <= set(_HOLDS_EXPONENTIAL):
         edge = _HOLDS_EXPONENTIAL[larger.pop()]
-        # whichever of the two is the better by its criterion, the larger has the larger ln L
+        # the larger family has the larger ln L, whichever is better by its criterion
         doubled = 2 * abs(ratio)
         pvalue = float(chdtrc(1, doubled)) * (0.5 if edge and doubled > 0 else 1.0)
-        note = "the exponential lies on the edge of the other" if edge else None
+        note = "the exponential lies on the boundary of the other" if edge else None
         return PairTest("nested", ratio, mean, None, None, doubled, pvalue, note)
     if std < 1e-12:
         note = "the two fits are the same distribution"
@@ -83,18 +82,20 @@ def vuong_test(
     z = corrected * np.sqrt(n) / std
     notes = []
     if set(names) <= set(_HOLDS_EXPONENTIAL):
-        notes.append("both hold the exponential: were that the truth, z would not be normal")
+        notes.append(
+            "both contain the exponential: if it is the true distribution, z is not normal"
+        )
     skewness = float(w @ (d - mean) ** 3 / n) / (float(w @ (d - mean) ** 2) / n) ** 1.5
     if n < 25 * skewness**2:
         notes.append(
-            f"few values have most of the difference (skewness {skewness:.1f}): p too small"
+            f"a few values dominate the difference (skewness {skewness:.1f}): p is too small"
         )
     pvalue = float(2 * ndtr(-abs(z)))
     return PairTest("vuong", ratio, mean, *ends, z, pvalue, "; ".join(notes) or None)
 
 
 def _followed(fit: Fit, sample: Sample) -> Floats:
-    """Half of g' C g of an end and of a cut at each value: what ln L gained by following it."""
+    """Return g' C g / 2 of an exact and of a censored value at each distinct value."""
     if fit.covariance is None:
         return np.zeros((2, len(sample.y)))
     k = len(fit.covariance)

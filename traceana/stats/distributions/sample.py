@@ -1,4 +1,4 @@
-"""Values of which some are only known to be longer, as the likelihood needs them: each once."""
+"""Values and censored values as counts of distinct values."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Sample:
-    """Distinct values in rising order, and how many ended or were cut at each.
+    """Distinct values in ascending order, with counts of exact (`ends`) and censored (`cuts`) ones.
 
-    Values and bound are logarithms from which `centre` is taken, so that what is found is the
-    same whatever unit the values have.
+    Values and bound are logarithms minus `centre`, so that fits do not depend on the unit.
     """
 
     y: Floats
@@ -34,12 +33,12 @@ class Sample:
 
     @property
     def n_ends(self) -> int:
-        """Number of values that are no lower bounds."""
+        """Number of uncensored values."""
         return int(self.ends.sum())
 
 
 def make_sample(y: Floats, cut: NDArray[np.bool_], bound: float | str | None, /) -> Sample:
-    """Return a sample of logarithms; a bound of "min" is the least of them."""
+    """Return a sample of logarithms; a bound of "min" is the smallest of them."""
     if cut.any():
         distinct, of = np.unique(y, return_inverse=True)
         cuts = np.bincount(of[cut], minlength=len(distinct)).astype(float)

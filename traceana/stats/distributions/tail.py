@@ -1,4 +1,4 @@
-"""The tail's index: how fast the share of values above x falls, as x^-index."""
+"""Tail index of a distribution."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Tail:
-    """Hill's estimate over the k values above a threshold, with its interval."""
+    """Hill's estimate from the k values above a threshold, with its interval."""
 
     k: int
     threshold: float
@@ -28,14 +28,14 @@ class Tail:
 def hill(descending: Floats, k: int, /, *, confidence: float) -> Tail | None:
     """Return Hill's estimate: k over the sum of ln(x / threshold) of the k largest values.
 
-    The threshold is the value next to them; of values that equal it none is counted. In a tail
-    that is Pareto's, 2 k index / estimate is chi-squared with 2 k degrees of freedom, so that the
-    interval is exact there (Hill, Annals of Statistics 3, 1975).
+    The threshold is the next value; values equal to it are not counted. In a Pareto tail
+    2 k index / estimate is chi-squared with 2 k degrees of freedom, so that the interval is exact
+    (Hill, Annals of Statistics 3, 1975).
 
     Parameters
     ----------
     descending
-        Positive values, the largest first.
+        Positive values in descending order.
     k
         From 1 to n - 1.
     confidence
@@ -44,7 +44,7 @@ def hill(descending: Floats, k: int, /, *, confidence: float) -> Tail | None:
     Returns
     -------
     Tail or None
-        None where no value is above the threshold.
+        None if no value is above the threshold.
     """
     threshold = descending[k]
     above = descending[:k][descending[:k] > threshold]

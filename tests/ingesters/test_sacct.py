@@ -1,0 +1,288 @@
+"""Slurm's accounting records: jobs, steps, TRES, memory, times and names with any sign in them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.ingesters.conftest import Write
+from traceana.errors import SourceError, TraceanaError
+from traceana.ingesters import ingest
+from traceana.store import Ledger, Store
+
+HEADER = (
+    "JobID|JobName|User|Account|Partition|State|ExitCode|Submit|Start|End|Elapsed|Timelimit|"
+    "ReqCPUS|NNodes|ReqMem|MaxRSS|TotalCPU|ReqTRES|AllocTRES|ConsumedEnergyRaw"
+)
+FIELDS = HEADER.split("|")
+PLAIN = {
+    "JobID": "100", "JobName": "train", "User": "anna", "Account": "vision", "Partition": "gpu",
+    "State": "COMPLETED", "ExitCode": "0:0", "Submit": "2026-03-02T08:00:00",
+    "Start": "2026-03-02T08:00:30", "End": "2026-03-02T09:00:30", "Elapsed": "01:00:00",
+    "Timelimit": "1-00:00:00", "ReqCPUS": "8", "NNodes": "2", "ReqMem": "64G",
+    "AllocTRES": "billing=8,cpu=8,gres/gpu=4,gres/gpu:a100=4,mem=64G,node=2",
+}  # fmt: skip
+
+
+def record(**fields: str) -> str:
+    return "|".join({**PLAIN, **fields}.get(name, "") for name in FIELDS)
+
+
+def step(job: str, name: str, **fields: str) -> str:
+    empty = dict.fromkeys(("User", "Partition", "Timelimit", "AllocTRES", "ReqMem"), "")
+    return record(JobID=f"{job}.{name}", **{"JobName": name, **empty, **fields})
+
+
+def sacct(*records: str, header: str = "|".join(FIELDS)) -> str:
+    return "\n".join([header, *records]) + "\n"
+
+
+def read(
+    folder: Path, tmp_path: Path, *, timezone: str | None = None, reader: str | None = None
+) -> tuple[pl.DataFrame, Ledger]:
+    file = folder / "log.txt"
+    ledger = ingest(file, store=tmp_path / "store", timezone=timezone, reader=reader)
+    return Store(tmp_path / "store").scan("log", "jobs").collect(), ledger
+
+
+def one(write: Write, tmp_path: Path, **fields: str) -> dict[str, object]:
+    jobs, _ = read(write("log.txt", sacct(record(**fields))), tmp_path)
+    return jobs.row(0, named=True)
+
+
+def test_a_file_is_detected_by_its_header_and_every_column_is_filled(
+    write: Write, tmp_path: Path
+) -> None:
+    job = one(write, tmp_path, ReqTRES="cpu=8", TotalCPU="1-00:00:30.500", JobID="7_3")
+    submitted = datetime(2026, 3, 2, 8, tzinfo=UTC).timestamp()
+    expected = {
+        "job_id": "7_3", "array_id": "7", "job_name": "train", "user": "anna", "account": "vision",
+        "queue": "gpu", "status": "completed", "end_reason": "COMPLETED", "exit_code": "0:0",
+        "submit_s": submitted, "start_s": submitted + 30, "end_s": submitted + 3630,
+        "runtime_s": 3600.0, "time_limit_s": 86400.0, "cpus": 8.0, "nodes": 2, "memory_gib": 64.0,
+        "gpus": 4.0, "gpu_type": "a100", "cpu_time_s": 86430.5,
+    }  # fmt: skip
+    assert {name: job[name] for name in expected} == expected
+
+
+def test_steps_are_counted_apart_and_their_usage_joins_the_job(
+    write: Write, tmp_path: Path
+) -> None:
+    text = sacct(
+        record(JobID="1", TotalCPU=""),
+        step("1", "batch", MaxRSS="2048K", TotalCPU="00:10.000", ConsumedEnergyRaw="1000"),
+        step("1", "extern", MaxRSS="0", ConsumedEnergyRaw="1200"),
+        step("1", "0", MaxRSS="3G", TotalCPU="00:20:00", ConsumedEnergyRaw="700"),
+        step("1", "1", MaxRSS="1G", TotalCPU="00:30:00", ConsumedEnergyRaw="400"),
+        record(JobID="2"),
+        step("1", "2", MaxRSS="5G"),  # far from its job
+        step("3+0", "0", MaxRSS="1.50M"),  # before its job
+        record(JobID="3+0", MaxRSS=""),
+        step("4", "batch", MaxRSS="9G"),  # of a job that is not in the file
+    )
+    jobs, ledger = read(write("log.txt", text), tmp_path)
+    used = dict(jobs.select("job_id", "memory_gib_used").iter_rows())
+    assert used == {"1": 5.0, "2": None, "3+0": 1.5 / 1024}
+    first = jobs.row(0, named=True)
+    assert first["cpu_time_s"] == 10 + 20 * 60 + 30 * 60
+    assert first["energy_j"] == 1200  # the nodes', as .extern covers all; numbered steps: 1,100
+    entry = ledger.entries[0]
+    assert (entry.rows_read, entry.rows_kept, entry.rows_not_applicable) == (3, 3, 7)
+
+
+@pytest.mark.parametrize(
+    ("state", "status", "reason"),
+    [
+        ("COMPLETED", "completed", "COMPLETED"),
+        ("FAILED", "failed", "FAILED"),
+        ("TIMEOUT", "failed", "TIMEOUT"),
+        ("OUT_OF_MEMORY", "failed", "OUT_OF_MEMORY"),
+        ("NODE_FAIL", "failed", "NODE_FAIL"),
+        ("BOOT_FAIL", "failed", "BOOT_FAIL"),
+        ("DEADLINE", "failed", "DEADLINE"),
+        ("CANCELLED by 1234", "cancelled", "CANCELLED"),
+        ("CANCELLED+", "cancelled", "CANCELLED"),
+        ("PREEMPTED", "cancelled", "PREEMPTED"),
+        ("REQUEUED", "cancelled", "REQUEUED"),
+        ("RUNNING", "running", "RUNNING"),
+        ("PENDING", "pending", "PENDING"),
+        ("SOMETHING_NEW", "unknown", "SOMETHING_NEW"),
+    ],
+)
+def test_states(write: Write, tmp_path: Path, state: str, status: str, reason: str) -> None:
+    job = one(write, tmp_path, State=state)
+    assert (job["status"], job["end_reason"]) == (status, reason)
+
+
+@pytest.mark.parametrize(
+    ("allocated", "requested", "expected"),
+    [
+        ("cpu=8,gres/gpu=4,gres/gpu:a100=4", "", (4, "a100")),
+        ("cpu=8,gres/gpu:a100=4", "", (4, "a100")),
+        ("gres/gpu:a100=2,gres/gpu:v100=1", "", (3, "a100+v100")),
+        ("cpu=8,gres/gpu=2", "gres/gpu:h100=2", (2, "h100")),
+        ("", "cpu=8,gres/gpu=3", (3, None)),
+        ("cpu=8,mem=4G", "", (0, None)),
+        ("", "", (None, None)),
+        ("cpu=8,gres/gpumem=80G,gres/gpuutil=5", "", (0, None)),
+    ],
+)
+def test_gpus(
+    write: Write, tmp_path: Path, allocated: str, requested: str, expected: object
+) -> None:
+    job = one(write, tmp_path, AllocTRES=allocated, ReqTRES=requested)
+    assert (job["gpus"], job["gpu_type"]) == expected
+
+
+@pytest.mark.parametrize(
+    ("requested", "gib"),
+    [
+        ("4000Mc", 8 * 4000 / 1024),
+        ("16Gn", 2 * 16),
+        ("64G", 64),
+        ("1.5T", 1536),
+        ("4096K", 4096 / 1024**2),
+        ("0n", 32),  # all of the node's: the trackable resources state how much
+        ("", 32),
+    ],
+)
+def test_memory_is_that_of_the_whole_job(
+    write: Write, tmp_path: Path, requested: str, gib: float
+) -> None:
+    job = one(write, tmp_path, ReqMem=requested, ReqTRES="cpu=8,mem=32768M,node=2")
+    assert job["memory_gib"] == pytest.approx(gib)
+
+
+@pytest.mark.parametrize("limit", ["UNLIMITED", "Partition_Limit", "Unknown", "None", ""])
+def test_words_for_no_value_are_null(write: Write, tmp_path: Path, limit: str) -> None:
+    job = one(write, tmp_path, Timelimit=limit, Start="Unknown", End="None", State="PENDING")
+    assert (job["time_limit_s"], job["start_s"], job["end_s"]) == (None, None, None)
+
+
+def test_a_range_of_an_array_is_one_row_and_recycled_ids_are_told_apart(
+    write: Write, tmp_path: Path
+) -> None:
+    text = sacct(
+        record(JobID="103_[4-9]", State="PENDING", Start="Unknown", End="Unknown"),
+        record(JobID="103_1"),
+        record(JobID="50", State="REQUEUED"),
+        record(JobID="50", Submit="2026-03-02T08:00:10"),
+        step("50", "0", MaxRSS="2G"),  # of the second
+        record(JobID="50", Submit="2026-03-02T08:00:10"),  # the same record again
+    )
+    jobs, ledger = read(write("log.txt", text), tmp_path)
+    assert jobs["job_id"].to_list() == ["103_[4-9]", "103_1", "50", "50@2026-03-02T08:00:10"]
+    assert jobs["array_id"].to_list() == ["103", "103", None, None]
+    assert jobs["memory_gib_used"].to_list() == [None, None, None, 2.0]
+    assert ledger.entries[0].rejected == {"duplicate_key": 1}
+
+
+BERLIN = ZoneInfo("Europe/Berlin")
+
+
+def test_local_times_and_the_hour_that_occurs_twice(write: Write, tmp_path: Path) -> None:
+    # clocks went from 03:00 back to 02:00 on 2026-10-25: the job ran an hour across that
+    text = sacct(
+        record(
+            Submit="2026-10-25T01:00:00", Start="2026-10-25T02:30:00",
+            End="2026-10-25T02:30:00", Elapsed="01:00:00",
+        ),
+        record(
+            JobID="2", Submit="2026-10-25T02:50:00", Start="2026-10-25T02:10:00",
+            End="2026-10-25T03:10:00", Elapsed="01:00:00",
+        ),
+    )  # fmt: skip
+    jobs, ledger = read(write("log.txt", text), tmp_path, timezone="Europe/Berlin")
+    early = datetime(2026, 10, 25, 2, 30, tzinfo=BERLIN).timestamp()
+    assert jobs["start_s"].to_list() == [early, early + 40 * 60]
+    assert jobs["end_s"].to_list() == [early + 3600, early + 100 * 60]
+    assert ledger.entries[0].rows_rejected == 0
+    assert Store(tmp_path / "store").manifest("log").timezone == "Europe/Berlin"
+
+
+def test_unix_seconds_do_not_depend_on_the_zone(write: Write, tmp_path: Path) -> None:
+    text = sacct(record(Submit="1772438400", Start="1772438430", End="1772442030"))
+    jobs, _ = read(write("log.txt", text), tmp_path, timezone="Asia/Tokyo")
+    assert jobs.select("submit_s", "end_s").row(0) == (1772438400.0, 1772442030.0)
+
+
+@pytest.mark.parametrize("separator", ["|", ";", "\t", ",", "^^", "§"])
+def test_any_separator(write: Write, tmp_path: Path, separator: str) -> None:
+    text = sacct(record(AllocTRES="gres/gpu=2")).replace("|", separator)
+    jobs, _ = read(write("log.txt", text), tmp_path)
+    assert jobs.select("job_name", "gpus", "nodes").row(0) == ("train", 2.0, 2)
+
+
+NAMES = [
+    *("a|b", "a|b|c|", "two\nlines", "\n|", "|", 'the "best"', '"', "=cmd()", "<b>x</b>"),
+    *("é✓", "x" * 99999),
+]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_name_with_any_sign_does_not_lose_the_row(
+    write: Write, tmp_path: Path, name: str
+) -> None:
+    text = sacct(record(JobID="1"), record(JobID="2", JobName=name), record(JobID="3"))
+    jobs, _ = read(write("log.txt", text), tmp_path)
+    assert jobs["job_id"].to_list() == ["1", "2", "3"]
+    assert jobs["job_name"][1] == name
+
+
+def test_what_is_no_record_is_rejected_and_named(write: Write, tmp_path: Path) -> None:
+    text = sacct(
+        record(JobID="1"),
+        record(JobID="2", Submit="yesterday"),
+        record(JobID="3", Elapsed="long"),
+        "4|cut|off",
+        "|".join(FIELDS),  # two exports, one after the other
+        record(JobID="5"),
+    )
+    jobs, ledger = read(write("log.txt", text + record(JobID="6")[:30]), tmp_path)
+    assert jobs["job_id"].to_list() == ["1", "5"]
+    assert ledger.entries[0].rejected == {
+        "short_row": 2, "Elapsed|not_a_duration": 1, "JobID|not_a_job_id": 1,
+        "Submit|not_a_time": 1,
+    }  # fmt: skip
+    rejected = Store(tmp_path / "store").scan_rejected("log", "jobs").collect()
+    assert rejected["line"].to_list() == [3, 4, 5, 6, 8]
+    assert rejected["text"][0] == record(JobID="2", Submit="yesterday")
+
+
+def test_mistakes_are_named_in_one_line(write: Write, tmp_path: Path) -> None:
+    screen = "       JobID    JobName  Partition    Account      State\n------------ ----------\n"
+    with pytest.raises(SourceError, match="add --parsable2"):
+        read(write("log.txt", screen), tmp_path)
+    with pytest.raises(SourceError, match=r"does not name sacct's fields, JobID among them"):
+        read(write("log.txt", "a|b|c\n1|2|3\n"), tmp_path, reader="sacct")
+    with pytest.raises(SourceError, match="the file is empty"):
+        read(write("log.txt", ""), tmp_path)
+    with pytest.raises(TraceanaError, match="no time zone 'Berlin'"):
+        read(write("log.txt", sacct(record())), tmp_path, timezone="Berlin")
+
+
+field = st.text(st.sampled_from('ab|"\n\t,é'), max_size=4)
+
+
+@settings(deadline=None, max_examples=30)
+@given(names=st.lists(st.tuples(field, st.integers(0, 2)), min_size=1, max_size=8))
+def test_every_record_is_accounted_for(
+    tmp_path_factory: pytest.TempPathFactory, names: list[tuple[str, int]]
+) -> None:
+    folder = tmp_path_factory.mktemp("sacct")
+    lines = []
+    for number, (name, steps) in enumerate(names, 1):
+        lines.append(record(JobID=str(number), JobName=name))
+        lines += [step(str(number), str(index)) for index in range(steps)]
+    (folder / "log.txt").write_text(sacct(*lines))
+    jobs, ledger = read(folder, folder)
+    entry = ledger.entries[0]
+    assert entry.rows_read == entry.rows_kept + entry.rows_rejected == len(names)
+    assert entry.rows_not_applicable == sum(steps for _, steps in names)
+    assert jobs["job_name"].fill_null("").to_list() == [name for name, _ in names]

@@ -1,0 +1,1 @@
+"""Mappings of formats whose columns are fixed: one TOML each."""

@@ -1,0 +1,181 @@
+"""Pods of Kubernetes, as ``kubectl get pods --all-namespaces --output json`` prints them."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from functools import partial
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, Final
+
+from traceana.errors import SourceError
+from traceana.ingesters.files import open_csv
+from traceana.ingesters.readers.json import item_blocks
+from traceana.ingesters.readers.reader import Reader, Rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from traceana.ingesters.files import CsvFile
+
+_COLUMNS: Final = (
+    *("id", "name", "namespace", "job", "group", "state", "reason", "exit_code", "node", "qos"),
+    *(
+        "priority",
+        "queue",
+        "created",
+        "started",
+        "finished",
+        "restarts",
+        "runtime_s",
+        "cpus",
+        "memory_bytes",
+    ),
+    *("gpus", "gpu_type"),
+)
+_QUANTITY: Final = re.compile(r"([+-]?\d*\.?\d+(?:[eE][+-]?\d+)?)(m|u|n|[kKMGTPE]i?)?")
+_SCALE: Final = {"": 1.0, "n": 1e-9, "u": 1e-6, "m": 1e-3, "k": 1e3} | {
+    f"{letter}{binary}": float((1024 if binary else 1000) ** power)
+    for power, letter in enumerate("KMGTPE", 1)
+    for binary in ("i", "")
+}
+_GPU: Final = re.compile(
+    r"(?:nvidia|amd)\.com/gpu|gpu\.intel\.com/(?:i915|xe)|habana\.ai/gaudi|google\.com/tpu|"
+    r"cloud-tpus\.google\.com/.+|huawei\.com/Ascend.*|aws\.amazon\.com/neuron"
+)
+_MIG: Final = re.compile(r"nvidia\.com/mig-((\d+)g\.\w+)")
+_OF_FOUR: Final = {"1g.6gb", "2g.12gb", "4g.24gb"}  # an A30 has four slices, other GPUs seven
+_TYPES: Final = (
+    "nvidia.com/gpu.product",
+    "cloud.google.com/gke-accelerator",
+    "cloud.google.com/gke-tpu-accelerator",
+    "gpu.nvidia.com/class",
+    "karpenter.k8s.aws/instance-gpu-name",
+    "accelerator",
+)
+_QUEUES: Final = ("kueue.x-k8s.io/queue-name", "volcano.sh/queue-name", "runai/queue")
+_TIMESTAMP: Final = re.compile(r"-\d{8,}$")  # a CronJob appends the time to its jobs' names
+
+
+def read_quantity(text: str | None, /) -> float | None:
+    """Read a quantity of Kubernetes, such as 500m, 1Gi or 2G; None if it is none."""
+    found = _QUANTITY.fullmatch(text or "")
+    return float(found[1]) * _SCALE[found[2] or ""] if found else None
+
+
+def _resources(pod: dict[str, Any]) -> dict[str, float]:
+    """Return what a pod requests: its containers' sum, or an init container's if that is more."""
+    total: dict[str, float] = {}
+    for container in pod.get("containers") or ():
+        for name, amount in _requests(container):
+            total[name] = total.get(name, 0.0) + amount
+    for container in pod.get("initContainers") or ():
+        for name, amount in _requests(container):
+            total[name] = max(total.get(name, 0.0), amount)
+    return total
+
+
+def _requests(container: dict[str, Any]) -> Iterable[tuple[str, float]]:
+    stated = container.get("resources") or {}
+    requests = (stated.get("limits") or {}) | (stated.get("requests") or {})
+    for name, text in requests.items():
+        amount = read_quantity(text)
+        if amount is None:
+            raise ValueError(f"{name}: {text!r} is not a quantity")
+        yield name, amount
+
+
+def _gpus(resources: dict[str, float], pod: dict[str, Any]) -> tuple[float, str | None]:
+    whole = sum(amount for name, amount in resources.items() if _GPU.fullmatch(name))
+    shares, profiles = 0.0, set()
+    for name, amount in resources.items():
+        if amount and (found := _MIG.fullmatch(name)):
+            shares += amount * int(found[2]) / (4 if found[1] in _OF_FOUR else 7)
+            profiles.add(found[1])
+    selected = pod.get("nodeSelector") or {}
+    kind = next((selected[name] for name in _TYPES if name in selected), None)
+    gpus = whole + shares
+    return gpus, "+".join(sorted(profiles)) or (kind if gpus else None)
+
+
+def _row(item: dict[str, Any]) -> dict[str, Any] | None:
+    """Return a pod's row; None for what is no pod."""
+    if item.get("kind", "Pod") != "Pod":
+        return None
+    meta, pod, status = (item.get(name) or {} for name in ("metadata", "spec", "status"))
+    name, space = meta.get("name"), meta.get("namespace", "default")
+    owners = meta.get("ownerReferences") or [{}]
+    owner = owners[0].get("name") or name
+    phase = status.get("phase")
+    containers = status.get("containerStatuses") or []
+    states = [one.get("state") or {} for one in containers]
+    past = [one.get("lastState") or {} for one in containers]
+    ended = [state["terminated"] for state in states if "terminated" in state]
+    failed = [end for end in ended if str(end.get("exitCode", 0)) != "0"]
+    begun = [end for state in (*states, *past) for end in state.values() if end.get("startedAt")]
+    conditions = [one.get("lastTransitionTime") for one in status.get("conditions") or ()]
+    over = phase in ("Succeeded", "Failed")
+    finished = [end["finishedAt"] for end in ended if end.get("finishedAt")] or conditions
+    begin = min((one["startedAt"] for one in begun), default=status.get("startTime"))
+    end = max(filter(None, finished), default=None) if over else None
+    cause = (failed or ended or [{}])[0]
+    reason = status.get("reason") or cause.get("reason")
+    resources = _resources(pod)
+    gpus, kind = _gpus(resources, pod)
+    labels = meta.get("labels") or {}
+    return {
+        "id": f"{space}/{name}" if name else None,
+        "name": name,
+        "namespace": space,
+        "job": owner,
+        "group": _TIMESTAMP.sub("", f"{space}/{owner}") if owner else None,
+        "state": reason if over and str(reason).startswith("Preempt") else phase,
+        "reason": reason if over else None,
+        "exit_code": cause.get("exitCode"),
+        "node": pod.get("nodeName"),
+        "qos": status.get("qosClass"),
+        "priority": pod.get("priority"),
+        "queue": next((labels[name] for name in _QUEUES if name in labels), None),
+        "created": meta.get("creationTimestamp"),
+        "started": begin,
+        "finished": end,
+        "restarts": str(sum(int(one.get("restartCount") or 0) for one in containers)),
+        "runtime_s": _seconds(begin, end),
+        "cpus": _text(resources.get("cpu")),
+        "memory_bytes": _text(resources.get("memory")),
+        "gpus": str(gpus),
+        "gpu_type": kind,
+    }
+
+
+def _text(value: float | None) -> str | None:
+    return None if value is None else str(value)
+
+
+def _seconds(begin: str | None, end: str | None) -> str | None:
+    if begin is None or end is None:
+        return None
+    return str((datetime.fromisoformat(end) - datetime.fromisoformat(begin)).total_seconds())
+
+
+def _detect(file: CsvFile) -> bool:
+    if not file.head.lstrip(b"\xef\xbb\xbf \t").startswith(b"{"):
+        return False
+    try:
+        with open_csv(file) as stream:
+            start = stream.read(1 << 16)
+    except SourceError:
+        return False
+    return re.search(rb'"items"\s*:', start) is not None and (
+        re.search(rb'"kind"\s*:\s*"(Pod|PodList)"', start) is not None
+    )
+
+
+READER: Final = Reader(
+    "kubectl",
+    _detect,
+    lambda file, _timezone: Rows(_COLUMNS, partial(item_blocks, file, _row)),
+    (".json",),
+    files("traceana.ingesters.mappings").joinpath("kubectl.toml").read_text(encoding="utf-8"),
+)
+"""Reader of lists of pods."""

@@ -1,0 +1,115 @@
+"""What a reader of a file format is; other packages add theirs as an entry point."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from traceana.ingesters.readers.frames import frame_blocks, frame_types
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+
+    import polars as pl
+
+    from traceana.ingesters.expressions import Kind
+    from traceana.ingesters.files import CsvFile
+
+GROUP: Final = "traceana.readers"
+"""Group of entry points under which another package registers a :class:`Reader`."""
+
+
+class AnyBlock(Protocol):
+    """Some consecutive rows of a source, as a reader gives them."""
+
+    @property
+    def lines(self) -> int:
+        """How many rows it has, with the bad ones."""
+
+    @property
+    def not_applicable(self) -> int:
+        """How many further rows of the source it is made from, which belong to no table."""
+
+    @property
+    def header_lines(self) -> int:
+        """How many lines of the file stand before its first row."""
+
+    @property
+    def cells(self) -> pl.DataFrame:
+        """The rows, and their line numbers in ``LINE``."""
+
+    @property
+    def bad(self) -> pl.DataFrame:
+        """The lines that are no rows, with the columns of ``BAD_LINES``."""
+
+    @property
+    def not_utf8(self) -> bool:
+        """Whether some cells had bytes that are no UTF-8."""
+
+    def typed(self, numbers: Collection[str], /) -> pl.DataFrame | None:
+        """Return the rows with these columns as numbers, or None where any is not plainly one."""
+
+    def text_of(self, lines: pl.Series, /) -> pl.Series:
+        """Return rows as they stand in the source."""
+
+    def parts(self) -> Sequence[AnyBlock]:
+        """Split into blocks small enough to be read row by row."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """An opened file.
+
+    Attributes
+    ----------
+    columns
+        Its columns in their order.
+    blocks
+        Reads it block by block, given the columns that are used, and how.
+    types
+        Types of its columns, where it has types.
+    facts
+        Facts of the manifest that the file states, such as its time zone.
+    """
+
+    columns: tuple[str, ...]
+    blocks: Callable[[Mapping[str, Kind]], Iterator[AnyBlock]] = field(repr=False)
+    types: Mapping[str, pl.DataType] = field(default_factory=dict)
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Reader of a file format.
+
+    Attributes
+    ----------
+    name
+        Name, as ``--reader`` takes it.
+    detect
+        Returns whether a file has this format, from its name and its first line
+        (``file.head``).
+    open
+        Opens a file, given the time zone of times without an offset. Returns :class:`Rows`, or
+        simply a Polars frame, eager or lazy.
+    suffixes
+        Ends of the names of such files in a folder; a file that is named itself may have any.
+    mapping
+        Mapping (TOML) of a format whose columns are fixed; files of such a format need none of
+        the user's.
+    """
+
+    name: str
+    detect: Callable[[CsvFile], bool]
+    open: Callable[[CsvFile, str], Rows | pl.DataFrame | pl.LazyFrame]
+    suffixes: tuple[str, ...] = ()
+    mapping: str | None = None
+
+    def rows(self, file: CsvFile, timezone: str, /) -> Rows:
+        """Open a file."""
+        opened = self.open(file, timezone)
+        if isinstance(opened, Rows):
+            return opened
+        frame = opened.lazy()
+        types = frame_types(frame)
+        return Rows(tuple(types), lambda kinds: frame_blocks(frame, kinds), types)

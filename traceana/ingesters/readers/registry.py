@@ -1,0 +1,77 @@
+"""The readers there are: traceana's own, and those that other packages register."""
+
+from __future__ import annotations
+
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING
+
+from traceana.errors import DataError, SourceError
+from traceana.ingesters.readers import csv, json, jsonl, kubectl, parquet, sacct, swf
+from traceana.ingesters.readers.reader import GROUP, Reader
+
+if TYPE_CHECKING:
+    from traceana.ingesters.files import CsvFile
+
+_OWN = (parquet, sacct, swf, kubectl, json, jsonl, csv)  # what is most special is tried first
+
+
+def readers() -> dict[str, Reader]:
+    """Return every reader by its name, in the order in which they are tried.
+
+    Raises
+    ------
+    DataError
+        If another package's reader cannot be loaded.
+    """
+    found: dict[str, Reader] = {}
+    for point in entry_points(group=GROUP):
+        try:
+            reader = point.load()
+        except Exception as error:
+            raise DataError(f"reader {point.name} ({point.value}): not loaded: {error}") from error
+        if not isinstance(reader, Reader):
+            raise DataError(f"reader {point.name} ({point.value}): it is not a traceana Reader")
+        found[point.name] = reader
+    return found | {module.READER.name: module.READER for module in _OWN}
+
+
+def get_reader(name: str, /) -> Reader:
+    """Return a reader by its name.
+
+    Raises
+    ------
+    DataError
+        If there is none of that name; the message lists the names.
+    """
+    known = readers()
+    if name not in known:
+        raise DataError(f"no reader is called {name!r}; the readers are {', '.join(known)}")
+    return known[name]
+
+
+def detect_reader(file: CsvFile, /, *, mapped: bool = False) -> Reader | None:
+    """Return the first reader that detects a file's format.
+
+    Parameters
+    ----------
+    mapped
+        Whether to try only formats with a mapping of their own.
+    """
+    for reader in readers().values():
+        if (reader.mapping or not mapped) and reader.detect(file):
+            return reader
+    return None
+
+
+def open_reader(file: CsvFile, name: str | None, /) -> Reader:
+    """Return the reader of that name, or the one that detects the file.
+
+    Raises
+    ------
+    SourceError
+        If none does.
+    """
+    reader = get_reader(name) if name else detect_reader(file)
+    if reader is None:
+        raise SourceError(f"{file.where}: its format is not known; name it (--reader NAME)")
+    return reader

@@ -1,0 +1,179 @@
+"""Slurm's accounting records, as ``sacct --parsable2`` prints them.
+
+One row per job allocation. The usage of its steps (``.batch``, ``.extern``, ``.0``) is added to it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+from importlib.resources import files
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from traceana.errors import SourceError
+from traceana.ingesters.readers.frames import FrameBlock
+from traceana.ingesters.readers.lines import LINE
+from traceana.ingesters.readers.reader import Reader, Rows
+from traceana.ingesters.readers.sacct_fields import (
+    FIELDS,
+    RULE,
+    TIMES,
+    TYPES,
+    USAGE,
+    derive,
+    step_usage,
+    total_usage,
+)
+from traceana.ingesters.readers.sacct_lines import COMMAND, Layout, find_layout
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from traceana.ingesters.expressions import Kind
+    from traceana.ingesters.files import CsvFile
+
+_JOB: Final = "\0job"
+_STEP: Final = "\0step"
+_AT: Final = "\0at"
+_BEFORE: Final = "\0before"
+
+
+@dataclass(frozen=True)
+class _Survey:
+    """What is known of the jobs only at the end of a file, by the line of each.
+
+    Attributes
+    ----------
+    usage
+        What the steps of each job used; None where there are no steps.
+    recycled
+        Lines of jobs whose id an earlier job has.
+    """
+
+    usage: pl.DataFrame
+    recycled: pl.Series
+
+
+def _survey(file: CsvFile, layout: Layout) -> _Survey:
+    jobs = [pl.DataFrame(schema={_JOB: pl.UInt64, LINE: pl.Int64})]
+    empty = pl.DataFrame(schema=dict.fromkeys((_STEP, *USAGE), pl.String)).with_columns(
+        pl.lit(None, pl.Int64).alias(_AT)
+    )
+    usage, strays = [total_usage(step_usage(empty, _STEP), _AT)], []
+    before: tuple[str | None, int | None] = (None, None)
+    for records, _, _ in layout.records(file, ("JobID", *USAGE)):
+        parts = pl.col("JobID").str.splitn(".", 2).struct
+        is_job = pl.col(_STEP).is_null()
+        rows = records.with_columns(parts[0].alias(_JOB), parts[1].alias(_STEP)).with_columns(
+            pl.when(is_job).then(_JOB).forward_fill().alias(_BEFORE).fill_null(pl.lit(before[0])),
+            pl.when(is_job)
+            .then(LINE)
+            .forward_fill()
+            .alias(_AT)
+            .fill_null(pl.lit(before[1], pl.Int64)),
+        )
+        jobs.append(rows.filter(is_job).select(pl.col(_JOB).hash(), LINE))
+        if rows.height:
+            before = rows[_BEFORE][-1], rows[_AT][-1]
+        if rows[_STEP].null_count() < rows.height:
+            steps = step_usage(_with_fields(rows.filter(~is_job), USAGE), _STEP)
+            follows = (pl.col(_JOB) == pl.col(_BEFORE)).fill_null(value=False)
+            usage.append(total_usage(steps.filter(follows), _AT))
+            strays.append(steps.filter(~follows).drop(_AT).with_columns(pl.col(_JOB).hash()))
+    known = pl.concat(jobs)
+    usage += [total_usage(_find_jobs(stray, known), _AT) for stray in strays if stray.height]
+    recycled = known.filter(~pl.col(_JOB).is_first_distinct())[LINE]
+    return _Survey(total_usage(pl.concat(usage), _AT).sort(_AT), recycled)
+
+
+def _find_jobs(steps: pl.DataFrame, jobs: pl.DataFrame) -> pl.DataFrame:
+    """Give steps the line of the last job of their id before them, or else of the first after."""
+    jobs = jobs.with_columns(pl.col(LINE).alias(_AT))
+    steps = steps.join_asof(jobs, on=LINE, by=_JOB, check_sortedness=False)
+    steps = steps.join_asof(
+        jobs, on=LINE, by=_JOB, strategy="forward", suffix="\0", check_sortedness=False
+    )
+    return steps.with_columns(pl.coalesce(_AT, f"{_AT}\0").alias(_AT)).drop_nulls(_AT)
+
+
+@dataclass(frozen=True)
+class _Jobs(FrameBlock):
+    """Jobs, with the layout of their file."""
+
+    layout: Layout = field(kw_only=True)
+
+    def text_of(self, lines: pl.Series, /) -> pl.Series:
+        """Return records as they stand in the file."""
+        records = lines.alias(LINE).to_frame().join(self.frame, on=LINE, maintain_order="left")
+        return self.layout.texts(records)
+
+
+def _blocks(
+    file: CsvFile, layout: Layout, timezone: str, kinds: Mapping[str, Kind]
+) -> Iterator[FrameBlock]:
+    survey = _survey(file, layout)
+    for records, bad, line in layout.records(file):
+        is_step = pl.col("JobID").str.contains(".", literal=True).fill_null(value=False)
+        jobs = records.filter(~is_step)
+        usage = survey.usage.filter(pl.col(_AT).is_in(jobs[LINE].implode()))
+        rows = derive(
+            _with_fields(jobs, FIELDS).join(
+                usage, left_on=LINE, right_on=_AT, how="left", maintain_order="left"
+            ),
+            timezone,
+        )
+        again = pl.col(LINE).is_in(survey.recycled.implode())
+        moment = pl.concat_str(pl.lit("@"), pl.coalesce(*TIMES, pl.lit("")))
+        rows = rows.with_columns(
+            job_id=pl.concat_str("JobID", pl.when(again).then(moment).otherwise(pl.lit("")))
+        )
+        wrong = rows.filter(pl.col(RULE).is_not_null())
+        unread = wrong.select(line=LINE, rule=RULE).with_columns(text=layout.texts(wrong))
+        if wrong.height:
+            rows = rows.filter(pl.col(RULE).is_null())
+        steps = records.height - jobs.height
+        yield _Jobs(
+            rows,
+            kinds,
+            line,
+            None,
+            pl.concat([bad, unread]),
+            1,
+            not_applicable=steps,
+            layout=layout,
+        )
+
+
+def _with_fields(records: pl.DataFrame, names: tuple[str, ...]) -> pl.DataFrame:
+    missing = [name for name in names if name not in records.columns]
+    return records.with_columns(pl.lit(None, pl.String).alias(name) for name in missing)
+
+
+def _detect(file: CsvFile) -> bool:
+    try:
+        return find_layout(file) is not None
+    except SourceError:
+        return True  # a table for the screen: opening it names the option to add
+
+
+def _open(file: CsvFile, timezone: str) -> Rows:
+    layout = find_layout(file)
+    if layout is None:
+        raise SourceError(
+            f"{file.where}: its first line does not name sacct's fields, JobID among them; "
+            f"make it with {COMMAND}"
+        )
+    columns = tuple(dict.fromkeys((*layout.columns, *FIELDS, *TYPES)))
+    return Rows(columns, partial(_blocks, file, layout, timezone), TYPES)
+
+
+READER: Final = Reader(
+    "sacct",
+    _detect,
+    _open,
+    (".txt", ".sacct"),
+    files("traceana.ingesters.mappings").joinpath("sacct.toml").read_text(encoding="utf-8"),
+)
+"""Reader of Slurm's accounting records."""

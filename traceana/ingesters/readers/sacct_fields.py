@@ -1,0 +1,269 @@
+"""Fields of Slurm's accounting records become numbers and times."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Final, Literal
+
+import polars as pl
+
+from traceana.ingesters.parsing import BYTES, read_duration, read_size
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+RULE: Final = "\0rule"
+"""Column with the rule that a record breaks."""
+TIMES: Final = ("Submit", "Start", "End")
+USAGE: Final = ("MaxRSS", "TotalCPU", "ConsumedEnergyRaw", "ConsumedEnergy")
+_NULLS: Final = (
+    *("Unknown", "None", "NONE", "None assigned", "N/A", "INVALID", "(null)"),
+    *("UNLIMITED", "Partition_Limit"),
+)
+_NO_ENERGY: Final = 1e18  # Slurm's marks of no value are near 2**64
+
+Values = dict[str, pl.Expr]
+
+
+def _number(name: str) -> Callable[[pl.Expr], Values]:
+    return lambda text: {name: text.cast(pl.Float64, strict=False)}
+
+
+def _duration(name: str) -> Callable[[pl.Expr], Values]:
+    return lambda text: {name: read_duration(text)}
+
+
+def _memory(text: pl.Expr) -> Values:
+    """Memory as requested: per CPU (c), per node (n) or of the job; 0 is all of a node's."""
+    size = read_size(text.str.replace("[cn]$", ""), unit="MiB", base=1024)
+    return {"memory": size / BYTES["GiB"], "memory_per": text.str.extract("([cn])$")}
+
+
+def _tres(prefix: str) -> Callable[[pl.Expr], Values]:
+    def parse(text: pl.Expr) -> Values:
+        typed = text.str.extract_all(r"gres/gpu:[^=,]+=\d+")
+        counts = typed.list.eval(pl.element().str.extract(r"=(\d+)$").cast(pl.Float64))
+        names = typed.list.eval(pl.element().str.extract(r"gres/gpu:([^=,]+)="))
+        total = text.str.extract(r"(?:^|,)gres/gpu=(\d+)").cast(pl.Float64)
+        memory = read_size(text.str.extract(r"(?:^|,)mem=([^,]+)"), unit="MiB", base=1024)
+        return {
+            f"{prefix}_cpus": text.str.extract(r"(?:^|,)cpu=(\d+)").cast(pl.Float64),
+            f"{prefix}_nodes": text.str.extract(r"(?:^|,)node=(\d+)").cast(pl.Float64),
+            f"{prefix}_memory": memory / BYTES["GiB"],
+            f"{prefix}_gpus": total.fill_null(counts.list.sum() + 0.0),  # of an empty list it is -0
+            f"{prefix}_type": _joined(names),
+        }
+
+    return parse
+
+
+def _gres(prefix: str) -> Callable[[pl.Expr], Values]:
+    """GPUs as Slurm printed them before it counted them in TRES: gpu:2, gpu:a100:2."""
+
+    def parse(text: pl.Expr) -> Values:
+        found = text.str.extract_all(r"gpu(?::[A-Za-z][^:,(]*)?:\d+")
+        counts = found.list.eval(pl.element().str.extract(r":(\d+)$").cast(pl.Float64))
+        names = found.list.eval(pl.element().str.extract(r"gpu:(.+):\d+$"))
+        return {f"{prefix}_gres": counts.list.sum(), f"{prefix}_gres_type": _joined(names)}
+
+    return parse
+
+
+def _joined(names: pl.Expr) -> pl.Expr:
+    text = names.list.drop_nulls().list.unique().list.sort().list.join("+")
+    return pl.when(text != "").then(text)
+
+
+_FIELDS: Final[dict[str, tuple[str, Callable[[pl.Expr], Values]]]] = {
+    "Elapsed": ("duration", _duration("elapsed")),
+    "ElapsedRaw": ("number", _number("elapsed_raw")),
+    "Timelimit": ("duration", _duration("limit")),
+    "TimelimitRaw": ("number", _number("limit_raw")),
+    "TotalCPU": ("duration", _duration("own_cpu")),
+    "MaxRSS": ("size", lambda text: {"own_rss": read_size(text, unit="B", base=1024)}),
+    "ConsumedEnergyRaw": ("number", _number("energy_raw")),
+    "ConsumedEnergy": ("size", lambda text: {"energy": read_size(text, unit="B", base=1000)}),
+    "ReqMem": ("size", _memory),
+    "ReqTRES": ("", _tres("req")),
+    "AllocTRES": ("", _tres("alloc")),
+    "TRES": ("", _tres("tres")),
+    "ReqGRES": ("", _gres("req")),
+    "AllocGRES": ("", _gres("alloc")),
+    "State": ("", lambda text: {"state": text.str.extract(r"^([^\s+]+)")}),
+    **{
+        name: ("number", _number(f"n_{name}"))
+        for name in ("ReqCPUS", "AllocCPUS", "NCPUS", "ReqNodes", "AllocNodes", "NNodes")
+    },
+}
+_OF_JOBS: Final = {
+    *("JobName", "User", "Account", "Partition", "QOS", "Cluster", "ExitCode", "Priority"),
+    *("Restarts", "NodeList"),
+}
+FIELDS: Final = ("JobID", *TIMES, *_FIELDS, *sorted(_OF_JOBS))
+"""Fields that are used; a column is null where a file lacks one."""
+TYPES: Final[dict[str, pl.DataType]] = {
+    **dict.fromkeys(("submit", "start", "end"), pl.Datetime("us", "UTC")),
+    **dict.fromkeys(
+        ("runtime_s", "time_limit_s", "cpu_time_s", "memory_gib", "memory_gib_used", "energy_j"),
+        pl.Float64(),
+    ),
+    **dict.fromkeys(("cpus", "nodes", "gpus"), pl.Float64()),
+    **dict.fromkeys(("job_id", "array_id", "gpu_type", "state"), pl.String()),
+}
+"""Columns that are computed, with their types."""
+
+
+def parse_fields(records: pl.DataFrame, names: tuple[str, ...]) -> pl.DataFrame:
+    """Add the values of some fields, each distinct text read once, and the rule broken first."""
+    broken = []
+    for name in names:
+        what, parse = _FIELDS[name]
+        if records[name].null_count() == records.height:
+            records = records.with_columns(
+                pl.lit(None, dtype).alias(one) for one, dtype in _types(name).items()
+            )
+            continue
+        known = records.select(name).unique().filter(~pl.col(name).is_in(_NULLS))
+        values = parse(pl.col(name))
+        records = records.join(
+            known.with_columns(**values, **{f"{RULE}{name}": True}),
+            on=name,
+            how="left",
+            maintain_order="left",
+        )
+        if what:
+            unread = pl.col(f"{RULE}{name}") & pl.col(next(iter(values))).is_null()
+            broken.append(pl.when(unread).then(pl.lit(f"{name}|not_a_{what}")))
+    earlier = [RULE] if RULE in records.columns else []
+    rule = pl.coalesce(*earlier, *broken, pl.lit(None))
+    marks = [f"{RULE}{name}" for name in names]
+    return records.with_columns(rule.cast(pl.String).alias(RULE)).drop(marks, strict=False)
+
+
+@cache
+def _types(name: str) -> dict[str, pl.DataType]:
+    """Return the types of a field's values."""
+    values = _FIELDS[name][1](pl.col(name))
+    return dict(pl.DataFrame(schema={name: pl.String}).select(**values).schema)
+
+
+def step_usage(steps: pl.DataFrame, step: str) -> pl.DataFrame:
+    """Add what each step used; `step` is the column with the step's name.
+
+    The energy of ``.batch`` and ``.extern`` is that of the whole nodes, numbered steps included.
+    """
+    whole = pl.col(step).is_in(("batch", "extern"))
+    return parse_fields(steps, USAGE).with_columns(
+        rss="own_rss",
+        cpu="own_cpu",
+        whole=pl.when(whole).then(_energy()),
+        parts=pl.when(~whole).then(_energy()),
+    )
+
+
+def total_usage(steps: pl.DataFrame, job: str) -> pl.DataFrame:
+    """Add up steps by their job: the largest memory, all CPU time, the nodes' energy."""
+    largest = [pl.col(name).max() for name in ("rss", "whole")]
+    summed = [
+        pl.when(pl.col(name).count() > 0).then(pl.col(name).sum()) for name in ("cpu", "parts")
+    ]
+    return steps.group_by(job).agg(*largest, *summed)
+
+
+def derive(records: pl.DataFrame, timezone: str) -> pl.DataFrame:
+    """Add the columns of :data:`TYPES` to records that have the steps' usage."""
+    rows = parse_fields(parse_times(records, timezone), tuple(_FIELDS))
+    first, col = pl.coalesce, pl.col
+    cpus = first(
+        _counted("ReqCPUS"), "req_cpus", _counted("AllocCPUS", "NCPUS"), "alloc_cpus", "tres_cpus"
+    )
+    nodes = first(
+        _counted("ReqNodes"), "req_nodes", _counted("NNodes", "AllocNodes"), "alloc_nodes"
+    )
+    rows = rows.with_columns(cpus=cpus, nodes=nodes)
+    per = pl.when(col("memory_per") == "c").then(cpus).when(col("memory_per") == "n").then(nodes)
+    memory = col("memory") * pl.when(col("memory_per").is_null()).then(1.0).otherwise(per)
+    found = [pl.when(col(name) > 0).then(name) for name in ("alloc_gpus", "tres_gpus", "req_gpus")]
+    gres = (pl.when(col("alloc_gres") > 0).then("alloc_gres"), col("req_gres") * nodes)
+    none = first("alloc_gpus", "tres_gpus", "req_gpus")
+    return rows.with_columns(
+        runtime_s=first("elapsed_raw", "elapsed"),
+        time_limit_s=first("limit", col("limit_raw") * 60),
+        cpu_time_s=pl.max_horizontal("own_cpu", "cpu"),
+        memory_gib_used=pl.max_horizontal("own_rss", "rss") / BYTES["GiB"],
+        energy_j=pl.max_horizontal(_energy(), "whole", "parts"),
+        memory_gib=first(
+            pl.when(memory > 0).then(memory), "req_memory", "alloc_memory", "tres_memory"
+        ),
+        gpus=first(*found, *gres, none),
+        gpu_type=first("alloc_type", "tres_type", "req_type", "alloc_gres_type", "req_gres_type"),
+        array_id=col("JobID").str.extract(r"^(\d+)_"),
+    )
+
+
+def _energy() -> pl.Expr:
+    energy = pl.coalesce("energy_raw", "energy")
+    return pl.when(energy < _NO_ENERGY).then(energy)
+
+
+def _counted(*names: str) -> pl.Expr:
+    """Return the first count that is not 0: Slurm prints 0 for what was not allocated."""
+    return pl.coalesce(pl.when(pl.col(f"n_{name}") > 0).then(f"n_{name}") for name in names)
+
+
+def parse_times(records: pl.DataFrame, timezone: str) -> pl.DataFrame:
+    """Add submit, start and end; of an hour that occurs twice, the one that fits the others."""
+    rows = records.with_columns(
+        pl.when(~pl.col(name).is_in(_NULLS)).then(pl.col(name)) for name in TIMES
+    )
+    if timezone == "UTC":
+        rows = rows.with_columns(
+            _moment(rows[n], "UTC", "earliest").alias(n.lower()) for n in TIMES
+        )
+    else:
+        early = {name: _moment(rows[name], timezone, "earliest") for name in TIMES}
+        late = {name: _moment(rows[name], timezone, "latest") for name in TIMES}
+        rows = rows.with_columns(early[name].alias(name.lower()) for name in TIMES)
+        if any((early[name] != late[name]).any() for name in TIMES):
+            rows = _choose_hours(rows, late)
+    unread = (
+        pl.when(pl.col(n).is_not_null() & pl.col(n.lower()).is_null()).then(
+            pl.lit(f"{n}|not_a_time")
+        )
+        for n in TIMES
+    )
+    return rows.with_columns(pl.coalesce(unread).alias(RULE))
+
+
+def _choose_hours(rows: pl.DataFrame, late: dict[str, pl.Series]) -> pl.DataFrame:
+    """Choose between the first and the second occurrence: by the elapsed time, then the order."""
+    rows = parse_fields(rows, ("Elapsed",))
+    rows = rows.with_columns(late[name].alias(f"late_{name}") for name in TIMES)
+    elapsed = pl.duration(seconds=pl.col("elapsed"))
+    start, end = pl.col("start"), pl.col("end")
+    fits = (end - start == elapsed) | (pl.col("late_End") - start == elapsed)
+    later = ~fits & (
+        (end - pl.col("late_Start") == elapsed)
+        | (pl.col("late_End") - pl.col("late_Start") == elapsed)
+    )
+    later = (later | (start < pl.col("submit"))).fill_null(value=False)
+    rows = rows.with_columns(start=pl.when(later).then("late_Start").otherwise(start))
+    again = (end < start) | ((end - start != elapsed) & (pl.col("late_End") - start == elapsed))
+    rows = rows.with_columns(
+        end=pl.when(again.fill_null(value=False)).then("late_End").otherwise(end)
+    )
+    return rows.drop("elapsed", RULE, *(f"late_{name}" for name in TIMES))
+
+
+def _moment(text: pl.Series, timezone: str, ambiguous: Literal["earliest", "latest"]) -> pl.Series:
+    local = text.str.to_datetime("%Y-%m-%dT%H:%M:%S", time_unit="us", strict=False)
+    zoned = local.dt.replace_time_zone(timezone, ambiguous=ambiguous, non_existent="null")
+    moment = zoned.dt.convert_time_zone("UTC")
+    if moment.null_count() == text.null_count():
+        return moment
+    seconds = pl.from_epoch(text.cast(pl.Int64, strict=False), "s").dt.cast_time_unit("us")
+    return (
+        moment.to_frame()
+        .select(pl.coalesce(moment, seconds.dt.replace_time_zone("UTC")))
+        .to_series()
+    )
