@@ -228,6 +228,14 @@ class _Compiler:
             ) from error
 
 
+_FOLLOWING_TIMES: Final = {
+    "end_s": {"start_s": 1, "runtime_s": 1},
+    "runtime_s": {"end_s": 1, "start_s": -1},
+    "start_s": {"end_s": 1, "runtime_s": -1},
+}
+"""Of start, end and runtime, the one that a mapping does not state follows from the others."""
+
+
 def compile_recipe(
     mapping: TableMapping,
     /,
@@ -280,6 +288,11 @@ def compile_recipe(
         if name in columns:
             kind: Kind = "text" if dtype == pl.String else "number"
             stated[name] = pl.col(known.use(name, kind, where))
+    for name, follows in _FOLLOWING_TIMES.items():
+        if name in table and name not in stated and not follows.keys() - stated.keys():
+            stated[name] = pl.sum_horizontal(
+                *(sign * stated[other] for other, sign in follows.items()), ignore_nulls=False
+            )
     views, numbers, reread = {}, {}, {}
     for name, kinds in known.used.items():
         main: Kind = next(one for one in ("text", "time", "number") if one in kinds)
