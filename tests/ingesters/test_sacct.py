@@ -296,5 +296,5 @@ def test_a_job_that_never_started_has_no_runtime(tmp_path: Path) -> None:
         "3|COMPLETED|2026-03-01T08:00:00|2026-03-01T08:00:00|2026-03-01T08:00:05|5|a\n"
     )
     ingest(tmp_path / "sacct.txt", store=tmp_path / "store")
-    jobs = open_store(tmp_path / "store").scan("sacct", "jobs").collect().sort("job_id")
+    jobs = Store(tmp_path / "store").scan("sacct", "jobs").collect().sort("job_id")
     assert jobs["runtime_s"].to_list() == [None, 0, 5]
