@@ -35,9 +35,10 @@ MAY_IMPORT: dict[str, set[str]] = {
         "schema", "catalog", "ingesters", "store", "stats", "analysis", "simulate", "figures",
         "claims", "derived", "results", "samples",
     },
+    "trace": {"catalog", "ingesters", "store", "report"},
     "cli": {
         "schema", "catalog", "ingesters", "store", "stats", "analysis", "simulate", "figures",
-        "claims", "derived", "results", "samples", "report",
+        "claims", "derived", "results", "samples", "report", "trace",
     },
 }  # fmt: skip
 HEAVY = ("scipy", "statsmodels", "matplotlib", "narwhals", "dataframely", "pyspark", "pandas")

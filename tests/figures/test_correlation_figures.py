@@ -10,8 +10,7 @@ from tests.figures.drawn import collection, legend, points
 from traceana.analysis import correlate, joint_counts, mean_by_value
 from traceana.errors import DataError
 from traceana.figures import draw_figure, plot_group_means, plot_runtime_against, render_svg
-from traceana.figures.group_means import describe_group_means
-from traceana.figures.runtime_against import describe_runtime_against
+from traceana.figures.means import describe_group_means, describe_runtime_against
 
 LEVELS = ("row", "group_mean", "group_mean_weighted")
 MEANS = pl.DataFrame(
@@ -94,14 +93,14 @@ def test_every_level_is_told_with_its_interval_and_n() -> None:
     assert legend(ax) == [
         f"rows: r = {row['r']:.2f} ({row['ci_low']:.2f} to {row['ci_high']:.2f}), 400 rows",
         f"means: r = {mean['r']:.2f} ({mean['ci_low']:.2f} to {mean['ci_high']:.2f}), 6 points",
-        f"weighted means: r = {weighted['r']:.2f} ({low:.2f} to {high:.2f}), {effective}",
+        f"weighted: r = {weighted['r']:.2f} ({low:.2f} to {high:.2f}), {effective}",
     ]
 
 
 def test_a_correlation_that_is_not_known_is_told_as_such() -> None:
     frame = rows().filter(pl.col("gpus").is_in([25.0, 50, 100]))
     ax = plot_group_means(mean_by_value(frame, "gpus", "runtime_s"), **group_means(frame))  # type: ignore[arg-type]
-    assert legend(ax)[1:] == ["means: no r", "weighted means: no r"]
+    assert legend(ax)[1:] == ["means: no r", "weighted: no r"]
 
 
 def test_a_million_rows_stay_small() -> None:

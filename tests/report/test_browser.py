@@ -198,7 +198,7 @@ def test_a_figure_is_saved_as_a_file_of_its_own(desk: Page, tmp_path: Path) -> N
     figure = desk.locator("#energy figure").first
     with desk.expect_download() as download:
         figure.get_by_role("button", name="as SVG").click()
-    assert download.value.suggested_filename == "savings-a40.svg"
+    assert download.value.suggested_filename == "savings-zeus-2023-a40.svg"
     download.value.save_as(tmp_path / "figure.svg")
     text = (tmp_path / "figure.svg").read_text(encoding="utf-8")
     assert text.startswith("<svg")

@@ -32,18 +32,22 @@ def test_every_picture_of_a_figure_in_three_formats(zeus_store: Store, tmp_path:
     out = tmp_path / "out"
     written = write_figures("energy-savings", store=zeus_store.path, out=out)
     gpus = ("a40", "p100", "rtx6000", "v100")
-    expected = {f"savings-{gpu}.{suffix}" for gpu in gpus for suffix in ("svg", "pdf", "png")}
+    expected = {
+        f"savings-zeus-2023-{gpu}.{suffix}" for gpu in gpus for suffix in ("svg", "pdf", "png")
+    }
     assert {path.name for path in out.iterdir()} == expected | {"energy-savings.captions.md"}
     assert set(written.paths) == set(out.iterdir())
     assert written.absent == ()
     assert str(written).splitlines() == [str(path) for path in written.paths]
     captions = (out / "energy-savings.captions.md").read_text(encoding="utf-8")
     assert captions.count("SYNTHETIC data: no real system is shown.") == len(gpus)
-    assert all(f"**savings-{gpu}**: Energy to the target on {gpu} by" in captions for gpu in gpus)
+    assert all(
+        f"**savings-zeus-2023-{gpu}**: Energy to the target on {gpu}" in captions for gpu in gpus
+    )
     # the report's own
     build_report(zeus_store.path, out=tmp_path / "report", only="energy", formats="md")
-    svg = (out / "savings-v100.svg").read_bytes()
-    assert svg == (tmp_path / "report" / "figures" / "savings-v100.svg").read_bytes()
+    svg = (out / "savings-zeus-2023-v100.svg").read_bytes()
+    assert svg == (tmp_path / "report" / "figures" / "savings-zeus-2023-v100.svg").read_bytes()
     assert b"SYNTHETIC" in svg
 
 

@@ -86,7 +86,7 @@ def test_the_markdown_says_what_the_page_says(page: Element, markdown: str) -> N
         assert len(widths) == 1
     assert markdown.count("SYNTHETIC data") > len(page.all("figure"))
     for anchor in re.findall(r"\]\(#([^)]+)\)", markdown):
-        assert anchor.replace("-", " ") in {title.lower().replace(",", "") for title in titles}
+        assert anchor.replace("-", " ") in {re.sub("[,:]", "", title.lower()) for title in titles}
 
 
 def test_findings_in_full_begin_their_section(page: Element) -> None:
@@ -94,7 +94,7 @@ def test_findings_in_full_begin_their_section(page: Element) -> None:
     assert part.all("p")[0].text.startswith("Alibaba PAI mini-batch time of workers, 2020 (SYN")
     opening = section(page, "findings").text
     assert part.all("p")[0].text not in opening
-    assert "jobs had stragglers. Waiting for the slowest worker at each tick makes" in opening
+    assert "jobs had stragglers." in opening
 
 
 def test_every_figure_is_declared_by_the_section_that_draws_it(store: Store) -> None:

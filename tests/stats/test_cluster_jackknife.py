@@ -63,7 +63,8 @@ def test_clusters_of_equal_rows_are_worth_one_row_each() -> None:
     x, y = rng.standard_normal((2, 200))
     cells, asked = np.arange(200), [("row", method) for method in ("pearson", "spearman")]
     once = jackknife_errors(x, y, cells, asked)
-    ten = jackknife_errors(*(np.repeat(part, 10) for part in (x, y, cells)), asked)
+    x10, y10, cells10 = (np.repeat(part, 10) for part in (x, y, cells))
+    ten = jackknife_errors(x10, y10, cells10.astype(np.int64), asked)
     assert ten["row", "pearson"] == pytest.approx(once["row", "pearson"], rel=1e-9)
     assert ten["row", "spearman"] == pytest.approx(once["row", "spearman"], rel=0.01)
     variance = once["row", "pearson"] ** 2

@@ -1,8 +1,7 @@
-"""The engine gate: whatever frame the user has in, a small sorted Polars frame out.
+"""The one gate for frames of any engine: checked lazy columns in, small sorted Polars frames out.
 
-A reduction is written once over narwhals' lazy frames. Polars, DuckDB and Spark run it
-themselves; pandas and pyarrow tables have no lazy engine, so the columns of need become a Polars
-frame.
+Aggregations are written once over narwhals' lazy frames, which Polars, DuckDB and Spark run
+themselves. pandas and pyarrow have no lazy engine, so their columns become a Polars frame.
 """
 
 from __future__ import annotations
@@ -35,12 +34,12 @@ ENGINES: Final = {
     nw.Implementation.PYARROW: "pyarrow (Table)",
     nw.Implementation.PYSPARK: "PySpark (DataFrame, not of Spark Connect)",
 }
-"""What the parity tests hold to the same values; any other is refused."""
+"""Engines whose results are tested to be equal; any other is refused."""
 
 _RUN_BY: Final = ("narwhals", "polars", "duckdb", "_duckdb", "pyarrow", "pyspark", "py4j")
 _UNFIT: Final = re.compile(r"""^$|^\*$|^\^.*\$$|^\.|["]""")
 LARGEST: Final = 1e150
-"""No measure is above it: its square is still a number, so that no variance overflows."""
+"""Largest value of a measure: its square is finite, so that no variance overflows."""
 
 
 def as_names(names: Names, /) -> tuple[str, ...]:
@@ -146,7 +145,7 @@ def clean_columns(lazy: nw.LazyFrame[Any], measures: Sequence[str], /) -> nw.Laz
         if name in measures and schema[name].is_temporal() and schema[name] != nw.Time:
             column = as_seconds(column, schema[name], lazy.implementation)
         elif name in measures and not schema[name].is_numeric():
-            # a column without any value has whatever type its maker guessed
+            # the type of a column without any value is a guess
             if collect(lazy.select(column.count())).item():
                 raise DataError(f"column {name} holds {schema[name]}; numbers are needed")
             column = nw.lit(None, nw.Float64).alias(name)
@@ -217,7 +216,7 @@ def reduce_frame(
 def with_totals(
     frame: nw.LazyFrame[Any], keys: Sequence[str], /, **totals: nw.Expr
 ) -> nw.LazyFrame[Any]:
-    """Add to each row what is reduced over its group, over all rows without keys."""
+    """Add aggregates over its group to each row, over all rows without keys."""
     if keys:
         return frame.with_columns(**{name: total.over(*keys) for name, total in totals.items()})
     found = reduce_frame(frame, (), **totals).row(0, named=True)
@@ -240,7 +239,7 @@ def refuse_clash(keys: Iterable[str], columns: Iterable[str], /) -> None:
 
 
 def collect(frame: nw.LazyFrame[Any], /) -> pl.DataFrame:
-    """Run a lazy frame and return what it gives as a Polars frame."""
+    """Run a lazy frame and return a Polars frame."""
     on_polars = frame.implementation is nw.Implementation.POLARS
     options = {"engine": "streaming"} if on_polars else {}
     with reading():
@@ -250,7 +249,7 @@ def collect(frame: nw.LazyFrame[Any], /) -> pl.DataFrame:
 
 @contextmanager
 def reading() -> Iterator[None]:
-    """Say in one line what an engine says of a user's query that fails when it is run."""
+    """Raise a DataError with the first line of the engine's error if a user's query fails."""
     try:
         yield
     except Exception as error:

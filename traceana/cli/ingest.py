@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from traceana.cli.options import JsonOption, StoreOption
+from traceana.cli.options import (
+    JsonOption,
+    MappingOption,
+    ReaderOption,
+    StoreOption,
+    TimezoneOption,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -37,23 +43,9 @@ def ingest(
             help="Id of the trace.  [default: found from the files, or the mapping's name]",
         ),
     ] = None,
-    mapping: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Mapping (TOML) from the files' columns to tables."),
-    ] = None,
-    reader: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Format: csv, json, jsonl, parquet, sacct, swf, kubectl.  [default: detected]",
-        ),
-    ] = None,
-    timezone: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ZONE", help="Time zone of times without an offset, such as Europe/Berlin."
-        ),
-    ] = None,
+    mapping: MappingOption = None,
+    reader: ReaderOption = None,
+    timezone: TimezoneOption = None,
     json: JsonOption = False,
 ) -> None:
     """Read files into a store and count every row kept or rejected."""

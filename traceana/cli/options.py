@@ -15,4 +15,26 @@ StoreOption = Annotated[
         help="Folder of the store.  [default: TRACEANA_STORE, else ./data]",
     ),
 ]
+MappingOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--mapping", metavar="FILE", help="Mapping (TOML) from the files' columns to tables."
+    ),
+]
+ReaderOption = Annotated[
+    str | None,
+    typer.Option(
+        "--reader",
+        metavar="NAME",
+        help="Format: csv, json, jsonl, parquet, sacct, swf, kubectl.  [default: detected]",
+    ),
+]
+TimezoneOption = Annotated[
+    str | None,
+    typer.Option(
+        "--timezone",
+        metavar="ZONE",
+        help="Time zone of times without an offset.  [default: the mapping's, else UTC]",
+    ),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON alone.")]

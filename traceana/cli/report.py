@@ -4,16 +4,26 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from traceana.cli.options import StoreOption
+from traceana.cli.options import MappingOption, ReaderOption, StoreOption, TimezoneOption
 
 
 def report(
+    paths: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="[PATH...]",
+            help="Files to report on, such as Slurm's or Kubernetes'.  [default: those in a store]",
+        ),
+    ] = None,
     *,
     store: StoreOption = None,
+    mapping: MappingOption = None,
+    reader: ReaderOption = None,
+    timezone: TimezoneOption = None,
     out: Annotated[
         Path, typer.Option(metavar="DIR", help="Folder for the report; replaced where it exists.")
     ] = Path("reports/latest"),
@@ -46,12 +56,18 @@ def report(
 ) -> None:
     """Build a report: one self-contained page, and Markdown.
 
-    It is made from a synthetic sample where there is no store.
+    PATH names raw files; without it, the report is made from a store, or from a synthetic sample
+    where there is none.
     """
     from traceana.cli.output import show_steps
+    from traceana.errors import DataError
     from traceana.report import build_report, check_sections, count_workers, find_origin
 
     check_sections(only or ())  # before anything is said of a store
+    if paths:
+        store = _ingest(paths, store, mapping=mapping, reader=reader, timezone=timezone)
+    elif mapping or reader or timezone:
+        raise DataError("--mapping, --reader and --timezone are for files: name them (PATH...)")
     origin = find_origin(store)
     if origin.is_sample:
         sys.stderr.write(f"traceana: note: {origin.notice}\n")
@@ -68,3 +84,27 @@ def report(
             on_step=on_step,
         )
     sys.stdout.write(f"{page}\n")
+
+
+def _ingest(
+    paths: list[Path],
+    store: Path | None,
+    *,
+    mapping: Path | None,
+    reader: str | None,
+    timezone: str | None,
+) -> Path:
+    """Ingest files into the store, or into one of their own in the cache, and name their rows."""
+    from traceana.ingesters import ingest, ingest_cached
+    from traceana.store import open_store
+
+    options: dict[str, Any] = {"mapping": mapping, "reader": reader, "timezone": timezone}
+    if store is not None:
+        ingest(paths, store=store, **options)
+        return store
+    place = ingest_cached(paths, **options)
+    there = open_store(place)
+    for trace in there.traces():
+        for line in str(there.ledger(trace)).splitlines():
+            sys.stderr.write(f"{line}\n")
+    return place

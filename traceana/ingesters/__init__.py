@@ -1,9 +1,22 @@
 """From files and frames to the tables of a store: discovery, readers, mappings, row counts."""
 
 from traceana.ingesters.add import add_table
+from traceana.ingesters.cached import ingest_cached
 from traceana.ingesters.discover import known_names
 from traceana.ingesters.files import open_csv
 from traceana.ingesters.ingestion import IngestError, ingest
+from traceana.ingesters.propose import preview_mapping, propose_mapping
 from traceana.ingesters.readers.reader import Reader, Rows
 
-__all__ = ["IngestError", "Reader", "Rows", "add_table", "ingest", "known_names", "open_csv"]
+__all__ = [
+    "IngestError",
+    "Reader",
+    "Rows",
+    "add_table",
+    "ingest",
+    "ingest_cached",
+    "known_names",
+    "open_csv",
+    "preview_mapping",
+    "propose_mapping",
+]

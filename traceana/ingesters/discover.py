@@ -215,7 +215,9 @@ def _nothing_found(
     names = ", ".join(sorted({content.csvs[0] for _, content in contents}))
     return (
         f"{where}: no known trace here: {found}; expected files named as published, "
-        f"such as {names} (plain, .gz, .xz or in .tar.gz); see `traceana traces`"
+        f"such as {names} (plain, .gz, .xz or in .tar.gz; "
+        "see `traceana traces`), or logs of Slurm, Kubernetes or SWF; "
+        "other files need a mapping: `traceana map FILE` proposes one"
     )
 
 

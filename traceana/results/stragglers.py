@@ -37,18 +37,24 @@ class Levels(ResultTable):
     """Workers: how slow each is over the whole job."""
 
     worker_id = any_key("Worker", "worker")
-    median = number("Median", "median of the worker's values", display="plain")
+    median = number("Median", "median of the worker's values without its episodes", display="plain")
     ratio_to_peers = number(
         "Ratio to peers", "median over the median of the other workers' medians", display="ratio"
     )
-    is_slow = flag("Persistent straggler", "whether `ratio_to_peers` exceeds `slow_level`")
+    is_slow = flag(
+        "Persistent straggler",
+        "whether `ratio_to_peers` exceeds `slow_level`, its interval 1, and in each third of the "
+        "job; null if the workers move as one",
+    )
+    ci_low = number("95 % CI of the ratio", "interval of `ratio_to_peers`", display="ratio")
+    ci_high = number("95 % CI of the ratio", "interval of `ratio_to_peers`", display="ratio")
     n_samples = count("Samples", "rows with a value")
     n_missing = count("Missing", "rows without a value")
     n_episodes = count("Episodes", "episodes of the worker")
     lost_share = number(
         "Waited for", "fraction of the job's waiting time in which it is slowest", display="share"
     )
-    note = text("Note", "why values are missing")
+    note = text("Note", "why values are missing, or why the worker is not persistently slow")
 
 
 class StragglerJobs(ResultTable):
@@ -59,9 +65,15 @@ class StragglerJobs(ResultTable):
     slowdown_median = number(
         "Slowdown (median)", "sum of the largest value over sum of the median", display="ratio"
     )
-    n_episodes = count("Episodes", "episodes of all workers")
+    n_episodes = count("Episodes", "episodes of all workers; null if the workers move as one")
     n_slow_workers = count("Persistent stragglers", "workers with `is_slow`")
     max_at_once = count("Most at once", "most workers in an episode at one time")
+    slowdown_noise = number(
+        "Slowdown (noise)",
+        "slowdown expected from random variation alone, with workers of one level",
+        display="ratio",
+    )
+    slowdown_excess = number("Excess", "`slowdown` minus `slowdown_noise`", display="three_digits")
     slowdown_without_episodes = number(
         "Without episodes", "slowdown with each episode at its peers' median", display="ratio"
     )

@@ -89,7 +89,8 @@ def estimate_family(
                 keep = (np.abs(x) <= LARGEST) & (np.abs(y) <= LARGEST)  # False for NaN
                 values = (x[keep], y[keep])
                 if codes is not None:
-                    clusters = Clusters.of(*values, *(code[keep] for code in codes), asked)
+                    code, cells = codes
+                    clusters = Clusters.of(*values, code[keep], cells[keep], asked)
             for level, method in asked:
                 line = dict(zip(keys, group, strict=True)) | {
                     **dict(zip(("x", "y", "method", "level"), (*pair, method, level), strict=True)),

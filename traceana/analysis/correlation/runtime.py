@@ -104,7 +104,10 @@ def runtime_correlations(
         for name in names
     ]
     rows: Any = lazy.filter(nw.col(status).is_in([*wins, *fails])).select(
-        *(*keys, *clusters, runtime, *measures),
+        *keys,
+        *clusters,
+        runtime,
+        *measures,
         # a Boolean takes less memory than text, which replaces it at the end
         nw.col(status).is_in(list(wins)).alias("outcome"),
     )

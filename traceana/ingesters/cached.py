@@ -1,0 +1,43 @@
+"""A store in the user's cache folder, for files that are read without naming a store."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from importlib.metadata import version
+from os import PathLike, fspath
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from traceana.ingesters.ingestion import ingest
+
+if TYPE_CHECKING:
+    from traceana.ingesters.build import Progress
+    from traceana.ingesters.ingestion import Paths
+
+
+def ingest_cached(
+    paths: Paths,
+    /,
+    *,
+    mapping: str | PathLike[str] | None = None,
+    reader: str | None = None,
+    timezone: str | None = None,
+    progress: Progress | None = None,
+) -> Path:
+    """Ingest files into a store of their own in the user's cache folder, and return its folder.
+
+    The same files with the same options use the same store, which is left as it is while they
+    do not change. The parameters are those of :func:`~traceana.ingesters.ingest`.
+    """
+    from platformdirs import user_cache_path  # noqa: PLC0415  only where it is needed
+
+    names = [paths] if isinstance(paths, str | PathLike) else list(paths)
+    given = [str(Path(path).resolve()) for path in names]
+    is_file = mapping is not None and "\n" not in fspath(mapping)
+    options = [str(Path(mapping).resolve()) if mapping and is_file else mapping, reader, timezone]
+    key = json.dumps([version("traceana"), given, options])
+    digest = hashlib.sha256(key.encode()).hexdigest()[:16]
+    store = user_cache_path("traceana") / "read" / digest
+    ingest(names, mapping=mapping, reader=reader, timezone=timezone, store=store, progress=progress)
+    return store

@@ -1,0 +1,170 @@
+"""One trace in Python: its tables, row counts and report."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from traceana.catalog import fetch, get_trace
+from traceana.errors import DataError
+from traceana.ingesters import ingest_cached
+from traceana.store import Store, open_store
+
+if TYPE_CHECKING:
+    from os import PathLike
+    from pathlib import Path
+
+    import polars as pl
+
+    from traceana.store import Ledger
+
+
+@dataclass(frozen=True)
+class Trace:
+    """A trace in a store of its own.
+
+    Attributes
+    ----------
+    id
+        Id of the trace.
+    store
+        The store.
+    """
+
+    id: str
+    store: Store
+
+    @property
+    def title(self) -> str:
+        """Title of the trace; its id where no title is stated."""
+        return self.store.manifest(self.id).title
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """Names of its tables."""
+        return tuple(entry.table for entry in self.ledger.entries)
+
+    @cached_property
+    def ledger(self) -> Ledger:
+        """Row counts: read, kept and rejected by rule."""
+        return self.store.ledger(self.id)
+
+    @cached_property
+    def jobs(self) -> pl.DataFrame:
+        """The table of jobs."""
+        return self.table("jobs")
+
+    def table(self, name: str, /) -> pl.DataFrame:
+        """Return a table.
+
+        Raises
+        ------
+        StoreError
+            If the trace does not have it.
+        """
+        return self.store.scan(self.id, name).collect()
+
+    def report(self, *, out: str | PathLike[str] = "reports/latest", **options: Any) -> Path:  # noqa: ANN401
+        """Build the report of this trace; the options are those of :func:`build_report`."""
+        from traceana.report import build_report  # noqa: PLC0415  it loads every section
+
+        return build_report(self.store.path, out=out, **{"title": self.title} | options)
+
+    def __fspath__(self) -> str:
+        """Return the folder of the store, so that a trace stands where a store is expected."""
+        return str(self.store.path)
+
+    def __str__(self) -> str:
+        return f"{self.title}\n{self.ledger}"
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><td>{entry.table}</td><td>{entry.rows_read:,}</td><td>{entry.rows_kept:,}</td>"
+            f"<td>{entry.rows_rejected:,}</td></tr>"
+            for entry in self.ledger.entries
+        )
+        return (
+            f"<p><strong>{escape(self.title)}</strong></p><table><thead><tr><th>table</th>"
+            f"<th>rows read</th><th>kept</th><th>rejected</th></tr></thead><tbody>{rows}</tbody>"
+            "</table>"
+        )
+
+
+def read(
+    path: str | PathLike[str],
+    /,
+    *,
+    mapping: str | PathLike[str] | None = None,
+    reader: str | None = None,
+    timezone: str | None = None,
+) -> Trace:
+    """Read a file or folder: a scheduler's log, files of a public trace, or others by a mapping.
+
+    The tables are written to a store in the user's cache folder, and used again while the files
+    do not change.
+
+    Parameters
+    ----------
+    path
+        File or folder.
+    mapping
+        TOML file that states the tables' columns in terms of the file's columns, or its text.
+    reader
+        Format, such as ``csv``, ``json`` or ``sacct``; None detects it.
+    timezone
+        Time zone of times without an offset; None: the mapping's, else UTC.
+
+    Returns
+    -------
+    Trace
+        Tables, row counts and report of the trace.
+
+    Raises
+    ------
+    TraceanaError
+        If the file cannot be read, or the folder has more than one trace.
+
+    Examples
+    --------
+    >>> import traceana
+    >>> trace = traceana.read("sacct.txt", timezone="Europe/Berlin")  # doctest: +SKIP
+    >>> traceana.workload_summary(trace.jobs)  # doctest: +SKIP
+    """
+    store = open_store(ingest_cached(path, mapping=mapping, reader=reader, timezone=timezone))
+    found = store.traces()
+    if len(found) > 1:
+        raise DataError(
+            f"{path}: more than one trace ({', '.join(found)}); pass one file, or use ingest() "
+            "and open_store()"
+        )
+    return Trace(found[0], store)
+
+
+def load(trace_id: str, /) -> Trace:
+    """Load a public trace: downloaded once, verified, ingested and cached.
+
+    Parameters
+    ----------
+    trace_id
+        Id of the trace, as in :func:`list_traces`.
+
+    Returns
+    -------
+    Trace
+        Tables, row counts and report of the trace.
+
+    Raises
+    ------
+    CatalogError
+        If there is no such trace, or its files cannot be downloaded.
+
+    Examples
+    --------
+    >>> import traceana
+    >>> traceana.load("microsoft-itp-2021").jobs.height  # doctest: +SKIP
+    69351
+    """
+    get_trace(trace_id)
+    return Trace(trace_id, open_store(ingest_cached(fetch(trace_id))))
