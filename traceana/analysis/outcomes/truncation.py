@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
-import polars as pl
 
 from traceana.stats.survival import product_limit
+
+if TYPE_CHECKING:
+    import polars as pl
 
 
 def estimate_unlisted(rows: pl.DataFrame, start: str, last: float, /) -> float | None:
