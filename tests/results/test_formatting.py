@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import polars as pl
 import pytest
 
-from traceana.report.blocks import DASH, Column
 from traceana.results import formatting
+from traceana.results.display import DASH, cells_of
+from traceana.results.tables import ResultTable, count, number
 
 
 @pytest.mark.parametrize(
@@ -46,7 +48,16 @@ def test_numbers(written: str, expected: str) -> None:
     assert written == expected
 
 
-def test_a_missing_value_is_a_dash_and_a_zero_is_not() -> None:
-    column = Column("Span", ("low", "high"), formatting.seconds_range)
-    assert column.cell({"low": None, "high": 3.0}) == DASH
-    assert Column("n", "n", formatting.count).cell({"n": 0}) == "0"
+class Spans(ResultTable):
+    """Spans of time."""
+
+    ci_low = number("Span", display="seconds")
+    ci_high = number("Span", display="seconds")
+    n = count("n")
+
+
+def test_an_interval_is_one_column_and_a_missing_end_is_a_dash() -> None:
+    frame = pl.DataFrame({"ci_low": [None, 1.0], "ci_high": [3.0, 2.0], "n": [0, 1]})
+    cells = cells_of(frame, Spans)
+    assert cells.headings == ("Span", "n")
+    assert cells.rows == ((DASH, "0"), ("1.0 to 2.0", "1"))
