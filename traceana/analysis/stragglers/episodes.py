@@ -35,6 +35,9 @@ PAUSE_STEPS: Final = 30
 LONGEST_EDGE: Final = 10
 """Maximum reports by which workers enter or leave a slowdown of the whole job at other times."""
 
+AHEAD: Final = 0.75
+"""Fraction of the stretch's excess above which a report is ahead of the peers."""
+
 
 @dataclass(frozen=True)
 class Rules:
@@ -174,19 +177,20 @@ def _stretches(
             )
             lasts = time_s[to_tick] - time_s[from_tick] >= rules.min_duration_s
             slow = min(stretch.severity, stretch.excess) >= rules.min_severity
-            if lasts and slow and not _leads_or_lags(stretch, peers):
+            if lasts and slow and not _leads_or_lags(stretch, excess, peers):
                 yield stretch
 
 
-def _leads_or_lags(stretch: Stretch, peers: Floats) -> bool:
-    """Return whether a short stretch is the edge of a slowdown of the whole job.
+def _leads_or_lags(stretch: Stretch, excess: Floats, peers: Floats) -> bool:
+    """Return whether a stretch is the edge of a slowdown of the whole job.
 
-    It is if the peers are half as slow for a while right before or right after it.
+    It is if the worker is ahead of its peers in a few reports only, and they are half as slow for
+    a while in the stretch or right before or after it.
     """
-    if stretch.n_reports > LONGEST_EDGE:
+    half = math.log(stretch.severity) / 2
+    edge = -(-LONGEST_EDGE * (stretch.last - stretch.first + 1) // stretch.n_reports)  # samples
+    ahead = min(half, AHEAD * math.log(stretch.excess))
+    if np.count_nonzero(excess[stretch.first : stretch.last + 1] > ahead) > edge:
         return False
-    beside = -(-LONGEST_EDGE * (stretch.last - stretch.first + 1) // stretch.n_reports)
-    before = peers[max(stretch.first - beside, 0) : stretch.first]
-    after = peers[stretch.last + 1 : stretch.last + 1 + beside]
-    half = math.log(stretch.excess) / 2
-    return any(np.count_nonzero(side > half) > beside / 4 for side in (before, after))
+    nearby = peers[max(stretch.first - edge, 0) : stretch.last + 1 + edge]
+    return np.count_nonzero(nearby > half) > edge / 4
