@@ -35,9 +35,6 @@ PAUSE_STEPS: Final = 30
 LONGEST_EDGE: Final = 10
 """Maximum reports by which workers enter or leave a slowdown of the whole job at other times."""
 
-AHEAD: Final = 0.75
-"""Fraction of the stretch's excess above which a report is ahead of the peers."""
-
 
 @dataclass(frozen=True)
 class Rules:
@@ -177,20 +174,24 @@ def _stretches(
             )
             lasts = time_s[to_tick] - time_s[from_tick] >= rules.min_duration_s
             slow = min(stretch.severity, stretch.excess) >= rules.min_severity
-            if lasts and slow and not _leads_or_lags(stretch, excess, peers):
+            if lasts and slow and not _leads_or_lags(stretch, excess, peers, rules):
                 yield stretch
 
 
-def _leads_or_lags(stretch: Stretch, excess: Floats, peers: Floats) -> bool:
+def _leads_or_lags(stretch: Stretch, excess: Floats, peers: Floats, rules: Rules) -> bool:
     """Return whether a stretch is the edge of a slowdown of the whole job.
 
-    It is if the worker is ahead of its peers in a few reports only, and they are half as slow for
-    a while in the stretch or right before or after it.
+    It is if the peers are half as slow for a while in it or right before or after it, and the
+    worker is slower than they are in a few reports only, when they are not slow.
     """
     half = math.log(stretch.severity) / 2
     edge = -(-LONGEST_EDGE * (stretch.last - stretch.first + 1) // stretch.n_reports)  # samples
-    ahead = min(half, AHEAD * math.log(stretch.excess))
-    if np.count_nonzero(excess[stretch.first : stretch.last + 1] > ahead) > edge:
+    nearby = peers[max(stretch.first - edge, 0) : stretch.last + 1 + edge] > half
+    if np.count_nonzero(nearby) <= edge / 4:
         return False
-    nearby = peers[max(stretch.first - edge, 0) : stretch.last + 1 + edge]
-    return np.count_nonzero(nearby > half) > edge / 4
+    own = excess[stretch.first : stretch.last + 1]
+    together = peers[stretch.first : stretch.last + 1] > half
+    lasting = np.count_nonzero(together) > edge
+    if lasting and np.nanmedian(own[together]) >= math.log(rules.min_severity):
+        return False
+    return np.count_nonzero(own[~together] > half) <= edge
