@@ -70,7 +70,7 @@ def plot_distribution_fit(
     families = list(fitted[:_DRAWN] if families is None else families)
     if result.quantiles is None or not families or not {*families} <= {*fitted}:
         raise DataError(
-            "plot_distribution_fit needs uncensored values and families with parameters; these "
+            "plot_distribution_fit needs values and families with parameters; these "
             f"are {', '.join(fitted) or 'none'}"
         )
     quantiles = result.quantiles
