@@ -9,14 +9,7 @@ import polars as pl
 
 from traceana import analysis
 from traceana.derived import workers
-from traceana.report.blocks import (
-    Block,
-    Content,
-    Gallery,
-    Text,
-    join_parts,
-    result_table,
-)
+from traceana.report.blocks import Block, Content, Gallery, Text, join_parts, result_table
 from traceana.report.section import Section
 from traceana.report.sections.straggler_maps import draw_jobs
 from traceana.results.formatting import plural, ratio, share, share_range
