@@ -5,9 +5,9 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from traceana.results import formatting
+from traceana.results import formatting, tables
 from traceana.results.display import DASH, cells_of
-from traceana.results.tables import ResultTable, count, number
+from traceana.results.tables import ResultTable
 
 
 @pytest.mark.parametrize(
@@ -49,15 +49,13 @@ def test_numbers(written: str, expected: str) -> None:
 
 
 class Spans(ResultTable):
-    """Spans of time."""
+    """A count, and an interval in seconds."""
 
-    ci_low = number("Span", display="seconds")
-    ci_high = number("Span", display="seconds")
-    n = count("n")
+    n = tables.count("n")
+    low = tables.number("Span", display="seconds")
+    high = tables.number("Span", display="seconds")
 
 
-def test_an_interval_is_one_column_and_a_missing_end_is_a_dash() -> None:
-    frame = pl.DataFrame({"ci_low": [None, 1.0], "ci_high": [3.0, 2.0], "n": [0, 1]})
-    cells = cells_of(frame, Spans)
-    assert cells.headings == ("Span", "n")
-    assert cells.rows == ((DASH, "0"), ("1.0 to 2.0", "1"))
+def test_a_missing_value_is_a_dash_and_a_zero_is_not() -> None:
+    rows = pl.DataFrame({"n": [0, 1], "low": [None, 1.0], "high": [3.0, 2.0]})
+    assert cells_of(rows, Spans).rows == (("0", DASH), ("1", "1.0 to 2.0"))
