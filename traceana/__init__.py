@@ -14,7 +14,7 @@ _NAMES = {
     "catalog": ["fetch", "list_traces"],
     "claims": ["check_claims"],
     "errors": ["TraceanaError"],
-    "ingesters": ["add_table", "ingest"],
+    "ingesters": ["add_table", "ingest", "propose_mapping"],
     "report": ["build_report", "write_figures"],
     "samples": ["write_sample"],
     "simulate": [

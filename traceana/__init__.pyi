@@ -19,8 +19,11 @@ from .simulate import synthesize_deadlines as synthesize_deadlines
 from .samples import write_sample as write_sample
 from .ingesters import add_table as add_table
 from .ingesters import ingest as ingest
+from .ingesters import propose_mapping as propose_mapping
 from .store import open_store as open_store
 from .trace import Trace as Trace
 from .trace import load as load
 from .trace import read as read
 __version__: str
+
+__all__: list[str]

@@ -36,7 +36,7 @@ def test_every_trace_and_command_is_named() -> None:
 
     for command in app.registered_commands:
         assert command.callback
-        assert f"`traceana {command.callback.__name__}" in README
+        assert f"`traceana {command.name or command.callback.__name__}" in README
 
 
 def test_the_first_two_commands_set_everything_up() -> None:

@@ -440,3 +440,18 @@ a = { null = ["NA"] }
         assert rejected.height == entry.rows_rejected
         assert set(rejected["line"]) <= set(range(3, 3 + len(rows)))
         assert store.scan("mine", "jobs").collect().height == entry.rows_kept
+
+
+@pytest.mark.parametrize("missing", ["start_s", "end_s", "runtime_s"])
+def test_of_start_end_and_runtime_the_third_follows(tmp_path: Path, missing: str) -> None:
+    (tmp_path / "log.csv").write_text("id,start_s,end_s,runtime_s\na,100,160,60\nb,100,,\n")
+    named = [name for name in ("start_s", "end_s", "runtime_s") if name != missing]
+    (tmp_path / "m.toml").write_text(
+        '[jobs]\njob_id = "id"\n' + "".join(f'{name} = "{name}"\n' for name in named)
+    )
+    ingest(tmp_path / "log.csv", mapping=tmp_path / "m.toml", trace="log", store=tmp_path / "s")
+    jobs = open_store(tmp_path / "s").scan("log", "jobs").collect().sort("job_id")
+    assert jobs[missing].to_list() == [
+        {"start_s": 100, "end_s": 160, "runtime_s": 60}[missing],
+        None,
+    ]

@@ -12,7 +12,18 @@ from typing import Annotated
 
 import typer
 
-from traceana.cli import claims, fetch, figures, ingest, report, sample, simulate, tables, traces
+from traceana.cli import (
+    claims,
+    fetch,
+    figures,
+    ingest,
+    map_file,
+    report,
+    sample,
+    simulate,
+    tables,
+    traces,
+)
 from traceana.errors import TraceanaError
 
 app = typer.Typer(
@@ -48,6 +59,7 @@ def _options(
 app.command()(traces.traces)
 app.command()(fetch.fetch)
 app.command()(ingest.ingest)
+app.command("map")(map_file.map_file)
 app.command()(tables.tables)
 app.command()(sample.sample)
 app.command()(claims.claims)

@@ -5,6 +5,7 @@ from traceana.ingesters.cached import ingest_cached
 from traceana.ingesters.discover import known_names
 from traceana.ingesters.files import open_csv
 from traceana.ingesters.ingestion import IngestError, ingest
+from traceana.ingesters.propose import preview_mapping, propose_mapping
 from traceana.ingesters.readers.reader import Reader, Rows
 
 __all__ = [
@@ -16,4 +17,6 @@ __all__ = [
     "ingest_cached",
     "known_names",
     "open_csv",
+    "preview_mapping",
+    "propose_mapping",
 ]

@@ -76,8 +76,9 @@ def _write(block: Block) -> Iterator[str]:
             yield f"{_prose(summary)}:"
             yield f"```text\n{text.strip()}\n```"
         case Absent(what, commands):
-            yield f"{_prose(what)} To add what is missing:"
-            yield "```sh\n" + "\n".join(commands) + "\n```"
+            yield _prose(what)
+            if commands:
+                yield "To add what is missing:\n\n```sh\n" + "\n".join(commands) + "\n```"
         case Table():
             yield f"*{_prose(block.caption)}*"
             yield "\n".join(_rows(block))

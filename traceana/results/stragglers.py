@@ -37,18 +37,24 @@ class Levels(ResultTable):
     """Workers: how slow each is over the whole job."""
 
     worker_id = any_key("Worker", "worker")
-    median = number("Median", "median of the worker's values", display="plain")
+    median = number("Median", "median of the worker's values without its episodes", display="plain")
     ratio_to_peers = number(
         "Ratio to peers", "median over the median of the other workers' medians", display="ratio"
     )
-    is_slow = flag("Persistent straggler", "whether `ratio_to_peers` exceeds `slow_level`")
+    is_slow = flag(
+        "Persistent straggler",
+        "whether `ratio_to_peers` exceeds `slow_level`, its interval 1, and in each third of the "
+        "job; null if the workers move as one",
+    )
+    ci_low = number("95 % CI of the ratio", "interval of `ratio_to_peers`", display="ratio")
+    ci_high = number("95 % CI of the ratio", "interval of `ratio_to_peers`", display="ratio")
     n_samples = count("Samples", "rows with a value")
     n_missing = count("Missing", "rows without a value")
     n_episodes = count("Episodes", "episodes of the worker")
     lost_share = number(
         "Waited for", "fraction of the job's waiting time in which it is slowest", display="share"
     )
-    note = text("Note", "why values are missing")
+    note = text("Note", "why values are missing, or why the worker is not persistently slow")
 
 
 class StragglerJobs(ResultTable):
@@ -59,9 +65,15 @@ class StragglerJobs(ResultTable):
     slowdown_median = number(
         "Slowdown (median)", "sum of the largest value over sum of the median", display="ratio"
     )
-    n_episodes = count("Episodes", "episodes of all workers")
+    n_episodes = count("Episodes", "episodes of all workers; null if the workers move as one")
     n_slow_workers = count("Persistent stragglers", "workers with `is_slow`")
     max_at_once = count("Most at once", "most workers in an episode at one time")
+    slowdown_noise = number(
+        "Slowdown (noise)",
+        "slowdown expected from random variation alone, with workers of one level",
+        display="ratio",
+    )
+    slowdown_excess = number("Excess", "`slowdown` minus `slowdown_noise`", display="three_digits")
     slowdown_without_episodes = number(
         "Without episodes", "slowdown with each episode at its peers' median", display="ratio"
     )
@@ -161,11 +173,16 @@ class StragglerResult(Result):
                 f"slowdown: {_middle_and_largest(slowdown)} "
                 "(sum of the slowest over sum of the mean)"
             )
+        noise = self.jobs["slowdown_noise"].drop_nulls()
+        if len(noise):
+            lines.append(f"noise:    {_middle_and_largest(noise)} (slowdown without stragglers)")
         notes = self.jobs["note"].value_counts(sort=True).drop_nulls().rows()
         lines += [f"note:     {plural(number, 'job')}: {note!s}" for note, number in notes]
         return "\n".join(lines)
 
     def _episodes(self) -> str:
+        if self._unknown():
+            return "cannot tell"
         if self.episodes.is_empty():
             return "none"
         severity = self.episodes["severity"]
@@ -175,8 +192,14 @@ class StragglerResult(Result):
             f"once; severity {_middle_and_largest(severity)}"
         )
 
+    def _unknown(self) -> bool:
+        """Return whether no job can be judged."""
+        return self.jobs.height > 0 and self.jobs["n_episodes"].null_count() == self.jobs.height
+
     def _levels(self) -> str:
         slow = int(self.levels["is_slow"].sum())
+        if self._unknown():
+            return "cannot tell"
         if not slow:
             return "no persistent straggler"
         return (

@@ -75,8 +75,14 @@ def test_levels_and_slowdowns_are_numpys(
     samples: pl.DataFrame, result: StragglerResult, job: str
 ) -> None:
     mine = samples.filter(pl.col("job_id") == job)
+    calm = mine
+    for worker, onset, end in (
+        episodes_of(result, job).select("worker_id", "onset_s", "end_s").iter_rows()
+    ):
+        is_episode = (pl.col("worker_id") == worker) & pl.col("time_s").is_between(onset, end)
+        calm = calm.filter(~is_episode)
     values = {
-        worker: mine.filter(pl.col("worker_id") == worker)["batch_time"].to_numpy()
+        worker: calm.filter(pl.col("worker_id") == worker)["batch_time"].to_numpy()
         for worker in sorted(mine["worker_id"].unique())
     }
     medians = np.array([np.median(series) for series in values.values()])

@@ -7,21 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from traceana.stats.order import median_present, middle_of, peers_median
+from traceana.stats.order import middle_of, peers_median
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from traceana.analysis.stragglers.episodes import Stretch
+    from traceana.analysis.stragglers.levels import Levels
     from traceana.analysis.stragglers.reports import Counts, Floats
-
-
-@dataclass(frozen=True)
-class Levels:
-    """(job, worker): median of each worker, and its ratio to the peers'; NaN if undefined."""
-
-    median: Floats
-    ratio_to_peers: Floats
 
 
 @dataclass(frozen=True)
@@ -33,14 +26,6 @@ class Cost:
     without_episodes: Floats
     without_either: Floats
     lost_share: Floats
-
-
-def measure_levels(value: Floats, /) -> Levels:
-    """Return the median of each worker, and its ratio to the median of the others' medians."""
-    median = median_present(value)
-    peers = peers_median(median)
-    ratio = np.divide(median, peers, out=np.full_like(median, np.nan), where=peers > 0)
-    return Levels(median, ratio)
 
 
 def measure_cost(value: Floats, levels: Levels, stretches: Sequence[Stretch], /) -> Cost:

@@ -32,6 +32,9 @@ FIRST_PASS: Final = 0.5
 PAUSE_STEPS: Final = 30
 """Median sampling intervals without a sample of the worker that end an episode."""
 
+LONGEST_EDGE: Final = 10
+"""Maximum reports by which workers enter or leave a slowdown of the whole job at other times."""
+
 
 @dataclass(frozen=True)
 class Rules:
@@ -104,8 +107,9 @@ def _search(
     # a repeated value is old: a peer that reports a slowdown of the job late is in it already
     as_peer = own if coming is flat else np.fmax(own, log_ratio(coming.reshape(value.shape), usual))
     is_calm = ~np.isnan(calm)
-    severity, excess = excess_over_peers(own, as_peer, is_calm)
-    severity, excess = severity.reshape(-1, n_ticks), excess.reshape(-1, n_ticks)
+    severity, excess, peers = (
+        numbers.reshape(-1, n_ticks) for numbers in excess_over_peers(own, as_peer, is_calm)
+    )
     present = excess[paired]
     mean = reports.at_begin(present)
     calm_mean = mean
@@ -113,7 +117,12 @@ def _search(
         is_present_calm = is_calm.reshape(-1, n_ticks)[paired]
         calm_mean = reports.at_begin(np.where(is_present_calm, present, np.nan))
     noise = noise_of_reports(mean, calm_mean, n_workers=n_workers)
-    evidence = evidence_of_reports(mean, noise, least=least) / rules.evidence
+    # the first pass suspects any min_reports slow reports in a row
+    enough = rules.evidence / rules.min_reports if calm is value else 0
+    evidence = evidence_of_reports(
+        mean, calm_mean, noise, n_workers=n_workers, least=least, enough=enough
+    )
+    evidence /= rules.evidence
     # limit the evidence of one report, for and against
     scores = np.clip(evidence, -1 / (rules.max_gap_reports + 1), 1 / rules.min_reports)
     scores = np.where(np.isnan(scores), 0, scores)
@@ -128,6 +137,7 @@ def _search(
             scores=scores[series],
             severity=severity[series],
             excess=excess[series],
+            peers=peers[series],
             time_s=time_s[series // n_workers],
             reports=reports.of(series),
         )
@@ -142,6 +152,7 @@ def _stretches(
     scores: Floats,
     severity: Floats,
     excess: Floats,
+    peers: Floats,
     time_s: Floats,
     reports: tuple[Counts, Counts],
 ) -> Iterator[Stretch]:
@@ -162,5 +173,25 @@ def _stretches(
                 float(np.exp(np.nanmedian(excess[ticks]))),
             )
             lasts = time_s[to_tick] - time_s[from_tick] >= rules.min_duration_s
-            if lasts and min(stretch.severity, stretch.excess) >= rules.min_severity:
+            slow = min(stretch.severity, stretch.excess) >= rules.min_severity
+            if lasts and slow and not _leads_or_lags(stretch, excess, peers, rules):
                 yield stretch
+
+
+def _leads_or_lags(stretch: Stretch, excess: Floats, peers: Floats, rules: Rules) -> bool:
+    """Return whether a stretch is the edge of a slowdown of the whole job.
+
+    It is if the peers are half as slow for a while in it or right before or after it, and the
+    worker is slower than they are in a few reports only, when they are not slow.
+    """
+    half = math.log(stretch.severity) / 2
+    edge = -(-LONGEST_EDGE * (stretch.last - stretch.first + 1) // stretch.n_reports)  # samples
+    nearby = peers[max(stretch.first - edge, 0) : stretch.last + 1 + edge] > half
+    if np.count_nonzero(nearby) <= edge / 4:
+        return False
+    own = excess[stretch.first : stretch.last + 1]
+    together = peers[stretch.first : stretch.last + 1] > half
+    lasting = np.count_nonzero(together) > edge
+    if lasting and np.nanmedian(own[together]) >= math.log(rules.min_severity):
+        return False
+    return np.count_nonzero(own[~together] > half) <= edge

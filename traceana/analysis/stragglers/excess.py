@@ -5,11 +5,12 @@ The method and its limits: docs/explanation/stragglers.md.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from traceana.stats.order import median_present, peers_at_rank, pick
+from traceana.stats.order import median_present, middle_of, peers_at_rank, pick
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -34,11 +35,20 @@ ALLOWANCE: Final = 0.75
 BLOCKS: Final = (1, 4, 16)
 """Reports per block: autocorrelated noise does not average out over it."""
 
+IQR: Final = 1.349
+"""Interquartile range of the standard normal distribution."""
+
 FEWEST_BLOCKS: Final = 5
 """Minimum number of blocks to estimate a standard deviation."""
 
-TAILS: Final = ((0.95, 1.645), (0.98, 2.054))
-"""Quantiles of the normal reports, and those of the standard normal distribution."""
+TINY: Final = 1e-9
+"""Lower bound of a frequency, because zero has no logarithm."""
+
+OUTLYING: Final = 3
+"""Standard deviations beyond which a report is clipped, so that spikes are no lasting noise."""
+
+TAILS: Final = (2, 3, 4)
+"""Excess, in units of a worker's noise, above which the frequency of reports is counted."""
 
 
 def log_ratio(value: Floats, usual: Floats, /) -> Floats:
@@ -51,8 +61,8 @@ def log_ratio(value: Floats, usual: Floats, /) -> Floats:
 
 def excess_over_peers(
     own: Floats, as_peer: Floats, calm: NDArray[np.bool_], /
-) -> tuple[Floats, Floats]:
-    """Return the log ratio of a worker to its usual value, and its excess over the peers'.
+) -> tuple[Floats, Floats, Floats]:
+    """Return the log ratio of a worker to its usual value, its excess over the peers', and theirs.
 
     A low quantile represents the peers, not the median: half of the workers may be slow together
     without looking like a slowdown of the whole job. Peers that are faster than usual make no
@@ -67,8 +77,8 @@ def excess_over_peers(
 
     Returns
     -------
-    (severity, excess)
-        (job, worker, time); NaN without a value, and the excess also without a peer.
+    (severity, excess, peers)
+        (job, worker, time); NaN without a value, and the last two also without a peer.
     """
     across = np.ascontiguousarray(as_peer.swapaxes(1, 2))
     ordered = np.sort(across, axis=-1)
@@ -77,13 +87,13 @@ def excess_over_peers(
     peers = np.ascontiguousarray(peers_at_rank(across, ordered, rank).swapaxes(1, 2))
     peers[np.isnan(own) | (others < 1)[:, None]] = np.nan
     # a low quantile is below the usual value; subtract its own median
-    centre = _usual(peers, calm)
-    moved = own - (peers - centre)
-    excess = own - np.maximum(peers - centre, 0)
+    peers -= _usual(peers, calm)
+    moved = own - peers
+    excess = own - np.maximum(peers, 0)
     # recompute the usual value of a worker that follows the job
     moved -= _usual(moved, calm)
     follows = (_size(moved, calm) < FOLLOWS * _size(excess, calm))[..., None]
-    return np.where(follows, moved, own), np.where(follows, moved, excess)
+    return np.where(follows, moved, own), np.where(follows, moved, excess), peers
 
 
 def noise_of_reports(mean: Floats, calm: Floats, /, *, n_workers: int) -> Floats:
@@ -93,8 +103,8 @@ def noise_of_reports(mean: Floats, calm: Floats, /, *, n_workers: int) -> Floats
     hardly changes, times a factor for autocorrelation: the maximum, over blocks of 1, 4 and 16
     reports, of the standard deviation of block means times sqrt(reports). Each is the lower median
     over a job's workers, half of which may have long episodes. Standard deviations are
-    1.4826 * median absolute deviation. After a first pass the noise is at least what the upper
-    tail of a worker's normal reports implies: frequent spikes are usual.
+    1.4826 * median absolute deviation, and outlying reports are clipped before blocks are formed:
+    a spike lasts one report.
 
     Parameters
     ----------
@@ -103,12 +113,16 @@ def noise_of_reports(mean: Floats, calm: Floats, /, *, n_workers: int) -> Floats
     n_workers
         Workers per job.
     """
+    if not calm.size:
+        return np.full(len(mean), LEAST_NOISE)
     n = np.count_nonzero(~np.isnan(mean), axis=1)
-    n_calm = np.count_nonzero(~np.isnan(calm), axis=1)
-    centre = median_present(calm)[:, None]
-    step = _spread(np.diff(mean, axis=1)) / np.sqrt(2)
-    step = np.fmax(step, LEAST_NOISE)
-    relative = (mean - centre) / step[:, None]
+    ordered = np.sort(calm, axis=1)
+    last = np.count_nonzero(~np.isnan(ordered), axis=1) - 1
+    low, high = (pick(ordered, (part * np.maximum(last, 0)) // 4) for part in (1, 3))
+    centre = middle_of(ordered, last + 1)[:, None]
+    step = np.fmax(_spread(np.diff(mean, axis=1)) / np.sqrt(2), LEAST_NOISE)
+    usual = OUTLYING * np.fmax((high - low) / IQR, step)[:, None]
+    relative = np.clip(mean - centre, -usual, usual) / step[:, None]
     factor = np.ones(len(mean) // n_workers)
     for size in BLOCKS:
         n_blocks = mean.shape[1] // size
@@ -119,27 +133,34 @@ def noise_of_reports(mean: Floats, calm: Floats, /, *, n_workers: int) -> Floats
         middle = pick(ordered, np.maximum(known - 1, 0) // 2)
         factor = np.fmax(factor, middle * np.sqrt(size))
     noise = step * np.repeat(factor, n_workers)
-    if (n_calm < n).any():
-        ordered = np.sort(calm, axis=1)
-        for share, sigmas in TAILS:
-            # a single value is no tail
-            at = np.maximum(np.minimum((share * n_calm).astype(np.intp), n_calm - 2), 0)
-            tail = np.take_along_axis(ordered, at[:, None], axis=1)[:, 0]
-            noise = np.fmax(noise, (tail - centre[:, 0]) / sigmas)
     # few reports estimate it poorly
     wider: Floats = noise * (1 + 1 / np.sqrt(np.maximum(n, 1)))
     return wider
 
 
-def evidence_of_reports(mean: Floats, noise: Floats, /, *, least: float) -> Floats:
+def evidence_of_reports(
+    mean: Floats, calm: Floats, noise: Floats, /, *, n_workers: int, least: float, enough: float
+) -> Floats:
     """Return the log likelihood ratio of each report: slow by 2a versus not slow.
 
     Of a normal distribution with the worker's noise s: 2 a (e - a) / s^2, with e the report's
-    excess and a = max(least / 2, ALLOWANCE * s).
+    excess and a = max(least / 2, ALLOWANCE * s). It is at most log(1 / p), with p the fraction of
+    normal reports that are as far above the noise, of this worker or of the median worker: where
+    spikes are frequent, more slow reports in a row are needed. It is never limited below `enough`.
     """
     s = noise[:, None]
     allowance = np.maximum(least / 2, ALLOWANCE * s)
     evidence: Floats = 2 * allowance * (mean - allowance) / s**2
+    n = np.maximum(np.count_nonzero(~np.isnan(calm), axis=1), 1)
+    for tail, following in pairwise((*TAILS, np.inf)):
+        # a single report is no frequency, and a few estimate it poorly
+        others = np.maximum(np.count_nonzero(calm > tail * s, axis=1) - 1, 0)
+        fraction = ((others + np.sqrt(others)) / n).reshape(-1, n_workers)
+        usual = np.sort(others.reshape(fraction.shape) / n.reshape(fraction.shape), axis=1)
+        fraction = np.fmax(fraction, usual[:, [(n_workers - 1) // 2]]).reshape(-1, 1)
+        limit = np.fmax(-np.log(np.fmax(fraction, TINY)), enough)
+        band = (mean > tail * s) & (mean <= following * s)
+        np.minimum(evidence, limit, out=evidence, where=band)
     return evidence
 
 

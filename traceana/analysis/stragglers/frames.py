@@ -4,18 +4,28 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from itertools import repeat
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 import polars as pl
 
-from traceana.analysis.stragglers.cost import at_once, measure_cost, measure_levels
+from traceana.analysis.stragglers.cost import at_once, measure_cost
 from traceana.analysis.stragglers.episodes import find_stretches
+from traceana.analysis.stragglers.levels import Levels, measure_levels
+from traceana.analysis.stragglers.noise import measure_noise
 from traceana.stats.order import peers_median
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
     from traceana.analysis.stragglers.blocks import Block, Part
     from traceana.analysis.stragglers.episodes import Rules
+    from traceana.analysis.stragglers.reports import Counts, Floats
+
+CANNOT_TELL: Final = "cannot tell: times include synchronization; measure compute time"
+"""Note of a job whose workers move as one."""
 
 Frames: TypeAlias = dict[str, pl.DataFrame]
 """Frames of the result by name."""
@@ -28,10 +38,11 @@ _EPISODES = {
 }  # fmt: skip
 _LEVELS = {
     ".job": pl.Int64, ".worker": pl.Int64, "median": pl.Float64, "ratio_to_peers": pl.Float64,
-    "lost_share": pl.Float64,
+    "ci_low": pl.Float64, "ci_high": pl.Float64, "changes": pl.Boolean, "lost_share": pl.Float64,
 }  # fmt: skip
 _JOBS = {
     ".job": pl.Int64, "slowdown": pl.Float64, "slowdown_median": pl.Float64,
+    "slowdown_noise": pl.Float64, "as_one": pl.Boolean,
     "slowdown_without_episodes": pl.Float64, "slowdown_without_either": pl.Float64,
     "max_at_once": pl.Int64, "shared_ticks": pl.Int64,
 }  # fmt: skip
@@ -45,8 +56,15 @@ def assemble(
 ) -> Frames:
     """Return the frames of a part, sorted; the ratios to the peers are empty if not requested."""
     with ThreadPoolExecutor() as pool:  # numpy releases the interpreter lock
-        found = list(pool.map(_of_block, part.blocks, repeat(rules), repeat(with_ratios)))
-    schemas = {"episodes": _EPISODES, "levels": _LEVELS, "jobs": _JOBS, "ratios": _RATIOS}
+        found = list(
+            pool.map(_of_block, part.blocks, repeat(rules), repeat(slow_level), repeat(with_ratios))
+        )
+    schemas: dict[str, dict[str, Any]] = {
+        "episodes": _EPISODES,
+        "levels": _LEVELS,
+        "jobs": _JOBS,
+        "ratios": _RATIOS,
+    }
     frames = {
         name: pl.concat([pl.DataFrame(schema=schema), *(frames[name] for frames in found)])
         for name, schema in schemas.items()
@@ -63,7 +81,10 @@ def assemble(
         workers.join(levels, on=worker, how="left", maintain_order="left")
         .join(episodes.group_by(worker).agg(n_episodes=_count()), on=worker, how="left")
         .with_columns(
-            pl.col("n_episodes").fill_null(0), is_slow=pl.col("ratio_to_peers") > slow_level
+            pl.col("n_episodes").fill_null(0),
+            is_slow=(pl.col("ratio_to_peers") > slow_level)
+            & (pl.col("ci_low").fill_null(pl.col("ratio_to_peers")) > 1)
+            & ~pl.col("changes"),
         )
         .sort(worker)
     )
@@ -85,13 +106,18 @@ def assemble(
         )
         .sort(job)
     )
+    as_one = pl.col("as_one").fill_null(value=False)
+    hidden = pl.selectors.starts_with("slowdown", "max_at_once", "n_episodes", "n_slow_workers")
+    jobs = jobs.with_columns(pl.when(~as_one).then(hidden).name.keep())
     lost = pl.col("slowdown") - 1
     without = pl.col("slowdown_without_episodes")
     jobs = jobs.with_columns(
         episodes_share=pl.when(lost > 0).then((pl.col("slowdown") - without) / lost),
         levels_share=pl.when(lost > 0).then((without - pl.col("slowdown_without_either")) / lost),
+        slowdown_excess=pl.col("slowdown") - pl.col("slowdown_noise"),
         note=_first(
             (pl.col("n_workers") == 0, "no value"),
+            (as_one, CANNOT_TELL),
             (pl.col("n_workers") == 1, "one worker has no peers; episodes are undefined"),
             (pl.col("shared_ticks") == 0, "no two workers share a time; episodes are undefined"),
             (pl.col("slowdown").is_null(), "all values are 0; ratios are undefined"),
@@ -99,15 +125,18 @@ def assemble(
         ),
     )
     levels = levels.join(
-        jobs.select([*job, "n_workers"]), on=job, maintain_order="left"
+        jobs.select([*job, "n_workers", "as_one"]), on=job, maintain_order="left"
     ).with_columns(
+        pl.when(~as_one).then(pl.col("is_slow", "lost_share", "n_episodes")).name.keep(),
         note=_first(
             (~has_values, "no value"),
+            (as_one, CANNOT_TELL),
             (pl.col("n_workers") == 1, "one worker has no peers"),
+            (pl.col("changes"), "slow in a part of the job only (drift or long episode)"),
             (pl.col("median") == 0, "the worker's median is 0; episodes are undefined"),
             (pl.col("ratio_to_peers").is_null(), "the peers' median is 0; the ratio is undefined"),
             (pl.col("lost_share").is_null(), "the job loses no time; the fraction is undefined"),
-        )
+        ),
     )
     ratios = (
         frames["ratios"]
@@ -117,10 +146,16 @@ def assemble(
     return {"episodes": episodes, "levels": levels, "jobs": jobs, "ratios": ratios}
 
 
-def _of_block(block: Block, rules: Rules, with_ratios: bool) -> Frames:
+def _of_block(block: Block, rules: Rules, slow_level: float, with_ratios: bool) -> Frames:
     value = block.value
     stretches = find_stretches(value, block.time_s, rules)
-    levels = measure_levels(value)
+    calm = value.copy() if stretches else value
+    for stretch in stretches:
+        calm[stretch.job, stretch.worker, stretch.first : stretch.last + 1] = np.nan
+    lengths = np.count_nonzero(~np.isnan(block.time_s), axis=1)
+    levels = Levels(*_by_length(lambda part: measure_levels(part, slow_level), calm, lengths))
+    noise, as_one = _by_length(measure_noise, calm, lengths)
+    as_one[[stretch.job for stretch in stretches]] = False
     cost = measure_cost(value, levels, stretches)
     most, of_stretch = at_once(value.shape, stretches)
     rows = []
@@ -143,6 +178,8 @@ def _of_block(block: Block, rules: Rules, with_ratios: bool) -> Frames:
         ".job": block.job,
         "slowdown": cost.slowdown,
         "slowdown_median": cost.slowdown_median,
+        "slowdown_noise": noise,
+        "as_one": as_one,
         "slowdown_without_episodes": cost.without_episodes,
         "slowdown_without_either": cost.without_either,
         "max_at_once": most,
@@ -153,6 +190,9 @@ def _of_block(block: Block, rules: Rules, with_ratios: bool) -> Frames:
         ".worker": np.tile(np.arange(n_workers), n_jobs),
         "median": levels.median.ravel(),
         "ratio_to_peers": levels.ratio_to_peers.ravel(),
+        "ci_low": levels.ci_low.ravel(),
+        "ci_high": levels.ci_high.ravel(),
+        "changes": levels.changes.ravel(),
         "lost_share": cost.lost_share.ravel(),
     }
     return {
@@ -161,6 +201,16 @@ def _of_block(block: Block, rules: Rules, with_ratios: bool) -> Frames:
         "jobs": pl.DataFrame(of_job, schema_overrides=_JOBS).fill_nan(None),
         "ratios": _ratios(block) if with_ratios else pl.DataFrame(schema=_RATIOS),
     }
+
+
+def _by_length(
+    measure: Callable[[Floats], tuple[NDArray[Any], ...]], calm: Floats, lengths: Counts
+) -> list[NDArray[Any]]:
+    """Return what is measured of jobs, each by itself and not by the longest of its block."""
+    parts = [np.flatnonzero(lengths == length) for length in np.unique(lengths)]
+    measured = [measure(calm[jobs, :, : lengths[jobs[0]]]) for jobs in parts]
+    order = np.argsort(np.concatenate(parts))
+    return [np.concatenate(columns)[order] for columns in zip(*measured, strict=True)]
 
 
 def _ratios(block: Block) -> pl.DataFrame:

@@ -44,13 +44,14 @@ def _tres(prefix: str) -> Callable[[pl.Expr], Values]:
         typed = text.str.extract_all(r"gres/gpu:[^=,]+=\d+")
         counts = typed.list.eval(pl.element().str.extract(r"=(\d+)$").cast(pl.Float64))
         names = typed.list.eval(pl.element().str.extract(r"gres/gpu:([^=,]+)="))
+        summed = pl.when(counts.list.len() > 0).then(counts.list.sum()).otherwise(0.0)
         total = text.str.extract(r"(?:^|,)gres/gpu=(\d+)").cast(pl.Float64)
         memory = read_size(text.str.extract(r"(?:^|,)mem=([^,]+)"), unit="MiB", base=1024)
         return {
             f"{prefix}_cpus": text.str.extract(r"(?:^|,)cpu=(\d+)").cast(pl.Float64),
             f"{prefix}_nodes": text.str.extract(r"(?:^|,)node=(\d+)").cast(pl.Float64),
             f"{prefix}_memory": memory / BYTES["GiB"],
-            f"{prefix}_gpus": total.fill_null(counts.list.sum() + 0.0),  # of an empty list it is -0
+            f"{prefix}_gpus": total.fill_null(summed),
             f"{prefix}_type": _joined(names),
         }
 
@@ -186,8 +187,10 @@ def derive(records: pl.DataFrame, timezone: str) -> pl.DataFrame:
     found = [pl.when(col(name) > 0).then(name) for name in ("alloc_gpus", "tres_gpus", "req_gpus")]
     gres = (pl.when(col("alloc_gres") > 0).then("alloc_gres"), col("req_gres") * nodes)
     none = first("alloc_gpus", "tres_gpus", "req_gpus")
+    elapsed = first("elapsed_raw", "elapsed")
+    started = col("start").is_not_null() | (elapsed > 0)  # a job that never started ran for no time
     return rows.with_columns(
-        runtime_s=first("elapsed_raw", "elapsed"),
+        runtime_s=pl.when(started).then(elapsed),
         time_limit_s=first("limit", col("limit_raw") * 60),
         cpu_time_s=pl.max_horizontal("own_cpu", "cpu"),
         memory_gib_used=pl.max_horizontal("own_rss", "rss") / BYTES["GiB"],

@@ -34,23 +34,19 @@ def build(context: Context) -> Content:
         Text("Description, license and citation of each trace, and its tables in the store.")
     ]
     catalog = load_catalog()
-    for trace in sorted(catalog.keys() | context.ledgers.keys()):
+    for trace in context.ledgers:
+        manifest = context.manifest(trace)
+        known = catalog.get(trace)
+        tables = known.tables if known else tuple(manifest.tables)
         blocks.append(Heading(context.title(trace)))
-        if trace in context.ledgers:
-            manifest = context.store.manifest(trace)
-            known = catalog.get(trace)
-            tables = known.tables if known else tuple(manifest.tables)
-            blocks += [Text(manifest.description)] if manifest.description else []
-            blocks += _about(manifest, known.revision if known else "")
-            blocks.append(_tables(trace, tables, held.filter(trace=trace)))
-        else:
-            blocks += [
-                Text(catalog[trace].description),
-                Absent(
-                    "It is not in the store.",
-                    context.origin.commands(trace),
-                ),
-            ]
+        blocks += [Text(manifest.description)] if manifest.description else []
+        blocks += _about(manifest, known.revision if known else "")
+        blocks.append(_tables(trace, tables, held.filter(trace=trace)))
+    missing = [trace for trace in catalog if trace not in context.ledgers]
+    if missing:
+        titles = "; ".join(catalog[trace].title for trace in missing)
+        commands = [line for trace in missing for line in context.origin.commands(trace)]
+        blocks.append(Absent(f"Public traces not in the store: {titles}.", tuple(commands)))
     return Content((), tuple(blocks), _headline(context, held))
 
 

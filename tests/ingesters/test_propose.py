@@ -1,0 +1,139 @@
+"""A mapping is proposed from names, types and values, with its doubts, and it runs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+import traceana
+from tests.ingesters.conftest import Write
+from traceana.cli import app
+from traceana.errors import DataError, SourceError
+from traceana.ingesters import ingest
+from traceana.store import Store
+
+HEADER = "id;project;owner;state;submitted;began;finished;elapsed;gpu_count;mem"
+LOG = f"""{HEADER}
+1001;vision;a;DONE;2026-03-02 08:00:00;2026-03-02 08:00:30;2026-03-02 09:00:30;3600000;4;32768
+1002;speech;b;CANCELLED by 17;2026-03-02 08:05:00;;;;2;16384
+1003;vision;a;ERR;2026-03-03 01:59:00;2026-03-03 03:01:00;2026-03-03 03:02:00;60000;8;65536
+1004;vision;c;LOST;2026-03-02 09:00:00;2026-03-02 09:00:00;2026-03-02 09:00:10;10000;1;32768
+"""
+
+
+def propose(write: Write, text: str, name: str = "log.csv") -> str:
+    return traceana.propose_mapping(write(name, text) / name)
+
+
+def ingested(write: Write, tmp_path: Path, text: str, table: str = "jobs") -> pl.DataFrame:
+    mapping = propose(write, text)
+    ingest(tmp_path / "files/log.csv", mapping=mapping, trace="mine", store=tmp_path / "store")
+    return Store(tmp_path / "store").scan("mine", table).collect()
+
+
+def test_a_proposed_mapping_reads_the_log(write: Write, tmp_path: Path) -> None:
+    jobs = ingested(write, tmp_path, LOG)
+    assert jobs["job_id"].to_list() == ["1001", "1002", "1003", "1004"]
+    assert jobs["status"].to_list() == ["completed", "cancelled", "failed", "unknown"]
+    assert jobs["runtime_s"].to_list() == [3600.0, None, 60.0, 10.0]
+    assert jobs["memory_gib"].to_list() == [32.0, 16.0, 64.0, 32.0]
+    assert jobs["account"].to_list() == ["vision", "speech", "vision", "vision"]
+    assert jobs["submit_s"][0] == 1772438400.0
+    assert jobs["gpus"].sum() == 15
+
+
+def test_doubts_state_their_evidence(write: Write) -> None:
+    mapping = propose(write, LOG)
+    for doubt in (
+        "# unsure: elapsed is 1e+03 times end minus start (median of 3 rows), so its unit is ms",
+        "# unsure: the largest mem is 65,536, too much in GiB; MiB is taken",
+        "# unsure: submitted states no time zone",
+        "# unsure: the meaning of 'LOST'",
+    ):
+        assert doubt in mapping
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "line"),
+    [
+        ("runtime_ms", "1000,2000", 'runtime_s = { duration = "runtime_ms", unit = "ms" }'),
+        ("duration", "01:00:00,1-00:00:00", 'runtime_s = { duration = "duration" }'),
+        ("walltime_limit", "60,90", 'time_limit_s = "walltime_limit"'),
+        ("start", "1772438400,1772438401", 'start_s = { time = "start", unit = "s" }'),
+        ("start", "1772438400123,1772438401123", 'start_s = { time = "start", unit = "ms" }'),
+        ("startTime", "2026-03-02T08:00:00Z,2026-03-02T09:00:00Z", '{ time = "startTime" }'),
+        ("start", "13/03/2026 08:00,14/03/2026 08:00", 'format = "%d/%m/%Y %H:%M" }'),
+        ("mem_gb", "16,32", 'memory_gib = { size = "mem_gb", unit = "GiB" }'),
+        ("memory", "16G,512M", 'memory_gib = { size = "memory" }'),
+        ("memory", "34359738368,17179869184", 'memory_gib = { size = "memory", unit = "B" }'),
+        ("cpu_milli", "500,1000", 'cpus = "cpu_milli / 1000"'),
+        ("numGpus", "1,2", 'gpus = "numGpus"'),
+    ],
+)
+def test_columns(write: Write, column: str, values: str, line: str) -> None:
+    first, second = values.split(",")
+    assert line in propose(write, f"job_id,{column}\na,{first}\nb,{second}\n")
+
+
+def test_times_of_two_zones_are_flagged(write: Write) -> None:
+    rows = [f"{i},2026-03-02T1{i}:00:00,2026-03-02T0{i}:00:30Z" for i in range(8)]
+    mapping = propose(write, "\n".join(["id,submit_time,start_time", *rows]) + "\n")
+    assert "start_s is before submit_s in 100% of the rows (median -10 h)" in mapping
+    shifted = [f"{i},2026-03-02 0{i}:00:00,2026-03-02 0{i}:30:00,1800" for i in range(9)]
+    shifted += [f"{i},2026-03-03 0{i}:00:00,2026-03-03 0{i}:30:00,1800" for i in range(9)]
+    shifted.append("99,2026-03-29 01:30:00,2026-03-29 03:00:00,1800")
+    mapping = propose(write, "\n".join(["id,start,end,runtime", *shifted]) + "\n")
+    assert "exactly 1 h in 1 rows" in mapping
+
+
+def test_step_times_become_worker_samples(write: Write, tmp_path: Path) -> None:
+    text = "step,rank,seconds,compute_seconds,host\n0,0,1.0,0.9,n1\n0,1,1.0,0.5,n2\n"
+    samples = ingested(write, tmp_path, text, "worker_samples")
+    assert samples["job_id"].to_list() == ["log", "log"]
+    assert samples["worker_id"].to_list() == ["0", "1"]
+    assert samples["batch_time"].to_list() == [0.9, 0.5]  # before the barrier
+    assert samples["seconds"].to_list() == [1.0, 1.0]
+    assert samples["host"].to_list() == ["n1", "n2"]
+
+
+def test_other_formats(write: Write) -> None:
+    items = [{"jobid": "a", "user": "x", "run": {"gpus": 2}}, {"jobid": "b", "run": {"gpus": 1}}]
+    mapping = propose(write, json.dumps(items), "x.json")
+    assert 'reader = "json"' in mapping
+    assert 'gpus = "run.gpus"' in mapping
+    folder = write("x.parquet", b"")
+    frame = pl.DataFrame({"id": [1, 2], "started": [1.7e9, 1.7e9]})
+    frame.with_columns(pl.from_epoch("started")).write_parquet(folder / "y.parquet")
+    assert 'start_s = { time = "started" }' in traceana.propose_mapping(folder / "y.parquet")
+    known = propose(write, "; Version: 2\n" + "1 " * 18 + "\n", "z.swf")
+    assert known.startswith("# files of the format swf need no mapping")
+
+
+def test_mistakes_are_named(write: Write, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="no column has another value in each row"):
+        propose(write, "a,b\n1,1\n1,1\n")
+    with pytest.raises(SourceError, match="no such file"):
+        traceana.propose_mapping(tmp_path / "none.csv")
+    with pytest.raises(SourceError, match="the file is empty"):
+        propose(write, "")
+    with pytest.raises(SourceError, match="its first line is not text"):
+        propose(write, "a\x7f\x01,b\n1,2\n")
+    with pytest.raises(SourceError, match="a folder; name one file"):
+        traceana.propose_mapping(tmp_path)
+    with pytest.raises(SourceError, match="no row in its beginning"):
+        propose(write, "a,b\n")
+
+
+def test_the_command_previews_rows(write: Write, tmp_path: Path) -> None:
+    file = write("log.csv", LOG) / "log.csv"
+    result = CliRunner().invoke(app, ["map", str(file), "--out", str(tmp_path / "m.toml")])
+    assert result.exit_code == 0
+    assert (tmp_path / "m.toml").read_text() == traceana.propose_mapping(file)
+    assert "4 rows tried = 4 kept + 0 rejected" in result.stderr
+    assert "4 lines are marked unsure" in result.stderr
+    assert "CANCELLED" not in result.stderr
+    assert CliRunner().invoke(app, ["map", str(file)]).stdout == traceana.propose_mapping(file)

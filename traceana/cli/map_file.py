@@ -1,0 +1,73 @@
+"""``traceana map FILE``: a proposed mapping, and the rows that it makes."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from traceana.cli.options import ReaderOption
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_ROWS = 5
+
+
+def map_file(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Log with a header, or JSON.")],
+    *,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="M.toml", help="File for the mapping.  [default: standard output]"),
+    ] = None,
+    reader: ReaderOption = None,
+) -> None:
+    """Propose a mapping for a file, and preview the rows that it makes.
+
+    What is not certain is marked in the mapping by a comment: # unsure.
+    """
+    from traceana.errors import DataError
+    from traceana.ingesters import preview_mapping, propose_mapping
+
+    text = propose_mapping(file, reader=reader)
+    if out is None:
+        sys.stdout.write(text)
+    else:
+        try:
+            out.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise DataError(f"--out {out}: cannot be written ({error.strerror})") from error
+        sys.stderr.write(f"mapping: {out}\n")
+    for table, converted in preview_mapping(file, text).items():
+        kept, rejected = converted.kept, converted.rejected
+        _show(table, kept)
+        sys.stderr.write(
+            f"{table}: {kept.height + rejected.height:,} rows tried = {kept.height:,} kept + "
+            f"{rejected.height:,} rejected\n"
+        )
+        for rule, count in rejected["rule"].value_counts(sort=True).head(3).iter_rows():
+            sys.stderr.write(f"rejected: {count:,} by {rule}\n")
+    doubts = text.count("# unsure:")
+    if doubts:
+        sys.stderr.write(f"{doubts} lines are marked unsure: check them\n")
+    name = out or Path("M.toml")
+    sys.stderr.write(f"next: traceana report {file} --mapping {name}\n")
+
+
+def _show(table: str, rows: pl.DataFrame) -> None:
+    """Print the first rows with a line per column, so that a wide table fits."""
+    from rich.console import Console
+    from rich.table import Table
+
+    shown = Table(title=f"{table}: first rows", box=None, pad_edge=False)
+    shown.add_column("column", no_wrap=True)
+    for number in range(min(_ROWS, rows.height)):
+        shown.add_column(f"row {number + 1}")
+    for name in rows.columns:
+        values = rows[name].head(_ROWS).to_list()
+        if "\0" not in name and any(value is not None for value in values):
+            shown.add_row(name, *("-" if value is None else str(value) for value in values))
+    Console(stderr=True, markup=False, highlight=False).print(shown)

@@ -1,0 +1,235 @@
+"""Propose a mapping for a file from the names, types and values of its columns."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from traceana.errors import DataError, SourceError
+from traceana.ingesters.convert import convert
+from traceana.ingesters.files import CsvFile, list_csvs
+from traceana.ingesters.mapping import parse_mapping
+from traceana.ingesters.propose_columns import CLOCKS, MOST, Proposal, median, propose_column
+from traceana.ingesters.readers.registry import get_reader
+from traceana.ingesters.recipe import compile_recipe
+from traceana.ingesters.source import Source, open_source
+from traceana.ingesters.synonyms import (
+    JOBS,
+    SIZE_UNITS,
+    TIME_UNITS,
+    WORKER_SAMPLES,
+    split_unit,
+)
+
+if TYPE_CHECKING:
+    from os import PathLike
+
+    from traceana.ingesters.convert import Converted
+
+_SAMPLE: Final = 20_000
+
+
+def propose_mapping(path: str | PathLike[str], /, *, reader: str | None = None) -> str:
+    """Propose a mapping for a file, from the names, types and values of its columns.
+
+    What is not certain is marked by a comment, ``# unsure: ...``, with the evidence.
+
+    Parameters
+    ----------
+    path
+        File: CSV with any separator, JSON lines, JSON array, Parquet, or a scheduler's log.
+    reader
+        Format of the file; None detects it.
+
+    Returns
+    -------
+    str
+        The mapping (TOML).
+
+    Raises
+    ------
+    SourceError
+        If the file cannot be read.
+    DataError
+        If no column can be the key of a table.
+
+    Examples
+    --------
+    >>> import traceana
+    >>> print(traceana.propose_mapping("march.csv"))  # doctest: +SKIP
+    """
+    source = open_source(_single(Path(path)), reader=reader)
+    if not all(name.isprintable() for name in source.columns):
+        raise SourceError(f"{path}: its first line is not text; expected the names of columns")
+    known = get_reader(source.reader).mapping
+    if known:
+        return f"# files of the format {source.reader} need no mapping; this one is used\n{known}"
+    proposal = Proposal(_sample(source))
+    if proposal.cells.height == 0:
+        raise SourceError(f"{path}: no row in its beginning can be read")
+    samples, jobs = _match(source, WORKER_SAMPLES), _match(source, JOBS)
+    is_steps = {"step", "batch_time"} <= samples.keys() and not {"status", "submit_s"} & jobs.keys()
+    head = [f'# proposed from {source.label}; check what is marked "unsure"', "[trace]"]
+    head += [f"title = {json.dumps(source.literals['file_name'])}", f'reader = "{source.reader}"']
+    matched = samples if is_steps else jobs
+    for target, column in matched.items():
+        propose_column(target, column, proposal)
+    keep: list[str] = []
+    if is_steps:
+        _complete_samples(samples, proposal)
+        others = [name for name in source.columns if name not in samples.values()]
+        keep = [name for name in others if name not in WORKER_SAMPLES and name != "gpus"]
+    else:
+        _complete_jobs(jobs, source, proposal)
+        _compare_times(proposal)
+    naive = [c for t, c in matched.items() if t in CLOCKS and _lacks_zone(c, source, proposal)]
+    if naive:
+        head.append(f"# unsure: {naive[0]} states no time zone; write the log's, if it is not UTC")
+        head.append('timezone = "UTC"')
+    if keep:
+        head.append(f"keep = {json.dumps(keep)}")
+    used = set(matched.values())
+    unused = [json.dumps(name) for name in source.columns if name not in used and name not in keep]
+    tail = [f"# not used: {', '.join(unused)}"] if unused else []
+    table = "worker_samples" if is_steps else "jobs"
+    numbers = [name for name in keep if proposal.numbers(name) is not None]
+    if numbers:
+        tail += ["", f"[{table}.source]"]
+        tail += [f'{json.dumps(name)} = {{ type = "number" }}' for name in numbers]
+    text = "\n".join([*head, "", f"[{table}]", *proposal.lines, *tail]) + "\n"
+    parse_mapping(text, where="the proposed mapping")
+    return text
+
+
+def preview_mapping(path: str | PathLike[str], text: str, /) -> dict[str, Converted]:
+    """Run a mapping on the beginning of a file: by table, rows kept and rejected.
+
+    Raises
+    ------
+    DataError
+        If the mapping does not fit the file.
+    """
+    mapping = parse_mapping(text, where="the proposed mapping")
+    source = open_source(_single(Path(path)), reader=mapping.reader, timezone=mapping.timezone)
+    found = {}
+    for name, table in mapping.tables.items():
+        recipe = compile_recipe(
+            table,
+            columns=source.columns,
+            timezone=mapping.timezone,
+            dtypes=source.types,
+            literals=source.literals,
+            keep=dict.fromkeys(mapping.keep, pl.String()),
+            where=mapping.where,
+        )
+        block = next(iter(source.blocks(recipe.kinds)), None)
+        if block is not None:
+            parts = [part for _, part in convert(block, recipe)]
+            kept, rejected = (
+                pl.concat([getattr(part, field) for part in parts])
+                for field in ("kept", "rejected")
+            )
+            found[name] = replace(parts[0], kept=kept, rejected=rejected)
+    return found
+
+
+def _single(path: Path) -> CsvFile:
+    if path.is_dir():
+        raise SourceError(f"{path}: a folder; name one file of it")
+    listing = list_csvs(path, suffixes=("",))
+    for _, error in listing.broken:
+        raise error
+    if len(listing.csvs) != 1:
+        raise SourceError(f"{path}: {len(listing.csvs)} files are in it; unpack it and name one")
+    return listing.csvs[0]
+
+
+def _sample(source: Source) -> pl.DataFrame:
+    kinds = {
+        name: "time" if (dtype := source.types.get(name)) and dtype.is_temporal() else "text"
+        for name in source.columns
+    }
+    block = next(iter(source.blocks(kinds)), None)  # type: ignore[arg-type]
+    return block.cells.head(_SAMPLE) if block else pl.DataFrame()
+
+
+def _match(source: Source, synonyms: dict[str, str]) -> dict[str, str]:
+    """Return the column of the source for each column of a table, by the names alone."""
+    fits = []
+    for column in source.columns:
+        plain = split_unit(column, {})[0]
+        bases = {plain, split_unit(column, TIME_UNITS)[0], split_unit(column, SIZE_UNITS)[0]}
+        for order, (target, names) in enumerate(synonyms.items()):
+            ranks = [rank for rank, name in enumerate(names.split()) if name in bases]
+            fits += [(rank + (plain not in names.split()), order, target, column) for rank in ranks]
+    chosen: dict[str, str] = {}
+    for _, _, target, column in sorted(fits):
+        if target not in chosen and column not in chosen.values():
+            chosen[target] = column
+    return {target: chosen[target] for target in synonyms if target in chosen}
+
+
+def _complete_samples(matched: dict[str, str], proposal: Proposal) -> None:
+    if "job_id" not in matched:
+        proposal.lines.insert(0, 'job_id = "file_name"')
+    if "worker_id" not in matched:
+        proposal.lines.insert(0, "worker_id = \"'0'\"")
+        proposal.lines.insert(0, "# unsure: no column names the worker; one worker is taken")
+
+
+def _complete_jobs(matched: dict[str, str], source: Source, proposal: Proposal) -> None:
+    cells = proposal.cells
+    if "job_id" not in matched:
+        distinct = [
+            n
+            for n in source.columns
+            if cells[n].n_unique() == cells.height and cells[n].dtype == pl.String
+        ]
+        if not distinct:
+            raise DataError(
+                f"{source.label}: no column has another value in each row, as a job's id has"
+            )
+        proposal.lines[:0] = [
+            f"# unsure: {distinct[0]} is taken for its values differ",
+            f"job_id = {json.dumps(distinct[0])}",
+        ]
+    elif (repeated := cells.height - cells[matched["job_id"]].n_unique()) > 0:
+        proposal.lines.insert(
+            0,
+            f"# unsure: {repeated:,} of {cells.height:,} rows repeat a job_id, and are rejected",
+        )
+
+
+def _compare_times(proposal: Proposal) -> None:
+    """Note times that cannot be of the same zone."""
+    seconds = proposal.seconds
+    for first, second in (("submit_s", "start_s"), ("start_s", "end_s")):
+        if first not in seconds or second not in seconds:
+            continue
+        hours = ((seconds[second] - seconds[first]) / 3600).drop_nulls()
+        negative = float((hours < 0).mean() or 0.0) if len(hours) else 0.0  # type: ignore[arg-type]
+        if negative > 1 - MOST:
+            proposal.lines.append(
+                f"# unsure: {second} is before {first} in {negative:.0%} of the rows (median "
+                f"{median(hours):.2g} h): one of them may be local time, the other UTC"
+            )
+    if {"runtime_s", "start_s", "end_s"} <= seconds.keys():
+        excess = seconds["end_s"] - seconds["start_s"] - seconds["runtime_s"]
+        shifted = int((excess.abs() == 3600).sum())
+        if shifted and shifted < (1 - MOST) * len(excess):
+            proposal.lines.append(
+                f"# unsure: end minus start differs from the runtime by exactly 1 h in {shifted:,} "
+                "rows: local times across a change of daylight saving time; state the timezone"
+            )
+
+
+def _lacks_zone(column: str, source: Source, proposal: Proposal) -> bool:
+    dtype = source.types.get(column)
+    if dtype is not None and dtype.is_temporal():
+        return getattr(dtype, "time_zone", None) is None
+    zoned = proposal.texts(column).drop_nulls().str.contains(r"(Z|[+-]\d{2}:?\d{2})$")
+    return proposal.numbers(column) is None and not zoned.all()

@@ -1,0 +1,246 @@
+"""Propose how each column of a table is read, from the names and values of a source's columns."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from typing import Final
+
+import polars as pl
+
+from traceana.ingesters.parsing import (
+    BYTES,
+    SECONDS,
+    read_datetime,
+    read_duration,
+    read_size,
+    read_time,
+)
+from traceana.ingesters.synonyms import SIZE_UNITS, STATUSES, TIME_UNITS, split_unit
+
+MOST: Final = 0.9  # of the values have to fit
+CLOCKS: Final = ("submit_s", "start_s", "end_s", "time_s")
+_DURATIONS: Final = ("runtime_s", "time_limit_s", "cpu_time_s", "batch_time")
+_SIZES: Final = ("memory_gib", "memory_gib_used")
+_COUNTS: Final = ("gpus", "cpus", "nodes", "priority", "restarts", "energy_j", "step")
+_LARGEST_GIB: Final = 16_384.0  # more memory than any machine of such a cluster has
+_MOST_STATUSES: Final = 40
+_YEAR_2000: Final = 946_684_800.0
+_FORMATS: Final = (
+    "%Y/%m/%d %H:%M:%S", "%Y/%m/%d %H:%M", "%m/%d/%Y %H:%M:%S", "%d/%m/%Y %H:%M:%S",
+    "%m/%d/%Y %H:%M", "%d/%m/%Y %H:%M", "%d.%m.%Y %H:%M:%S", "%d.%m.%Y %H:%M",
+    "%b %d %Y %H:%M:%S", "%a %b %d %H:%M:%S %Y", "%Y%m%d %H%M%S", "%Y%m%d%H%M%S",
+)  # fmt: skip
+
+
+@dataclass
+class Proposal:
+    """Lines of a mapping, and what is read of the sample by them."""
+
+    cells: pl.DataFrame
+    lines: list[str] = field(default_factory=list)
+    seconds: dict[str, pl.Series] = field(default_factory=dict)
+
+    def add(self, target: str, value: str, *doubts: str) -> None:
+        """Add a line, and before it what is doubtful."""
+        self.lines += [f"# unsure: {doubt}" for doubt in doubts]
+        self.lines.append(f"{target} = {value}")
+
+    def texts(self, column: str) -> pl.Series:
+        """Return a column as text."""
+        return self.cells[column].cast(pl.String)
+
+    def numbers(self, column: str) -> pl.Series | None:
+        """Return a column as numbers, or None where most of it is none."""
+        text = self.texts(column)
+        number = text.cast(pl.Float64, strict=False)
+        return number if fraction_read(number, text) >= MOST else None
+
+
+def propose_column(target: str, column: str, proposal: Proposal) -> None:
+    """Add the line of a column of the table, from a column of the source."""
+    name = json.dumps(column)
+    if target == "status":
+        _propose_status(column, proposal)
+    elif target in CLOCKS:
+        _propose_time(target, column, proposal)
+    elif target in _DURATIONS:
+        _propose_duration(target, column, proposal)
+    elif target in _SIZES:
+        _propose_size(target, column, proposal)
+    elif target in _COUNTS and proposal.numbers(column) is None:
+        proposal.lines.append(f"# unsure: {name} has the name of {target}, but few numbers")
+    elif target == "cpus" and re.search(r"milli", column, re.IGNORECASE):
+        proposal.add(target, json.dumps(f"{_sql(column)} / 1000"))
+    else:
+        proposal.add(target, name)
+
+
+def _propose_status(column: str, proposal: Proposal) -> None:
+    words = (
+        proposal.texts(column)
+        .drop_nulls()
+        .str.replace(r"^(\S+) by .*", "$1*")
+        .value_counts(sort=True)
+    )
+    if words.height > _MOST_STATUSES:
+        proposal.lines.append(
+            f"# unsure: {column} has {words.height} values, too many for a status"
+        )
+        return
+    lines, strange = [], []
+    for word in words[column]:
+        status = next((s for s, form in STATUSES.items() if re.search(form, word.lower())), None)
+        strange += [] if status else [word]
+        lines.append(f"{json.dumps(word)} = {json.dumps(status or 'unknown')}")
+    doubts = [f"the meaning of {', '.join(map(repr, strange))}"] if strange else []
+    proposal.add(
+        "status", f"{{ column = {json.dumps(column)}, values = {{ {', '.join(lines)} }} }}", *doubts
+    )
+
+
+def _propose_time(target: str, column: str, proposal: Proposal) -> None:
+    name, cells = json.dumps(column), proposal.cells
+    dtype, numbers = cells[column].dtype, None
+    if dtype.is_temporal():
+        proposal.seconds[target] = cells.select(
+            read_datetime(pl.col(column), dtype, timezone="UTC")
+        ).to_series()
+        proposal.add(target, f"{{ time = {name} }}")
+        return
+    numbers = proposal.numbers(column)
+    if numbers is not None:
+        typical = median(numbers)
+        unit = next(
+            (
+                u
+                for u in ("s", "ms", "us", "ns")
+                if _YEAR_2000 < typical * SECONDS[u] < 4 * _YEAR_2000
+            ),
+            None,
+        )
+        stated = split_unit(column, TIME_UNITS)[1]
+        doubts = [] if unit or stated else [f"{column} is taken as seconds on the log's own clock"]
+        unit = unit or stated or "s"
+        proposal.seconds[target] = numbers * SECONDS[unit]
+        proposal.add(target, f'{{ time = {name}, unit = "{unit}" }}', *doubts)
+        return
+    text = pl.col(column)
+    fits = [
+        layout
+        for layout in (None, *_FORMATS)
+        if fraction_read(
+            _read(cells, read_time(text, layout=layout, timezone="UTC")), cells[column]
+        )
+        >= MOST
+    ]
+    if not fits:
+        proposal.lines.append(
+            f"# unsure: the format of {name} for {target}: {cells[column].drop_nulls()[0]!r}"
+        )
+        return
+    layout = fits[0]
+    proposal.seconds[target] = _read(cells, read_time(text, layout=layout, timezone="UTC"))
+    option = "" if layout is None else f", format = {json.dumps(layout)}"
+    doubts = [f"{fits[1]} fits as well"] if layout and len(fits) > 1 else []
+    proposal.add(target, f"{{ time = {name}{option} }}", *doubts)
+
+
+def _propose_duration(target: str, column: str, proposal: Proposal) -> None:
+    name, numbers = json.dumps(column), proposal.numbers(column)
+    if proposal.cells[column].dtype == pl.Duration:
+        proposal.add(target, f"{{ duration = {name} }}")
+    elif numbers is not None:
+        unit = split_unit(column, TIME_UNITS)[1]
+        proposal.seconds[target] = numbers * SECONDS[unit or "s"]
+        doubts: list[str] = []
+        begin, end = proposal.seconds.get("start_s"), proposal.seconds.get("end_s")
+        if target == "runtime_s" and begin is not None and end is not None:
+            doubts, unit = _compare_runtime(column, numbers, end - begin, unit)
+            proposal.seconds[target] = numbers * SECONDS[unit]
+        elif unit is None:
+            doubts = [f"{column} is taken as seconds: its median is {median(numbers):,.6g}"]
+        unit = unit or "s"
+        value = name if unit == "s" else json.dumps(f"{_sql(column)} * {SECONDS[unit]:g}")
+        form = target != "batch_time" and unit != "s"
+        proposal.add(
+            target, f'{{ duration = {name}, unit = "{unit}" }}' if form else value, *doubts
+        )
+    elif (
+        fraction_read(_read(proposal.cells, read_duration(pl.col(column))), proposal.cells[column])
+        >= MOST
+    ):
+        proposal.seconds[target] = _read(proposal.cells, read_duration(pl.col(column)))
+        proposal.add(target, f"{{ duration = {name} }}")
+    else:
+        proposal.lines.append(f"# unsure: the format of {name} for {target}")
+
+
+def _compare_runtime(
+    column: str, numbers: pl.Series, between: pl.Series, stated: str | None
+) -> tuple[list[str], str]:
+    """Return the unit in which a runtime fits end minus start, and what is doubtful in that."""
+    both = pl.DataFrame({"n": numbers, "b": between}).filter((pl.col("n") > 0) & (pl.col("b") > 0))
+    if not both.height:
+        return [], stated or "s"
+    ratio = median(both["n"] / both["b"])
+    unit = min(SECONDS, key=lambda one: abs(ratio * SECONDS[one] - 1))
+    if abs(ratio * SECONDS[unit] - 1) > 1 - MOST:
+        return [
+            f"{column} is {ratio:.3g} times end minus start (median of {both.height:,} rows)"
+        ], stated or "s"
+    if unit == (stated or "s"):
+        return [], unit
+    evidence = f"{column} is {ratio:.3g} times end minus start (median of {both.height:,} rows)"
+    return [f"{evidence}, so its unit is {unit}, not {stated or 's'}"], unit
+
+
+def _propose_size(target: str, column: str, proposal: Proposal) -> None:
+    name, numbers = json.dumps(column), proposal.numbers(column)
+    if numbers is None:
+        size = _read(proposal.cells, read_size(pl.col(column), unit="B", base=1024))
+        fits = fraction_read(size, proposal.cells[column]) >= MOST
+        proposal.add(target, f"{{ size = {name} }}") if fits else proposal.lines.append(
+            f"# unsure: the format of {name} for {target}"
+        )
+        return
+    largest = float(numbers.max() or 0.0)  # type: ignore[arg-type]
+    stated = split_unit(column, SIZE_UNITS)[1]
+    unit = stated or "GiB"
+    doubts = []
+    if largest * BYTES[unit] / BYTES["GiB"] > _LARGEST_GIB:
+        found = next(
+            u
+            for u in ("MiB", "KiB", "B")
+            if largest * BYTES[u] / BYTES["GiB"] <= _LARGEST_GIB or u == "B"
+        )
+        doubts = [f"the largest {column} is {largest:,.0f}, too much in {unit}; {found} is taken"]
+        unit = found
+    elif stated is None:
+        doubts = [f"{column} is taken as GiB: its median is {median(numbers):,.6g}"]
+        whole = numbers.drop_nulls().filter(numbers.drop_nulls() > 0)
+        if len(whole) and whole.min() >= 256 and (whole % 256 == 0).mean() > MOST:  # type: ignore[operator]
+            doubts, unit = [f"every {column} is a multiple of 256, which suggests MiB"], "MiB"
+    proposal.add(target, f'{{ size = {name}, unit = "{unit}" }}', *doubts)
+
+
+def _read(cells: pl.DataFrame, value: pl.Expr) -> pl.Series:
+    return cells.select(value.alias("value")).to_series()
+
+
+def median(numbers: pl.Series, /) -> float:
+    """Return the median of numbers, 0 where there are none."""
+    return float(numbers.median() or 0.0)  # type: ignore[arg-type]
+
+
+def fraction_read(read: pl.Series, given: pl.Series, /) -> float:
+    """Return which fraction of the given values could be read."""
+    there = len(given) - given.null_count()
+    return (len(read) - read.null_count()) / there if there else 0.0
+
+
+def _sql(column: str) -> str:
+    return (
+        column if re.fullmatch(r"[A-Za-z_]\w*", column) else '"' + column.replace('"', '""') + '"'
+    )

@@ -1,0 +1,88 @@
+"""Names that columns of job logs and step times commonly have, and values of their status."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+JOBS: Final = {
+    "job_id": "job_id jobid job_number job_no job task_id app_id request_id uuid id name job_name",
+    "user": "user username user_name user_id userid uid owner submitter submitted_by",
+    "account": "account project project_id project_name team tenant organization cost_center vc",
+    "queue": "queue partition queue_name pool resource_pool qname",
+    "cluster": "cluster cluster_id cluster_name site datacenter region",
+    "qos": "qos qos_class service_class",
+    "job_name": "job_name jobname task_name name title command",
+    "workload": "model workload framework application app executable task_type job_type",
+    "status": "status state final_status job_status job_state final_state phase result outcome",
+    "end_reason": "end_reason reason failure_reason exit_reason termination_reason error_reason",
+    "exit_code": "exit_code exitcode return_code exit_status rc",
+    "submit_s": "submit_s submit submit_time submitted submitted_at submission_time submitted_time "
+    "submit_ts submission creation_time created created_at create_time queued_at queue_time_start "
+    "arrival_time arrival enqueue_time",
+    "start_s": "start_s start start_time started started_at begin began begin_time start_ts "
+    "launch_time run_start scheduled_time started_time",
+    "end_s": "end_s end end_time ended ended_at finished finish finish_time finished_at stop_time "
+    "completion_time completed_at end_ts stopped_at finished_time deletion_time",
+    "runtime_s": "runtime_s runtime run_time duration elapsed elapsed_time wall_time walltime "
+    "wallclock execution_time run_duration job_duration duration_time",
+    "time_limit_s": "time_limit_s time_limit timelimit walltime_limit requested_time timeout "
+    "max_runtime time_requested wall_limit requested_walltime",
+    "gpus": "gpus gpu num_gpus num_gpu n_gpus n_gpu ngpus ngpu gpu_count gpu_num gpus_requested "
+    "requested_gpus req_gpus gpu_request allocated_gpus alloc_gpus gpu_cnt",
+    "gpu_type": "gpu_type gpu_model gpu_name accelerator gpu_spec accelerator_type gputype",
+    "cpus": "cpus cpu num_cpus num_cpu n_cpus ncpus cpu_count cpu_num cores num_cores n_cores "
+    "ncores cpu_cores vcpus req_cpus requested_cpus alloc_cpus cpu_request cpu_milli",
+    "memory_gib": "memory_gib memory mem ram requested_memory req_mem mem_req memory_request "
+    "mem_request memory_requested mem_limit",
+    "memory_gib_used": "memory_gib_used max_rss maxrss peak_memory mem_used memory_used "
+    "used_memory memory_peak peak_mem",
+    "nodes": "nodes num_nodes num_node n_nodes nnodes node_count node_num req_nodes",
+    "priority": "priority prio",
+    "restarts": "restarts retries retry_count num_retries restart_count requeues",
+    "cpu_time_s": "cpu_time_s cpu_time total_cpu cputime",
+    "energy_j": "energy_j energy_joules energy",
+    "array_id": "array_id array_job_id",
+}  # fmt: skip
+"""By column of ``jobs``, names without unit, the most specific first."""
+
+WORKER_SAMPLES: Final = {
+    "job_id": "job_id jobid job run_id run experiment",
+    "worker_id": "worker_id worker rank global_rank rank_id process process_index trainer gpu_rank",
+    "step": "step global_step iteration iter step_id training_step iteration_id",
+    "time_s": "time_s timestamp ts wall_clock unix_time",
+    "host": "host hostname node node_name machine",
+    "batch_time": "compute_time compute batch_time batch_time_s step_time iter_time iteration_time "
+    "seconds step_seconds duration elapsed step_duration time_per_step time latency",
+}  # fmt: skip
+"""By column of ``worker_samples``; of several times the one before the barrier is first."""
+
+STATUSES: Final = {
+    "completed": r"complet|succe|done|finish|pass|^ok$|^cd$|^0$",
+    "cancelled": r"cancel|abort|killed|stopped|revoked|preempt|deleted|^ca$",
+    "failed": r"fail|err|time_?out|oom|out_of_mem|crash|exception|deadline|lost_node|^f$|^to$",
+    "running": r"running|active|started|executing|^r$",
+    "pending": r"pend|queue|wait|submitted|scheduled|created|^pd$|^q$",
+}
+"""Statuses by what their values contain, in small letters; the first that fits."""
+
+TIME_UNITS: Final = {
+    "ns": "ns nanos nanoseconds",
+    "us": "us micros microseconds", "ms": "ms millis milliseconds msec msecs",
+    "s": "s sec secs second seconds", "min": "min mins minute minutes", "h": "h hr hrs hour hours",
+    "d": "d day days",
+}  # fmt: skip
+SIZE_UNITS: Final = {
+    "B": "b byte bytes", "KiB": "k kb kib", "MiB": "m mb mib", "GiB": "g gb gib", "TiB": "t tb tib",
+}  # fmt: skip
+
+
+def split_unit(name: str, units: dict[str, str], /) -> tuple[str, str | None]:
+    """Return a column's name in snake case without its unit, and the unit."""
+    plain = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name.rpartition(".")[2])
+    plain = re.sub(r"[^a-z0-9]+", "_", plain.lower()).strip("_")
+    base, _, last = plain.rpartition("_")
+    for unit, words in units.items():
+        if base and last in words.split():
+            return base, unit
+    return plain, None
