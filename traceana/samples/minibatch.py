@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from traceana.samples.draw import MINIBATCH_KEY, generator
-from traceana.samples.files import MARK, write_csv
+from traceana.samples.files import MARK, write_tables
 from traceana.samples.worker_times import (
     DDOF,
     WORKERS,
@@ -73,7 +73,7 @@ JOBS: Final = (
 
 def write_minibatch(folder: Path, *, scale: float, seed: int) -> dict[str, int]:
     """Write the job files, the CoV table and the planted truth; return the rows by CSV."""
-    rows: dict[str, int] = {}
+    tables: dict[str, pl.DataFrame] = {}
     truth: dict[str, Any] = {}
     cov_of_job: dict[str, NDArray[np.float64]] = {}
     for i, job in enumerate(JOBS):
@@ -81,8 +81,7 @@ def write_minibatch(folder: Path, *, scale: float, seed: int) -> dict[str, int]:
         ticks = max(round(job.ticks * scale), _FEWEST_TICKS)
         levels, episodes = _plant(rng, job, ticks)
         times = draw_times(rng, levels, ticks=ticks, noise=job.noise, episodes=episodes)
-        path = folder / f"{MARK}{job.name}_norm.csv"
-        rows[path.name] = write_csv(_job_file(job, times), path)
+        tables[f"{job.name}_norm.csv"] = _job_file(job, times)
         whole = times[1:] if job.lacks == 0 else times[:-1] if job.lacks == -1 else times
         cov_of_job[job.name] = cov_over_workers(whole)
         truth[job.name] = {
@@ -99,9 +98,7 @@ def write_minibatch(folder: Path, *, scale: float, seed: int) -> dict[str, int]:
         }
     rng = generator(seed, MINIBATCH_KEY, len(JOBS))
     table, row_of_job = draw_cov_table(rng, cov_of_job, scale=scale)
-    rows[f"{MARK}coefficient_variation.csv"] = write_csv(
-        table, folder / f"{MARK}coefficient_variation.csv"
-    )
+    tables["coefficient_variation.csv"] = table
     for job in JOBS:
         truth[job.name]["cov_table"] = {
             "row": row_of_job[job.name],
@@ -110,7 +107,7 @@ def write_minibatch(folder: Path, *, scale: float, seed: int) -> dict[str, int]:
         }
     truth = {"synthetic": True, "meaning": _MEANING, "jobs": truth}
     (folder / f"{MARK}truth.json").write_text(json.dumps(truth, indent=2) + "\n")
-    return rows
+    return write_tables(folder, tables)
 
 
 _MEANING: Final = {

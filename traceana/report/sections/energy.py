@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
+from traceana import analysis
 from traceana.derived.energy import ENERGY_NEEDS, configurations, coverage, savings, shown_gpu
 from traceana.report.blocks import (
     Block,
@@ -20,9 +21,7 @@ from traceana.report.blocks import (
     result_table,
 )
 from traceana.report.section import Section
-from traceana.report.sections.energy_front import build_front
-from traceana.report.sections.energy_sweeps import build_sweeps
-from traceana.results.energy import CoverageCounts, SavingsByChoice
+from traceana.results.energy import CoverageCounts, EnergyToAccuracy, SavingsByChoice
 from traceana.results.formatting import plural, share
 
 if TYPE_CHECKING:
@@ -48,6 +47,15 @@ _REASONS: Final = {
     "trained": "trained only",
     "profiled": "profiled only",
 }
+_FRONT: Final = (
+    "batch_size",
+    "power_limit_w",
+    "tta_s",
+    "eta_j",
+    "runs",
+    "epochs_min",
+    "epochs_max",
+)
 
 
 def build(session: Context, traces: list[str]) -> Content:
@@ -69,9 +77,9 @@ def _trace(session: Context, trace: str) -> Content:
     if energy:
         blocks += [
             Heading("Energy versus time"),
-            *build_front(session, trace, gpu, energy),
+            *_front(session, trace, gpu, energy),
             Heading("Energy versus batch size"),
-            *build_sweeps(trace, gpu, energy),
+            _sweeps(trace, gpu, energy),
         ]
     blocks += [
         Heading("Coverage"),
@@ -137,6 +145,48 @@ def _bars(savings: pl.DataFrame, trace: str) -> list[Drawing]:
         )
         for gpu in energy.filter(pl.col("ratio").is_not_null())["gpu"].unique().sort()
     ]
+
+
+def _front(
+    session: Context, trace: str, gpu: str, energy: dict[str, pl.DataFrame]
+) -> tuple[Block, ...]:
+    """Draw and list the front of the data set with the most configurations."""
+    dataset = max(energy, key=lambda name: (energy[name].height, name))
+    picture = drawing(
+        "energy-front",
+        energy[dataset],
+        trace=trace,
+        key=f"front-{trace}-{gpu}-{dataset}",
+        about=f"Energy versus time to the target of {dataset} on {gpu}",
+    )
+    table = result_table(
+        energy[dataset].filter("on_front").sort("tta_s"),
+        EnergyToAccuracy,
+        caption=f"Configurations on the front: {dataset} on {gpu}. {session.title(trace)}",
+        columns=_FRONT,
+    )
+    return Gallery((picture,)), table
+
+
+def _sweeps(trace: str, gpu: str, energy: dict[str, pl.DataFrame]) -> Gallery:
+    """Draw the energy of each data set, and the time of the one with the most batch sizes."""
+    sweeps = {dataset: analysis.batch_size_sweep(rows) for dataset, rows in energy.items()}
+    timed = max(sweeps, key=lambda name: (sweeps[name]["batch_size"].n_unique(), name))
+    return Gallery(
+        tuple(
+            drawing(
+                "batch-sweep",
+                sweep,
+                trace=trace,
+                key=f"sweep-{measure}-{trace}-{dataset}",
+                about=f"{what} to the target of {dataset} on {gpu} by batch size",
+                measure=measure,
+            )
+            for dataset, sweep in sweeps.items()
+            for measure, what in (("eta", "Energy"), ("tta", "Time"))
+            if measure == "eta" or dataset == timed
+        )
+    )
 
 
 def _findings(savings: pl.DataFrame, gpu: str, title: str) -> list[str]:
