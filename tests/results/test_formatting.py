@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from traceana.report.blocks import DASH, Column
 from traceana.results import formatting
 
 
@@ -44,9 +43,3 @@ from traceana.results import formatting
 )
 def test_numbers(written: str, expected: str) -> None:
     assert written == expected
-
-
-def test_a_missing_value_is_a_dash_and_a_zero_is_not() -> None:
-    column = Column("Span", ("low", "high"), formatting.seconds_range)
-    assert column.cell({"low": None, "high": 3.0}) == DASH
-    assert Column("n", "n", formatting.count).cell({"n": 0}) == "0"

@@ -37,12 +37,6 @@ def join_plans(
         Columns of the jobs by parameter: submit, runtime, gpus.
     by
         Further columns, of either.
-
-    Raises
-    ------
-    DataError
-        If a column is missing or not numeric, a value is negative, a (cluster, job_id) of the
-        jobs is not unique, or no plan has its job.
     """
     measures = ("batch_size", "iterations", "deadline_s")
     plans = _with_key(collect(open_frame(training_plans, keys=(*KEY, "model"), measures=measures)))

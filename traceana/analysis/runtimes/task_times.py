@@ -50,14 +50,7 @@ class TaskTimes:
 
 
 def read_task_times(tasks: IntoFrame, instances: IntoFrame, /) -> TaskTimes:
-    """Aggregate instances by task: one pass over them, then a join.
-
-    Raises
-    ------
-    DataError
-        If a column is missing, not numeric or out of range, an instance ends before it starts, a
-        task has two rows, or the keys of the tables differ in type.
-    """
+    """Aggregate instances by task: one pass over them, then a join."""
     rows = clean_columns(admit_columns(instances, (*KEYS, *_TIMES)), _TIMES)
     listed = _read_tasks(tasks)
     _refuse_repeated(listed)
@@ -69,7 +62,7 @@ def read_task_times(tasks: IntoFrame, instances: IntoFrame, /) -> TaskTimes:
         pl.concat([listed, joined.with_columns(pl.col(_COUNTS).fill_null(0))], how="horizontal"),
         first_s=min(times, default=None),
         last_s=max(times, default=None),
-        instances_of_no_task=int(by_task["n_instances"].sum() - joined["n_instances"].sum()),
+        instances_of_no_task=int(by_task["n_instances"].sum()) - int(joined["n_instances"].sum()),
     )
 
 

@@ -115,13 +115,7 @@ def summarize_cov_series(
 def read_series(
     cov: IntoFrame, by: Sequence[str], time: str, value: str, cut_at: float | datetime | None
 ) -> pl.DataFrame:
-    """Return [*by, time, value] sorted: one row per time step.
-
-    Raises
-    ------
-    DataError
-        As :func:`summarize_cov_series`.
-    """
+    """Return [*by, time, value] sorted: one row per time step."""
     if not (cut_at is None or is_number(cut_at) or isinstance(cut_at, datetime)):
         raise DataError(f"cut_at must be a number or a datetime, as {time} is; it is {cut_at!r}")
     frame = open_frame(cov, keys=(*by, time), measures={"value": value}, roles={"time": time})

@@ -33,14 +33,7 @@ def tick_moments(
     *,
     ddof: int,
 ) -> pl.DataFrame:
-    """Return [*by, time, n_workers, mean, std], sorted by (by, time), nulls last.
-
-    Raises
-    ------
-    DataError
-        If `value` is not numeric, negative or infinite; `time` or `worker` is null beside a
-        value; or a (by, time, worker) has more than one value.
-    """
+    """Return [*by, time, n_workers, mean, std], sorted by (by, time), nulls last."""
     columns = (by, time, worker, value)
     if frame.implementation is nw.Implementation.POLARS:
         rows: pl.LazyFrame = frame.to_native()

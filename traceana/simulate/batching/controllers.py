@@ -292,13 +292,7 @@ def _check_size(wanted: Reals) -> None:
 
 
 def find_controller(controller: str | BatchController, /) -> BatchController:
-    """Return a controller by its name, or as it is.
-
-    Raises
-    ------
-    DataError
-        If no controller has that name, or an object is not a controller.
-    """
+    """Return a controller by its name, or as it is."""
     if isinstance(controller, str):
         if controller in CONTROLLERS:
             return CONTROLLERS[controller]()
