@@ -346,8 +346,8 @@ def _print_replay(result: BatchingReplay) -> None:
         f"{100 * result.within:g} % of the oracle's; -: none within the episode)\n"
     )
     costs = [_cost(row) for row in result.episodes.iter_rows(named=True)]
-    rows = result.episodes.with_columns(pl.Series("cost", costs))
-    _print_by_controller(rows, ReplayEpisodes, ("job_id", "worker_id", "onset_s"), "cost")
+    rows = result.episodes.with_columns(pl.Series("costs", costs))
+    _print_by_controller(rows, ReplayEpisodes, ("job_id", "worker_id", "onset_s"), "costs")
 
 
 def _print_by_controller(

@@ -1,4 +1,4 @@
-"""A published CoV table: distribution of its values over time steps and jobs."""
+"""A published CoV table: its distribution, and the jobs that match its rows."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from traceana.report.blocks import (
     picture_key,
     result_table,
 )
-from traceana.results.formatting import count, plural, ratio, share
-from traceana.results.variation import CovPooled, CovSeries
+from traceana.results.formatting import count, fine_share, plural, ratio, share
+from traceana.results.variation import CovMatch, CovPooled, CovSeries
 
 if TYPE_CHECKING:
     from traceana.report.context import Context
@@ -30,6 +30,12 @@ COLUMNS: Final = (
     *("share_above_0_1", "share_above_0_5", "share_above_1", "median_ci_low", "median_ci_high"),
 )
 """Columns of a distribution of CoV on the page."""
+_MATCHES: Final = (
+    *("job_id", "ddof", "cov_job_id", "first_sample", "overlap"),
+    *("max_abs_difference", "median_abs_difference", "share_within_rounding"),
+)
+_IS_ROW: Final = 0.99
+"""Fraction of differences within rounding from which a job is a row of the table."""
 
 
 def published_table(session: Context, trace: str) -> Content:
@@ -72,6 +78,27 @@ def published_table(session: Context, trace: str) -> Content:
         f"0.5.{bound}"
     )
     return Content((finding,), blocks)
+
+
+def match_jobs(session: Context, trace: str) -> Content:
+    """Table of the best matches under both ddof."""
+    matches = session.once(workers.cov_matches, trace)
+    blocks = (
+        Heading("Match of these jobs to the published CoV table"),
+        Text(
+            "Each job's CoV is compared with every row of the table at every shift. The table "
+            "shows the best match for each ddof. Worker times are integers, so rounding explains "
+            "differences up to a known bound. If a job is a row of the table, nearly all "
+            "differences are within that bound under the right ddof, and few under the other."
+        ),
+        result_table(
+            matches.drop_nulls("overlap"),
+            CovMatch,
+            columns=_MATCHES,
+            caption="Best match of each job in the published CoV table. " + session.title(trace),
+        ),
+    )
+    return Content((_match_finding(matches),), blocks)
 
 
 def _pictures(session: Context, trace: str) -> list[Drawing]:
@@ -123,3 +150,20 @@ def _lengths(overall: dict[str, Any]) -> str:
     if median is None:
         return f"{truncated}; the median length exceeds the table."
     return f"{truncated}; the median length is {count(median)} samples (Kaplan-Meier)."
+
+
+def _match_finding(matches: pl.DataFrame) -> str:
+    jobs = matches["job_id"].n_unique()
+    rows = matches.filter(pl.col("share_within_rounding") >= _IS_ROW).sort("job_id")
+    if rows.is_empty():
+        return f"none of {plural(jobs, 'job')} with worker times is a row of the CoV table."
+    named = ", ".join(
+        f"{row['job_id']} is {row['cov_job_id']} (ddof {row['ddof']}, "
+        f"{fine_share(row['share_within_rounding'])} of {row['overlap']:,} differences within "
+        "rounding)"
+        for row in rows.iter_rows(named=True)
+    )
+    return (
+        f"of {plural(jobs, 'job')} with worker times, {rows['job_id'].n_unique()} are rows of the "
+        f"published CoV table: {named}."
+    )
