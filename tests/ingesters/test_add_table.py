@@ -82,7 +82,7 @@ memory_gib = { size = "mem" }
     assert "[jobs]" in manifest.tables["jobs"].mapping
     rejected = store.scan_rejected("mine", "machines").collect().row(0, named=True)
     assert (rejected["row"], rejected["rule"]) == (2, "mem|not_a_size")
-    assert rejected["text"] == '{"name": "m2", "g": 8, "c": 64, "mem": "bad"}'
+    assert rejected["text"] == '{"name":"m2","g":8,"c":64,"mem":"bad"}'
     ledger = traceana.add_table(FRAME.head(9), trace="mine", table="jobs", store=tmp_path)
     assert {entry.table: entry.rows_kept for entry in ledger.entries} == {"jobs": 9, "machines": 1}
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 from traceana.catalog import get_trace
-from traceana.ingesters.convert import convert
+from traceana.ingesters.convert import Converted, convert
 from traceana.ingesters.mapping import parse_mapping
 from traceana.ingesters.readers.lines import LINE, Block
 from traceana.ingesters.recipe import compile_recipe
@@ -61,6 +61,11 @@ def block_of(content: list[bytes]) -> Block:
     return Block(data, tuple(TASKS), first_line=7, header_lines=0)
 
 
+def converted(block: Block) -> Converted:
+    ((_, found),) = convert(block, RECIPE)
+    return found
+
+
 @settings(max_examples=100, deadline=None)
 @given(content=st.lists(lines, min_size=1, max_size=6))
 @example(content=[b"j1,worker,3.0", b"j1,w,3,Failed,1,2,6,2,5,T4,a,b,c,d,e,f,g"])
@@ -69,10 +74,10 @@ def block_of(content: list[bytes]) -> Block:
 @example(content=[b"j1,w,3,Failed,1,2,6,2,5,T4,", b"j1,w,3,Failed,1,2,6,2,5"])
 def test_parsed_at_once_or_line_by_line(content: list[bytes]) -> None:
     block = block_of(content)
-    at_once = convert(block, RECIPE)
+    at_once = converted(block)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Block, "typed", lambda *_: None)
-        by_line = convert(block, RECIPE)
+        by_line = converted(block)
     assert_frame_equal(at_once.kept, by_line.kept)
     assert_frame_equal(at_once.rejected, by_line.rejected)
     assert at_once.unknown_words == by_line.unknown_words
@@ -89,4 +94,4 @@ def test_rows_without_fault_are_parsed_at_once(content: list[bytes]) -> None:
     typed = block.typed(set(RECIPE.numbers.values()))
     assert typed is not None
     assert typed["plan_cpu"].dtype == pl.Float64
-    assert convert(block, RECIPE).kept.height == block.lines == len(content)
+    assert converted(block).kept.height == block.lines == len(content)

@@ -6,6 +6,7 @@ import csv
 import tempfile
 from pathlib import Path
 
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -43,23 +44,23 @@ def test_every_line_is_a_row_or_a_bad_line(content: list[bytes], block: int) -> 
         patch.setattr(ahead, "_BLOCK", block)
         blocks = blocks_of(b"\n".join([b"a,b,c", *content, b""]))
     good = [row for one in blocks for row in one.cells.rows()]
-    bad = [one_bad for one in blocks for one_bad in one.bad]
-    assert sorted([row[-1] for row in good] + [line.line for line in bad]) == list(
-        range(2, len(content) + 2)
-    )
+    bad = [line for one in blocks for line in one.bad["line"]]
+    assert sorted([row[-1] for row in good] + bad) == list(range(2, len(content) + 2))
     for *found, number in good:
         text = content[number - 2].decode(errors="replace")
         expected = next(csv.reader([text])) if '"' in text else text.split(",")
         assert found == [cell or None for cell in expected]
     for line in bad:
-        text = content[line.line - 2].decode(errors="replace")
+        text = content[line - 2].decode(errors="replace")
         assert '"' in text or text.count(",") != 2
 
 
 def test_text_of_a_line_over_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ahead, "_BLOCK", 8)
     blocks = blocks_of(b"a,b,c\n1,2,3\n4,5,\xff6\n7,8,9")
-    told = {number: one.text_of(number) for one in blocks for number in one.cells[LINE].to_list()}
+    lines = [one.cells[LINE] for one in blocks]
+    texts = [one.text_of(numbers) for one, numbers in zip(blocks, lines, strict=True)]
+    told = dict(zip(pl.concat(lines), pl.concat(texts), strict=True))
     assert told == {2: "1,2,3", 3: "4,5,\\xff6", 4: "7,8,9"}
 
 

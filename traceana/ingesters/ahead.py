@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from traceana.errors import SourceError
@@ -28,8 +30,18 @@ def read_ahead(items: Iterator[Item], /) -> Iterator[Item]:
             yield item
 
 
-def whole_lines(source: CsvFile, /) -> Iterator[bytes]:
-    """Read a text file in blocks that end at a line's end.
+def numbered_lines(source: CsvFile, /, *, most: int) -> Iterator[tuple[int, list[str]]]:
+    """Read a text file, at most so many lines at once, with the number of the first of them."""
+    line = 1
+    for data in read_ahead(whole_lines(source)):
+        lines = io.StringIO(data.decode(errors="backslashreplace"), newline="\n")
+        while texts := [text.removesuffix("\n") for text in islice(lines, most)]:
+            yield line, texts
+            line += len(texts)
+
+
+def whole_lines(source: CsvFile, /, *, size: int | None = None) -> Iterator[bytes]:
+    """Read a text file in blocks (of 16 MiB, or of another size) that end at a line's end.
 
     Raises
     ------
@@ -38,22 +50,23 @@ def whole_lines(source: CsvFile, /) -> Iterator[bytes]:
     """
     with open_csv(source) as stream:
         parts: list[bytes] = []
-        size = 0
+        limit = size or _BLOCK
+        held = 0
         plain = True  # whether all line ends are
-        while part := stream.read(-(-_BLOCK // _PARTS)):
+        while part := stream.read(-(-limit // _PARTS)):
             parts.append(part)
-            size += len(part)
+            held += len(part)
             plain = plain and b"\r" not in part
-            if size < _BLOCK:
+            if held < limit:
                 continue
             cut = part.rfind(b"\n") + 1
             if cut:
                 parts[-1] = part[:cut]
                 yield _joined(parts, plain=plain)
-                parts, size = [part[cut:]], len(part) - cut
-            elif size > _BLOCK + LONGEST_LINE:
+                parts, held = [part[cut:]], len(part) - cut
+            elif held > limit + LONGEST_LINE:
                 raise SourceError(f"{source.where}: a line of more than 16 MiB; this is no CSV")
-        if size:  # publishers leave out the last line's end
+        if held:  # publishers leave out the last line's end
             parts.append(b"" if parts[-1].endswith(b"\n") else b"\n")
             yield _joined(parts, plain=plain)
 

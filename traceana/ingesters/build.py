@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 Progress = Callable[[str, str, int], None]
 _WORDS: Final = 1000
+_LONGEST_TEXT: Final = 1 << 16
+_SHOWN: Final = 200
 _OTHERS: Final = "(other values)"
 
 
@@ -87,13 +90,13 @@ class TableBuilder:
     ) -> FileEntry:
         kept = not_applicable = 0
         rejected: Counter[str] = Counter()
-        converted = ((one, convert(one, recipe)) for one in source.blocks(recipe.kinds))
-        for block, result in read_ahead(converted):
+        converted = (convert(one, recipe) for one in source.blocks(recipe.kinds))
+        for block, result in read_ahead(chain.from_iterable(converted)):
             good, bad = self._split(block, result, reshaped=recipe.reshape is not None)
             self._writer.keep(good)
             if bad.height:
                 self.first_rejected = self.first_rejected or (
-                    f"line {bad['line'][0]} of {source.label}: {bad['text'][0]}"
+                    f"line {bad['line'][0]} of {source.label}: {bad['text'][0][:_SHOWN]}"
                 )
                 self._writer.reject(
                     bad.select(
@@ -101,10 +104,10 @@ class TableBuilder:
                         row=pl.col("line") - block.header_lines,
                         line="line",
                         rule="rule",
-                        text="text",
+                        text=pl.col("text").str.head(_LONGEST_TEXT),
                     )
                 )
-                rejected.update(bad["rule"].to_list())
+                rejected.update(dict(bad.group_by("rule").len().iter_rows()))
             kept += good.height
             not_applicable += block.not_applicable
             self._rows_read += good.height + bad.height
@@ -129,8 +132,9 @@ class TableBuilder:
         good, repeated = self._duplicates.split(result.kept)
         bad = result.rejected
         if repeated.height:
-            texts = [block.text_of(line) for line in repeated[LINE]]
-            told = repeated.select(line=LINE, rule=pl.lit("duplicate_key"), text=pl.Series(texts))
+            told = repeated.select(
+                line=LINE, rule=pl.lit("duplicate_key"), text=block.text_of(repeated[LINE])
+            )
             bad = pl.concat([bad, told]).sort("line", maintain_order=True)
         if not reshaped and block.lines != good.height + bad.height:
             raise AssertionError(f"{block.lines} lines: {good.height} kept, {bad.height} rejected")

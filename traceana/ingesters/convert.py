@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 from polars.exceptions import PolarsError
 
-from traceana.ingesters.readers.lines import LINE, BadLine
+from traceana.errors import DataError
+from traceana.ingesters.readers.lines import BAD_LINES, LINE
 from traceana.ingesters.recipe import LARGEST_WHOLE
-from traceana.schema import REJECTED
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from traceana.ingesters.readers.reader import AnyBlock
     from traceana.ingesters.recipe import Recipe
@@ -23,8 +23,10 @@ ROW: Final = "\0row"
 UNKNOWN: Final = "unknown"
 _RIGHT: Final = "\0right"
 _RULE: Final = "\0rule"
-_NONE_REJECTED: Final = pl.DataFrame(schema=REJECTED).select("line", "rule", "text")
-_FAILED: Final = pl.Schema({ROW: pl.UInt32, "rule": pl.String})
+_NONE_REJECTED: Final = pl.DataFrame(schema=BAD_LINES)
+_NONE_FAILED: Final = pl.DataFrame(schema={ROW: pl.UInt32, "rule": pl.String})
+_MOST_FAILED: Final = 1000
+_LONGEST_WORD: Final = 100
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,7 @@ class Converted:
     kept
         Columns of the table, and ``LINE``.
     rejected
-        Columns `line`, `rule` and `text` of :data:`~traceana.schema.REJECTED`.
+        Columns of :data:`~traceana.ingesters.readers.lines.BAD_LINES`.
     unknown_words
         By column of the source, how often each value came that is not mapped.
     """
@@ -46,24 +48,35 @@ class Converted:
     unknown_words: dict[str, Counter[str]]
 
 
-def convert(block: AnyBlock, recipe: Recipe, /) -> Converted:
-    """Convert and check one block.
+def convert(block: AnyBlock, recipe: Recipe, /) -> Iterator[tuple[AnyBlock, Converted]]:
+    """Convert and check one block; one with a fault in parts, so that memory stays bounded.
 
     Every row is in `kept` or in `rejected`. Rows with the same key are left to the builder, which
     sees all blocks.
     """
-    reshaped = recipe.reshape is not None
-    typed = None if reshaped else block.typed(set(recipe.numbers.values()))
-    bad_lines: list[BadLine] = []
+    typed = None if recipe.reshape else block.typed(set(recipe.numbers.values()))
+    rows = None
     if typed is not None:
         rows = _rows_without_fault(typed.rename(recipe.views), recipe)
-        if rows is not None:
-            return Converted(rows, _NONE_REJECTED, {})
+    if rows is not None:
+        yield block, Converted(rows, _NONE_REJECTED, {})
+    elif len(parts := block.parts()) > 1:
+        for part in parts:
+            yield from convert(part, recipe)
+    else:
+        yield block, _find_faults(block, typed, recipe)
+
+
+def _find_faults(block: AnyBlock, typed: pl.DataFrame | None, recipe: Recipe) -> Converted:
+    """Convert a block step by step, and name the rule that each rejected row breaks."""
+    reshaped = recipe.reshape is not None
+    rejected = [_NONE_REJECTED]
+    if typed is not None:
         source = typed.with_row_index(ROW)
     else:
         text = recipe.reshape(block.cells) if recipe.reshape else block.cells
         source = text.with_row_index(ROW)
-        bad_lines = block.bad
+        rejected.append(_filled_cells(block) if reshaped else block.bad)
     cells = source.rename(recipe.views)
     cells = cells.with_columns(
         _read_number(n) for n in recipe.numbers if cells[n].dtype.is_(pl.String)
@@ -85,16 +98,14 @@ def convert(block: AnyBlock, recipe: Recipe, /) -> Converted:
         cells, {rule: _is_whole(value) for rule, value in recipe.whole.items()}
     )
     broken += [failed, *(_failures(cells, rule, ~pl.col(rule)) for rule in recipe.whole)]
-    failed = pl.concat([pl.DataFrame(schema=_FAILED), *broken])
+    failed = pl.concat([_NONE_FAILED, *broken])
     good = cells.join(failed, on=ROW, how="anti", maintain_order="left") if len(failed) else cells
     good, unknown_words = _map_values(good, recipe)
     rows, more = _attempt(good, _stated(recipe))
     kept, invalid = _check(rows.select(ROW, LINE, *recipe.schema), recipe)
     failed = pl.concat([failed, more, invalid]).unique(ROW, keep="first", maintain_order=True)
-    rejected = [_NONE_REJECTED]
     if len(failed):
-        rejected += _rejected_rows(source, failed, block, reshaped=reshaped)
-    rejected += [_reject_line(bad, reshaped=reshaped) for bad in bad_lines]
+        rejected.append(_rejected_rows(source, failed, block, reshaped=reshaped))
     return Converted(
         kept.drop(ROW), pl.concat(rejected).sort("line", maintain_order=True), unknown_words
     )
@@ -129,23 +140,38 @@ def _attempt(
     cells: pl.DataFrame, columns: Mapping[str, pl.Expr]
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Add columns; rows for which one of them cannot be computed are failures."""
-    none = pl.DataFrame(schema=_FAILED)
-    try:
-        return cells.with_columns(value.alias(name) for name, value in columns.items()), none
-    except PolarsError:
-        if not cells.height:  # no row is at fault
-            raise
-        if cells.height > 1:
-            halves = (cells[: cells.height // 2], cells[cells.height // 2 :])
-            good, failed = zip(*(_attempt(half, columns) for half in halves), strict=True)
-            return pl.concat(good), pl.concat(failed)
+    none = _with(cells.clear(), columns)  # what fails here is no row's fault
+    good, failed, waiting = [none], [_NONE_FAILED], [cells]
+    while waiting:
+        part = waiting.pop()
+        try:
+            good.append(_with(part, columns))
+        except PolarsError as error:
+            if part.height > 1:
+                waiting += [part[part.height // 2 :], part[: part.height // 2]]
+            elif len(failed) > _MOST_FAILED:
+                reason = str(error).splitlines()[0]
+                raise DataError(
+                    f"an expression fails for more than {_MOST_FAILED:,} rows ({reason}); "
+                    "guard it with CASE, or use TRY_CAST"
+                ) from error
+            else:
+                failed.append(_why_not(part, columns))
+    return pl.concat(good), pl.concat(failed)
+
+
+def _with(cells: pl.DataFrame, columns: Mapping[str, pl.Expr]) -> pl.DataFrame:
+    return cells.with_columns(value.alias(name) for name, value in columns.items())
+
+
+def _why_not(row: pl.DataFrame, columns: Mapping[str, pl.Expr]) -> pl.DataFrame:
+    """Return the failure of a row for which a column cannot be computed."""
     for name, value in columns.items():
         try:
-            cells.select(value)
+            row.select(value)
         except PolarsError:
             rule = f"{name.split('|')[0].strip(chr(0))}|not_computable"
-            empty, _ = _attempt(cells.clear(), columns)
-            return empty, _failures(cells, rule, pl.lit(value=True))
+            return _failures(row, rule, pl.lit(value=True))
     raise AssertionError("columns that fail together fail apart")
 
 
@@ -201,29 +227,30 @@ def _failures(cells: pl.DataFrame, rule: str, broken: pl.Expr) -> pl.DataFrame:
 def _map_values(
     cells: pl.DataFrame, recipe: Recipe
 ) -> tuple[pl.DataFrame, dict[str, Counter[str]]]:
-    """Make values that are not mapped ``unknown``, and count them."""
+    """Make values that are not mapped ``unknown``, and count them.
+
+    Of several words the first is counted: what follows is often a number or a name.
+    """
     unknown: dict[str, Counter[str]] = {}
     filled = {}
     for name, one in recipe.derived.items():
         if not one.rule:
-            strange = cells.filter(_unread(name, one.of)).select(one.of.alias(name))[name]
-            if len(strange):
-                unknown[one.label] = Counter(map(_pattern, strange.to_list()))
+            first = one.of.str.extract("^([^ ]*)").str.head(_LONGEST_WORD)
+            several = pl.when(one.of.str.contains(" ", literal=True)).then(pl.lit(" ..."))
+            word = first + several.fill_null(pl.lit(""))
+            strange = cells.filter(_unread(name, one.of)).select(word=word)
+            if strange.height:
+                counts = strange.group_by("word", maintain_order=True).len()
+                unknown[one.label] = Counter(dict(counts.iter_rows()))
             filled[name] = pl.when(one.of.is_not_null()).then(pl.col(name).fill_null(UNKNOWN))
     return cells.with_columns(value.alias(name) for name, value in filled.items()), unknown
-
-
-def _pattern(value: str) -> str:
-    """Return a value, of several words the first: what follows is often a number or a name."""
-    first, _, others = value.partition(" ")
-    return f"{first} ..." if others else value
 
 
 def _check(rows: pl.DataFrame, recipe: Recipe) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Hold the table's rows against its rules, but for the key."""
     holds = rows.select(pl.all_horizontal(True, *recipe.rules.values())).to_series()
     if holds.all():
-        return rows, pl.DataFrame(schema=_FAILED)
+        return rows, _NONE_FAILED
     first_broken = pl.coalesce(
         pl.when(~rule).then(pl.lit(name.replace("|check__", "|")))
         for name, rule in recipe.rules.items()
@@ -235,21 +262,18 @@ def _check(rows: pl.DataFrame, recipe: Recipe) -> tuple[pl.DataFrame, pl.DataFra
 
 def _rejected_rows(
     source: pl.DataFrame, failed: pl.DataFrame, block: AnyBlock, *, reshaped: bool
-) -> list[pl.DataFrame]:
+) -> pl.DataFrame:
     found = failed.rename({"rule": _RULE}).join(source, on=ROW, how="left", maintain_order="left")
-    text = pl.Series([block.text_of(line) for line in found[LINE]], dtype=pl.String)
     if reshaped:
-        parts = found.select(pl.exclude(ROW, LINE, _RULE))
-        text = parts.select(pl.concat_str(pl.all(), separator=",", ignore_nulls=True)).to_series()
-    return [
-        found.select(pl.col(LINE).alias("line"), pl.col(_RULE).alias("rule"), text.alias("text"))
-    ]
+        cells = found.select(pl.exclude(ROW, LINE, _RULE))
+        text = cells.select(pl.concat_str(pl.all(), separator=",", ignore_nulls=True)).to_series()
+    else:
+        text = block.text_of(found[LINE])
+    return found.select(line=LINE, rule=_RULE).with_columns(text=text)
 
 
-def _reject_line(bad: BadLine, *, reshaped: bool) -> pl.DataFrame:
-    """One rejected row a line; where lines are reshaped, one a cell that holds something."""
-    texts = [cell for cell in bad.cells[1:] if cell] if reshaped else [bad.text]
-    return pl.DataFrame(
-        {"line": [bad.line] * len(texts), "rule": [bad.rule] * len(texts), "text": texts},
-        schema={name: REJECTED[name] for name in ("line", "rule", "text")},
-    )
+def _filled_cells(block: AnyBlock) -> pl.DataFrame:
+    """Return a rejected row for each cell with a value, where a line would become several."""
+    cells = pl.col("text").str.replace("^[^,]*", "").str.extract_all("[^,]+")
+    most = block.cells.width
+    return block.bad.with_columns(cells.list.head(most)).explode("text").drop_nulls("text")

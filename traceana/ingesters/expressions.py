@@ -52,12 +52,15 @@ class Columns:
         Values of pseudo-columns, such as ``file_name``.
     used
         The kinds in which each column is used so far.
+    casts
+        Casts that a row may fail, and what each is of.
     """
 
     names: Sequence[str]
     declared: Mapping[str, Kind] = field(default_factory=dict)
     literals: Mapping[str, str] = field(default_factory=dict)
     used: dict[str, set[Kind]] = field(default_factory=dict)
+    casts: list[tuple[pl.Expr, pl.Expr]] = field(default_factory=list)
 
     def use(self, name: str, kind: Kind, where: str) -> str:
         """Note that a column is used, and return the name under which it is read in that kind.
@@ -189,11 +192,18 @@ class _Walk:
             arms = {name: arm.walk(body[name], want) for name in ("truthy", "falsy")}
             return {kind: {"predicate": predicate, **arms}}
         if kind == "Cast":
-            how = "NonStrict" if self.guarded else body["options"]
-            return {kind: body | {"expr": self.walk(body["expr"], None), "options": how}}
+            return self._cast(body)
         if kind == "Function":
             return self._function(body, want)
         raise self._refused(kind)
+
+    def _cast(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Let a cast that fails give null, which breaks a rule."""
+        inner = self.walk(body["expr"], None)
+        cast = {"Cast": body | {"expr": inner, "options": "NonStrict"}}
+        if body["options"] != "NonStrict" and not self.guarded:
+            self.columns.casts.append((_build(cast), _build(inner)))
+        return cast
 
     def _function(self, body: dict[str, Any], want: Kind | None) -> dict[str, Any]:
         function, inputs = body["function"], body["input"]

@@ -132,11 +132,20 @@ class _Compiler:
         if "values" in spec or target == "status":
             return self._mapped(spec, target, label, dtype, at)
         want: Kind = "text" if dtype == pl.String else "number"
-        value = compile_expression(text, want, self.columns, where=at)
+        value = self._expression(text, want, target, at)
         if want == "number":
             value = self._number(value, target, label, at)
         if dtype == pl.Int64:
             self.whole[f"{label}|not_a_whole_number"] = value
+        return value
+
+    def _expression(self, text: str, want: Kind, target: str, at: str) -> pl.Expr:
+        """Return an expression; a row for which a cast in it fails breaks a rule."""
+        value = compile_expression(text, want, self.columns, where=at)
+        rule = f"{target}|not_computable"
+        for place, (cast_value, of) in enumerate(self.columns.casts):
+            self.derived[f"\0{target}\0{place}"] = Derived(cast_value, of, target, rule)
+        self.columns.casts.clear()
         return value
 
     def _number(self, value: pl.Expr, target: str, label: str, at: str) -> pl.Expr:
@@ -157,10 +166,10 @@ class _Compiler:
         text, unit = spec[form], spec.get("unit")
         dtype = self.dtypes.get(text)
         if form != "size" and (unit is not None or (dtype is not None and dtype.is_numeric())):
-            number = compile_expression(text, "number", self.columns, where=at)
+            number = self._expression(text, "number", target, at)
             return number * SECONDS[unit or "s"]
         temporal = form != "size" and dtype is not None and dtype in _TEMPORAL
-        of = compile_expression(text, "time" if temporal else "text", self.columns, where=at)
+        of = self._expression(text, "time" if temporal else "text", target, at)
         if form == "time":
             zone = spec.get("timezone", self.timezone)
             if temporal:
@@ -177,7 +186,7 @@ class _Compiler:
     def _mapped(
         self, spec: dict[str, Any], target: str, label: str, dtype: pl.DataType, at: str
     ) -> pl.Expr:
-        of = compile_expression(spec["column"], "text", self.columns, where=at)
+        of = self._expression(spec["column"], "text", target, at)
         values: dict[str, Any] = spec.get("values") or {one: one for one in STATUSES}
         given = of if "values" in spec else of.str.to_lowercase()
         exact = {key: value for key, value in values.items() if not key.endswith("*")}

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from traceana.errors import DataError, TraceanaError
+from traceana.ingesters import ingest_cached
 from traceana.report.context import Context
 from traceana.report.markdown import render_markdown
 from traceana.report.origin import find_origin, open_origin, read_date
@@ -51,7 +52,8 @@ def build_report(
     Parameters
     ----------
     store
-        Folder of the store; None stands for TRACEANA_STORE, else ``./data``. Where it holds no
+        Folder of the store, a :class:`~traceana.trace.Trace`, or a raw file of a known format;
+        None stands for TRACEANA_STORE, else ``./data``. Where it holds no
         ledger the report is made from the synthetic sample, and says so wherever it shows.
     out
         Folder for the report; made where it does not exist.
@@ -87,6 +89,8 @@ def build_report(
         If the store cannot be read, the folder cannot be written, or Spark cannot be had.
     """
     chosen = check_sections(only)
+    if store is not None and Path(store).is_file():
+        store = ingest_cached(store)
     forms = _choose(formats, FORMATS, what="format")
     spark = _choose_master(engine, master)
     folder = Path(out)

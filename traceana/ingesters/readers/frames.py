@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
@@ -10,12 +9,13 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from traceana.errors import DataError
-from traceana.ingesters.readers.lines import LINE, BadLine
+from traceana.ingesters.readers.lines import BAD_LINES, LINE
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from traceana.ingesters.expressions import Kind
+    from traceana.ingesters.readers.lines import BadLine
 
 ROWS_A_BLOCK: Final = 1 << 17
 
@@ -33,7 +33,7 @@ class FrameBlock:
     first_line
         Number of the first row, counted from 1.
     texts
-        The rows as they stand in the source; None where they are a frame's.
+        The lines of the source; None where the rows are a frame's.
     bad
         Rows that cannot be read.
     not_applicable
@@ -43,8 +43,8 @@ class FrameBlock:
     frame: pl.DataFrame
     kinds: Mapping[str, Kind]
     first_line: int
-    texts: list[str] | None = None
-    bad: list[BadLine] = field(default_factory=list)
+    texts: pl.Series | None = None
+    bad: pl.DataFrame = field(default_factory=BAD_LINES.to_frame)
     header_lines: int = 0
     not_utf8: bool = False
     not_applicable: int = 0
@@ -52,7 +52,7 @@ class FrameBlock:
     @property
     def lines(self) -> int:
         """How many rows it has, with the bad ones."""
-        return self.frame.height + len(self.bad)
+        return self.frame.height + self.bad.height
 
     @cached_property
     def cells(self) -> pl.DataFrame:
@@ -71,14 +71,42 @@ class FrameBlock:
             self.cells[name].cast(pl.Float64, strict=False) for name in text
         )
         same = all(cells[name].null_count() == self.cells[name].null_count() for name in text)
-        return cells if same and not self.bad else None
+        return cells if same and not self.bad.height else None
 
-    def text_of(self, line: int, /) -> str:
-        """Return a row as it stands in the source; of a frame, its used cells as JSON."""
+    def text_of(self, lines: pl.Series, /) -> pl.Series:
+        """Return rows as they stand in the source; of a frame, the used cells as JSON."""
         if self.texts is not None:
-            return self.texts[line - self.first_line]
-        row = self.frame.select(*self.kinds).row(line - self.first_line, named=True)
-        return json.dumps(row, default=str, ensure_ascii=False)
+            return self.texts.gather(lines - self.first_line)
+        rows = self.frame.select(*self.kinds)[lines - self.first_line]
+        odd = [one.name for one in rows if one.dtype.is_float() and not one.is_finite().all()]
+        text = rows.with_columns(pl.col(odd).cast(pl.String))
+        return text.select(pl.struct(pl.all()).struct.json_encode()).to_series()
+
+    def parts(self) -> Sequence[FrameBlock]:
+        """Return the block: it is small."""
+        return [self]
+
+
+def block_of_text(
+    rows: list[list[str | int | None]],
+    schema: Mapping[str, pl.DataType],
+    kinds: Mapping[str, Kind],
+    /,
+    *,
+    first_line: int,
+    texts: list[str],
+    bad: list[BadLine],
+    not_applicable: int = 0,
+) -> FrameBlock:
+    """Return the block of some lines: rows of text, and lines that are none."""
+    return FrameBlock(
+        pl.DataFrame(rows, schema=schema, orient="row"),
+        kinds,
+        first_line,
+        pl.Series(texts, dtype=pl.String),
+        pl.DataFrame(bad, schema=BAD_LINES, orient="row"),
+        not_applicable=not_applicable,
+    )
 
 
 def frame_blocks(frame: pl.LazyFrame, kinds: Mapping[str, Kind], /) -> Iterator[FrameBlock]:

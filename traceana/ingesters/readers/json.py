@@ -13,7 +13,7 @@ import polars as pl
 
 from traceana.errors import SourceError
 from traceana.ingesters.files import LONGEST_LINE, open_csv
-from traceana.ingesters.readers.frames import FrameBlock
+from traceana.ingesters.readers.frames import FrameBlock, block_of_text
 from traceana.ingesters.readers.jsonl import flatten
 from traceana.ingesters.readers.lines import LINE, BadLine
 from traceana.ingesters.readers.reader import Reader, Rows
@@ -74,27 +74,44 @@ def item_blocks(
     file: CsvFile, row_of: Callable[[Any], dict[str, Any] | None], kinds: Mapping[str, Kind], /
 ) -> Iterator[FrameBlock]:
     """Read the elements in blocks; `row_of` returns an object's row, None where it has none."""
-    items, first = read_items(file), 1
-    while part := list(islice(items, ROWS_A_BLOCK)):
-        rows, bad, beside = [], [], 0
+    schema = {**dict.fromkeys(kinds, pl.String()), LINE: pl.Int64()}
+    first = 1
+    for part in _batches(read_items(file)):
+        rows: list[list[str | int | None]] = []
+        bad: list[BadLine] = []
+        beside = 0
         for number, (item, text) in enumerate(part, first):
             if not isinstance(item, dict):
-                bad.append(BadLine(number, "not_json" if item is None else "no_object", [], text))
+                bad.append((number, "not_json" if item is None else "no_object", text))
                 continue
             try:
                 row = row_of(item)
             except (ValueError, TypeError, AttributeError):
-                bad.append(BadLine(number, "malformed", [], text))
+                bad.append((number, "malformed", text))
                 continue
             if row is None:
                 beside += 1
             else:
                 rows.append([*map(row.get, kinds), number])
-        schema = {**dict.fromkeys(kinds, pl.String), LINE: pl.Int64}
-        frame = pl.DataFrame(rows, schema=schema, orient="row")
         texts = [text for _, text in part]
-        yield FrameBlock(frame, kinds, first, texts, bad, not_applicable=beside)
+        yield block_of_text(
+            rows, schema, kinds, first_line=first, texts=texts, bad=bad, not_applicable=beside
+        )
         first += len(part)
+
+
+def _batches(items: Iterator[tuple[Any, str]]) -> Iterator[list[tuple[Any, str]]]:
+    """Collect elements up to a number and a length."""
+    part: list[tuple[Any, str]] = []
+    size = 0
+    for item in items:
+        part.append(item)
+        size += len(item[1])
+        if len(part) == ROWS_A_BLOCK or size > LONGEST_LINE:
+            yield part
+            part, size = [], 0
+    if part:
+        yield part
 
 
 def _row(item: dict[str, Any]) -> dict[str, str | None]:

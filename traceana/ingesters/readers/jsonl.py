@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from traceana.errors import SourceError
-from traceana.ingesters.ahead import read_ahead, whole_lines
-from traceana.ingesters.readers.frames import FrameBlock
+from traceana.ingesters.ahead import numbered_lines, whole_lines
+from traceana.ingesters.readers.frames import ROWS_A_BLOCK, FrameBlock, block_of_text
 from traceana.ingesters.readers.lines import LINE, BadLine
 from traceana.ingesters.readers.reader import Reader, Rows
 
@@ -41,20 +41,17 @@ def read_columns(source: CsvFile, /) -> tuple[str, ...]:
 
 def read_blocks(source: CsvFile, kinds: Mapping[str, Kind], /) -> Iterator[FrameBlock]:
     """Read a file block by block; numbers are read as they are written."""
-    line = 1
-    for data in read_ahead(whole_lines(source)):
-        texts = data.decode(errors="backslashreplace").removesuffix("\n").split("\n")
-        rows: list[dict[str, str | None]] = []
-        bad = []
+    schema = {LINE: pl.Int64(), **dict.fromkeys(kinds, pl.String())}
+    for line, texts in numbered_lines(source, most=ROWS_A_BLOCK):
+        rows: list[list[str | int | None]] = []
+        bad: list[BadLine] = []
         for number, text in enumerate(texts, line):
             row = _parse(text)
             if row is None:
-                bad.append(BadLine(number, "not_json" if text.strip() else "blank_line", [], text))
+                bad.append((number, "not_json" if text.strip() else "blank_line", text))
             else:
-                rows.append({LINE: str(number), **{name: row.get(name) for name in kinds}})
-        frame = pl.DataFrame(rows, schema=dict.fromkeys([LINE, *kinds], pl.String))
-        yield FrameBlock(frame.with_columns(pl.col(LINE).cast(pl.Int64)), kinds, line, texts, bad)
-        line += len(texts)
+                rows.append([number, *map(row.get, kinds)])
+        yield block_of_text(rows, schema, kinds, first_line=line, texts=texts, bad=bad)
 
 
 def _parse(text: str) -> dict[str, str | None] | None:

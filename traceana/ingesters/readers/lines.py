@@ -9,12 +9,14 @@ common case. Else the lines in doubt are found, and read one by one apart from t
 from __future__ import annotations
 
 import csv
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final, cast
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -24,19 +26,16 @@ if TYPE_CHECKING:
 LINE: Final = "\0line"
 """Column with a row's line number in its file, counted from 1; no source has such a name."""
 
+BAD_LINES: Final = pl.Schema({"line": pl.Int64, "rule": pl.String, "text": pl.String})
+"""Columns of lines that are no rows: number, the rule that each breaks, and its text."""
+
+BadLine = tuple[int, str, str]
 _STEP: Final = 1 << 17
+_CELLS_A_PART: Final = 1 << 20
+_MOST_QUOTED: Final = 1 << 16
+_RULES: Final = ("", "blank_line", "short_row", "long_row", "unbalanced_quote")
 _COMMA, _NEWLINE, _QUOTE = b',\n"'
 _HYPHEN: Final = ord("-")
-
-
-@dataclass(frozen=True)
-class BadLine:
-    """A line that is no row: what is wrong, and its cells as far as they can be told."""
-
-    line: int
-    rule: str
-    cells: list[str]
-    text: str
 
 
 @dataclass(frozen=True)
@@ -95,19 +94,21 @@ class Block:
         if commas != separators:
             return None
         # Where there are no more marks than that and a line end a row, there is nothing else.
-        if marks != separators + cells.height and not self._is_plain(cells.height):
+        if marks != separators + cells.height and not self._is_plain(
+            cells.height, numbers=bool(numbers)
+        ):
             return None
         self.__dict__["lines"] = cells.height
         return cells.with_columns(pl.col(LINE).cast(pl.Int64) + self.first_line)
 
-    def _is_plain(self, height: int) -> bool:
+    def _is_plain(self, height: int, *, numbers: bool) -> bool:
         """Whether there are so many lines, no quote, only UTF-8, and no cell begins with a blank.
 
-        Polars would read a number that stands behind a blank.
+        With `numbers`: Polars would read a number that stands behind a blank.
         """
         data = self.data
         separator = self.separator.encode()
-        blank = any(
+        blank = numbers and any(
             mark in data
             and (data.startswith(mark) or separator + mark in data or b"\n" + mark in data)
             for mark in {b" ", b"\t"} - {separator}
@@ -121,8 +122,8 @@ class Block:
         return self._read_one_by_one[0]
 
     @property
-    def bad(self) -> list[BadLine]:
-        """The lines that are no row, in order."""
+    def bad(self) -> pl.DataFrame:
+        """The lines that are no rows, with the columns of :data:`BAD_LINES`."""
         return self._read_one_by_one[1]
 
     @property
@@ -130,19 +131,42 @@ class Block:
         """Whether some cells had bytes that are no UTF-8; U+FFFD stands in their place."""
         return self._read_one_by_one[2]
 
-    def text_of(self, line: int) -> str:
-        """Return a line as it stands in the file; bytes that are no UTF-8 are escaped."""
-        start = int(self._starts[line - self.first_line])
-        return self.data[start : self.data.index(b"\n", start)].decode(errors="backslashreplace")
+    def parts(self) -> list[Block]:
+        """Split into blocks small enough to be read line by line."""
+        step = max(_CELLS_A_PART // len(self.columns), 1)
+        if self.lines <= step:
+            return [self]
+        starts, edges = self._starts, [*range(0, self.lines, step), self.lines]
+        return [
+            replace(self, data=self.data[starts[a] : starts[b]], first_line=self.first_line + a)
+            for a, b in pairwise(edges)
+        ]
+
+    def text_of(self, lines: pl.Series) -> pl.Series:
+        """Return lines as they stand in the file; bytes that are no UTF-8 are escaped."""
+        return self._texts.gather(lines - self.first_line)
+
+    @cached_property
+    def _texts(self) -> pl.Series:
+        data = self.data
+        if not _is_utf8(data):
+            data = data.decode(errors="backslashreplace").encode()
+        bounds = pa.py_buffer(_bounds(data))
+        lines = pa.LargeStringArray.from_buffers(self.lines, bounds, pa.py_buffer(data))
+        return cast("pl.Series", pl.from_arrow(lines)).str.strip_suffix("\n")
 
     @cached_property
     def _starts(self) -> NDArray[np.int64]:
-        ends = np.flatnonzero(np.frombuffer(self.data, np.uint8) == _NEWLINE)
-        return np.concatenate(([0], ends + 1))
+        return _bounds(self.data)
 
     @cached_property
-    def _read_one_by_one(self) -> tuple[pl.DataFrame, list[BadLine], bool]:
+    def _read_one_by_one(self) -> tuple[pl.DataFrame, pl.DataFrame, bool]:
         return _split(self)
+
+
+def _bounds(data: bytes) -> NDArray[np.int64]:
+    """Return where each line begins, and the end of the last."""
+    return np.append(0, np.flatnonzero(np.frombuffer(data, np.uint8) == _NEWLINE) + 1)
 
 
 def _count(data: bytes) -> tuple[int, int]:
@@ -168,81 +192,58 @@ def _is_utf8(data: bytes) -> bool:
     return True
 
 
-def _split(block: Block) -> tuple[pl.DataFrame, list[BadLine], bool]:
+def _split(block: Block) -> tuple[pl.DataFrame, pl.DataFrame, bool]:
     """Split whole lines into rows of text cells and bad lines."""
-    data, bounds, columns, first_line = block.data, block._starts, block.columns, block.first_line
-    starts, ends = bounds[:-1], bounds[1:] - 1
-    separators = len(columns) - 1
-    doubtful = _doubtful(
-        data, starts, ends, separators=separators, mark=ord(block.separator), quoting=block.quoting
-    )
-    # what stands between two doubtful lines is taken at once
-    before = np.concatenate(([0], bounds[doubtful + 1]))
-    after = np.append(bounds[doubtful], len(data))
-    kept = b"".join(data[a:b] for a, b in zip(before, after, strict=True))
-    plain = np.delete(np.arange(ends.size), doubtful)
-    rows: list[list[str | None]] = []
-    row_lines: list[int] = []
-    bad: list[BadLine] = []
-    not_utf8 = False
-    for index in doubtful:
-        line = first_line + int(index)
-        row, rule = _read_carefully(
-            data[starts[index] : ends[index]], len(columns), block.separator, quoting=block.quoting
-        )
-        if rule is None:
-            rows.append([cell or None for cell in row])
-            row_lines.append(line)
-            not_utf8 = not_utf8 or any("\ufffd" in cell for cell in row)
-        else:
-            text = data[starts[index] : ends[index]].decode(errors="backslashreplace")
-            bad.append(BadLine(line, rule, row, text))
-    mended = pl.DataFrame(rows, schema=dict.fromkeys(columns, pl.String), orient="row")
-    cells = pl.concat(
-        [
-            _parse_rows(kept, columns, plain.size, block.separator).with_columns(
-                pl.Series(LINE, plain + first_line)
-            ),
-            mended.with_columns(pl.Series(LINE, row_lines, dtype=pl.Int64)),
-        ]
-    )
-    return cells.sort(LINE), bad, not_utf8
-
-
-def _doubtful(
-    data: bytes,
-    starts: NDArray[np.int64],
-    ends: NDArray[np.int64],
-    *,
-    separators: int,
-    mark: int,
-    quoting: bool,
-) -> NDArray[np.int64]:
-    """Return the indices of lines that are not plainly a row."""
+    data, columns, first = block.data, block.columns, block.first_line
+    mark, width = block.separator, len(block.columns)
+    starts, ends = block._starts[:-1], block._starts[1:] - 1
     raw = np.frombuffer(data, np.uint8)
-    commas = np.flatnonzero(raw == mark)
-    doubtful: list[NDArray[np.int64]] = []
-    if not _evenly_spread(commas, starts, ends, separators):
-        counts = np.diff(np.searchsorted(commas, ends), prepend=0)
-        doubtful.append(np.flatnonzero(counts != separators))
-    if quoting and b'"' in data:
-        doubtful.append(np.searchsorted(ends, np.flatnonzero(raw == _QUOTE)))
-    if not _is_utf8(data):
-        doubtful.append(np.searchsorted(ends, np.flatnonzero(raw > 127)))
-    return np.unique(np.concatenate(doubtful)) if doubtful else np.empty(0, np.int64)
+
+    def count(found: NDArray[np.bool_]) -> NDArray[np.int64]:
+        return np.add.reduceat(found, starts, dtype=np.int64)
+
+    excess = count(raw == ord(mark)) - (width - 1)
+    none = np.zeros(ends.size, np.bool_)
+    quoted = count(raw == _QUOTE) > 0 if block.quoting and b'"' in data else none.copy()
+    foreign = none if _is_utf8(data) else count(raw > 127) > 0
+    # 0 stands for a row
+    rules = np.select([ends == starts, excess < 0, excess > 0], [1, 2, 3], 0)
+    rules[quoted & (excess < _MOST_QUOTED)] = 0
+    quoted &= rules == 0
+    foreign = foreign & (rules == 0) & ~quoted
+    rows: list[list[str | None]] = []
+    for line in np.flatnonzero(quoted):
+        text = data[starts[line] : ends[line]].decode(errors="replace")
+        cells, rule = _read_quoted(text, width, mark)
+        rules[line] = _RULES.index(rule)
+        if not rule:
+            rows.append([cell or None for cell in cells])
+    careful = pl.DataFrame(rows, schema=dict.fromkeys(columns, pl.String), orient="row")
+    recoded = _join(data, block._starts, foreign).decode(errors="replace").encode()
+    plain = (rules == 0) & ~quoted & ~foreign
+    kept = data if plain.all() else _join(data, block._starts, plain)
+    parts = [
+        _parse_rows(part, columns, int(which.sum()), mark).with_columns(
+            pl.Series(LINE, np.flatnonzero(which) + first, dtype=pl.Int64)
+        )
+        for part, which in ((kept, plain), (recoded, foreign))
+    ]
+    lines = pl.Series(LINE, np.flatnonzero(quoted & (rules == 0)) + first, dtype=pl.Int64)
+    rows_of_text = pl.concat([*parts, careful.with_columns(lines)]).sort(LINE)
+    wrong = np.flatnonzero(rules)
+    numbers = pl.Series("line", wrong + first, dtype=pl.Int64)
+    names = pl.Series(_RULES, dtype=pl.String).gather(rules[wrong])
+    bad = pl.DataFrame(
+        [numbers, names.alias("rule"), block.text_of(numbers).alias("text")], schema=BAD_LINES
+    )
+    not_utf8 = bool(foreign.any()) or any("\ufffd" in (cell or "") for row in rows for cell in row)
+    return rows_of_text, bad, not_utf8
 
 
-def _evenly_spread(
-    commas: NDArray[np.int64],
-    starts: NDArray[np.int64],
-    ends: NDArray[np.int64],
-    separators: int,
-) -> bool:
-    """Whether every line has exactly its share of the separators."""
-    if commas.size != separators * ends.size or not separators:
-        return not (separators or commas.size)
-    by_line = commas.reshape(ends.size, separators)
-    return bool((by_line[:, 0] >= starts).all() and (by_line[:, -1] < ends).all())
+def _join(data: bytes, bounds: NDArray[np.int64], which: NDArray[np.bool_]) -> bytes:
+    """Join some of the lines; neighbors are taken at once."""
+    edges = np.flatnonzero(np.diff(which, prepend=False, append=False))
+    return b"".join(data[bounds[a] : bounds[b]] for a, b in edges.reshape(-1, 2))
 
 
 def _parse(
@@ -275,20 +276,10 @@ def _parse_rows(data: bytes, columns: Sequence[str], height: int, separator: str
     return cells
 
 
-def _read_carefully(
-    line: bytes, width: int, separator: str, *, quoting: bool
-) -> tuple[list[str], str | None]:
-    """Return a line's cells, and the rule it breaks if it is no row."""
-    text = line.decode(errors="replace")
-    if quoting and '"' in text:
-        try:
-            cells = next(csv.reader([text], strict=True, delimiter=separator))
-        except csv.Error:
-            return text.split(separator), "unbalanced_quote"
-    else:
-        cells = text.split(separator)
-    if not text:
-        return [], "blank_line"
-    if len(cells) != width:
-        return cells, "short_row" if len(cells) < width else "long_row"
-    return cells, None
+def _read_quoted(text: str, width: int, separator: str) -> tuple[list[str], str]:
+    """Return the cells of a line with quotes, and the rule it breaks if it is no row."""
+    try:
+        cells = next(csv.reader([text], strict=True, delimiter=separator))
+    except csv.Error:
+        return [], "unbalanced_quote"
+    return cells, "" if len(cells) == width else "short_row" if len(cells) < width else "long_row"

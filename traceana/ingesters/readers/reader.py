@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from traceana.ingesters.readers.frames import frame_blocks, frame_types
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     import polars as pl
 
     from traceana.ingesters.expressions import Kind
     from traceana.ingesters.files import CsvFile
-    from traceana.ingesters.readers.lines import BadLine
 
 GROUP: Final = "traceana.readers"
 """Group of entry points under which another package registers a :class:`Reader`."""
@@ -40,8 +39,8 @@ class AnyBlock(Protocol):
         """The rows, and their line numbers in ``LINE``."""
 
     @property
-    def bad(self) -> list[BadLine]:
-        """The lines that are no rows."""
+    def bad(self) -> pl.DataFrame:
+        """The lines that are no rows, with the columns of ``BAD_LINES``."""
 
     @property
     def not_utf8(self) -> bool:
@@ -50,8 +49,11 @@ class AnyBlock(Protocol):
     def typed(self, numbers: Collection[str], /) -> pl.DataFrame | None:
         """Return the rows with these columns as numbers, or None where any is not plainly one."""
 
-    def text_of(self, line: int, /) -> str:
-        """Return a row as it stands in the source."""
+    def text_of(self, lines: pl.Series, /) -> pl.Series:
+        """Return rows as they stand in the source."""
+
+    def parts(self) -> Sequence[AnyBlock]:
+        """Split into blocks small enough to be read row by row."""
 
 
 @dataclass(frozen=True)

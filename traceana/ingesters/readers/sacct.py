@@ -14,7 +14,7 @@ import polars as pl
 
 from traceana.errors import SourceError
 from traceana.ingesters.readers.frames import FrameBlock
-from traceana.ingesters.readers.lines import LINE, BadLine
+from traceana.ingesters.readers.lines import LINE
 from traceana.ingesters.readers.reader import Reader, Rows
 from traceana.ingesters.readers.sacct_fields import (
     FIELDS,
@@ -104,9 +104,10 @@ class _Jobs(FrameBlock):
 
     layout: Layout = field(kw_only=True)
 
-    def text_of(self, line: int, /) -> str:
-        """Return a record as it stands in the file."""
-        return self.layout.texts(self.frame.filter(pl.col(LINE) == line))[0]
+    def text_of(self, lines: pl.Series, /) -> pl.Series:
+        """Return records as they stand in the file."""
+        records = lines.alias(LINE).to_frame().join(self.frame, on=LINE, maintain_order="left")
+        return self.layout.texts(records)
 
 
 def _blocks(
@@ -129,12 +130,20 @@ def _blocks(
             job_id=pl.concat_str("JobID", pl.when(again).then(moment).otherwise(pl.lit("")))
         )
         wrong = rows.filter(pl.col(RULE).is_not_null())
-        pairs = zip(wrong[LINE], wrong[RULE], layout.texts(wrong), strict=True)
-        unread = bad + [BadLine(number, rule, [], text) for number, rule, text in pairs]
+        unread = wrong.select(line=LINE, rule=RULE).with_columns(text=layout.texts(wrong))
         if wrong.height:
             rows = rows.filter(pl.col(RULE).is_null())
         steps = records.height - jobs.height
-        yield _Jobs(rows, kinds, line, None, unread, 1, not_applicable=steps, layout=layout)
+        yield _Jobs(
+            rows,
+            kinds,
+            line,
+            None,
+            pl.concat([bad, unread]),
+            1,
+            not_applicable=steps,
+            layout=layout,
+        )
 
 
 def _with_fields(records: pl.DataFrame, names: tuple[str, ...]) -> pl.DataFrame:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from itertools import chain
-from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
 from traceana.errors import SourceError
 from traceana.ingesters.ahead import whole_lines
-from traceana.ingesters.readers.lines import LINE, BadLine, Block
+from traceana.ingesters.readers.lines import BAD_LINES, LINE, BadLine, Block
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,7 +34,8 @@ _KNOWN: Final = {
 }  # fmt: skip
 _FEWEST_KNOWN: Final = 3
 _NO_ID: Final = "JobID|not_a_job_id"
-_line: Final = attrgetter("line")
+_MOST_LINES: Final = 100  # of one record
+_BLOCK: Final = 1 << 22
 COMMAND: Final = "sacct --allusers --parsable2 --duplicates --format=JobID,..."
 
 
@@ -74,7 +74,7 @@ class Layout:
 
     def records(
         self, file: CsvFile, only: tuple[str, ...] | None = None
-    ) -> Iterator[tuple[pl.DataFrame, list[BadLine], int]]:
+    ) -> Iterator[tuple[pl.DataFrame, pl.DataFrame, int]]:
         """Split a file into records of text, lines that are none, and their first line.
 
         Of the fields, `only` some may be read.
@@ -83,7 +83,7 @@ class Layout:
         line, carried = 1, b""
         separator = self.separator.encode()
         mark = separator if len(separator) == 1 else _UNIT_SEPARATOR
-        for data in chain(whole_lines(file), [None]):
+        for data in chain(whole_lines(file, size=_BLOCK), [None]):
             lines = carried + (data or b"")
             if line == 1:
                 lines, line = lines.partition(b"\n")[2], 2
@@ -97,20 +97,23 @@ class Layout:
                 if rows is None:
                     rows, bad = block.cells, block.bad
                 else:
-                    bad = []
+                    bad = pl.DataFrame(schema=BAD_LINES)
                 named = rows["JobID"].str.contains(r"^\d").fill_null(value=False)
-                if bad or not named.all():
-                    strange = rows.filter(~named)[LINE]
-                    bad += [BadLine(n, _NO_ID, [], block.text_of(n)) for n in strange]
-                    mended, bad = self._mend(sorted(bad, key=_line), mark.decode())
+                if bad.height or not named.all():
+                    lines_ = rows.filter(~named)[LINE].alias("line")
+                    strange = lines_.to_frame().with_columns(
+                        rule=pl.lit(_NO_ID), text=block.text_of(lines_)
+                    )
+                    found = pl.concat([bad, strange]).sort("line").rows()
+                    mended, bad = self._mend(found, mark.decode())
                     rows = pl.concat([rows.filter(named), mended.select(rows.columns)]).sort(LINE)
                 yield rows.select(*names, LINE), bad, line
                 line += block.lines
 
-    def texts(self, records: pl.DataFrame) -> list[str]:
+    def texts(self, records: pl.DataFrame) -> pl.Series:
         """Return records as they stand in the file."""
         cells = (pl.col(name).fill_null("") for name in self.columns)
-        return records.select(pl.concat_str(cells, separator=self.separator)).to_series().to_list()
+        return records.select(pl.concat_str(cells, separator=self.separator)).to_series()
 
     def _end(self, lines: bytes, mark: bytes) -> int:
         """Return where the last record ends that is whole: names may have line ends in them."""
@@ -122,30 +125,33 @@ class Layout:
             end = start
         return len(lines)
 
-    def _mend(self, bad: list[BadLine], mark: str) -> tuple[pl.DataFrame, list[BadLine]]:
+    def _mend(self, bad: list[BadLine], mark: str) -> tuple[pl.DataFrame, pl.DataFrame]:
         """Join what a separator or a line end inside a name took apart."""
         rows: list[list[str | int | None]] = []
         lost: list[BadLine] = []
         width, at = len(self.columns), 0
         while at < len(bad):
-            text, after = bad[at].text, at + 1
+            (line, _, text), after = bad[at], at + 1
             while (
                 text.count(mark) < width - 1
-                and after < len(bad)
-                and bad[after].line == bad[at].line + after - at
-                and not self._begins(bad[after].text.split(mark))
+                and after < min(len(bad), at + _MOST_LINES)
+                and bad[after][0] == line + after - at
+                and not self._begins(bad[after][2].split(mark))
             ):
-                text += f"\n{bad[after].text}"
+                text += f"\n{bad[after][2]}"
                 after += 1
             row = self._fitted(text.split(mark)) if text.count(mark) >= width - 1 else None
             if row is None:
                 lost.append(bad[at])
                 at += 1
             else:
-                rows.append([*(cell or None for cell in row), bad[at].line])
+                rows.append([*(cell or None for cell in row), line])
                 at = after
         schema = {**dict.fromkeys(self.columns, pl.String), LINE: pl.Int64}
-        return pl.DataFrame(rows, schema=schema, orient="row"), lost
+        return (
+            pl.DataFrame(rows, schema=schema, orient="row"),
+            pl.DataFrame(lost, schema=BAD_LINES, orient="row"),
+        )
 
     def _begins(self, cells: list[str]) -> bool:
         """Return whether a line begins a record: it has a job's id where that belongs."""

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from traceana.errors import SourceError
-from traceana.ingesters.ahead import whole_lines
-from traceana.ingesters.readers.frames import FrameBlock
+from traceana.ingesters.ahead import numbered_lines, whole_lines
+from traceana.ingesters.readers.frames import ROWS_A_BLOCK, FrameBlock, block_of_text
 from traceana.ingesters.readers.lines import LINE, BadLine
 from traceana.ingesters.readers.reader import Reader, Rows
 
@@ -56,27 +56,24 @@ def _facts(labels: dict[str, str]) -> dict[str, Any]:
 
 
 def _blocks(file: CsvFile, start: str, kinds: Mapping[str, Kind]) -> Iterator[FrameBlock]:
-    line = 1
-    for data in whole_lines(file):
-        texts = data.decode(errors="backslashreplace").removesuffix("\n").split("\n")
-        rows: list[list[str | int]] = []
+    schema = {**dict.fromkeys((*_FIELDS, _START), pl.String()), LINE: pl.Int64()}
+    for line, texts in numbered_lines(file, most=ROWS_A_BLOCK):
+        rows: list[list[str | int | None]] = []
         bad: list[BadLine] = []
         parts = 0
         for number, text in enumerate(texts, line):
-            cells = text.split()
+            cells = text.split(maxsplit=len(_FIELDS))
             if not cells or cells[0].startswith(";"):
                 continue
             if len(cells) != len(_FIELDS):
-                rule = "short_row" if len(cells) < len(_FIELDS) else "long_row"
-                bad.append(BadLine(number, rule, cells, text))
+                bad.append((number, "short_row" if len(cells) < len(_FIELDS) else "long_row", text))
             elif cells[_STATUS] in _PARTS:
                 parts += 1
             else:
                 rows.append([*cells, start, number])
-        schema = {**dict.fromkeys((*_FIELDS, _START), pl.String), LINE: pl.Int64}
-        frame = pl.DataFrame(rows, schema=schema, orient="row")
-        yield FrameBlock(frame, kinds, line, texts, bad, not_applicable=parts)
-        line += len(texts)
+        yield block_of_text(
+            rows, schema, kinds, first_line=line, texts=texts, bad=bad, not_applicable=parts
+        )
 
 
 def _open(file: CsvFile, _timezone: str) -> Rows:
