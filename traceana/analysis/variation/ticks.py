@@ -44,19 +44,7 @@ def tick_moments(
             ticks = way(rows, *columns, ddof=ddof)
             if ticks is not None:
                 return ticks.cast({time: clock})
-    return _moments_by_group(clean_columns(frame, (value,)), *columns, ddof=ddof)
-
-
-def _moments_by_group(
-    frame: nw.LazyFrame[Any],
-    by: Sequence[str],
-    time: str,
-    worker: str,
-    value: str,
-    /,
-    *,
-    ddof: int,
-) -> pl.DataFrame:
+    frame = clean_columns(frame, (value,))
     check_range(frame, (value,))
     x = nw.col(value)
     present = frame.filter(~x.is_null())

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from traceana.cli.options import JsonOption, StoreOption
+from traceana.cli.options import JsonOption, OutOption, StoreOption
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -91,14 +91,7 @@ def batching(
     ] = None,
     store: StoreOption = None,
     json: JsonOption = False,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Write the batch sizes (of a sweep its runs, of a replay its steps): .csv, .json "
-            "or .parquet.",
-        ),
-    ] = None,
+    out: OutOption = None,
 ) -> None:
     """Simulate batch-size controllers on heterogeneous workers."""
     from traceana.cli.output import frame_writer

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from traceana.cli.options import JsonOption, StoreOption
+from traceana.cli.options import JsonOption, OutOption, StoreOption
 
 if TYPE_CHECKING:
     import polars as pl
@@ -44,9 +44,7 @@ def deadlines(
     ] = False,
     store: StoreOption = None,
     json: JsonOption = False,
-    out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the plans: .csv, .json or .parquet.")
-    ] = None,
+    out: OutOption = None,
 ) -> None:
     """Draw models, iterations and deadlines for jobs.
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from traceana.cli.options import JsonOption, StoreOption
+from traceana.cli.options import JsonOption, OutOption, StoreOption
 
 if TYPE_CHECKING:
     import polars as pl
@@ -50,13 +49,7 @@ def recurring(
     ] = None,
     store: StoreOption = None,
     json: JsonOption = False,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Write the runs (of a sweep its replications): .csv, .json or .parquet.",
-        ),
-    ] = None,
+    out: OutOption = None,
 ) -> None:
     """Simulate one recurring job, or sweep over jobs and seeds."""
     from traceana.cli.output import frame_writer, show_share
