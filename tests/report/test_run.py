@@ -18,9 +18,8 @@ from traceana.report import build, build_report
 from traceana.report import cache as report_cache
 from traceana.report.blocks import Content, Text
 from traceana.report.build import open_context
-from traceana.report.cache import section_key
 from traceana.report.origin import find_origin
-from traceana.report.run import count_workers
+from traceana.report.run import count_workers, section_key
 from traceana.report.section import sections
 
 if TYPE_CHECKING:

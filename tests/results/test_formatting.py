@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import polars as pl
 import pytest
 
-from traceana.results import formatting
+from traceana.results import formatting, tables
+from traceana.results.display import DASH, cells_of
+from traceana.results.tables import ResultTable
 
 
 @pytest.mark.parametrize(
@@ -43,3 +46,16 @@ from traceana.results import formatting
 )
 def test_numbers(written: str, expected: str) -> None:
     assert written == expected
+
+
+class Spans(ResultTable):
+    """A count, and an interval in seconds."""
+
+    n = tables.count("n")
+    low = tables.number("Span", display="seconds")
+    high = tables.number("Span", display="seconds")
+
+
+def test_a_missing_value_is_a_dash_and_a_zero_is_not() -> None:
+    rows = pl.DataFrame({"n": [0, 1], "low": [None, 1.0], "high": [3.0, 2.0]})
+    assert cells_of(rows, Spans).rows == (("0", DASH), ("1", "1.0 to 2.0"))

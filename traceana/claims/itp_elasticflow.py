@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from traceana.analysis import (
-    workload_summary,
-)
+from traceana.analysis import workload_summary
 from traceana.claims.claim import Claim, Judgement, decide
 from traceana.claims.printed import agrees, same_number, span
 from traceana.derived.plans import rates, rules

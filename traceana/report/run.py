@@ -11,9 +11,10 @@ from threading import Thread
 from typing import TYPE_CHECKING, Final
 
 from traceana.errors import TraceanaError
-from traceana.report.cache import SECTION_CACHE, section_key
 from traceana.report.draw import draw_content
 from traceana.report.section import sections
+from traceana.store.cache import Cache, code_digest, key_of, versions
+from traceana.store.ledger import ledger_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -22,8 +23,11 @@ if TYPE_CHECKING:
     from traceana.report.context import Context
     from traceana.report.section import Section
 
+SECTION_CACHE: Final = Cache("report", limit_bytes=1 << 28)
 _MOST_WORKERS: Final = 4
 """More would wait for the longest section, and each takes some 300 MB."""
+_opened: list[Context] = []
+"""In a process that was started to build sections: what they share."""
 
 
 def count_workers() -> int:
@@ -128,10 +132,6 @@ def _collect(
             take(section, future.result())
 
 
-_opened: list[Context] = []
-"""In a process that was started to build sections: what they share."""
-
-
 def _open(context: Context) -> None:
     parent = parent_process()
     if parent is not None:
@@ -154,3 +154,12 @@ def _build(section: Section, context: Context) -> Content:
     content = draw_content(section.content(context), context)
     SECTION_CACHE.save(section_key(context, section.id), content)
     return content
+
+
+def section_key(context: Context, section: str, /) -> str:
+    """Return a key of all that a section depends on: data, code, versions, options."""
+    ledgers = {name: ledger_json(ledger) for name, ledger in sorted(context.ledgers.items())}
+    figures = None if context.figures is None else sorted(context.figures)
+    options = (str(context.origin.place), context.origin.is_sample, context.date, figures)
+    engine = (context.formats, context.master, versions("matplotlib", "jinja2", "pyspark"))
+    return key_of(section, ledgers, options, engine, code_digest())
