@@ -172,7 +172,9 @@ class RuntimePairs(ResultTable):
     ci_low = number(_CI, "its interval (Brunner and Munzel)", display="ratio")
     ci_high = number(_CI, "its interval (Brunner and Munzel)", display="ratio")
     cliffs_delta = number("Cliff's delta", "`2 * superiority - 1`", display="ratio")
-    pvalue = number("p", "Mann-Whitney test", display="pvalue")
+    pvalue = number(
+        "p", "Brunner and Munzel's test; with clusters the Mann-Whitney test", display="pvalue"
+    )
     pvalue_adjusted = number("Adjusted p", "adjusted over all pairs", display="pvalue")
     note = text("Note", "why a value is null")
 
