@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -58,7 +59,7 @@ def test_an_episode_is_found_among_isolated_spikes(frequency: float, n_workers: 
     assert (hits["onset_s"] - hits["planted"]).abs().median() == pytest.approx(0, abs=10)
 
 
-LAWS = {
+LAWS: dict[str, Callable[..., np.ndarray]] = {
     "normal": lambda rng, shape: 1 + 0.1 * rng.standard_normal(shape),
     "lognormal": lambda rng, shape: rng.lognormal(0, 0.2, shape),
     "gamma": lambda rng, shape: rng.gamma(25, 1 / 25, shape),
