@@ -38,7 +38,7 @@ from .stragglers.detect import StragglerResult as StragglerResult
 from .variation.cov_rows import match_cov_rows as match_cov_rows
 from .variation.iterations import iteration_cov as iteration_cov
 from .variation.iterations import summarize_cov as summarize_cov
-from .variation.pooled import summarize_cov_pooled as summarize_cov_pooled
+from .variation.series import summarize_cov_pooled as summarize_cov_pooled
 from .variation.series import summarize_cov_series as summarize_cov_series
 from .workload.arrivals import arrival_rhythm as arrival_rhythm
 from .workload.concentration import concentration as concentration

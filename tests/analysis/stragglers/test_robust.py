@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +12,8 @@ from tests.analysis.stragglers.test_detect import noisy, samples_of
 from traceana.analysis import StragglerResult, detect_stragglers
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
 CANNOT_TELL = "cannot tell: times include synchronization; measure compute time"
@@ -59,7 +60,7 @@ def test_an_episode_is_found_among_isolated_spikes(frequency: float, n_workers: 
     assert (hits["onset_s"] - hits["planted"]).abs().median() == pytest.approx(0, abs=10)
 
 
-LAWS: dict[str, Callable[..., np.ndarray]] = {
+LAWS: dict[str, Callable[[np.random.Generator, tuple[int, ...]], NDArray[Any]]] = {
     "normal": lambda rng, shape: 1 + 0.1 * rng.standard_normal(shape),
     "lognormal": lambda rng, shape: rng.lognormal(0, 0.2, shape),
     "gamma": lambda rng, shape: rng.gamma(25, 1 / 25, shape),

@@ -194,4 +194,4 @@ def _leads_or_lags(stretch: Stretch, excess: Floats, peers: Floats, rules: Rules
     lasting = np.count_nonzero(together) > edge
     if lasting and np.nanmedian(own[together]) >= math.log(rules.min_severity):
         return False
-    return np.count_nonzero(own[~together] > half) <= edge
+    return int(np.count_nonzero(own[~together] > half)) <= edge
