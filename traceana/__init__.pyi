@@ -25,3 +25,4 @@ from .trace import Trace as Trace
 from .trace import load as load
 from .trace import read as read
 __version__: str
+

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -127,7 +128,12 @@ def preview_mapping(path: str | PathLike[str], text: str, /) -> dict[str, Conver
         )
         block = next(iter(source.blocks(recipe.kinds)), None)
         if block is not None:
-            found[name] = convert(block, recipe)
+            parts = [part for _, part in convert(block, recipe)]
+            kept, rejected = (
+                pl.concat([getattr(part, field) for part in parts])
+                for field in ("kept", "rejected")
+            )
+            found[name] = replace(parts[0], kept=kept, rejected=rejected)
     return found
 
 

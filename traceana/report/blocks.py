@@ -196,16 +196,12 @@ class Content:
     headline: str = ""
 
 
-def join_parts(opening: str, parts: Iterable[Absent | tuple[str, Content]], /) -> Content:
-    """Return a section of an opening and its parts, each under its heading or absent."""
+def join_parts(opening: str, parts: Iterable[tuple[str, Content]], /) -> Content:
+    """Return a section of an opening and its parts, each under its heading."""
     findings: list[str] = []
     headlines: list[str] = []
     blocks: list[Block] = [Text(opening)]
-    for part in parts:
-        if isinstance(part, Absent):
-            blocks.append(part)
-            continue
-        heading, content = part
+    for heading, content in parts:
         findings += content.findings
         headlines += [content.headline] if content.headline else []
         blocks += [Heading(heading), *content.blocks]

@@ -91,14 +91,14 @@ def build_report(
     chosen = check_sections(only)
     if store is not None and Path(store).is_file():
         store = ingest_cached(store)
-    forms = _choose(formats, FORMATS, what="format")
+    forms = choose(formats, FORMATS, what="format")
     spark = _choose_master(engine, master)
     folder = Path(out)
     date = read_date()  # before anything is drawn: matplotlib reads it too
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise _cannot_write(folder, error) from error
+        raise cannot_write(folder, "report", error) from error
     origin = find_origin(store)
     steps = len(chosen) + 1
     tell = on_step or (lambda _done, _steps, _what: None)
@@ -119,7 +119,7 @@ def build_report(
         if "html" in forms:
             write_whole(folder / "index.html", render_page(built, context, title=title))
     except OSError as error:
-        raise _cannot_write(folder, error) from error
+        raise cannot_write(folder, "report", error) from error
     tell(steps, steps, "page")
     return folder / ("index.html" if "html" in forms else "index.md")
 
@@ -139,18 +139,18 @@ def check_sections(only: str | Sequence[str], /) -> list[Section]:
     DataError
         If no section has such an id; the message lists the ids.
     """
-    chosen = _choose(only, [section.id for section in sections()], what="section")
+    chosen = choose(only, [section.id for section in sections()], what="section")
     return [section for section in sections() if section.id in chosen]
 
 
-def _choose(wanted: str | Sequence[str], there: Sequence[str], *, what: str) -> Sequence[str]:
+def choose(wanted: str | Sequence[str], there: Sequence[str], /, *, what: str) -> list[str]:
     """Return the names wanted, of which several may stand in one with commas; none wants all."""
     given = [wanted] if isinstance(wanted, str) else wanted
     names = [name.strip() for text in given for name in text.split(",")]
     for name in names:
         if name not in there:
             raise DataError(f"no {what} is called {name!r}; the {what}s are {', '.join(there)}")
-    return names or there
+    return names or list(there)
 
 
 def _choose_master(engine: str, master: str | None) -> str | None:
@@ -177,8 +177,9 @@ def _write_figures(folder: Path, built: list[Built]) -> None:
             path.unlink()
 
 
-def _cannot_write(folder: Path, error: OSError) -> TraceanaError:
+def cannot_write(folder: Path, what: str, error: OSError, /) -> TraceanaError:
+    """Return the error of a folder in which nothing can be written."""
     return TraceanaError(
-        f"{folder}: the report cannot be written here ({error.strerror or error}); "
+        f"{folder}: the {what} cannot be written here ({error.strerror or error}); "
         "name another folder with --out DIR"
     )
