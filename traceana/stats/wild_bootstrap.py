@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from traceana.stats.correlation import weighted_ranks
-
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -36,9 +34,6 @@ def leverage(x: Floats, y: Floats, level: str, method: str, /) -> tuple[Floats, 
         values, group, size = np.unique(x, return_inverse=True, return_counts=True)
         return ((values - values.mean()) / size)[group], y - y.mean()
     if method == "pearson":  # weighted group means have the numerator of rows
-        return x - x.mean(), y - y.mean()
-    if method == "spearman" and level == "row":
-        x, y = weighted_ranks(x), weighted_ranks(y)
         return x - x.mean(), y - y.mean()
     return None
 

@@ -71,7 +71,8 @@ def _cohort(session: Context, cohort: Cohort) -> Content:
         method += (
             " Their intervals use the delete-one-cluster jackknife; more than "
             f"{RESAMPLES} clusters are combined at random into {RESAMPLES} groups (seed 1). Their "
-            "p-values are of the wild cluster bootstrap; ranks over group means are not tested."
+            "p-values use the wild cluster bootstrap for Pearson's r and the jackknife for ranks "
+            "over rows; ranks over group means are not tested."
         )
     names = {x: name for x, (name, _) in _FEATURES.items()}
     table = found.table.with_columns(
