@@ -67,8 +67,9 @@ def make_sample(
     """
     least = float(y.min()) if bound == "min" else bound
     if entry is not None and (entry > -np.inf).any():
-        low = np.maximum(entry, -np.inf if least is None else float(least))
-        (distinct, lows), of = np.unique(np.stack([y, low]), axis=1, return_inverse=True)
+        floor = -np.inf if least is None else float(least)
+        pairs = np.stack([y, np.maximum(entry, floor)])
+        (distinct, lows), of = np.unique(pairs, axis=1, return_inverse=True)
         of = of.ravel()
         cuts, ends = (np.bincount(of[which], minlength=len(distinct)) for which in (cut, ~cut))
         centre = float(y.mean())
