@@ -16,7 +16,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, TYPE_CHECKING, Final
 
 from traceana.errors import SourceError
-from traceana.ingesters.archive import open_archive, open_member, seems_last
+from traceana.ingesters.archive import members, open_archive, open_member, seems_last
 from traceana.ingesters.unwrap import (
     label_of,
     name_of,
@@ -216,7 +216,7 @@ def _list_archive(
 ) -> None:
     seen: set[str] = set()
     with open_archive(stream) as (forward, archive):
-        for member in archive:
+        for member in members(forward, archive):
             path = PurePosixPath(member.name)
             if path.is_absolute() or ".." in path.parts:
                 raise SourceError(
