@@ -43,6 +43,9 @@ def test_read_returns_tables_row_counts_and_a_report(log: Path, tmp_path: Path) 
     assert str(trace) == "march\nmarch/jobs: 3 rows read = 2 kept + 1 rejected (stored)"
     page = trace.report(out=tmp_path / "out", only="data-quality", formats="md")
     assert "march" in page.read_text()
+    for given in (trace, log):
+        page = traceana.build_report(given, out=tmp_path / "b", only="data-quality", formats="md")
+        assert "march" in page.read_text()
     with pytest.raises(StoreError, match="no table 'tasks'"):
         trace.table("tasks")
 
@@ -74,6 +77,16 @@ def test_a_folder_of_two_traces_is_refused(tmp_path: Path) -> None:
     (tmp_path / "two/log.swf").write_text("; Version: 2\n" + "1 " * 18 + "\n")
     with pytest.raises(DataError, match=r"more than one trace \(two, two-swf\)"):
         traceana.read(tmp_path / "two")
+
+
+def test_files_of_a_folder_are_one_trace(tmp_path: Path) -> None:
+    (tmp_path / "spring").mkdir()
+    (tmp_path / "spring/march.txt").write_text(LOG)
+    (tmp_path / "spring/april.txt").write_text(LOG.replace("\n1|", "\n11|").replace("\n2", "\n12"))
+    (tmp_path / "spring/notes.txt").write_text("nothing\n")
+    trace = traceana.read(tmp_path / "spring")
+    assert (trace.id, sorted(trace.jobs["job_id"])) == ("spring", ["1", "11", "12", "2"])
+    assert trace.ledger.entries[0].rows_not_applicable == 2
 
 
 def test_load_fetches_a_public_trace_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,3 +25,5 @@ from .trace import Trace as Trace
 from .trace import load as load
 from .trace import read as read
 __version__: str
+
+__all__: list[str]

@@ -52,7 +52,7 @@ def goodness() -> str:
                 fits = fit_distributions(
                     x,
                     families=[name],
-                    censored=cut,
+                    observed=None if cut is None else ~cut,
                     truncated_below=bound,
                     resamples=RESAMPLES,
                     rng=sample,
@@ -86,7 +86,11 @@ def parameters(n: int = 300) -> str:
                 x, cut, bound = draw(name, n, setting, rng)
                 fits.append(
                     fit_distributions(
-                        x, families=[name], censored=cut, truncated_below=bound, resamples=0
+                        x,
+                        families=[name],
+                        observed=None if cut is None else ~cut,
+                        truncated_below=bound,
+                        resamples=0,
                     )
                 )
             found = pl.concat([fit.parameters for fit in fits]).drop_nulls()

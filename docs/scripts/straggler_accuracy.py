@@ -30,6 +30,7 @@ class Setting:
     rho: float = 0.0  # of the noise from tick to tick
     hold: int = 1  # mean samples that a value is held, 1 to 2 * hold - 1
     shape: str = "normal"
+    spikes: float = 0.0  # fraction of samples that take three times as long
     whole_job: str = "steady"
     populations: int = 1
     severity: float = 1.0
@@ -43,7 +44,9 @@ def simulate(setting: Setting, n_jobs: int, seed: int) -> tuple[pl.DataFrame, np
     shape = (n_jobs, setting.n_workers, TICKS)
     level = 100 * rng.lognormal(0, 0.1, (*shape[:2], 1))
     level = level * (1 + 3 * (np.arange(setting.n_workers) % setting.populations))[:, None]
-    value = level * noise(rng, shape, setting) * whole_job(rng, n_jobs, setting.whole_job)
+    value = level * noise(rng, shape, setting) * whole_job(rng, *shape[:2], setting.whole_job)
+    if setting.spikes:
+        value *= np.where(rng.random(shape) < setting.spikes, 3, 1)
     onset = rng.integers(10, TICKS - setting.length - 9, n_jobs)
     slow = np.arange(TICKS) - onset[:, None]
     slow = (slow >= 0) & (slow < setting.length)
@@ -71,7 +74,7 @@ def noise(rng: np.random.Generator, shape: tuple[int, ...], setting: Setting) ->
     return np.maximum(1 + setting.cv * z, 0.05)
 
 
-def whole_job(rng: np.random.Generator, n_jobs: int, kind: str) -> np.ndarray:
+def whole_job(rng: np.random.Generator, n_jobs: int, n_workers: int, kind: str) -> np.ndarray:
     tick = np.arange(TICKS)
     if kind == "drift":
         factor = np.tile(1 + 0.6 * tick / TICKS, (n_jobs, 1))
@@ -80,6 +83,11 @@ def whole_job(rng: np.random.Generator, n_jobs: int, kind: str) -> np.ndarray:
     elif kind == "step":
         begin = rng.integers(20, TICKS - 60, (n_jobs, 1))
         factor = np.where((tick >= begin) & (tick < begin + 40), 1.8, 1)
+    elif kind == "staggered":
+        begin = rng.integers(20, TICKS - 60, (n_jobs, 1, 1)) + rng.integers(
+            0, 6, (n_jobs, n_workers, 1)
+        )
+        return np.where((tick >= begin) & (tick < begin + 40), 1.8, 1)
     elif kind == "for good":
         begin = rng.integers(TICKS // 4, 3 * TICKS // 4, (n_jobs, 1))
         factor = np.where(tick >= begin, 1.5, 1)
@@ -158,6 +166,8 @@ def setting_rows() -> Iterator[list[str]]:
         "noise of CV 5 %": replace(plain, cv=0.05),
         "noise of CV 20 %": replace(plain, cv=0.2),
         "lognormal noise of CV 20 %": replace(plain, cv=0.2, shape="lognormal"),
+        "3 % of samples spikes": replace(plain, spikes=0.03),
+        "10 % of samples spikes": replace(plain, spikes=0.1),
         "noise with autocorrelation 0.5": replace(plain, rho=0.5),
         "noise with autocorrelation 0.9": replace(plain, rho=0.9),
         "values held for 2 samples": replace(plain, hold=2),
@@ -192,6 +202,8 @@ def false_alarm_rows() -> Iterator[list[str]]:
         "lognormal": Setting(shape="lognormal"),
         "heavy tails (Student, 3 degrees)": Setting(shape="heavy"),
         "one sample in ten a spike": Setting(shape="spikes"),
+        "3 % threefold spikes": Setting(spikes=0.03),
+        "10 % threefold spikes": Setting(spikes=0.1),
         "autocorrelation 0.5": Setting(rho=0.5),
         "autocorrelation 0.9": Setting(rho=0.9),
         "lognormal, autocorrelation 0.9": Setting(rho=0.9, shape="lognormal"),
@@ -203,6 +215,7 @@ def false_alarm_rows() -> Iterator[list[str]]:
         "two populations, waves": Setting(populations=2, whole_job="wave"),
         "drift": Setting(whole_job="drift"),
         "job slower by 1.8 for a while": Setting(whole_job="step"),
+        "job slower by 1.8, onsets differ by up to 5": Setting(whole_job="staggered"),
         "job slower by 1.5 for good": Setting(whole_job="for good"),
         "job slower for a while, held for 4 samples": Setting(whole_job="step", hold=4),
         "job slower for a while, held for 12 samples": Setting(whole_job="step", hold=12),

@@ -22,7 +22,7 @@ KNOWN = [
     ("antman-job1", "reproduced", "GPU request 25 %; episodes: worker 6 from 61 %"),
     ("antman-job2", "reproduced", "GPU request 20 %; 0 episodes"),
     ("antman-job3", "reproduced", "GPU request 25 %; 4 episodes of 4 workers"),
-    ("antman-job4", "reproduced", "GPU request 50 %; 10 episodes of 8 workers, 5 workers slow"),
+    ("antman-job4", "reproduced", "GPU request 50 %; 11 episodes of 8 workers, 5 workers slow"),
     ("antman-cov-diversity", "reproduced", "job medians"),
     ("pai-jobs", "untested", None),
     ("pai-success-cpu", "untested", None),

@@ -16,10 +16,8 @@ from traceana.figures import (
     plot_batching_speedup,
     plot_batching_trajectory,
 )
-from traceana.figures.batching_iterations import describe_batching_iterations
-from traceana.figures.batching_replay import describe_batching_replay
-from traceana.figures.batching_speedup import describe_batching_speedup
-from traceana.figures.batching_trajectory import describe_batching_trajectory
+from traceana.figures.batching import describe_batching_speedup, describe_batching_trajectory
+from traceana.figures.batching_replay import describe_batching_iterations, describe_batching_replay
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,8 +10,7 @@ from tests.figures.drawn import collection, legend, points
 from traceana.analysis import correlate, joint_counts, mean_by_value
 from traceana.errors import DataError
 from traceana.figures import draw_figure, plot_group_means, plot_runtime_against, render_svg
-from traceana.figures.group_means import describe_group_means
-from traceana.figures.runtime_against import describe_runtime_against
+from traceana.figures.means import describe_group_means, describe_runtime_against
 
 LEVELS = ("row", "group_mean", "group_mean_weighted")
 MEANS = pl.DataFrame(

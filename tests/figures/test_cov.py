@@ -8,8 +8,7 @@ import pytest
 
 from traceana.errors import DataError
 from traceana.figures import plot_cov, plot_cov_ecdf
-from traceana.figures.cov import describe_cov
-from traceana.figures.cov_ecdf import describe_cov_ecdf
+from traceana.figures.variation import describe_cov, describe_cov_ecdf
 
 COV = pl.DataFrame(
     {

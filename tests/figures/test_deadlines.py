@@ -9,9 +9,8 @@ from matplotlib.collections import LineCollection, PathCollection
 
 from traceana.errors import DataError
 from traceana.figures import plot_batch_sweep, plot_deadline_tightness, plot_throughput
-from traceana.figures.batch_sweep import describe_batch_sweep
-from traceana.figures.deadline_tightness import describe_deadline_tightness
-from traceana.figures.throughput import describe_throughput
+from traceana.figures.deadlines import describe_deadline_tightness, describe_throughput
+from traceana.figures.energy import describe_batch_sweep
 
 TIGHTNESS = pl.DataFrame(
     {

@@ -12,8 +12,8 @@ from matplotlib.text import Annotation
 
 from traceana.errors import DataError
 from traceana.figures import plot_energy_front, plot_energy_savings
+from traceana.figures.energy import describe_energy_savings
 from traceana.figures.energy_front import describe_energy_front
-from traceana.figures.energy_savings import describe_energy_savings
 
 CHOICES = ("baseline", "batch_size", "power_limit", "both")
 SAVINGS = pl.DataFrame(

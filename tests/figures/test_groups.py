@@ -11,7 +11,7 @@ from matplotlib.collections import LineCollection, PathCollection
 from traceana.analysis import outcome_rates, runtime_by
 from traceana.errors import DataError
 from traceana.figures import plot_outcome_rates, plot_runtime_by
-from traceana.figures.runtime_by import describe_runtime_by
+from traceana.figures.groups import describe_runtime_by
 
 TASKS = pl.DataFrame(
     {

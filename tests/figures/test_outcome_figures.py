@@ -20,8 +20,7 @@ from traceana.figures import (
     render_svg,
 )
 from traceana.figures.cumulative_incidence import describe_cumulative_incidence
-from traceana.figures.failure_calibration import describe_failure_calibration
-from traceana.figures.failure_odds import describe_failure_odds
+from traceana.figures.failure_model import describe_failure_calibration, describe_failure_odds
 from traceana.results.outcomes import OddsRatios
 from traceana.results.tables import schema_of
 

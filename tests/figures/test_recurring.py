@@ -14,9 +14,11 @@ from traceana.figures import (
     plot_recurring_savings,
     plot_regret,
 )
-from traceana.figures.recurring_choices import describe_recurring_choices
-from traceana.figures.recurring_savings import describe_recurring_savings
-from traceana.figures.regret import describe_regret
+from traceana.figures.recurring import (
+    describe_recurring_choices,
+    describe_recurring_savings,
+    describe_regret,
+)
 
 REGRET = pl.DataFrame(
     {

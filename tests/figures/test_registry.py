@@ -10,8 +10,8 @@ import pytest
 
 from traceana.errors import DataError
 from traceana.figures import figures, plot_batch_time_ecdf
-from traceana.figures.batch_time_ecdf import describe_batch_time_ecdf
 from traceana.figures.document import figures_page
+from traceana.figures.variation import describe_batch_time_ecdf
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "figures.md"
 

@@ -11,7 +11,7 @@ from matplotlib.collections import LineCollection, PathCollection
 from traceana.analysis import summarize_runtime_ratio
 from traceana.errors import DataError
 from traceana.figures import plot_runtime_ratio
-from traceana.figures.runtime_ratio import describe_runtime_ratio
+from traceana.figures.groups import describe_runtime_ratio
 
 JOBS = pl.DataFrame(
     {

@@ -14,9 +14,7 @@ from tests.figures.drawn import line
 from traceana.analysis import arrival_rhythm, gpu_demand, interarrival_curve
 from traceana.errors import DataError
 from traceana.figures import plot_arrivals, plot_gpu_demand, plot_interarrivals
-from traceana.figures.arrivals import describe_arrivals
-from traceana.figures.gpu_demand import describe_gpu_demand
-from traceana.figures.interarrivals import describe_interarrivals
+from traceana.figures.workload import describe_arrivals, describe_gpu_demand, describe_interarrivals
 
 JOBS = pl.DataFrame(
     {

@@ -118,6 +118,12 @@ def test_mistakes_are_named(write: Write, tmp_path: Path) -> None:
         propose(write, "a,b\n1,1\n1,1\n")
     with pytest.raises(SourceError, match="no such file"):
         traceana.propose_mapping(tmp_path / "none.csv")
+    with pytest.raises(SourceError, match="the file is empty"):
+        propose(write, "")
+    with pytest.raises(SourceError, match="its first line is not text"):
+        propose(write, "a\x7f\x01,b\n1,2\n")
+    with pytest.raises(SourceError, match="a folder; name one file"):
+        traceana.propose_mapping(tmp_path)
     with pytest.raises(SourceError, match="no row in its beginning"):
         propose(write, "a,b\n")
 

@@ -286,3 +286,15 @@ def test_every_record_is_accounted_for(
     assert entry.rows_read == entry.rows_kept + entry.rows_rejected == len(names)
     assert entry.rows_not_applicable == sum(steps for _, steps in names)
     assert jobs["job_name"].fill_null("").to_list() == [name for name, _ in names]
+
+
+def test_a_job_that_never_started_has_no_runtime(tmp_path: Path) -> None:
+    (tmp_path / "sacct.txt").write_text(
+        "JobID|State|Submit|Start|End|ElapsedRaw|User\n"
+        "1|PENDING|2026-03-01T08:00:00|Unknown|Unknown|0|a\n"
+        "2|COMPLETED|2026-03-01T08:00:00|2026-03-01T08:00:00|2026-03-01T08:00:00|0|a\n"
+        "3|COMPLETED|2026-03-01T08:00:00|2026-03-01T08:00:00|2026-03-01T08:00:05|5|a\n"
+    )
+    ingest(tmp_path / "sacct.txt", store=tmp_path / "store")
+    jobs = Store(tmp_path / "store").scan("sacct", "jobs").collect().sort("job_id")
+    assert jobs["runtime_s"].to_list() == [None, 0, 5]

@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from traceana.report import build, build_report
-from traceana.report import cache as report_cache
+from traceana.report import run as report_run
 from traceana.report.blocks import Content, Text
 from traceana.report.build import open_context
-from traceana.report.cache import section_key
 from traceana.report.origin import find_origin
-from traceana.report.run import count_workers
+from traceana.report.run import count_workers, section_key
 from traceana.report.section import sections
 
 if TYPE_CHECKING:
@@ -110,8 +109,8 @@ def test_an_unchanged_section_is_not_built_again(
         lambda m, _: replace(m, figures=frozenset({"cov"})),
         lambda m, _: replace(m, formats=("pdf",)),
         lambda m, _: replace(m, origin=replace(m.origin, is_sample=True)),
-        lambda m, patch: patch.setattr(report_cache, "versions", lambda *_: ("99",)) or m,
-        lambda m, patch: patch.setattr(report_cache, "code_digest", lambda *_: "new") or m,
+        lambda m, patch: patch.setattr(report_run, "versions", lambda *_: ("99",)) or m,
+        lambda m, patch: patch.setattr(report_run, "code_digest", lambda *_: "new") or m,
     ],
     ids=["date", "figures", "formats", "origin", "library", "code"],
 )

@@ -110,9 +110,7 @@ def test_ratios_to_peers_are_those_to_the_median_of_the_others(
 def test_thresholds_and_the_finding_are_those_that_hold(
     page: Element, part: Element, result: StragglerResult
 ) -> None:
-    (text,) = (
-        item.text for item in part.all("p") if item.text.startswith("A persistent straggler")
-    )
+    (text,) = (item.text for item in part.all("p") if "A persistent straggler has" in item.text)
     parameters = inspect.signature(detect_stragglers).parameters
     for name in ("slow_level", "min_severity", "min_reports", "max_gap_reports", "evidence"):
         assert f"{parameters[name].default:g}" in text
@@ -126,6 +124,8 @@ def test_thresholds_and_the_finding_are_those_that_hold(
     worst = result.jobs.sort("slowdown").row(-1, named=True)
     assert f"(slowdown {worst['slowdown']:.3f})" in finding
     assert f"{100 * worst['levels_share']:.1f}" in finding
+    assert "If every iteration waited for its slowest worker" in finding
+    assert f"alone would make it {100 * worst['slowdown_noise'] - 100:.1f} % longer" in finding
 
 
 def test_a_job_without_stragglers_and_one_of_a_single_worker(tmp_path: Path) -> None:

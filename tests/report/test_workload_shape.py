@@ -20,7 +20,7 @@ from traceana.derived.workload import describe_workload
 from traceana.report import find_origin
 from traceana.report.blocks import Drawing, Gallery, Picture, Table, Text
 from traceana.report.context import Context
-from traceana.report.draw import draw_content
+from traceana.report.run import draw_content
 from traceana.report.sections.workload import SECTION, build
 from traceana.store import Store
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import polars as pl
 import pytest
 
-from traceana.report.blocks import DASH, Column
-from traceana.results import formatting
+from traceana.results import formatting, tables
+from traceana.results.display import DASH, cells_of
+from traceana.results.tables import ResultTable
 
 
 @pytest.mark.parametrize(
@@ -46,7 +48,14 @@ def test_numbers(written: str, expected: str) -> None:
     assert written == expected
 
 
+class Spans(ResultTable):
+    """A count, and an interval in seconds."""
+
+    n = tables.count("n")
+    low = tables.number("Span", display="seconds")
+    high = tables.number("Span", display="seconds")
+
+
 def test_a_missing_value_is_a_dash_and_a_zero_is_not() -> None:
-    column = Column("Span", ("low", "high"), formatting.seconds_range)
-    assert column.cell({"low": None, "high": 3.0}) == DASH
-    assert Column("n", "n", formatting.count).cell({"n": 0}) == "0"
+    rows = pl.DataFrame({"n": [0, 1], "low": [None, 1.0], "high": [3.0, 2.0]})
+    assert cells_of(rows, Spans).rows == (("0", DASH), ("1", "1.0 to 2.0"))

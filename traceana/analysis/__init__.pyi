@@ -1,9 +1,7 @@
 from .correlation.correlate import correlate as correlate
-from .correlation.implied import ImpliedN as ImpliedN
 from .correlation.implied import implied_n as implied_n
 from .correlation.points import joint_counts as joint_counts
 from .correlation.points import mean_by_value as mean_by_value
-from .correlation.correlate import CorrelationResult as CorrelationResult
 from .correlation.runtime import runtime_correlations as runtime_correlations
 from .deadlines.agreement import compare_plans as compare_plans
 from .deadlines.draws import replay_published_draws as replay_published_draws
@@ -32,7 +30,6 @@ from .outcomes.runtimes import runtime_by as runtime_by
 from .runtimes.capacity import gpu_capacity_check as gpu_capacity_check
 from .runtimes.ratio import runtime_ratio as runtime_ratio
 from .runtimes.ratio import summarize_runtime_ratio as summarize_runtime_ratio
-from .runtimes.recurring import WorkloadMapping as WorkloadMapping
 from .runtimes.recurring import map_groups_to_workloads as map_groups_to_workloads
 from .runtimes.recurring import recurring_groups as recurring_groups
 from .runtimes.tasks import task_runtimes as task_runtimes
@@ -41,7 +38,7 @@ from .stragglers.detect import StragglerResult as StragglerResult
 from .variation.cov_rows import match_cov_rows as match_cov_rows
 from .variation.iterations import iteration_cov as iteration_cov
 from .variation.iterations import summarize_cov as summarize_cov
-from .variation.pooled import summarize_cov_pooled as summarize_cov_pooled
+from .variation.series import summarize_cov_pooled as summarize_cov_pooled
 from .variation.series import summarize_cov_series as summarize_cov_series
 from .workload.arrivals import arrival_rhythm as arrival_rhythm
 from .workload.concentration import concentration as concentration

@@ -1,9 +1,16 @@
 """Published numbers, and whether the data bears them out; one file a paper."""
 
 from traceana.claims.check import check_claims
-from traceana.claims.claim import VERDICTS, Claim, Judgement, decide, not_testable, untested
+from traceana.claims.claim import (
+    VERDICTS,
+    Claim,
+    ClaimResults,
+    Judgement,
+    decide,
+    not_testable,
+    untested,
+)
 from traceana.claims.papers import PAPERS, Paper
-from traceana.claims.result import ClaimResults
 
 __all__ = [
     "PAPERS",

@@ -224,11 +224,10 @@ CLAIMS: Final = (
             lambda session: session.scan(*_COV).select(pl.n_unique("job_id")).collect().item(),
             "Rows of the published table.",
         ),
-        "Store.scan",
     ),
     Claim(
         "antman-workers", _PAPER, "each of them has 10 workers", "10", (_COV, _SAMPLES),
-        _judge_workers, "Store.scan",
+        _judge_workers,
     ),
     Claim(
         "antman-cov-definition", _PAPER,
@@ -238,7 +237,7 @@ CLAIMS: Final = (
     ),
     Claim(
         "antman-scale", _PAPER, "mini-batch time is normalised to 0-1000", "0-1000", (_SAMPLES,),
-        _judge_scale, "Store.scan",
+        _judge_scale,
     ),
     Claim(
         "antman-job1", _PAPER,

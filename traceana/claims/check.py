@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from traceana.claims.claim import Claim, Judgement, untested
+from traceana.claims.claim import Claim, ClaimResults, Judgement, untested
 from traceana.claims.papers import PAPERS
-from traceana.claims.result import ClaimResults
 from traceana.errors import DataError
 from traceana.results.claims import ClaimVerdicts
 from traceana.store.session import Session

@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from traceana.analysis import (
-    workload_summary,
-)
+from traceana.analysis import workload_summary
 from traceana.claims.claim import Claim, Judgement, decide
 from traceana.claims.printed import agrees, same_number, span
 from traceana.derived.plans import rates, rules
@@ -157,11 +155,10 @@ CLAIMS: Final = (
             lambda session: session.scan(*_ITP).select(pl.n_unique("cluster")).collect().item(),
             "One file a cluster.",
         ),
-        "Store.scan",
     ),
     Claim(
         "itp-span", _PAPER, "2 months, 2021-03-04 to 2021-05-03", "2021-03-04 to 2021-05-03",
-        (_ITP,), _judge_span, "Store.scan",
+        (_ITP,), _judge_span,
     ),
     Claim(
         "elasticflow-deadline-rule", _PAPER,
@@ -180,6 +177,6 @@ CLAIMS: Final = (
     Claim(
         "elasticflow-example", _PAPER,
         "the README's example row (16566, 40285, bert, 21347, 64, 4, 3890) stands in the trace",
-        "16566, 40285, bert, 21347, 64, 4, 3890", (_PLANS, _JOBS), _judge_example, "Store.scan",
+        "16566, 40285, bert, 21347, 64, 4, 3890", (_PLANS, _JOBS), _judge_example,
     ),
 )  # fmt: skip

@@ -200,13 +200,13 @@ def _judge_openb_gpus(session: Session) -> Judgement:
 CLAIMS: Final = (
     Claim(
         "pai-jobs", _PAPER, "1,050,501 jobs; instances per job from 2 to 6330",
-        "1,050,501; 2 to 6330", (_JOBS, _INSTANCES), _judge_jobs, "Store.scan",
+        "1,050,501; 2 to 6330", (_JOBS, _INSTANCES), _judge_jobs,
     ),
     *(_correlation(outcome, feature) for outcome, feature in _CORRELATIONS),
     *(_runtime(outcome) for outcome in _RUNTIMES),
     Claim(
         "pai-machines", _PAPER, "over 6,500 GPUs on about 1,800 machines",
-        "over 6,500 on about 1,800", (_MACHINES,), _judge_machines, "Store.scan",
+        "over 6,500 on about 1,800", (_MACHINES,), _judge_machines,
     ),
     Claim(
         "pai-internal-consistency", _PAPER,
@@ -216,14 +216,13 @@ CLAIMS: Final = (
     ),
     Claim(
         "openb-tasks", _PAPER, "8,152 tasks", "8,152", (_PODS,),
-        same_number("8,152", _rows_of(_PODS), "Rows of the default list of pods."), "Store.scan",
+        same_number("8,152", _rows_of(_PODS), "Rows of the default list of pods."),
     ),
     Claim(
         "openb-nodes", _PAPER, "1,523 nodes", "1,523", (_NODES,),
-        same_number("1,523", _rows_of(_NODES), "Rows of the list of all nodes."), "Store.scan",
+        same_number("1,523", _rows_of(_NODES), "Rows of the list of all nodes."),
     ),
     Claim(
         "openb-gpus", _PAPER, "over 6,200 GPUs", "over 6,200", (_NODES,), _judge_openb_gpus,
-        "Store.scan",
     ),
 )  # fmt: skip

@@ -229,11 +229,11 @@ def _judge_group_example(session: Session) -> Judgement:
 CLAIMS: Final = (
     Claim(
         "zeus-pairs", _PAPER, "six (data set, network) pairs", "six", (_RUNS, _POWER),
-        _judge_pairs, "Store.scan",
+        _judge_pairs,
     ),
     Claim(
         "zeus-seeds", _PAPER, "at least four runs of every (data set, network, batch size)",
-        "at least four", (_RUNS,), _judge_seeds, "Store.scan",
+        "at least four", (_RUNS,), _judge_seeds,
     ),
     Claim(
         "zeus-power-once", _PAPER,
@@ -254,27 +254,24 @@ CLAIMS: Final = (
     ),
     Claim(
         "zeus-ratio-mean", _PAPER, "runtime_ratio averages 1 within every data set", "1",
-        (_GROUPS,), _judge_ratio, "Store.scan",
+        (_GROUPS,), _judge_ratio,
     ),
     Claim(
         "zeus-example", _PAPER,
         "the README's example row (imagenet, resnet50, batch 256, adadelta, 225 W, 11198.95 s, "
         "116.63087520008567 W) stands in a power trace as one row",
         "batch 256, 225 W, 11198.95 s, 116.63087520008567 W", (_POWER,), _judge_example,
-        "Store.scan",
     ),
     Claim(
         "zeus-train-example", _PAPER,
         "the README's example row (imagenet, resnet50, batch 256, Adadelta, learning rate 2.6e-5, "
         "run 4, target 0.45, epoch 9) stands in the train trace",
         "learning rate 2.6e-5, run 4, target 0.45, epoch 9", (_RUNS,), _judge_train_example,
-        "Store.scan",
     ),
     Claim(
         "zeus-group-example", _PAPER,
         "the README's example row (group 0001086788b7de0f13804d22a12a27db, 1427642.0, 1446915.0, "
         "squad, 1.1779405764729405) stands in the group trace",
         "1427642.0, 1446915.0, squad, 1.1779405764729405", (_GROUPS,), _judge_group_example,
-        "Store.scan",
     ),
 )  # fmt: skip

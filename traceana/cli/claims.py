@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_text
 import sys
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -12,7 +11,6 @@ from traceana.cli.options import JsonOption, StoreOption
 
 if TYPE_CHECKING:
     from traceana.claims import ClaimResults
-    from traceana.store import Store
 
 _COLOURS: Final = {
     "reproduced": "green",
@@ -36,43 +34,25 @@ def claims(
 
     A statement is reproduced, differs, is untested or not testable.
     """
+    from traceana.claims import check_claims
+    from traceana.cli.output import print_json, show_share
     from traceana.store import open_store
 
-    results = _check(open_store(store), paper)
+    with show_share("claims") as progress:
+        results = check_claims(open_store(store), paper=paper, progress=progress)
     for name in results.altered:
         sys.stderr.write(f"traceana: note: {name} is not the published file (its sha256 differs)\n")
     if json:
-        sys.stdout.write(json_text.dumps(_records(results), indent=2) + "\n")
+        print_json(_records(results))
     else:
         _print_table(results)
     if strict and results.counts["differs"]:
         raise typer.Exit(1)
 
 
-def _check(store: Store, paper: str | None) -> ClaimResults:
-    from rich.console import Console
-    from rich.progress import Progress
-
-    from traceana.claims import check_claims
-
-    console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
-        bar = progress.add_task("claims", total=1)
-        return check_claims(
-            store, paper=paper, progress=lambda share: progress.update(bar, completed=share)
-        )
-
-
 def _records(results: ClaimResults) -> list[dict[str, Any]]:
-    return [
-        {
-            **row,
-            "evidence": results.evidence[row["id"]].to_dicts()
-            if row["id"] in results.evidence
-            else None,
-        }
-        for row in results.table.iter_rows(named=True)
-    ]
+    evidence = {name: frame.to_dicts() for name, frame in results.evidence.items()}
+    return [row | {"evidence": evidence.get(row["id"])} for row in results.table.to_dicts()]
 
 
 def _print_table(results: ClaimResults) -> None:

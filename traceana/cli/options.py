@@ -38,3 +38,12 @@ TimezoneOption = Annotated[
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON alone.")]
+OutOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--out",
+        metavar="FILE",
+        help="Write the rows (of a sweep its runs, of a replay its steps): .csv, .json or "
+        ".parquet.",
+    ),
+]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -15,6 +16,11 @@ if TYPE_CHECKING:
 
     from traceana.results.display import Cells
     from traceana.results.tables import ResultTable
+
+
+def print_json(content: object) -> None:
+    """Print a result as indented JSON."""
+    sys.stdout.write(json.dumps(content, indent=2) + "\n")
 
 
 def print_cells(cells: Cells) -> None:
@@ -54,11 +60,6 @@ def frame_writer(
     """Return a function that writes a frame to `out`, in the format of its suffix.
 
     A CSV file of a declared table has headings with units. None as `out` writes nothing.
-
-    Raises
-    ------
-    DataError
-        If the ending is none of .csv, .json and .parquet, or there is no such folder.
     """
     from traceana.errors import DataError
 
@@ -106,3 +107,10 @@ def show_steps(what: str) -> Iterator[Callable[[int, int, str], None]]:
             progress.update(bar, completed=done, total=steps, description=step)
 
         yield tell
+
+
+@contextmanager
+def show_share(what: str) -> Iterator[Callable[[float], None]]:
+    """Show a bar as :func:`show_steps` does; give what tells it the completed fraction."""
+    with show_steps(what) as tell:
+        yield lambda share: tell(round(100 * share), 100, what)

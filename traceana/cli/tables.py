@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_text
-import sys
 from typing import Any
 
 from traceana.cli.options import JsonOption, StoreOption
@@ -15,7 +13,7 @@ def tables(*, store: StoreOption = None, json: JsonOption = False) -> None:
     from rich.table import Table
 
     from traceana.catalog import load_catalog
-    from traceana.cli.output import print_table
+    from traceana.cli.output import print_json, print_table
     from traceana.store import Store, open_store, store_path
 
     where = store_path(store)
@@ -34,7 +32,7 @@ def tables(*, store: StoreOption = None, json: JsonOption = False) -> None:
         for trace, table in dict.fromkeys([*every, *stored])
     ]
     if json:
-        sys.stdout.write(json_text.dumps(rows, indent=2) + "\n")
+        print_json(rows)
         return
     shown = Table(box=None, pad_edge=False)
     shown.add_column("trace / table", no_wrap=True)

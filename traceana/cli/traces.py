@@ -2,33 +2,26 @@
 
 from __future__ import annotations
 
-import json as json_text
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
+from traceana.cli.options import JsonOption, StoreOption
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import polars as pl
 
 
-def traces(
-    store: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR", help="Folder of the store.  [default: TRACEANA_STORE, else ./data]"
-        ),
-    ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON alone.")] = False,
-) -> None:
+def traces(store: StoreOption = None, json: JsonOption = False) -> None:
     """List the public traces: tables, rows, size, license."""
     from traceana.catalog import list_traces
+    from traceana.cli.output import print_json
 
     listed = list_traces()
     stored = _find_stored(listed, store)
     if json:
         records = [row | {"in_store": stored[row["trace"]]} for row in listed.to_dicts()]
-        typer.echo(json_text.dumps(records, indent=2))
+        print_json(records)
     else:
         _print_table(listed, stored)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
+from traceana.derived.observation import Observation, observe
 from traceana.derived.tasks import task_owners, task_sample, task_times
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ class Cohort:
     noun
         What a row is, in the plural.
     rows
-        [status, runtime_s, gpus, cpus, memory_gib, gpus_requested, ...].
+        [status, runtime_s, entry_s, observed, gpus, cpus, memory_gib, gpus_requested, ...].
     cluster
         Column of the independent unit; None if the trace has none.
     by
@@ -45,6 +46,8 @@ class Cohort:
         The sample that they are, as a sentence; empty if they are all rows.
     from_tasks
         Whether the rows are tasks whose runtimes are those of their instances.
+    observation
+        What the trace's window cuts off; None for tasks.
     """
 
     trace: str
@@ -56,6 +59,7 @@ class Cohort:
     about: str
     sampled: str = ""
     from_tasks: bool = False
+    observation: Observation | None = None
 
     @property
     def independence(self) -> str:
@@ -118,7 +122,9 @@ def _tasks(session: Session, trace: str, end_imputation: str) -> Cohort:
         trace,
         task_title(session, trace),
         manifest.tables["tasks"].unit_noun,
-        _with_requested(rows.drop("job_id")),
+        _with_requested(rows.drop("job_id")).with_columns(
+            entry_s=pl.lit(0.0), observed=pl.lit(value=True)
+        ),
         cluster,
         _grouping(rows),
         "The runtime of a task is the last end of its instances minus their first start; missing "
@@ -130,8 +136,8 @@ def _tasks(session: Session, trace: str, end_imputation: str) -> Cohort:
 
 
 def _jobs(session: Session, trace: str) -> Cohort:
-    rows = session.scan(trace, "jobs").collect()
     manifest = session.store.manifest(trace)
+    rows, observation = observe(session.scan(trace, "jobs").collect(), manifest)
     table = manifest.tables["jobs"]
     rows, cluster = _with_unit(rows, manifest.independent_unit or "user")
     return Cohort(
@@ -141,7 +147,10 @@ def _jobs(session: Session, trace: str) -> Cohort:
         _with_requested(rows),
         cluster,
         _grouping(rows),
-        " ".join((*table.notes, manifest.failure_definition)),
+        " ".join(
+            (*table.notes, manifest.failure_definition, observation.describe(table.unit_noun))
+        ).strip(),
+        observation=observation,
     )
 
 

@@ -9,7 +9,7 @@ import polars as pl
 
 from traceana import analysis
 from traceana.derived.cohorts import form_cohort
-from traceana.results.distributions import BestFamilies
+from traceana.results.distributions import BestFamilies, RuntimeSensitivity
 from traceana.results.tables import declared
 
 if TYPE_CHECKING:
@@ -43,6 +43,9 @@ class RuntimeDistributions:
         Of the KS distance of the best family.
     tail
         Tail index for several numbers of largest runtimes.
+    sensitivity
+        Estimates with truncation and censoring, ignoring both, and without these rows; None if no
+        row is truncated or censored.
     groups, pairs
         Best family of each group, and pairwise comparisons; None without two groups.
     """
@@ -54,6 +57,7 @@ class RuntimeDistributions:
     fits: DistributionFits | None = None
     pvalue: float | None = None
     tail: pl.DataFrame | None = None
+    sensitivity: pl.DataFrame | None = None
     groups: pl.DataFrame | None = None
     pairs: pl.DataFrame | None = None
 
@@ -66,19 +70,21 @@ def analyze_runtime_distributions(session: Session, trace: str, /) -> RuntimeDis
     if rows.height > MOST_ROWS:
         rows = rows.sample(MOST_ROWS, seed=SEED)
     runtimes = rows["runtime_s"]
+    seen = {"entry": rows["entry_s"], "observed": rows["observed"]}
     bound = float(min(runtimes)) if table.left_truncated and len(runtimes) else None
     counts = (cohort.rows.height, positive.height, rows.height, bound)
     if runtimes.n_unique() < 2:
         return RuntimeDistributions(*counts)
     truncated = None if bound is None else "min"
     fits = analysis.fit_distributions(
-        runtimes, truncated_below=truncated, criterion="bic", resamples=0
+        runtimes, truncated_below=truncated, criterion="bic", resamples=0, **seen
     )
     pvalue = None
     if fits.best is not None:
         best = analysis.fit_distributions(
-            runtimes, families=[fits.best], truncated_below=truncated, resamples=REFITS, rng=SEED
-        )
+            runtimes, families=[fits.best], truncated_below=truncated, resamples=REFITS, rng=SEED,
+            **seen,
+        )  # fmt: skip
         pvalue = best.table["ks_pvalue"].item()
     n = len(runtimes)
     largest = sorted({k for k in (int(n**0.5), n // 50, n // 20, n // 10) if 1 <= k < n})
@@ -90,16 +96,52 @@ def analyze_runtime_distributions(session: Session, trace: str, /) -> RuntimeDis
             pairs = analysis.compare_distributions(
                 grouped, "runtime_s", cohort.by, resamples=RESAMPLES, rng=SEED
             )
-    tail = analysis.tail_index(runtimes, k=largest or None)
-    return RuntimeDistributions(*counts, fits, pvalue, tail, groups, pairs)
+    tail = analysis.tail_index(runtimes, k=largest or None, **seen)
+    return RuntimeDistributions(
+        *counts, fits, pvalue, tail, _sensitivity(rows, truncated), groups, pairs
+    )
+
+
+def _sensitivity(rows: pl.DataFrame, truncated: str | None) -> pl.DataFrame | None:
+    whole = pl.col("observed") & (pl.col("entry_s") == 0)
+    if rows.select(whole.all()).item():
+        return None
+    ignored = rows.with_columns(entry_s=pl.lit(0.0), observed=pl.lit(value=True))
+    found = []
+    for name, own in (
+        ("delayed entry and censoring", rows),
+        ("ignored", ignored),
+        ("rows dropped", rows.filter(whole)),
+    ):
+        seen = {"entry": own["entry_s"], "observed": own["observed"]}
+        survival = analysis.kaplan_meier(own, status=None, entry="entry_s", observed="observed")
+        fits = analysis.fit_distributions(
+            own["runtime_s"], truncated_below=truncated, criterion="bic", resamples=0, **seen
+        )
+        tail = analysis.tail_index(own["runtime_s"], **seen)
+        row = survival.groups.row(0, named=True)
+        estimable = row["n_truncated"] + row["n_censored"] == 0
+        found.append(
+            {
+                "treatment": name,
+                "n": row["n"],
+                "median_s": row["median_s"],
+                "restricted_mean_s": row["restricted_mean_s"],
+                "mean_s": own["runtime_s"].mean() if estimable else None,
+                "tail_index": tail["tail_index"].item(),
+                "best": fits.best,
+            }
+        )
+    return declared(pl.DataFrame(found), RuntimeSensitivity)
 
 
 def _best_families(rows: pl.DataFrame, by: str, bound: float | None) -> pl.DataFrame:
     found = []
     for (group,), own in rows.sort(by).group_by(by, maintain_order=True):
         fits = analysis.fit_distributions(
-            own["runtime_s"], truncated_below=bound, criterion="bic", resamples=0
-        )
+            own["runtime_s"], truncated_below=bound, criterion="bic", resamples=0,
+            entry=own["entry_s"], observed=own["observed"],
+        )  # fmt: skip
         first, second = fits.table.row(0, named=True), fits.table.row(1, named=True)
         against = fits.comparisons.filter(family=second["family"])
         found.append(

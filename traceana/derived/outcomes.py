@@ -211,6 +211,10 @@ def estimate_competing_risks(
     cohort = form_cohort(session, trace, end_imputation="running")
     events, keys = competing_events(session, cohort), () if by is None else (by,)
     return (
-        analysis.cumulative_incidence(cohort.rows, by=keys, events=events),
-        analysis.kaplan_meier(cohort.rows, by=keys, events=events),
+        analysis.cumulative_incidence(
+            cohort.rows, by=keys, events=events, entry="entry_s", observed="observed"
+        ),
+        analysis.kaplan_meier(
+            cohort.rows, by=keys, events=events, entry="entry_s", observed="observed"
+        ),
     )

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
 from traceana import analysis
+from traceana.derived.observation import Observation, observe
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,6 +51,8 @@ class Workload:
         GPU demand by hour, and whether jobs are assumed to start when submitted.
     lorenz
         Lorenz curves.
+    observation
+        What the trace's window cuts off; None without runtimes.
     """
 
     by: str | None
@@ -63,6 +67,7 @@ class Workload:
     demand: pl.DataFrame | None
     starts_assumed: bool
     lorenz: Split | None
+    observation: Observation | None
 
 
 def describe_workload(session: Session, trace: str, /) -> Workload:
@@ -85,6 +90,7 @@ def describe_workload(session: Session, trace: str, /) -> Workload:
             function(since) if survivors and later else None,
         )
 
+    observation, rows, columns = _observed(session, trace)
     curve = analysis.interarrival_curve(since) if timed else pl.DataFrame()
     lorenz = split(analysis.lorenz_curve) if sized else None
     queueing = None
@@ -94,7 +100,7 @@ def describe_workload(session: Session, trace: str, /) -> Workload:
         by=by,
         survivors=survivors,
         first_end_s=first_end_s,
-        summary=split(analysis.workload_summary, session.frame(trace, "jobs")),
+        summary=split(partial(analysis.workload_summary, **columns), rows),
         concentration=split(analysis.concentration, later=True) if sized else None,
         interarrivals=split(analysis.interarrivals, later=True) if timed else None,
         queueing=queueing if queueing and queueing.total["n"].item() else None,
@@ -103,6 +109,7 @@ def describe_workload(session: Session, trace: str, /) -> Workload:
         demand=demand,
         starts_assumed=assumed,
         lorenz=lorenz if lorenz and lorenz.total.height else None,
+        observation=observation,
     )
 
 
@@ -136,6 +143,20 @@ def _without_survivors(jobs: pl.LazyFrame, manifest: Manifest) -> tuple[pl.LazyF
         return jobs, 0, 0.0
     before = pl.col("submit_s") < first_end_s
     return jobs.remove(before), _value(jobs.filter(before), pl.len()), first_end_s
+
+
+def _observed(session: Session, trace: str) -> tuple[Observation | None, IntoFrame, dict[str, str]]:
+    """Return what the window cuts off, the jobs, and the columns of entry and observed ends."""
+    manifest = session.manifest(trace)
+    if not manifest.has("jobs", ("runtime_s",)):
+        return None, session.frame(trace, "jobs"), {}
+    jobs = session.scan(trace, "jobs")
+    names = ("status", "submit_s", "start_s", "end_s", "runtime_s")
+    times, observation = observe(jobs.select(names).collect(), manifest)
+    if not observation.n_truncated + observation.n_censored:
+        return observation, session.frame(trace, "jobs"), {}
+    rows = pl.concat([jobs, times.lazy().select("entry_s", "observed")], how="horizontal")
+    return observation, rows, {"entry": "entry_s", "observed": "observed"}
 
 
 def _value(jobs: pl.LazyFrame, of: pl.Expr) -> Any:  # noqa: ANN401  a number

@@ -1,27 +1,30 @@
-"""Step times of a recorded job under several batch-size controllers."""
+"""Recorded jobs under several batch-size controllers: step and iteration times."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
 from traceana.errors import DataError
-from traceana.figures.controllers import look_of
-from traceana.figures.labels import format_axis, label_clock
+from traceana.figures.batching import look_of
+from traceana.figures.labels import format_axis, label_clock, natural_order
 from traceana.figures.registry import figure
-from traceana.figures.style import start_axes, use_style
+from traceana.figures.style import start_axes
 from traceana.results.formatting import three_digits
 
 if TYPE_CHECKING:
     import polars as pl
     from matplotlib.axes import Axes
 
-READING: Final = (
-    "Line: time of a step (its slowest worker) if the controller had set the batches of the "
-    "recorded workers. Shaded: a worker is in a straggler episode; darker: several are."
+_BAND: Final = 0.7
+"""Height of the part of a row that the controllers share."""
+
+
+@figure(
+    "batching-replay",
+    result="steps of one job of replay_batching",
+    reading="Line: time of a step (its slowest worker) if the controller had set the batches of "
+    "the recorded workers. Shaded: a worker is in a straggler episode; darker: several are.",
 )
-
-
-@figure("batching-replay", result="steps of one job of replay_batching")
 def plot_batching_replay(
     steps: pl.DataFrame,
     /,
@@ -38,8 +41,6 @@ def plot_batching_replay(
     steps
         [job_id, controller, time_s, step_time]: rows of one job of `steps` of a `replay_batching`
         result, of the controllers to show.
-    ax
-        Axes to draw on; by default those of a new figure.
     episodes
         [onset_s, end_s] of that job, shaded; by default none.
     time
@@ -60,34 +61,33 @@ def plot_batching_replay(
     jobs = steps["job_id"].unique().to_list()
     if len(jobs) != 1:
         raise DataError(f"plot_batching_replay draws one job; the steps are of {len(jobs)}")
-    with use_style():
-        ax = start_axes(ax)
-        if episodes is not None:
-            spans = episodes.select("onset_s", "end_s").unique(maintain_order=True)
-            for number, (onset_s, end_s) in enumerate(spans.iter_rows()):
-                ax.axvspan(
-                    onset_s,
-                    end_s,
-                    color="#D55E00",
-                    alpha=0.13,
-                    linewidth=0,
-                    gid=f"episode-{number}",
-                )
-        for (name,), own in steps.group_by("controller", maintain_order=True):
-            look, rows = look_of(str(name)), own.sort("time_s")
-            ax.plot(
-                rows["time_s"], rows["step_time"], color=look.colour, drawstyle="steps-post",
-                label=name, gid=str(name), linewidth=0.7,
-            )  # fmt: skip
-        ax.set_ylim(bottom=0)
-        ax.margins(x=0)
-        ax.set_title(str(jobs[0]), pad=16)
-        ax.set_xlabel(label_clock(time))
-        ax.set_ylabel(f"Time of a step ({unit})")
-        format_axis(ax.xaxis, bins=5)
-        format_axis(ax.yaxis)
-        ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=4, borderaxespad=0.2)
-        return ax
+    ax = start_axes(ax)
+    if episodes is not None:
+        spans = episodes.select("onset_s", "end_s").unique(maintain_order=True)
+        for number, (onset_s, end_s) in enumerate(spans.iter_rows()):
+            ax.axvspan(
+                onset_s,
+                end_s,
+                color="#D55E00",
+                alpha=0.13,
+                linewidth=0,
+                gid=f"episode-{number}",
+            )
+    for (name,), own in steps.group_by("controller", maintain_order=True):
+        look, rows = look_of(str(name)), own.sort("time_s")
+        ax.plot(
+            rows["time_s"], rows["step_time"], color=look.colour, drawstyle="steps-post",
+            label=name, gid=str(name), linewidth=0.7,
+        )  # fmt: skip
+    ax.set_ylim(bottom=0)
+    ax.margins(x=0)
+    ax.set_title(str(jobs[0]), pad=16)
+    ax.set_xlabel(label_clock(time))
+    ax.set_ylabel(f"Time of a step ({unit})")
+    format_axis(ax.xaxis, bins=5)
+    format_axis(ax.yaxis)
+    ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=4, borderaxespad=0.2)
+    return ax
 
 
 def describe_batching_replay(steps: pl.DataFrame) -> str:
@@ -97,3 +97,72 @@ def describe_batching_replay(steps: pl.DataFrame) -> str:
         for (name,), own in steps.group_by("controller", maintain_order=True)
     )
     return f"{steps['time_s'].n_unique():,} steps, mean {told}."
+
+
+@figure(
+    "batching-iterations",
+    result="workers of one job of replay_batching",
+    source="Dynamic batching (ACSOS'20): iteration times before and after",
+    reading="Mark: median iteration time of a worker; thick line: 25 % to 75 % quantile; thin "
+    "line: 5 % to 95 % quantile. A step waits for the slowest worker; the others are idle until "
+    "then.",
+)
+def plot_batching_iterations(
+    workers: pl.DataFrame, /, *, ax: Axes | None = None, unit: str = "s"
+) -> Axes:
+    """Draw quantiles of each worker's iteration times, one color per controller.
+
+    Parameters
+    ----------
+    workers
+        [job_id, controller, worker_id, q05, q25, median, q75, q95]: rows of one job of `workers`
+        of a `replay_batching` result, of the controllers to show.
+    unit
+        Unit of the times, for the label.
+
+    Returns
+    -------
+    Axes
+        One row per worker, the first on top; controllers in the order of the rows.
+
+    Raises
+    ------
+    DataError
+        If the rows are not those of exactly one job.
+    """
+    jobs = workers["job_id"].unique().to_list()
+    if len(jobs) != 1:
+        raise DataError(f"plot_batching_iterations draws one job; the workers are of {len(jobs)}")
+    names = workers["controller"].unique(maintain_order=True).to_list()
+    order = natural_order(workers["worker_id"].unique())
+    ax = start_axes(ax, height_in=1.0 + 0.24 * len(order))
+    for number, name in enumerate(names):
+        own, look = workers.filter(controller=name), look_of(name)
+        shift = (_BAND * (number + 0.5) / len(names)) - _BAND / 2
+        rows = [order.index(worker) + shift for worker in own["worker_id"]]
+        ax.hlines(rows, own["q05"], own["q95"], color=look.colour, linewidth=0.8)
+        ax.hlines(rows, own["q25"], own["q75"], color=look.colour, linewidth=2.6)
+        ax.scatter(
+            own["median"], rows, s=13, color=look.colour, marker=look.marker, zorder=4,
+            label=name, gid=name, edgecolors="white", linewidths=0.4,
+        )  # fmt: skip
+    ax.set_yticks(range(len(order)), order)
+    ax.set_ylim(len(order) - 0.5, -0.5)
+    ax.set_title(str(jobs[0]), pad=16)
+    ax.set_xlabel(f"Iteration time ({unit})")
+    ax.set_ylabel("Worker")
+    format_axis(ax.xaxis)
+    ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=4, borderaxespad=0.2)
+    return ax
+
+
+def describe_batching_iterations(workers: pl.DataFrame) -> str:
+    """Return one sentence on the workers shown."""
+    told = [
+        f"{name} medians from {three_digits(medians.min())} to {three_digits(medians.max())}"
+        for name, medians in (
+            (key, own["median"].to_numpy())
+            for (key,), own in workers.group_by("controller", maintain_order=True)
+        )
+    ]
+    return f"{workers['worker_id'].n_unique()} workers: {'; '.join(told)}."

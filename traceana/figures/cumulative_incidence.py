@@ -13,24 +13,25 @@ from traceana.errors import DataError
 from traceana.figures.labels import name_columns, name_group, name_lines, small_size
 from traceana.figures.registry import figure
 from traceana.figures.scales import use_log_axis
-from traceana.figures.style import start_axes, use_style
+from traceana.figures.style import start_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from traceana.results.competing_risks import CumulativeIncidence
 
-READING: Final = (
-    "Line: cumulative incidence of the event by runtime, with the other events as competing risks "
-    "(Aalen-Johansen estimate); band: its pointwise 95 % confidence interval. Below: rows at risk, "
-    "which run at least that long."
-)
 _MOST_STEPS: Final = 200
 """Maximum number of steps drawn per line."""
 _MOST_GROUPS: Final = 7
 
 
-@figure("cumulative-incidence", result="cumulative_incidence")
+@figure(
+    "cumulative-incidence",
+    result="cumulative_incidence",
+    reading="Line: cumulative incidence of the event by runtime, with the other events as "
+    "competing risks (Aalen-Johansen estimate); band: its pointwise 95 % confidence interval. "
+    "Below: rows at risk, which run at least that long.",
+)
 def plot_cumulative_incidence(
     result: CumulativeIncidence, /, *, ax: Axes | None = None, event: str | None = None
 ) -> Axes:
@@ -40,8 +41,6 @@ def plot_cumulative_incidence(
     ----------
     result
         Result of `cumulative_incidence`.
-    ax
-        Axes to draw on; by default those of a new figure.
     event
         The event; None if the result has a single one.
 
@@ -67,47 +66,46 @@ def plot_cumulative_incidence(
     times = [time for time in steps["time_s"] if time > 0]
     if not times:
         raise DataError(f"plot_cumulative_incidence has nothing to draw: no row is {one.events[0]}")
-    with use_style():
-        own_figure = ax is None
-        ax = start_axes(ax, height_in=2.4 + 0.13 * some.height)
-        use_log_axis(ax, "x", [*times, *some["last_s"]])
-        shown = at_risk["time_s"].unique().sort().to_list()
-        left = min([*times, *shown]) / 1.5
-        ax.set_xlim(left=left, right=max([*times, *shown, *some["last_s"]]))
-        ax.set_xticks(shown)
-        lines = []
-        color = rcParams["axes.prop_cycle"].by_key()["color"]
-        for group in some.iter_rows(named=True):
-            own = _of_group(steps, group, keys).sort("time_s")
-            name = name_group(group[key] for key in keys) if keys else "all"
-            line = _step(own, group["last_s"], left)
-            (drawn,) = ax.plot(
-                line["time_s"],
-                line["incidence"],
-                drawstyle="steps-post",
-                linestyle="-",
-                color=color[group["place"]],
-                gid=_id("line", name),
-            )
-            ax.fill_between(
-                line["time_s"], line["ci_low"].cast(pl.Float64), line["ci_high"].cast(pl.Float64),
-                step="post", color=drawn.get_color(), alpha=0.18, linewidth=0,
-                gid=_id("band", name),
-            )  # fmt: skip
-            lines.append((name, drawn))
-        ax.set_ylim(0, None)
-        ax.yaxis.set_major_formatter(PercentFormatter(xmax=1, symbol=" %"))
-        ax.locator_params(axis="y", nbins=5)
-        ax.set_ylabel(f"Cumulative incidence: {one.events[0]}")
-        ax.set_xlabel("Runtime (s, logarithmic)")
-        _write_at_risk(ax, some, at_risk, keys, [str(line.get_color()) for _, line in lines])
-        if keys:
-            if own_figure:  # the table reduces the height of the panel, which the names depend on
-                figure = ax.get_figure(root=True)
-                assert figure is not None  # noqa: S101  (axes stand on a figure)
-                figure.draw_without_rendering()
-            name_lines(ax, lines, heading=name_columns(keys), margin_from=0)
-        return ax
+    own_figure = ax is None
+    ax = start_axes(ax, height_in=2.4 + 0.13 * some.height)
+    use_log_axis(ax, "x", [*times, *some["last_s"]])
+    shown = at_risk["time_s"].unique().sort().to_list()
+    left = min([*times, *shown]) / 1.5
+    ax.set_xlim(left=left, right=max([*times, *shown, *some["last_s"]]))
+    ax.set_xticks(shown)
+    lines = []
+    color = rcParams["axes.prop_cycle"].by_key()["color"]
+    for group in some.iter_rows(named=True):
+        own = _of_group(steps, group, keys).sort("time_s")
+        name = name_group(group[key] for key in keys) if keys else "all"
+        line = _step(own, group["last_s"], left)
+        (drawn,) = ax.plot(
+            line["time_s"],
+            line["incidence"],
+            drawstyle="steps-post",
+            linestyle="-",
+            color=color[group["place"]],
+            gid=_id("line", name),
+        )
+        ax.fill_between(
+            line["time_s"], line["ci_low"].cast(pl.Float64), line["ci_high"].cast(pl.Float64),
+            step="post", color=drawn.get_color(), alpha=0.18, linewidth=0,
+            gid=_id("band", name),
+        )  # fmt: skip
+        lines.append((name, drawn))
+    ax.set_ylim(0, None)
+    ax.yaxis.set_major_formatter(PercentFormatter(xmax=1, symbol=" %"))
+    ax.locator_params(axis="y", nbins=5)
+    ax.set_ylabel(f"Cumulative incidence: {one.events[0]}")
+    ax.set_xlabel("Runtime (s, logarithmic)")
+    _write_at_risk(ax, some, at_risk, keys, [str(line.get_color()) for _, line in lines])
+    if keys:
+        if own_figure:  # the table reduces the height of the panel, which the names depend on
+            figure = ax.get_figure(root=True)
+            assert figure is not None  # noqa: S101  (axes stand on a figure)
+            figure.draw_without_rendering()
+        name_lines(ax, lines, heading=name_columns(keys), margin_from=0)
+    return ax
 
 
 def describe_cumulative_incidence(result: CumulativeIncidence) -> str:

@@ -22,17 +22,17 @@ if TYPE_CHECKING:
 
 Panel = Literal["shares", "tail", "quantiles"]
 """Distribution function; upper tail; quantile-quantile plot."""
-
-READING: Final = (
-    "Black: empirical distribution of the values; gray band: pointwise 95 % confidence interval of "
-    "its quantiles, values treated as independent (narrower than the line for many values); "
-    "colored: fitted families, above the bound of the fit if there is one."
-)
 _FAR: Final = 1e6
 _DRAWN: Final = 4
 
 
-@figure("distribution-fit", result="fit_distributions")
+@figure(
+    "distribution-fit",
+    result="fit_distributions",
+    reading="Black: empirical distribution of the values; gray band: pointwise 95 % confidence "
+    "interval of its quantiles, values treated as independent (narrower than the line for many "
+    "values); colored: fitted families, above the bound of the fit if there is one.",
+)
 def plot_distribution_fit(
     result: DistributionFits,
     /,
@@ -49,8 +49,6 @@ def plot_distribution_fit(
     ----------
     result
         Result of `fit_distributions`.
-    ax
-        Axes to draw on; by default those of a new figure.
     panel
         "shares": distribution function. "tail": one minus the distribution function, both axes
         logarithmic, where a power law is a straight line. "quantiles": quantile-quantile plot.
@@ -72,7 +70,7 @@ def plot_distribution_fit(
     families = list(fitted[:_DRAWN] if families is None else families)
     if result.quantiles is None or not families or not {*families} <= {*fitted}:
         raise DataError(
-            "plot_distribution_fit needs uncensored values and families with parameters; these "
+            "plot_distribution_fit needs values and families with parameters; these "
             f"are {', '.join(fitted) or 'none'}"
         )
     quantiles = result.quantiles
@@ -81,14 +79,13 @@ def plot_distribution_fit(
         pl.col("ci_low").fill_null(pl.col("value").min() / _FAR),
         pl.col("ci_high").fill_null(pl.col("value").max() * _FAR),
     )
-    with use_style():
-        ax = start_axes(ax)
-        if panel == "quantiles":
-            _draw_quantiles(ax, rows, families, what, unit)
-        else:
-            _draw_shares(ax, rows, families, f"{what} ({unit}, logarithmic)", tail=panel == "tail")
-        ax.legend(loc="lower left" if panel == "tail" else "upper left")
-        return ax
+    ax = start_axes(ax)
+    if panel == "quantiles":
+        _draw_quantiles(ax, rows, families, what, unit)
+    else:
+        _draw_shares(ax, rows, families, f"{what} ({unit}, logarithmic)", tail=panel == "tail")
+    ax.legend(loc="lower left" if panel == "tail" else "upper left")
+    return ax
 
 
 def draw_distribution_fit(result: DistributionFits, *, unit: str = "s") -> Figure:

@@ -9,16 +9,11 @@ import polars as pl
 from traceana.errors import DataError
 from traceana.figures.labels import small_size, spread
 from traceana.figures.registry import figure
-from traceana.figures.style import start_axes, use_style
+from traceana.figures.style import start_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-READING: Final = (
-    "Dot: batch size and power limit with which every run reached the target. Blue: Pareto front "
-    "(no other configuration is as good in both time and energy and better in one). Labels: batch "
-    "size and power limit. Axes begin above 0."
-)
 _FRAME: Final = 1.3
 """The frame ends at this multiple of the front's largest time and energy."""
 _HEIGHT_IN: Final = 3.2
@@ -28,6 +23,9 @@ _HEIGHT_IN: Final = 3.2
     "energy-front",
     result="energy_to_accuracy",
     source="Zeus (NSDI'23): energy against time, with the Pareto front",
+    reading="Dot: batch size and power limit with which every run reached the target. Blue: Pareto "
+    "front (no other configuration is as good in both time and energy and better in one). Labels: "
+    "batch size and power limit. Axes begin above 0.",
 )
 def plot_energy_front(energy: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
     """Draw the energy of each configuration versus its time, with the Pareto front.
@@ -36,8 +34,6 @@ def plot_energy_front(energy: pl.DataFrame, /, *, ax: Axes | None = None) -> Axe
     ----------
     energy
         [batch_size, power_limit_w, tta_s, eta_j, on_front], as `energy_to_accuracy` returns it.
-    ax
-        Axes to draw on; by default those of a new figure.
 
     Returns
     -------
@@ -63,28 +59,27 @@ def plot_energy_front(energy: pl.DataFrame, /, *, ax: Axes | None = None) -> Axe
     (left, right), (bottom, top) = _frame(front["h"]), _frame(front["mj"])
     beyond = others.filter((pl.col("h") > right) | (pl.col("mj") > top)).height
     out_of_frame = f", {beyond:,} out of the frame" if beyond else ""
-    with use_style():
-        ax = start_axes(ax, height_in=_HEIGHT_IN)
-        ax.scatter(
-            others["h"], others["mj"], s=9, color="#9A9A9A", linewidths=0, gid="dominated",
-            label=f"dominated ({others.height:,}{out_of_frame})",
-        )  # fmt: skip
-        ax.plot(
-            front["h"], front["mj"], drawstyle="steps-post", color="#0072B2", linewidth=0.9,
-            linestyle="-", gid="bound",
-        )  # fmt: skip
-        ax.scatter(
-            front["h"], front["mj"], s=18, color="#0072B2", zorder=4, gid="front",
-            label=f"on the front ({front.height:,})",
-        )  # fmt: skip
-        # where nothing can be: left of the front and below it
-        ax.set_xlim(left - 0.45 * (right - left), right)
-        ax.set_ylim(bottom, top)
-        _name_points(ax, front)
-        ax.set_xlabel("Time to the target (h)")
-        ax.set_ylabel("Energy to the target (MJ)")
-        ax.legend(loc="lower left", bbox_to_anchor=(0, 1), borderaxespad=0.2)
-        return ax
+    ax = start_axes(ax, height_in=_HEIGHT_IN)
+    ax.scatter(
+        others["h"], others["mj"], s=9, color="#9A9A9A", linewidths=0, gid="dominated",
+        label=f"dominated ({others.height:,}{out_of_frame})",
+    )  # fmt: skip
+    ax.plot(
+        front["h"], front["mj"], drawstyle="steps-post", color="#0072B2", linewidth=0.9,
+        linestyle="-", gid="bound",
+    )  # fmt: skip
+    ax.scatter(
+        front["h"], front["mj"], s=18, color="#0072B2", zorder=4, gid="front",
+        label=f"on the front ({front.height:,})",
+    )  # fmt: skip
+    # where nothing can be: left of the front and below it
+    ax.set_xlim(left - 0.45 * (right - left), right)
+    ax.set_ylim(bottom, top)
+    _name_points(ax, front)
+    ax.set_xlabel("Time to the target (h)")
+    ax.set_ylabel("Energy to the target (MJ)")
+    ax.legend(loc="lower left", bbox_to_anchor=(0, 1), borderaxespad=0.2)
+    return ax
 
 
 def describe_energy_front(energy: pl.DataFrame) -> str:

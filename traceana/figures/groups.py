@@ -1,16 +1,23 @@
-"""One row per group: a dot, its interval, and n at the right."""
+"""One row per group: success rates, mean runtimes and runtime ratios."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+from matplotlib.ticker import LogLocator, NullFormatter, PercentFormatter
 
 from traceana.errors import DataError
 from traceana.figures.labels import name_columns, name_group, small_size
+from traceana.figures.registry import figure
+from traceana.figures.style import start_axes
 
 if TYPE_CHECKING:
-    import polars as pl
     from matplotlib.axes import Axes
+
+_LOG_FROM: Final = 20
+"""Ratio of the largest to the smallest value from which the axis is logarithmic."""
 
 
 @dataclass(frozen=True)
@@ -70,3 +77,157 @@ def name_rows(ax: Axes, groups: Groups, /) -> None:
             f"n = {count:,}", (1.02, row), xycoords=("axes fraction", "data"), va="center",
             fontsize=small_size(), annotation_clip=False,
         )  # fmt: skip
+
+
+@figure(
+    "outcome-rates",
+    result="outcome_rates",
+    reading="Dot: success rate; bar: its 95 % confidence interval (Wilson); n: successes and "
+    "failures.",
+)
+def plot_outcome_rates(result: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
+    """Draw the success rate by group with its interval.
+
+    Parameters
+    ----------
+    result
+        Result of `outcome_rates`.
+
+    Returns
+    -------
+    Axes
+        One row per group in the result's order, from 0 % to 100 %.
+    """
+    groups = split_groups(result)
+    ax = start_axes(ax, height_in=groups.height_in)
+    draw_rows(ax, groups, mean=result["rate"], low=result["ci_low"], high=result["ci_high"])
+    ax.set_xlim(0, 1)
+    ax.set_xlabel("Success rate")
+    ax.xaxis.set_major_formatter(PercentFormatter(xmax=1, symbol=" %"))
+    return ax
+
+
+def describe_outcome_rates(result: pl.DataFrame) -> str:
+    """Return one sentence on the rows of the figure."""
+    return (
+        f"{result.height} groups, {result['successes'].sum():,} successes among "
+        f"{result['n'].sum():,} successes and failures."
+    )
+
+
+@figure(
+    "runtime-by",
+    result="runtime_by",
+    source="Analyzing ML Training Tasks (Alibaba PAI): mean runtime by GPU type",
+    reading="Dot: mean; bar: its 95 % confidence interval; diamond: median; n: number of runtimes.",
+)
+def plot_runtime_by(result: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
+    """Draw mean runtime by group with its interval, and the median.
+
+    Parameters
+    ----------
+    result
+        [*by, n, mean_s, ci_low, ci_high, median_s], as `runtime_by` returns it.
+
+    Returns
+    -------
+    Axes
+        One row per group in the order of the result. The axis is logarithmic if the largest mean
+        or median is more than 20 times the smallest. Intervals that extend below 0 are clipped.
+    """
+    groups = split_groups(result)
+    ax = start_axes(ax, height_in=groups.height_in)
+    draw_rows(ax, groups, mean=result["mean_s"], low=result["ci_low"], high=result["ci_high"])
+    rows = range(result.height)
+    ax.scatter(
+        result["median_s"], rows, marker="D", s=14, facecolors="none", edgecolors="#D55E00",
+        linewidths=0.9, zorder=5, label="median", gid="medians",
+    )  # fmt: skip
+    points = [*result["mean_s"].drop_nulls(), *result["median_s"].drop_nulls()]
+    if points and 0 < _LOG_FROM * min(points) < max(points):
+        ax.set_xscale("log")
+        ax.xaxis.set_major_locator(LogLocator(numticks=4))
+        ax.xaxis.set_minor_locator(LogLocator(subs=range(2, 10), numticks=12))
+        ax.xaxis.set_minor_formatter(NullFormatter())
+        # a limit of 0 or below has no place on this axis
+        lowest = min(points + [low for low in result["ci_low"].drop_nulls() if low > 0])
+        ax.set_xlim(left=lowest / 2)
+        ax.set_xlabel("Runtime (s, logarithmic)")
+    else:
+        ax.set_xlim(left=0)
+        ax.locator_params(axis="x", nbins=4)
+        ax.set_xlabel("Runtime (s)")
+    ax.xaxis.set_major_formatter("{x:,.0f}")
+    ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, borderaxespad=0.2)
+    return ax
+
+
+def describe_runtime_by(result: pl.DataFrame) -> str:
+    """Return a sentence on the result for the caption."""
+    below = (result["ci_low"] < 0).sum()
+    cut = " Intervals clipped at the left extend below 0." if below else ""
+    groups = f"{result.height} group{'s' if result.height != 1 else ''}"
+    return f"{groups}, n = {result['n'].sum():,} runtimes.{cut}"
+
+
+@figure(
+    "runtime-ratio",
+    result="summarize_runtime_ratio",
+    source="Zeus (NSDI'23): runtime ratios by data set",
+    reading="Thin bar: 5 % to 95 % quantile of runtime over the mean of its group; thick bar: 25 % "
+    "to 75 %; diamond: median; tick: 99 %; dashed line: the mean, which is 1 in every group. n: "
+    "number of runtimes.",
+)
+def plot_runtime_ratio(result: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
+    """Draw the quantiles of runtime ratios by group, one row per group.
+
+    Parameters
+    ----------
+    result
+        [*by, n, p05, p25, median, p75, p95, p99], as `summarize_runtime_ratio` returns it; groups
+        without a ratio are excluded.
+
+    Returns
+    -------
+    Axes
+        With a logarithmic axis; bars that reach 0 are clipped.
+
+    Raises
+    ------
+    DataError
+        If no group has a ratio above 0.
+    """
+    known = result.filter(pl.col("p95") > 0)
+    if known.is_empty():
+        raise DataError("plot_runtime_ratio has nothing to draw: no group has a ratio above 0")
+    groups = split_groups(known)
+    rows = range(known.height)
+    drawn = known.select("p05", "p25", "median", "p75", "p95", "p99")
+    left = 0.5 * min(value for column in drawn for value in column if value > 0)
+    at = {column.name: column.clip(left) for column in drawn}
+    ax = start_axes(ax, height_in=groups.height_in)
+    ax.hlines(rows, at["p05"], at["p95"], color="#0072B2", linewidth=1, gid="middle-90")
+    ax.hlines(rows, at["p25"], at["p75"], color="#0072B2", linewidth=5, gid="middle-50")
+    ax.scatter(
+        at["median"], rows, marker="D", s=16, facecolors="white", edgecolors="#D55E00",
+        linewidths=1, zorder=5, gid="medians",
+    )  # fmt: skip
+    ax.scatter(at["p99"], rows, marker="|", s=36, color="#0072B2", linewidths=1.2, gid="p99")
+    ax.axvline(1, color="#4D4D4D", linewidth=0.8, linestyle="--", zorder=1, gid="mean")
+    ax.set_xscale("log")
+    ax.set_xlim(left=left)
+    ax.xaxis.set_major_locator(LogLocator(numticks=6))
+    ax.xaxis.set_major_formatter("{x:g}")
+    ax.xaxis.set_minor_locator(LogLocator(subs=range(2, 10), numticks=12))
+    ax.xaxis.set_minor_formatter(NullFormatter())
+    ax.set_xlabel("Runtime / mean runtime of the group (logarithmic)")
+    name_rows(ax, groups)
+    return ax
+
+
+def describe_runtime_ratio(result: pl.DataFrame) -> str:
+    """Return a sentence on the result for the caption."""
+    known = result.filter(pl.col("p95") > 0)
+    reaches_0 = (known["p05"] == 0).any()
+    cut = " Bars clipped at the left reach 0." if reaches_0 else ""
+    return f"{known.height} groups, {known['n'].sum():,} runtimes.{cut}"

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 import sys
 from dataclasses import dataclass
+from functools import wraps
 from importlib import import_module
 from pkgutil import iter_modules
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from matplotlib.figure import Figure
 
 from traceana.errors import DataError
+from traceana.figures.style import use_style
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,6 +22,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Plot = TypeVar("Plot", bound="Callable[..., Axes]")
+_FIRST_PARAMETER: Final = re.compile(r"Parameters\n-+\n\S+\n(?: {4}.*\n?)+")
+_AX: Final = "ax\n    Axes to draw on; by default those of a new figure.\n"
 
 
 @dataclass(frozen=True)
@@ -30,23 +36,21 @@ class FigureEntry:
         Draws a result on axes and returns them.
     result
         What the figure takes: a table's rows, or the analysis whose result it is.
+    reading
+        How the figure is read.
     source
         The published figure that it reproduces; "traceana" if it is ours.
     """
 
     plot: Callable[..., Axes]
     result: str
+    reading: str
     source: str = "traceana"
 
     @property
     def shows(self) -> str:
         """What the figure shows: the first line of the docstring of `plot`."""
         return (self.plot.__doc__ or "").partition("\n")[0].removeprefix("Draw ").strip()
-
-    @property
-    def reading(self) -> str:
-        """How the figure is read: READING of its module."""
-        return str(vars(sys.modules[self.plot.__module__])["READING"])
 
     def describe(self, result: Any, /) -> str:  # noqa: ANN401  whatever the figure takes
         """Return one sentence on what the figure of a result shows, with n."""
@@ -58,16 +62,25 @@ class FigureEntry:
 _ENTRIES: Final[dict[str, FigureEntry]] = {}
 
 
-def figure(name: str, /, *, result: str, source: str = "traceana") -> Callable[[Plot], Plot]:
-    """Register a function that draws a figure.
+def figure(
+    name: str, /, *, result: str, reading: str, source: str = "traceana"
+) -> Callable[[Plot], Plot]:
+    """Register a function that draws a figure: it draws in the style, and `ax` is documented.
 
-    Its module has READING, on how the figure is read, and ``describe_<figure>``, which returns a
+    `reading` states how the figure is read. The module has ``describe_<figure>``, which returns a
     sentence on a result for the caption.
     """
 
     def register(plot: Plot) -> Plot:
-        _ENTRIES[name] = FigureEntry(plot, result, source)
-        return plot
+        @wraps(plot)
+        def styled(*args: object, **options: object) -> Axes:
+            with use_style():
+                return plot(*args, **options)
+
+        text = inspect.cleandoc(plot.__doc__ or "")
+        styled.__doc__ = _FIRST_PARAMETER.sub(lambda found: f"{found[0].rstrip()}\n{_AX}", text, 1)
+        _ENTRIES[name] = FigureEntry(styled, result, reading, source)
+        return cast("Plot", styled)
 
     return register
 

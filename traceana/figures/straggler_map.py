@@ -15,19 +15,13 @@ from matplotlib.patheffects import withStroke
 from traceana.errors import DataError
 from traceana.figures.labels import format_axis, label_clock, natural_order, small_size
 from traceana.figures.registry import figure
-from traceana.figures.style import start_axes, use_style
+from traceana.figures.style import start_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from traceana.results.stragglers import StragglerResult
 
-READING: Final = (
-    "Color: a worker's time divided by the median of the other workers' times; red is slower, blue "
-    "is faster; values beyond the color scale have the color of its end. Gray: no sample, or no "
-    "peer has one. Outlined: straggler episodes. At the right: the worker's level, the median over "
-    "the job divided by its peers'; bold: persistent straggler."
-)
 _SCALES: Final = (1.5, 2.0, 4.0, 8.0, 16.0)
 """Ratios at which a color scale may end, on both sides of 1."""
 _SHARE_WITHIN: Final = 0.98
@@ -36,7 +30,14 @@ _RASTER_DPI: Final = 400
 """Resolution of the image of the ratios; text and outlines are vectors."""
 
 
-@figure("straggler-map", result="detect_stragglers of one job")
+@figure(
+    "straggler-map",
+    result="detect_stragglers of one job",
+    reading="Color: a worker's time divided by the median of the other workers' times; red is "
+    "slower, blue is faster; values beyond the color scale have the color of its end. Gray: no "
+    "sample, or no peer has one. Outlined: straggler episodes. At the right: the worker's level, "
+    "the median over the job divided by its peers'; bold: persistent straggler.",
+)
 def plot_straggler_map(
     result: StragglerResult,
     /,
@@ -51,8 +52,6 @@ def plot_straggler_map(
     ----------
     result
         What `detect_stragglers` returns.
-    ax
-        Axes to draw on; by default those of a new figure.
     job
         Key of the job to draw; not needed if the result has one job.
     time
@@ -83,43 +82,42 @@ def plot_straggler_map(
     workers = natural_order(ratios["worker_id"].unique())
     edges, shown = _lay_out(ratios, workers)
     limit = _end_of_scale(shown)
-    with use_style():
-        own_figure = ax is None
-        ax = start_axes(ax, height_in=1.3 + 0.15 * len(workers))
-        figure = ax.get_figure(root=True)
-        assert figure is not None  # noqa: S101  (axes without a figure cannot be drawn on)
-        if own_figure:
-            figure.set_dpi(_RASTER_DPI)
-        colors = ax.pcolormesh(
-            edges, np.arange(len(workers) + 1) - 0.5, shown, cmap="RdBu_r",
-            norm=LogNorm(1 / limit, limit), rasterized=True, gid="ratios",
+    own_figure = ax is None
+    ax = start_axes(ax, height_in=1.3 + 0.15 * len(workers))
+    figure = ax.get_figure(root=True)
+    assert figure is not None  # noqa: S101  (axes without a figure cannot be drawn on)
+    if own_figure:
+        figure.set_dpi(_RASTER_DPI)
+    colors = ax.pcolormesh(
+        edges, np.arange(len(workers) + 1) - 0.5, shown, cmap="RdBu_r",
+        norm=LogNorm(1 / limit, limit), rasterized=True, gid="ratios",
+    )  # fmt: skip
+    ax.set_facecolor("#B8B8B8")
+    ax.grid(visible=False)
+    for number, episode in enumerate(episodes.iter_rows(named=True)):
+        row = workers.index(episode["worker_id"])
+        onset, end = episode["onset_s"], episode["end_s"]
+        outline = Rectangle(
+            (onset, row - 0.46), _after(edges, end) - onset, 0.92, fill=False,
+            edgecolor="black", linewidth=0.9, zorder=4, gid=f"episode-{number}",
+            path_effects=[withStroke(linewidth=2.1, foreground="white")],
         )  # fmt: skip
-        ax.set_facecolor("#B8B8B8")
-        ax.grid(visible=False)
-        for number, episode in enumerate(episodes.iter_rows(named=True)):
-            row = workers.index(episode["worker_id"])
-            onset, end = episode["onset_s"], episode["end_s"]
-            outline = Rectangle(
-                (onset, row - 0.46), _after(edges, end) - onset, 0.92, fill=False,
-                edgecolor="black", linewidth=0.9, zorder=4, gid=f"episode-{number}",
-                path_effects=[withStroke(linewidth=2.1, foreground="white")],
-            )  # fmt: skip
-            ax.add_patch(outline)
-        _write_levels(ax, workers, levels)
-        ax.set_yticks(range(len(workers)), workers)
-        ax.set_ylim(len(workers) - 0.5, -0.5)
-        ax.set_title(", ".join(map(str, own.key())))
-        ax.set_xlabel(label_clock(time))
-        ax.set_ylabel("Worker")
-        format_axis(ax.xaxis, bins=5)
-        bar = figure.colorbar(
-            colors, ax=ax, orientation="horizontal", extend="both", aspect=45, pad=0.02,
-            ticks=[1 / limit, limit**-0.5, 1, limit**0.5, limit],
-        )  # fmt: skip
-        bar.minorticks_off()
-        bar.ax.set_xticklabels([_name_ratio(tick) for tick in bar.get_ticks()])
-        bar.set_label("Ratio to the peers' median (logarithmic)")
-        return ax
+        ax.add_patch(outline)
+    _write_levels(ax, workers, levels)
+    ax.set_yticks(range(len(workers)), workers)
+    ax.set_ylim(len(workers) - 0.5, -0.5)
+    ax.set_title(", ".join(map(str, own.key())))
+    ax.set_xlabel(label_clock(time))
+    ax.set_ylabel("Worker")
+    format_axis(ax.xaxis, bins=5)
+    bar = figure.colorbar(
+        colors, ax=ax, orientation="horizontal", extend="both", aspect=45, pad=0.02,
+        ticks=[1 / limit, limit**-0.5, 1, limit**0.5, limit],
+    )  # fmt: skip
+    bar.minorticks_off()
+    bar.ax.set_xticklabels([_name_ratio(tick) for tick in bar.get_ticks()])
+    bar.set_label("Ratio to the peers' median (logarithmic)")
+    return ax
 
 
 def describe_straggler_map(result: StragglerResult) -> str:

@@ -19,10 +19,6 @@ from traceana.results.formatting import three_digits
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-READING: Final = (
-    "A horizontal line is the last reported value; a line is interrupted where its worker has no "
-    "sample for more than 1.5 times its median sampling interval."
-)
 _BREAK_AFTER_STEPS: Final = 1.5
 
 
@@ -30,6 +26,8 @@ _BREAK_AFTER_STEPS: Final = 1.5
     "worker-times",
     result="worker_samples of one job",
     source="AntMan (OSDI'20): mini-batch time of the ten workers of four jobs",
+    reading="A horizontal line is the last reported value; a line is interrupted where its worker "
+    "has no sample for more than 1.5 times its median sampling interval.",
 )
 def plot_worker_times(
     samples: pl.DataFrame,
@@ -47,8 +45,6 @@ def plot_worker_times(
     ----------
     samples
         Rows of `worker_samples` of one job: [job_id, worker, time, value].
-    ax
-        Axes to draw on; by default those of a new figure.
     time
         Column of the time; by default time_s or step.
     worker, value
@@ -71,24 +67,23 @@ def plot_worker_times(
     if len(jobs) != 1:
         raise DataError(f"plot_worker_times draws one job; the samples have {len(jobs)}")
     clock, label = find_clock(samples, time)
-    with use_style():
-        ax = start_axes(ax)
-        rows = samples.with_columns(pl.col(worker).cast(pl.String)).sort(clock)
-        lines = []
-        for name in natural_order(rows[worker].unique()):
-            own = rows.filter(pl.col(worker) == name)
-            times, values = _break_lines(own[clock].to_list(), own[value].to_list())
-            (line,) = ax.plot(times, values, drawstyle="steps-post", gid=f"worker-{name}")
-            lines.append((name, line))
-        ax.set_ylim(bottom=0)
-        ax.margins(x=0)
-        ax.set_title(str(jobs[0]))
-        ax.set_xlabel(label)
-        ax.set_ylabel(f"Mini-batch time ({unit})")
-        format_axis(ax.xaxis, bins=5)
-        format_axis(ax.yaxis)
-        name_lines(ax, lines, heading="worker")
-        return ax
+    ax = start_axes(ax)
+    rows = samples.with_columns(pl.col(worker).cast(pl.String)).sort(clock)
+    lines = []
+    for name in natural_order(rows[worker].unique()):
+        own = rows.filter(pl.col(worker) == name)
+        times, values = _break_lines(own[clock].to_list(), own[value].to_list())
+        (line,) = ax.plot(times, values, drawstyle="steps-post", gid=f"worker-{name}")
+        lines.append((name, line))
+    ax.set_ylim(bottom=0)
+    ax.margins(x=0)
+    ax.set_title(str(jobs[0]))
+    ax.set_xlabel(label)
+    ax.set_ylabel(f"Mini-batch time ({unit})")
+    format_axis(ax.xaxis, bins=5)
+    format_axis(ax.yaxis)
+    name_lines(ax, lines, heading="worker")
+    return ax
 
 
 def draw_worker_times(samples: pl.DataFrame, /, **options: str) -> Figure:

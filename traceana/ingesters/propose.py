@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -62,6 +63,8 @@ def propose_mapping(path: str | PathLike[str], /, *, reader: str | None = None) 
     >>> print(traceana.propose_mapping("march.csv"))  # doctest: +SKIP
     """
     source = open_source(_single(Path(path)), reader=reader)
+    if not all(name.isprintable() for name in source.columns):
+        raise SourceError(f"{path}: its first line is not text; expected the names of columns")
     known = get_reader(source.reader).mapping
     if known:
         return f"# files of the format {source.reader} need no mapping; this one is used\n{known}"
@@ -125,15 +128,24 @@ def preview_mapping(path: str | PathLike[str], text: str, /) -> dict[str, Conver
         )
         block = next(iter(source.blocks(recipe.kinds)), None)
         if block is not None:
-            found[name] = convert(block, recipe)
+            parts = [part for _, part in convert(block, recipe)]
+            kept, rejected = (
+                pl.concat([getattr(part, field) for part in parts])
+                for field in ("kept", "rejected")
+            )
+            found[name] = replace(parts[0], kept=kept, rejected=rejected)
     return found
 
 
 def _single(path: Path) -> CsvFile:
-    files = list_csvs(path, suffixes=("",)).csvs if path.is_file() or not path.exists() else []
-    if len(files) != 1:
-        raise SourceError(f"{path}: expected one file, found {len(files)}; name one of them")
-    return files[0]
+    if path.is_dir():
+        raise SourceError(f"{path}: a folder; name one file of it")
+    listing = list_csvs(path, suffixes=("",))
+    for _, error in listing.broken:
+        raise error
+    if len(listing.csvs) != 1:
+        raise SourceError(f"{path}: {len(listing.csvs)} files are in it; unpack it and name one")
+    return listing.csvs[0]
 
 
 def _sample(source: Source) -> pl.DataFrame:

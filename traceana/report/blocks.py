@@ -6,10 +6,10 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from traceana.results.display import DASH, cells_of
+from traceana.results.display import cells_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     import polars as pl
 
@@ -196,16 +196,12 @@ class Content:
     headline: str = ""
 
 
-def join_parts(opening: str, parts: Iterable[Absent | tuple[str, Content]], /) -> Content:
-    """Return a section of an opening and its parts, each under its heading or absent."""
+def join_parts(opening: str, parts: Iterable[tuple[str, Content]], /) -> Content:
+    """Return a section of an opening and its parts, each under its heading."""
     findings: list[str] = []
     headlines: list[str] = []
     blocks: list[Block] = [Text(opening)]
-    for part in parts:
-        if isinstance(part, Absent):
-            blocks.append(part)
-            continue
-        heading, content = part
+    for heading, content in parts:
         findings += content.findings
         headlines += [content.headline] if content.headline else []
         blocks += [Heading(heading), *content.blocks]
@@ -239,54 +235,3 @@ def result_table(
     cells = cells_of(frame, table, **options)
     last = () if total is None else cells_of(total, table, **options).rows[0]
     return Table(caption, cells.headings, cells.numeric, cells.rows, last, folded=folded)
-
-
-@dataclass(frozen=True)
-class Column:
-    """A column of a table: its heading, the fields it is made from, and how they are written."""
-
-    heading: str
-    fields: str | tuple[str, ...]
-    write: Callable[..., str] = str
-    numeric: bool = True
-    null: str = DASH
-
-    def cell(self, row: dict[str, Any]) -> str:
-        """Return the text of this column's cell in a row; a null field leaves a dash."""
-        fields = (self.fields,) if isinstance(self.fields, str) else self.fields
-        values = [row[name] for name in fields]
-        return self.null if None in values else self.write(*values)
-
-
-def words(heading: str, name: str, *, null: str = "not stated") -> Column:
-    """Return a column of text."""
-    return Column(heading, name, str, numeric=False, null=null)
-
-
-def notes(frame: pl.DataFrame, /) -> list[Column]:
-    """Return a column of notes where any row has one."""
-    return [words("Note", "note", null="")] if frame["note"].count() else []
-
-
-def make_table(
-    frame: pl.DataFrame,
-    columns: list[Column],
-    /,
-    *,
-    caption: str,
-    total: pl.DataFrame | None = None,
-    folded: bool = False,
-) -> Table:
-    """Write a frame's rows as a table, and the one row of `total` as its last."""
-    rows, last = (
-        tuple(tuple(column.cell(row) for column in columns) for row in source.iter_rows(named=True))
-        for source in (frame, frame.clear() if total is None else total)
-    )
-    return Table(
-        caption,
-        tuple(column.heading for column in columns),
-        tuple(column.numeric for column in columns),
-        rows,
-        last[0] if last else (),
-        folded=folded,
-    )

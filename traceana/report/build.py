@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from traceana.errors import DataError, TraceanaError
+from traceana.ingesters import ingest_cached
 from traceana.report.context import Context
 from traceana.report.markdown import render_markdown
 from traceana.report.origin import find_origin, open_origin, read_date
@@ -51,7 +52,8 @@ def build_report(
     Parameters
     ----------
     store
-        Folder of the store; None stands for TRACEANA_STORE, else ``./data``. Where it holds no
+        Folder of the store, a :class:`~traceana.trace.Trace`, or a raw file of a known format;
+        None stands for TRACEANA_STORE, else ``./data``. Where it holds no
         ledger the report is made from the synthetic sample, and says so wherever it shows.
     out
         Folder for the report; made where it does not exist.
@@ -87,14 +89,16 @@ def build_report(
         If the store cannot be read, the folder cannot be written, or Spark cannot be had.
     """
     chosen = check_sections(only)
-    forms = _choose(formats, FORMATS, what="format")
+    if store is not None and Path(store).is_file():
+        store = ingest_cached(store)
+    forms = choose(formats, FORMATS, what="format")
     spark = _choose_master(engine, master)
     folder = Path(out)
     date = read_date()  # before anything is drawn: matplotlib reads it too
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise _cannot_write(folder, error) from error
+        raise cannot_write(folder, "report", error) from error
     origin = find_origin(store)
     steps = len(chosen) + 1
     tell = on_step or (lambda _done, _steps, _what: None)
@@ -115,7 +119,7 @@ def build_report(
         if "html" in forms:
             write_whole(folder / "index.html", render_page(built, context, title=title))
     except OSError as error:
-        raise _cannot_write(folder, error) from error
+        raise cannot_write(folder, "report", error) from error
     tell(steps, steps, "page")
     return folder / ("index.html" if "html" in forms else "index.md")
 
@@ -135,18 +139,18 @@ def check_sections(only: str | Sequence[str], /) -> list[Section]:
     DataError
         If no section has such an id; the message lists the ids.
     """
-    chosen = _choose(only, [section.id for section in sections()], what="section")
+    chosen = choose(only, [section.id for section in sections()], what="section")
     return [section for section in sections() if section.id in chosen]
 
 
-def _choose(wanted: str | Sequence[str], there: Sequence[str], *, what: str) -> Sequence[str]:
+def choose(wanted: str | Sequence[str], there: Sequence[str], /, *, what: str) -> list[str]:
     """Return the names wanted, of which several may stand in one with commas; none wants all."""
     given = [wanted] if isinstance(wanted, str) else wanted
     names = [name.strip() for text in given for name in text.split(",")]
     for name in names:
         if name not in there:
             raise DataError(f"no {what} is called {name!r}; the {what}s are {', '.join(there)}")
-    return names or there
+    return names or list(there)
 
 
 def _choose_master(engine: str, master: str | None) -> str | None:
@@ -173,8 +177,9 @@ def _write_figures(folder: Path, built: list[Built]) -> None:
             path.unlink()
 
 
-def _cannot_write(folder: Path, error: OSError) -> TraceanaError:
+def cannot_write(folder: Path, what: str, error: OSError, /) -> TraceanaError:
+    """Return the error of a folder in which nothing can be written."""
     return TraceanaError(
-        f"{folder}: the report cannot be written here ({error.strerror or error}); "
+        f"{folder}: the {what} cannot be written here ({error.strerror or error}); "
         "name another folder with --out DIR"
     )

@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from traceana.errors import DataError, TraceanaError
+from traceana.errors import DataError
 from traceana.report.blocks import Absent
-from traceana.report.build import open_context
+from traceana.report.build import cannot_write, choose, open_context
 from traceana.report.origin import find_origin
 from traceana.report.page import Built
 from traceana.report.run import build_sections
@@ -97,10 +97,7 @@ def write_figures(
             else:
                 absent.append(f"{name}: {_tell_absent(name, all_figures()[name].result, built)}")
     except OSError as error:
-        raise TraceanaError(
-            f"{out}: figures cannot be written here ({error.strerror or error}); "
-            "name another folder with --out DIR"
-        ) from error
+        raise cannot_write(Path(out), "figures", error) from error
     if not paths:
         raise DataError("; ".join(absent))
     return WrittenFigures(tuple(paths), tuple(absent))
@@ -116,13 +113,7 @@ def check_figures(figures: str | Sequence[str], /) -> list[str]:
     """
     from traceana.figures import figures as all_figures  # noqa: PLC0415  as above
 
-    ids = [figures] if isinstance(figures, str) else list(figures or all_figures())
-    for name in ids:
-        if name not in all_figures():
-            raise DataError(
-                f"no figure is called {name!r}; the figures are {', '.join(all_figures())}"
-            )
-    return ids
+    return choose(figures, list(all_figures()), what="figure")
 
 
 def _write(folder: Path, name: str, drawn: list[Picture]) -> list[Path]:

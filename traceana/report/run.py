@@ -5,25 +5,29 @@ from __future__ import annotations
 import os
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from dataclasses import replace
 from multiprocessing import get_context, parent_process
 from multiprocessing.connection import wait as wait_for
 from threading import Thread
 from typing import TYPE_CHECKING, Final
 
 from traceana.errors import TraceanaError
-from traceana.report.cache import SECTION_CACHE, section_key
-from traceana.report.draw import draw_content
+from traceana.report.blocks import Content, Drawing, Gallery, Picture
 from traceana.report.section import sections
+from traceana.store.cache import Cache, code_digest, key_of, versions
+from traceana.store.ledger import ledger_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from traceana.report.blocks import Content
     from traceana.report.context import Context
     from traceana.report.section import Section
 
+SECTION_CACHE: Final = Cache("report", limit_bytes=1 << 28)
 _MOST_WORKERS: Final = 4
 """More would wait for the longest section, and each takes some 300 MB."""
+_opened: list[Context] = []
+"""In a process that was started to build sections: what they share."""
 
 
 def count_workers() -> int:
@@ -128,10 +132,6 @@ def _collect(
             take(section, future.result())
 
 
-_opened: list[Context] = []
-"""In a process that was started to build sections: what they share."""
-
-
 def _open(context: Context) -> None:
     parent = parent_process()
     if parent is not None:
@@ -154,3 +154,52 @@ def _build(section: Section, context: Context) -> Content:
     content = draw_content(section.content(context), context)
     SECTION_CACHE.save(section_key(context, section.id), content)
     return content
+
+
+def section_key(context: Context, section: str, /) -> str:
+    """Return a key of all that a section depends on: data, code, versions, options."""
+    ledgers = {name: ledger_json(ledger) for name, ledger in sorted(context.ledgers.items())}
+    figures = None if context.figures is None else sorted(context.figures)
+    options = (str(context.origin.place), context.origin.is_sample, context.date, figures)
+    engine = (context.formats, context.master, versions("matplotlib", "jinja2", "pyspark"))
+    return key_of(section, ledgers, options, engine, code_digest())
+
+
+def draw_content(content: Content, context: Context, /) -> Content:
+    """Return a section's content with its drawings drawn, those of other figures left out."""
+    blocks = tuple(
+        Gallery(
+            tuple(
+                _draw(one, context) if isinstance(one, Drawing) else one
+                for one in block.pictures
+                if context.figures is None or one.figure in context.figures
+            )
+        )
+        if isinstance(block, Gallery)
+        else block
+        for block in content.blocks
+    )
+    return replace(content, blocks=blocks)
+
+
+def _draw(drawing: Drawing, context: Context) -> Picture:
+    # matplotlib is slow to load, and a report that was kept draws nothing
+    from traceana.figures import (  # noqa: PLC0415
+        draw_figure,
+        get_figure,
+        mark_synthetic,
+        render_file,
+        render_svg,
+    )
+
+    entry = get_figure(drawing.figure)
+    drawn = draw_figure(drawing.figure, drawing.result, **drawing.options)
+    title = drawing.title or context.title(drawing.trace)
+    caption = f"{drawing.about}. {title}. {entry.describe(drawing.result)}"
+    if context.synthetic(drawing.trace):
+        mark_synthetic(drawn)
+        caption += " SYNTHETIC data: no real system is shown."
+    # SVG first: each rendering moves the layout a little
+    svg = render_svg(drawn, prefix=drawing.key)
+    files = tuple((suffix, render_file(drawn, suffix)) for suffix in context.formats)
+    return Picture(svg, caption, drawing.key, drawing.figure, entry.reading, files)

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import polars as pl
 
 from traceana.results.base import Result
-from traceana.results.tables import ResultTable, count, flag, number, text
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from traceana.results.tables import ResultTable, count, flag, fraction, number, quantiles, text
 
 
 class Batches(ResultTable):
@@ -29,7 +26,7 @@ class Steps(ResultTable):
 
     step = count("Step", "step", unit="")
     step_s = number("Step (s)", "iteration time of the slowest worker", unit="s")
-    idle_share = number("Idle", "1 - mean iteration time / `step_s`", display="share")
+    idle_share = fraction("Idle", "1 - mean iteration time / `step_s`")
     samples = count("Samples", "samples trained in this step", unit="samples")
 
 
@@ -40,7 +37,7 @@ class Workers(ResultTable):
     batch_first = count("First batch size", "at step 0", unit="samples")
     batch_last = count("Last batch size", "at the last step", unit="samples")
     mean_iteration_s = number("Iteration (s)", "mean iteration time", unit="s")
-    busy_share = number("Busy", "fraction of the job's time at work", display="share")
+    busy_share = fraction("Busy", "fraction of the job's time at work")
 
 
 @dataclass(frozen=True, repr=False)
@@ -67,11 +64,7 @@ class BatchingResult(Result):
         What went wrong, such as a negative batch size; None otherwise.
     """
 
-    tables: ClassVar[Mapping[str, type[ResultTable]]] = {
-        "workers": Workers,
-        "batches": Batches,
-        "steps": Steps,
-    }
+    tables: ClassVar = {"workers": Workers, "batches": Batches, "steps": Steps}
 
     controller: str
     batches: pl.DataFrame
@@ -116,13 +109,11 @@ class ReplayJobs(ResultTable):
     n_excluded = count("Excluded", "other times")
     time = number("Time", "sum of the slowest worker's times, in the unit of the samples")
     speedup = number("Speedup", "time with uniform batches over `time`", display="ratio")
-    of_possible = number(
-        "Of possible",
-        "saving relative to the oracle's; null if the oracle saves nothing",
-        display="share",
+    of_possible = fraction(
+        "Of possible", "saving relative to the oracle's; null if the oracle saves nothing"
     )
     adjustments = count("Adjustments", "steps at which batch sizes changed")
-    idle_share = number("Idle", "fraction of the workers' time spent waiting", display="share")
+    idle_share = fraction("Idle", "fraction of the workers' time spent waiting")
     note = text("Note", "why values are missing")
 
 
@@ -142,12 +133,10 @@ class ReplayWorkers(ResultTable):
     controller = text("Controller", "controller")
     worker_id = text("Worker", "worker")
     mean_batch = number("Mean batch size", "over the steps", unit="samples")
-    q05 = number("5 %", "5 % quantile of the iteration time, in the unit of the samples")
-    q25 = number("25 %", "25 % quantile")
-    median = number("Median", "median")
-    q75 = number("75 %", "75 % quantile")
-    q95 = number("95 %", "95 % quantile")
-    busy_share = number("Busy", "fraction of the job's time at work", display="share")
+    q05, q25, median, q75, q95 = quantiles(
+        "quantile of the iteration time, in the unit of the samples", 5, 25, 50, 75, 95
+    )
+    busy_share = fraction("Busy", "fraction of the job's time at work")
 
 
 class ReplayEpisodes(ResultTable):
@@ -161,13 +150,11 @@ class ReplayEpisodes(ResultTable):
     n_steps = count("Steps", "steps in the episode")
     time = number("Time", "time of these steps, in the unit of the samples")
     cost = number("Cost", "`time` minus that with the worker at its usual time")
-    cost_share = number("Relative cost", "`cost` over the time without it", display="share")
+    cost_share = fraction("Relative cost", "`cost` over the time without it")
     cost_after = number("Cost after", "additional time of all later steps")
     ratio_to_oracle = number("Ratio to oracle", "`time` over the oracle's", display="ratio")
-    share_within = number(
-        "Near the oracle",
-        "fraction of steps that take at most 1 + `within` times the oracle's",
-        display="share",
+    share_within = fraction(
+        "Near the oracle", "fraction of steps that take at most 1 + `within` times the oracle's"
     )
     recovery_steps = count(
         "Recovery (steps)",
@@ -196,7 +183,7 @@ class BatchingReplay(Result):
         Relative difference from the oracle's step up to which a step counts as recovered.
     """
 
-    tables: ClassVar[Mapping[str, type[ResultTable]]] = {
+    tables: ClassVar = {
         "jobs": ReplayJobs,
         "episodes": ReplayEpisodes,
         "workers": ReplayWorkers,
@@ -244,7 +231,7 @@ class BatchingSweep(BatchingSetting):
     samples = count("Samples", "samples trained", unit="samples")
     step_s = number("Step (s)", "mean time of a step", unit="s")
     speedup = number("Speedup", "over uniform batches under the same noise", display="ratio")
-    idle_share = number("Idle", "fraction of the workers' time spent waiting", display="share")
+    idle_share = fraction("Idle", "fraction of the workers' time spent waiting")
     adjustments = count("Adjustments", "steps at which batch sizes changed")
     time_to_samples_s = number(
         "Time to samples (s)", "time at which global_batch * steps samples are trained", unit="s"
@@ -258,12 +245,10 @@ class BatchingSummary(BatchingSetting):
     controller = text("Controller", "controller")
     n = count("Seeds", "number of seeds")
     speedup = number("Speedup", "mean over the seeds", display="ratio")
-    speedup_ci_low = number(
-        "Speedup, CI", "lower limit of Student's t interval; null for one seed", display="ratio"
-    )
-    speedup_ci_high = number("Speedup, CI", "upper limit", display="ratio")
+    speedup_ci_low = number("Speedup, CI", "Student's t; null for one seed", display="ratio")
+    speedup_ci_high = number("Speedup, CI", "Student's t; null for one seed", display="ratio")
     step_s = number("Step (s)", "mean time of a step", unit="s")
-    idle_share = number("Idle", "mean fraction of the workers' time waiting", display="share")
+    idle_share = fraction("Idle", "mean fraction of the workers' time waiting")
     adjustments = number("Adjustments", "mean number of adjustments")
     note = text("Note", "whether a batch size was negative")
 
@@ -285,8 +270,7 @@ class PublishedGains(ResultTable):
     largest_gain = number("Maximum speedup", "at the ratio of FLOPS", display="ratio")
     is_plausible = flag("Plausible", "whether `ratio` is within a factor of 1.5 of `flops_ratio`")
     note = text("Note", "explanation")
-    overhead_at_flops = number(
+    overhead_at_flops = fraction(
         "Overhead at FLOPS",
         "overhead at which `flops_ratio` gives the published speedup; null: impossible",
-        display="share",
     )

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _CI = "95 % CI"
+_TRUNCATED = "rows observed from a runtime above 0 (delayed entry), only with `entry`"
 
 
 class IncidenceSteps(ResultTable):
@@ -36,6 +37,7 @@ class IncidenceGroups(ResultTable):
     n = count("Rows", "rows with a runtime")
     n_events = count("Events", "rows with the event")
     n_censored = count("Censored", "rows whose event is unknown: still running when last seen")
+    n_truncated = count("Left-truncated", _TRUNCATED)
     n_excluded = count("Excluded", "rows without a runtime")
     incidence = number("Cumulative incidence", "at the last time", display="share")
     ci_low = number(_CI, "its interval", display="share")
@@ -88,15 +90,37 @@ class SurvivalGroups(ResultTable):
     n = count("Rows", "rows with a runtime")
     n_events = count("Events", "rows that ended")
     n_censored = count("Censored", "rows still running when last seen")
+    n_truncated = count("Left-truncated", _TRUNCATED)
     n_excluded = count("Excluded", "rows without a runtime")
     median_s = number(
         "Median (s)", "first time with survival at most 1/2", display="seconds", unit="s"
     )
     ci_low = number(f"{_CI} (s)", "its interval", display="seconds", unit="s")
     ci_high = number(f"{_CI} (s)", "its interval", display="seconds", unit="s")
+    restricted_mean_s = number(
+        "Restricted mean (s)", "mean of min(runtime, horizon)", display="seconds", unit="s"
+    )
+    restricted_ci_low = number(
+        f"{_CI} (s)", "its interval; null with `cluster`", display="seconds", unit="s"
+    )
+    restricted_ci_high = number(
+        f"{_CI} (s)", "its interval; null with `cluster`", display="seconds", unit="s"
+    )
     last_s = number("Last time (s)", "longest runtime", display="seconds", unit="s")
     note = text("Note", "why a value is null")
     n_clusters = count("Clusters", "clusters, only with `cluster`", optional=True)
+
+
+class SurvivalQuantiles(ResultTable):
+    """Quantiles of the time to any event."""
+
+    quantile = number("Quantile", "probability", display="plain")
+    time_s = number(
+        "Runtime (s)", "first time with survival at most 1 - quantile; null if it stays above",
+        display="seconds", unit="s",
+    )  # fmt: skip
+    ci_low = number(f"{_CI} (s)", "its interval", display="seconds", unit="s")
+    ci_high = number(f"{_CI} (s)", "its interval; null if unbounded", display="seconds", unit="s")
 
 
 class _Curves(Result):
@@ -193,11 +217,18 @@ class SurvivalCurves(_Curves):
         One row per group and time at which a row ended.
     groups
         One row per group.
+    quantiles
+        One row per group and quantile.
+    horizon_s
+        Horizon of the restricted mean.
     """
 
     curves: pl.DataFrame
     groups: pl.DataFrame
+    quantiles: pl.DataFrame
+    horizon_s: float
     tables: ClassVar[Mapping[str, type[ResultTable]]] = {
         "curves": SurvivalSteps,
         "groups": SurvivalGroups,
+        "quantiles": SurvivalQuantiles,
     }

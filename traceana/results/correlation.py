@@ -6,11 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from traceana.results.base import Result
-from traceana.results.tables import ResultTable, count, number, text
+from traceana.results.tables import ResultTable, count, interval, number, text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     import polars as pl
 
 
@@ -24,8 +22,7 @@ class Correlations(ResultTable):
     n = count("Rows", "rows with both values")
     n_groups = count("Points", "distinct x; null at level row")
     r = number("r", "the coefficient", display="correlation")
-    ci_low = number("Confidence interval", "lower limit", display="correlation")
-    ci_high = number("Confidence interval", "upper limit", display="correlation")
+    ci_low, ci_high = interval("Confidence interval", display="correlation")
     pvalue = number("p", "p-value of no correlation", display="pvalue")
     pvalue_adjusted = number("Adjusted p", "p-value adjusted over the family", display="pvalue")
     n_effective = number(
@@ -81,7 +78,7 @@ class CorrelationResult(Result):
     confidence: float
     cluster: tuple[str, ...]
 
-    tables: ClassVar[Mapping[str, type[ResultTable]]] = {"table": Correlations}
+    tables: ClassVar = {"table": Correlations}
 
     @property
     def n_tested(self) -> int:

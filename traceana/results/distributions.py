@@ -17,6 +17,20 @@ if TYPE_CHECKING:
 _CI = "95 % CI"
 
 
+class RuntimeSensitivity(ResultTable):
+    """Estimates by treatment of left-truncated and censored rows."""
+
+    treatment = text("Truncated and censored rows", "how they are treated")
+    n = count("n", "runtimes")
+    median_s = number("Median (s)", "Kaplan-Meier median", display="seconds", unit="s")
+    restricted_mean_s = number(
+        "7-day restricted mean (s)", "mean of min(runtime, 7 days)", display="seconds", unit="s"
+    )
+    mean_s = number("Mean (s)", "null if not estimable", display="seconds", unit="s")
+    tail_index = number("Tail index", "of the square root of n largest runtimes")
+    best = text("Best family", "smallest BIC")
+
+
 class FittedFamilies(ResultTable):
     """Families fitted to the same values, the best first."""
 
@@ -40,6 +54,7 @@ class FittedFamilies(ResultTable):
     )
     delta = number("Delta", "criterion minus its smallest value")
     n_censored = count("Censored", "values that are lower bounds")
+    n_truncated = count("Left-truncated", "values observed from an entry above 0")
     truncated_below = number("Bound", "values below are not in the data")
     share_above_bound = number(
         "Fraction above the bound", "of the fitted distribution", display="share"

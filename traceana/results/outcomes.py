@@ -292,7 +292,7 @@ class FailureModel(Result):
         "calibration": Calibration,
         "fit": ModelFit,
     }
-    drawn_by: ClassVar[str] = "traceana.figures.failure_odds:plot_failure_odds"
+    drawn_by: ClassVar[str] = "traceana.figures.failure_model:plot_failure_odds"
 
     def summary(self) -> str:
         """Return a short text on the result."""

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import polars as pl
 
 from traceana.results.base import Result
-from traceana.results.tables import ResultTable, count, flag, fraction, number, seconds, text
+from traceana.results.tables import (
+    ResultTable,
+    count,
+    flag,
+    fraction,
+    interval,
+    number,
+    seconds,
+    text,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -101,25 +110,15 @@ class Gaps(ResultTable):
     note = text("Note")
 
 
-class Sweep(ResultTable):
-    """Totals of each GPU, data set and seed."""
-
+class _Seed(ResultTable):
     gpu = text("GPU")
     dataset = text("Data set")
     seed = count("Seed", unit="")
-    recurrences = count("Recurrences")
-    runs = count("Runs")
-    runs_missed = count("Missed", "runs that missed the target")
-    batch_sizes_tried = count("Batch sizes tried")
-    points_missing = count("Points missing", "(batch size, power limit) without data")
-    energy_j = number("Energy (J)", display="count", unit="J")
-    energy_saved = fraction("Energy saved")
-    time_s = seconds("Time")
-    time_saved = fraction("Time saved")
-    cost_j = number("Cost (J)", display="count", unit="J")
-    cost_saved = fraction("Cost saved")
-    regret_j = number("Regret (J)", "cost minus that of the oracle", display="count", unit="J")
-    regret_share = fraction("Regret", "regret over the cost of the oracle")
+
+
+class Sweep(_Seed, Totals):
+    """Totals of each GPU, data set and seed."""
+
     note = text("Note", "why values are null")
 
 
@@ -132,17 +131,13 @@ class SweepSummary(ResultTable):
     seeds_failed = count("Seeds failed")
     points_missing = count("Points missing", "(batch size, power limit) without data")
     energy_saved = fraction("Energy saved", "mean over the seeds")
-    energy_saved_ci_low = fraction("Energy, 95 %")
-    energy_saved_ci_high = fraction("Energy, 95 %")
+    energy_saved_ci_low, energy_saved_ci_high = interval("Energy, 95 %", display="share")
     time_saved = fraction("Time saved", "mean over the seeds")
-    time_saved_ci_low = fraction("Time, 95 %")
-    time_saved_ci_high = fraction("Time, 95 %")
+    time_saved_ci_low, time_saved_ci_high = interval("Time, 95 %", display="share")
     cost_saved = fraction("Cost saved", "mean over the seeds")
-    cost_saved_ci_low = fraction("Cost, 95 %")
-    cost_saved_ci_high = fraction("Cost, 95 %")
+    cost_saved_ci_low, cost_saved_ci_high = interval("Cost, 95 %", display="share")
     regret_share = fraction("Regret", "mean over the seeds")
-    regret_share_ci_low = fraction("Regret, 95 %")
-    regret_share_ci_high = fraction("Regret, 95 %")
+    regret_share_ci_low, regret_share_ci_high = interval("Regret, 95 %", display="share")
     note = text("Note", "why values are null")
 
 
@@ -227,7 +222,7 @@ class RecurringResult(Result):
         "totals": Totals,
         "gaps": Gaps,
     }
-    drawn_by: ClassVar = "traceana.figures.recurring_choices:plot_recurring_choices"
+    drawn_by: ClassVar = "traceana.figures.recurring:plot_recurring_choices"
 
     def summary(self) -> str:
         """Return a short text on the result."""

@@ -6,11 +6,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from traceana.results.base import Result
-from traceana.results.tables import ResultTable, any_key, count, number, text
+from traceana.results.tables import (
+    ResultTable,
+    any_key,
+    count,
+    fraction,
+    number,
+    quantiles,
+    seconds,
+    text,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     import polars as pl
 
 
@@ -20,20 +27,18 @@ class TaskRuntimes(ResultTable):
     job_id = any_key("Job", "job of the task")
     task_name = any_key("Task", "name of the task in its job")
     status = text("Status", "status in the tasks table, whatever its instances have")
-    runtime_s = number("Runtime (s)", "end_s minus start_s", display="seconds", unit="s")
+    runtime_s = seconds("Runtime", "end_s minus start_s")
     n_instances = count("Instances", "rows of instances; 0 if there are none")
     gpus = number("GPUs", "GPUs requested per instance", display="plain")
     cpus = number("CPUs", "CPU cores requested per instance", display="plain")
     memory_gib = number("Memory (GiB)", "memory requested per instance", display="plain")
     gpu_type = any_key("GPU type", "GPU type in the tasks table")
-    start_s = number("Start (s)", "first start of the n_used", display="seconds", unit="s")
-    end_s = number("End (s)", "last end of the n_used", display="seconds", unit="s")
+    start_s = seconds("Start", "first start of the n_used")
+    end_s = seconds("End", "last end of the n_used")
     n_used = count("Instances used", "instances that the runtime is computed from")
     n_missing_start = count("Without start", "instances without a start")
     n_missing_end = count("Without end", "instances without an end")
-    instance_s = number(
-        "Instance time (s)", "sum of end minus start over the n_used", display="seconds", unit="s"
-    )
+    instance_s = seconds("Instance time", "sum of end minus start over the n_used")
     note = text("Note", "why there is no runtime")
 
 
@@ -43,8 +48,8 @@ class CapacityCheck(ResultTable):
     end_imputation = text("End imputation", "see task_runtimes")
     tasks = count("Tasks", "number of tasks")
     tasks_with_runtime = count("Tasks with a runtime", "tasks that have a runtime")
-    mean_s = number("Mean (s)", "mean runtime", display="seconds", unit="s")
-    median_s = number("Median (s)", "median runtime", display="seconds", unit="s")
+    mean_s = seconds("Mean", "mean runtime")
+    median_s = seconds("Median", "median runtime")
     instances = count("Instances", "instances of these tasks")
     instances_used = count("Instances used", "instances that runtimes are computed from")
     gpu_hours = number("GPU-hours", "GPUs times instance time", display="hours", unit="h")
@@ -59,9 +64,7 @@ class CapacityCheck(ResultTable):
     capacity_gpu_hours = number(
         "Capacity (GPU-hours)", "machine_gpus times span_h", display="hours", unit="h"
     )
-    share_of_capacity = number(
-        "Fraction of capacity", "gpu_hours over capacity_gpu_hours", display="share"
-    )
+    share_of_capacity = fraction("Fraction of capacity", "gpu_hours over capacity_gpu_hours")
     tasks_without_gpus = count(
         "Tasks without GPUs", "tasks with a runtime whose number of GPUs is missing, counted as 0"
     )
@@ -76,8 +79,8 @@ class MissingTimes(ResultTable):
     tasks = count("Tasks", "number of tasks")
     without_instances = count("Without any instance", "tasks without instances")
     instances = count("Instances", "instances of these tasks")
-    no_start = number("Start missing", "fraction of the instances", display="share")
-    no_end = number("End missing", "fraction of the instances", display="share")
+    no_start = fraction("Start missing", "fraction of the instances")
+    no_end = fraction("End missing", "fraction of the instances")
 
 
 class RuntimeRatioSummary(ResultTable):
@@ -86,12 +89,9 @@ class RuntimeRatioSummary(ResultTable):
     n = count("Runtimes", "runtimes that are not missing")
     mean_s = number("Mean (s)", "mean runtime, in the unit of the runtimes", display="seconds")
     cov = number("CoV", "coefficient of variation of the runtimes (ddof 1)")
-    p05 = number("5 %", "quantile of runtime over mean_s")
-    p25 = number("25 %", "quantile of runtime over mean_s")
-    median = number("Median", "median of runtime over mean_s")
-    p75 = number("75 %", "quantile of runtime over mean_s")
-    p95 = number("95 %", "quantile of runtime over mean_s")
-    p99 = number("99 %", "quantile of runtime over mean_s")
+    p05, p25, median, p75, p95, p99 = quantiles(
+        "quantile of runtime over mean_s", 5, 25, 50, 75, 95, 99
+    )
     max = number("Maximum", "largest runtime over mean_s")
     n_missing = count("Without runtime", "rows without a runtime")
     note = text("Note", "why a value is null")
@@ -101,10 +101,10 @@ class RecurringGroups(ResultTable):
     """Groups of recurring jobs."""
 
     recurrences = count("Recurrences", "jobs with a start and an end")
-    mean_s = number("Mean runtime (s)", "mean of end minus start", display="seconds", unit="s")
+    mean_s = seconds("Mean runtime", "mean of end minus start")
     cov = number("CoV", "standard deviation (ddof 1) over the mean; null for one job or mean 0")
-    first_start_s = number("First start (s)", "earliest start", display="seconds", unit="s")
-    last_end_s = number("Last end (s)", "latest end", display="seconds", unit="s")
+    first_start_s = seconds("First start", "earliest start")
+    last_end_s = seconds("Last end", "latest end")
     n_missing = count("Without start or end", "jobs without a start or an end")
     dataset = text("Data set", "data set of the workload assigned to the group", optional=True)
 
@@ -113,8 +113,8 @@ class MappedJobs(ResultTable):
     """Jobs of recurring groups with the workload of their group."""
 
     group = text("Group", "the recurring group")
-    start_s = number("Start (s)", "start of the job", display="seconds", unit="s")
-    end_s = number("End (s)", "end of the job", display="seconds", unit="s")
+    start_s = seconds("Start", "start of the job")
+    end_s = seconds("End", "end of the job")
     dataset = text("Data set", "data set of the workload assigned to the group")
     runtime_ratio = number(
         "Runtime ratio", "runtime over the mean runtime of all jobs with the data set"
@@ -125,16 +125,12 @@ class MappedWorkloads(ResultTable):
     """Training workloads with the groups assigned to them."""
 
     dataset = text("Data set", "data set of the workload")
-    default_s = number("Default run (s)", "time of its default run", display="seconds", unit="s")
+    default_s = seconds("Default run", "time of its default run")
     groups = count("Groups", "groups assigned to it")
     jobs = count("Jobs", "jobs of these groups")
-    mean_s = number("Mean runtime (s)", "mean runtime of these jobs", display="seconds", unit="s")
-    group_mean_low_s = number(
-        "Shortest group mean (s)", "smallest mean runtime of a group", display="seconds", unit="s"
-    )
-    group_mean_high_s = number(
-        "Longest group mean (s)", "largest mean runtime of a group", display="seconds", unit="s"
-    )
+    mean_s = seconds("Mean runtime", "mean runtime of these jobs")
+    group_mean_low_s = seconds("Shortest group mean", "smallest mean runtime of a group")
+    group_mean_high_s = seconds("Longest group mean", "largest mean runtime of a group")
     note = text("Note", "why no group is assigned to it")
 
 
@@ -156,11 +152,7 @@ class WorkloadMapping(Result):
     groups: pl.DataFrame
     workloads: pl.DataFrame
 
-    tables: ClassVar[Mapping[str, type[ResultTable]]] = {
-        "jobs": MappedJobs,
-        "groups": RecurringGroups,
-        "workloads": MappedWorkloads,
-    }
+    tables: ClassVar = {"jobs": MappedJobs, "groups": RecurringGroups, "workloads": MappedWorkloads}
 
     def summary(self) -> str:
         """Return a short text on the result."""

@@ -173,11 +173,16 @@ class StragglerResult(Result):
                 f"slowdown: {_middle_and_largest(slowdown)} "
                 "(sum of the slowest over sum of the mean)"
             )
+        noise = self.jobs["slowdown_noise"].drop_nulls()
+        if len(noise):
+            lines.append(f"noise:    {_middle_and_largest(noise)} (slowdown without stragglers)")
         notes = self.jobs["note"].value_counts(sort=True).drop_nulls().rows()
         lines += [f"note:     {plural(number, 'job')}: {note!s}" for note, number in notes]
         return "\n".join(lines)
 
     def _episodes(self) -> str:
+        if self._unknown():
+            return "cannot tell"
         if self.episodes.is_empty():
             return "none"
         severity = self.episodes["severity"]
@@ -187,8 +192,14 @@ class StragglerResult(Result):
             f"once; severity {_middle_and_largest(severity)}"
         )
 
+    def _unknown(self) -> bool:
+        """Return whether no job can be judged."""
+        return self.jobs.height > 0 and self.jobs["n_episodes"].null_count() == self.jobs.height
+
     def _levels(self) -> str:
         slow = int(self.levels["is_slow"].sum())
+        if self._unknown():
+            return "cannot tell"
         if not slow:
             return "no persistent straggler"
         return (

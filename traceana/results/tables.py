@@ -23,41 +23,23 @@ class ResultTable(dy.Schema):
     """
 
 
-def _metadata(heading: str, display: str, unit: str, *, optional: bool) -> dict[str, Any]:
-    return {"heading": heading, "display": display, "unit": unit, "optional": optional}
+def _described(
+    heading: str, description: str, display: str, *, unit: str = "", optional: bool = False
+) -> dict[str, Any]:
+    metadata = {"heading": heading, "display": display, "unit": unit, "optional": optional}
+    return {"nullable": True, "description": description, "metadata": metadata}
 
 
-def text(
-    heading: str,
-    description: str = "",
-    *,
-    optional: bool = False,
-    name: str | None = None,
-) -> dy.String:
+def text(heading: str, description: str = "", *, optional: bool = False) -> dy.String:
     """Declare a column of text."""
-    return dy.String(
-        nullable=True,
-        alias=name,
-        description=description,
-        metadata=_metadata(heading, "text", "", optional=optional),
-    )
+    return dy.String(**_described(heading, description, "text", optional=optional))
 
 
 def count(
-    heading: str,
-    description: str = "",
-    *,
-    unit: str = "count",
-    optional: bool = False,
-    name: str | None = None,
+    heading: str, description: str = "", *, unit: str = "count", optional: bool = False
 ) -> dy.Int64:
     """Declare a column of whole numbers."""
-    return dy.Int64(
-        nullable=True,
-        alias=name,
-        description=description,
-        metadata=_metadata(heading, "count", unit, optional=optional),
-    )
+    return dy.Int64(**_described(heading, description, "count", unit=unit, optional=optional))
 
 
 def number(
@@ -67,15 +49,9 @@ def number(
     display: str = "three_digits",
     unit: str = "",
     optional: bool = False,
-    name: str | None = None,
 ) -> dy.Float64:
     """Declare a column of numbers; `display` names a function of :mod:`results.formatting`."""
-    return dy.Float64(
-        nullable=True,
-        alias=name,
-        description=description,
-        metadata=_metadata(heading, display, unit, optional=optional),
-    )
+    return dy.Float64(**_described(heading, description, display, unit=unit, optional=optional))
 
 
 def seconds(heading: str, description: str = "") -> dy.Float64:
@@ -88,23 +64,31 @@ def fraction(heading: str, description: str = "") -> dy.Float64:
     return number(heading, description, display="share")
 
 
-def flag(
-    heading: str, description: str = "", *, optional: bool = False, name: str | None = None
-) -> dy.Bool:
+def interval(
+    heading: str = "95 % interval", description: str = "", *, display: str = "three_digits"
+) -> tuple[dy.Float64, dy.Float64]:
+    """Declare the ends of a confidence interval, which are displayed as one column."""
+    low, high = (number(heading, description, display=display) for _ in range(2))
+    return low, high
+
+
+def quantiles(
+    description: str, *percents: int, display: str = "three_digits"
+) -> tuple[dy.Float64, ...]:
+    """Declare columns of quantiles; the heading of each is its percentage, of 50 % "Median"."""
+    headings = ("Median" if percent == 50 else f"{percent} %" for percent in percents)
+    return tuple(number(heading, description, display=display) for heading in headings)
+
+
+def flag(heading: str, description: str = "", *, optional: bool = False) -> dy.Bool:
     """Declare a Boolean column."""
-    return dy.Bool(
-        nullable=True,
-        alias=name,
-        description=description,
-        metadata=_metadata(heading, "yes_or_no", "", optional=optional),
-    )
+    return dy.Bool(**_described(heading, description, "yes_or_no", optional=optional))
 
 
 def any_key(heading: str, description: str = "") -> dy.Any:
     """Declare a column whose type is that of the input, such as a time or an identifier."""
-    return dy.Any(
-        description=description, metadata=_metadata(heading, "as_text", "", optional=False)
-    )
+    options = _described(heading, description, "as_text")
+    return dy.Any(description=options["description"], metadata=options["metadata"])
 
 
 def declared(

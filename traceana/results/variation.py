@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Final
 
-from traceana.results.tables import ResultTable, any_key, count, flag, number, text
+from traceana.results.tables import (
+    ResultTable,
+    any_key,
+    count,
+    flag,
+    fraction,
+    interval,
+    number,
+    quantiles,
+    seconds,
+    text,
+)
 
-if TYPE_CHECKING:
-    import dataframely as dy
+_PERCENTS: Final = (5, 25, 50, 75, 95)
 
 
 class IterationCov(ResultTable):
@@ -25,34 +35,21 @@ class CovSummary(ResultTable):
     n = count("Time steps", "time steps with a value")
     n_missing = count("Missing", "time steps without a value")
     mean = number("Mean", display="ratio")
-    q05 = number("5 %", "5 % quantile", display="ratio")
-    q25 = number("25 %", "25 % quantile", display="ratio")
-    median = number("Median", display="ratio")
-    q75 = number("75 %", "75 % quantile", display="ratio")
-    q95 = number("95 %", "95 % quantile", display="ratio")
+    q05, q25, median, q75, q95 = quantiles("quantile", *_PERCENTS, display="ratio")
     max = number("Maximum", display="ratio")
-    share_above_0_1 = number("Above 0.1", "fraction of values above 0.1", display="share")
-    share_above_0_5 = number("Above 0.5", "fraction of values above 0.5", display="share")
-    share_above_1 = number("Above 1", "fraction of values above 1", display="share")
-
-
-def _bound(quantile: str, end: str) -> dy.Float64:
-    return number(f"{quantile}, CI", f"{end} confidence limit", display="ratio")
+    share_above_0_1 = fraction("Above 0.1", "fraction of values above 0.1")
+    share_above_0_5 = fraction("Above 0.5", "fraction of values above 0.5")
+    share_above_1 = fraction("Above 1", "fraction of values above 1")
 
 
 class CovIntervals(CovSummary):
     """Distribution with confidence intervals of its quantiles."""
 
-    q05_ci_low = _bound("5 %", "lower")
-    q05_ci_high = _bound("5 %", "upper")
-    q25_ci_low = _bound("25 %", "lower")
-    q25_ci_high = _bound("25 %", "upper")
-    median_ci_low = _bound("Median", "lower")
-    median_ci_high = _bound("Median", "upper")
-    q75_ci_low = _bound("75 %", "lower")
-    q75_ci_high = _bound("75 %", "upper")
-    q95_ci_low = _bound("95 %", "lower")
-    q95_ci_high = _bound("95 %", "upper")
+    q05_ci_low, q05_ci_high = interval("5 %, CI", "confidence limit", display="ratio")
+    q25_ci_low, q25_ci_high = interval("25 %, CI", "confidence limit", display="ratio")
+    median_ci_low, median_ci_high = interval("Median, CI", "confidence limit", display="ratio")
+    q75_ci_low, q75_ci_high = interval("75 %, CI", "confidence limit", display="ratio")
+    q95_ci_low, q95_ci_high = interval("95 %, CI", "confidence limit", display="ratio")
 
 
 class CovSeries(CovIntervals):
@@ -86,9 +83,7 @@ class CovMatch(ResultTable):
     overlap = count("Samples compared", "samples that both have")
     max_abs_difference = number("Maximum difference", "largest absolute difference")
     median_abs_difference = number("Median difference", "median absolute difference")
-    first_time_s = number(
-        "First time (s)", "time of the job where the overlap begins", unit="s", display="seconds"
-    )
+    first_time_s = seconds("First time", "time of the job where the overlap begins")
     share_within_rounding = number(
         "Within rounding",
         "fraction of differences that rounding explains; null if worker times are not integers",

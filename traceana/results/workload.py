@@ -14,7 +14,13 @@ class WorkloadSummary(ResultTable):
         "GPU-hours", "null where no job has both GPUs and runtime", display="hours", unit="h"
     )
     jobs_without_gpu_hours = count("Jobs without GPU-hours", "jobs without GPUs or runtime")
-    runtime_s_mean = seconds("Mean runtime", "over the jobs with a runtime")
+    n_truncated = count("Left-truncated", "started before the window", optional=True)
+    n_censored = count("Censored", "end not observed", optional=True)
+    runtime_s_mean = seconds("Mean runtime", "null where jobs are truncated or censored")
+    runtime_s_restricted_mean = number(
+        "7-day restricted mean (s)", "mean of min(runtime, 7 days), with `entry` or `observed`",
+        display="seconds", unit="s", optional=True,
+    )  # fmt: skip
     runtime_s_p25 = seconds("25 %", "quantile of the runtime")
     runtime_s_median = seconds("Median", "median runtime")
     runtime_s_p75 = seconds("75 %", "quantile of the runtime")

@@ -26,6 +26,16 @@ def write_csv(frame: pl.DataFrame, path: Path, *, end: str = "\n") -> int:
     return frame.height
 
 
+def write_tables(
+    folder: Path, tables: dict[str, pl.DataFrame], *, end: str = "\n"
+) -> dict[str, int]:
+    """Write each frame to the file of its name, marked, and return the rows by file."""
+    return {
+        f"{MARK}{name}": write_csv(table, folder / f"{MARK}{name}", end=end)
+        for name, table in tables.items()
+    }
+
+
 def pack(archive: Path, members: list[Path]) -> None:
     """Move files into a `.tar.gz`, streaming; neither their times nor their owners are kept.
 

@@ -16,7 +16,7 @@ from traceana.samples.draw import (
     hex_ids,
     pick,
 )
-from traceana.samples.files import MARK, pack, write_csv
+from traceana.samples.files import MARK, pack, write_tables
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,7 +29,7 @@ GPUS: Final = {1: 57682, 2: 1483, 4: 2371, 8: 7009, 16: 381, 32: 354, 64: 71}
 
 SHORTEST_S: Final = 600
 TESTBED_JOBS: Final = 195
-_TESTBED_CLUSTER: Final = 1  # cluster02
+_TESTBED_CLUSTER: Final = "cluster02.csv"
 _DAYS: Final = 60
 _FEWEST: Final = 3
 
@@ -59,37 +59,35 @@ _JOBS_KEY, _PLANS_KEY = 0, 1
 
 def write_itp(folder: Path, *, scale: float, seed: int) -> dict[str, int]:
     """Write `raw-traces.tar.gz` and return the rows by CSV."""
-    return _write_archive(
-        folder, "raw-traces", {f"cluster{i:02d}": jobs for i, jobs in _clusters(scale, seed)}
-    )
+    return _write_archive(folder, "raw-traces", _draw_clusters(scale, seed))
 
 
 def write_elasticflow(folder: Path, *, scale: float, seed: int) -> dict[str, int]:
     """Write `elasticflow-traces.tar.gz` (the same jobs, with plans) and return the rows by CSV."""
     rng = generator(seed, ITP_KEY, _PLANS_KEY)
-    tables = {f"cluster{i:02d}": _with_plans(rng, jobs) for i, jobs in _clusters(scale, seed)}
+    clusters = _draw_clusters(scale, seed)
+    tables = {name: _with_plans(rng, jobs) for name, jobs in clusters.items()}
     # the testbed repeats consecutive jobs of one cluster; their plans are drawn again
-    jobs = tables[f"cluster{_TESTBED_CLUSTER + 1:02d}"]
+    jobs = tables[_TESTBED_CLUSTER]
     first = int(rng.integers(0, max(jobs.height - TESTBED_JOBS, 0) + 1))
     repeated = jobs.slice(first, TESTBED_JOBS)
-    tables["195job"] = _with_plans(rng, repeated)
+    tables["195job.csv"] = _with_plans(rng, repeated)
     return _write_archive(folder, "elasticflow-traces", tables)
 
 
 def _write_archive(folder: Path, name: str, tables: dict[str, pl.DataFrame]) -> dict[str, int]:
-    paths = {folder / f"{MARK}{stem}.csv": table for stem, table in tables.items()}
-    rows = {path.name: write_csv(table, path, end="") for path, table in paths.items()}
-    pack(folder / f"{MARK}{name}.tar.gz", list(paths))
+    rows = write_tables(folder, tables, end="")
+    pack(folder / f"{MARK}{name}.tar.gz", [folder / member for member in rows])
     return rows
 
 
-def _clusters(scale: float, seed: int) -> list[tuple[int, pl.DataFrame]]:
+def _draw_clusters(scale: float, seed: int) -> dict[str, pl.DataFrame]:
     """Draw each cluster's jobs, in the order of their submission."""
     sizes = apportion(round(sum(JOBS_A_CLUSTER) * scale), JOBS_A_CLUSTER, least=_FEWEST)
-    return [
-        (i, _draw_jobs(generator(seed, ITP_KEY, _JOBS_KEY, i), int(n)))
+    return {
+        f"cluster{i:02d}.csv": _draw_jobs(generator(seed, ITP_KEY, _JOBS_KEY, i), int(n))
         for i, n in enumerate(sizes, 1)
-    ]
+    }
 
 
 def _draw_jobs(rng: np.random.Generator, n: int) -> pl.DataFrame:

@@ -13,24 +13,35 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import polars as pl
 
-from traceana.samples.draw import MINIBATCH_KEY, generator
-from traceana.samples.files import MARK, write_csv
-from traceana.samples.worker_times import (
-    DDOF,
-    WORKERS,
-    Episode,
-    cov_over_workers,
-    draw_cov_table,
-    draw_times,
-)
+from traceana.samples.draw import MINIBATCH_KEY, apportion, generator
+from traceana.samples.files import MARK, write_tables
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from numpy.typing import NDArray
 
+WORKERS: Final = 10
+DDOF: Final = 1
+COV_JOBS: Final = 100
+COV_COLUMNS: Final = 2000
+COV_SAMPLES: Final = 82_739
+"""Samples of all rows of the real table."""
+
+_CUT_ROWS: Final = 8  # drawn rows that reach the last column
+_FEWEST_SAMPLES: Final = 20
 _STEP_S: Final = 10
 _FEWEST_TICKS: Final = 200  # of a job file, so that an episode has some samples
+
+
+@dataclass(frozen=True)
+class Episode:
+    """A worker is slower by a factor from its first to its last tick, both included."""
+
+    worker: int
+    first: int
+    last: int
+    slow_down: float
 
 
 @dataclass(frozen=True)
@@ -73,18 +84,17 @@ JOBS: Final = (
 
 def write_minibatch(folder: Path, *, scale: float, seed: int) -> dict[str, int]:
     """Write the job files, the CoV table and the planted truth; return the rows by CSV."""
-    rows: dict[str, int] = {}
+    tables: dict[str, pl.DataFrame] = {}
     truth: dict[str, Any] = {}
     cov_of_job: dict[str, NDArray[np.float64]] = {}
     for i, job in enumerate(JOBS):
         rng = generator(seed, MINIBATCH_KEY, i)
         ticks = max(round(job.ticks * scale), _FEWEST_TICKS)
         levels, episodes = _plant(rng, job, ticks)
-        times = draw_times(rng, levels, ticks=ticks, noise=job.noise, episodes=episodes)
-        path = folder / f"{MARK}{job.name}_norm.csv"
-        rows[path.name] = write_csv(_job_file(job, times), path)
+        times = _draw_times(rng, levels, ticks=ticks, noise=job.noise, episodes=episodes)
+        tables[f"{job.name}_norm.csv"] = _job_file(job, times)
         whole = times[1:] if job.lacks == 0 else times[:-1] if job.lacks == -1 else times
-        cov_of_job[job.name] = cov_over_workers(whole)
+        cov_of_job[job.name] = _cov_over_workers(whole)
         truth[job.name] = {
             "levels": {str(worker): float(level) for worker, level in enumerate(levels)},
             "episodes": [
@@ -98,10 +108,8 @@ def write_minibatch(folder: Path, *, scale: float, seed: int) -> dict[str, int]:
             ],
         }
     rng = generator(seed, MINIBATCH_KEY, len(JOBS))
-    table, row_of_job = draw_cov_table(rng, cov_of_job, scale=scale)
-    rows[f"{MARK}coefficient_variation.csv"] = write_csv(
-        table, folder / f"{MARK}coefficient_variation.csv"
-    )
+    table, row_of_job = _draw_cov_table(rng, cov_of_job, scale=scale)
+    tables["coefficient_variation.csv"] = table
     for job in JOBS:
         truth[job.name]["cov_table"] = {
             "row": row_of_job[job.name],
@@ -110,7 +118,7 @@ def write_minibatch(folder: Path, *, scale: float, seed: int) -> dict[str, int]:
         }
     truth = {"synthetic": True, "meaning": _MEANING, "jobs": truth}
     (folder / f"{MARK}truth.json").write_text(json.dumps(truth, indent=2) + "\n")
-    return rows
+    return write_tables(folder, tables)
 
 
 _MEANING: Final = {
@@ -162,3 +170,58 @@ def _job_file(job: Job, times: NDArray[np.float64]) -> pl.DataFrame:
             "batch_time_norm": value,
         }
     )
+
+
+def _draw_times(
+    rng: np.random.Generator,
+    levels: NDArray[np.float64],
+    *,
+    ticks: int,
+    noise: float,
+    episodes: list[Episode] | None = None,
+) -> NDArray[np.float64]:
+    """Draw mini-batch times, one row a tick and one column a worker, sampled and held.
+
+    A worker reports when its episode begins and when it is over, so that its times show both.
+    """
+    times = levels * np.exp(noise * rng.standard_normal((ticks, len(levels))))
+    reports = rng.random(times.shape) < rng.uniform(0.3, 0.9)
+    reports[0] = True
+    for episode in episodes or []:
+        times[episode.first : episode.last + 1, episode.worker] *= episode.slow_down
+        reports[[episode.first, min(episode.last + 1, ticks - 1)], episode.worker] = True
+    tick = np.arange(ticks)[:, None]
+    reported_at = np.maximum.accumulate(np.where(reports, tick, 0), axis=0)
+    held: NDArray[np.float64] = np.take_along_axis(times, reported_at, axis=0)
+    return held
+
+
+def _cov_over_workers(times: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the coefficient of variation of each tick, as far as the table has columns."""
+    cov: NDArray[np.float64] = times.std(axis=1, ddof=DDOF) / times.mean(axis=1)
+    return cov[:COV_COLUMNS]
+
+
+def _draw_cov_table(
+    rng: np.random.Generator, cov_of_job: dict[str, NDArray[np.float64]], *, scale: float
+) -> tuple[pl.DataFrame, dict[str, str]]:
+    """Make the table of 100 jobs, some of them given, and say which row is which given job."""
+    given = sum(map(len, cov_of_job.values()))
+    samples = max(round(COV_SAMPLES * scale) - given - _CUT_ROWS * COV_COLUMNS, 0)
+    weights = rng.uniform(0.3, 2.2, COV_JOBS - len(cov_of_job) - _CUT_ROWS)
+    lengths = apportion(samples, list(weights), least=_FEWEST_SAMPLES)
+    lengths = np.append(np.minimum(lengths, COV_COLUMNS - 1), [COV_COLUMNS] * _CUT_ROWS)
+    rows = list(cov_of_job.values())
+    for ticks in lengths:
+        spread = 10 ** rng.uniform(-1.7, 0.4)  # from alike workers to one far slower than all
+        levels = np.exp(spread * rng.standard_normal(WORKERS))
+        times = _draw_times(rng, levels, ticks=int(ticks), noise=0.3 * spread)
+        rows.append(_cov_over_workers(times))
+    names = [f"job_{i:02d}" for i in range(COV_JOBS)]
+    place = rng.permutation(COV_JOBS)
+    cells = np.full((COV_JOBS, COV_COLUMNS), np.nan)  # what stays NaN is padding
+    for at, row in zip(place, rows, strict=True):
+        cells[at, : len(row)] = row
+    columns = {str(i): pl.Series(cells[:, i]).fill_nan(None) for i in range(COV_COLUMNS)}
+    row_of_job = {job: names[at] for job, at in zip(cov_of_job, place, strict=False)}
+    return pl.DataFrame({"": names, **columns}), row_of_job

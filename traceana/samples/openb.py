@@ -16,7 +16,7 @@ from traceana.samples.draw import (
     heavy_tail,
     pick,
 )
-from traceana.samples.files import MARK, write_csv
+from traceana.samples.files import write_tables
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -77,13 +77,10 @@ def write_openb(folder: Path, *, scale: float, seed: int) -> dict[str, int]:
     """Write the pod and node lists and return the rows by file."""
     rng = generator(seed, OPENB_KEY)
     tables = {
-        "openb_pod_list_default": _draw_pods(rng, max(round(PODS * scale), _FEWEST)),
-        "openb_node_list_all_node": _draw_nodes(rng, scale),
+        "openb_pod_list_default.csv": _draw_pods(rng, max(round(PODS * scale), _FEWEST)),
+        "openb_node_list_all_node.csv": _draw_nodes(rng, scale),
     }
-    return {
-        f"{MARK}{stem}.csv": write_csv(table, folder / f"{MARK}{stem}.csv")
-        for stem, table in tables.items()
-    }
+    return write_tables(folder, tables)
 
 
 def _draw_pods(rng: np.random.Generator, n: int) -> pl.DataFrame:

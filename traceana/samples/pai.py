@@ -16,80 +16,47 @@ import polars as pl
 
 from traceana.samples.draw import PAI_KEY, generator
 from traceana.samples.files import MARK, pack
-from traceana.samples.pai_groups import draw_groups
-from traceana.samples.pai_instances import draw_instances, draw_instances_of_tasks
+from traceana.samples.pai_groups import draw_groups, draw_machines
+from traceana.samples.pai_instances import (
+    draw_instances,
+    draw_instances_of_tasks,
+    draw_machine_metrics,
+    draw_sensors,
+    draw_tags,
+)
 from traceana.samples.pai_jobs import draw_jobs
-from traceana.samples.pai_machines import draw_machines
 from traceana.samples.pai_shares import ROWS
-from traceana.samples.pai_usage import draw_machine_metrics, draw_sensors, draw_tags
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from concurrent.futures import Future
     from pathlib import Path
 
-    from traceana.samples.pai_groups import Groups
-    from traceana.samples.pai_machines import Machines
+    from traceana.samples.pai_groups import Groups, Machines
 
 COLUMNS: Final = {
-    "pai_job_table": ("job_name", "inst_id", "user", "status", "start_time", "end_time"),
-    "pai_task_table": (
-        "job_name",
-        "task_name",
-        "inst_num",
-        "status",
-        "start_time",
-        "end_time",
-        "plan_cpu",
-        "plan_mem",
-        "plan_gpu",
-        "gpu_type",
-    ),
-    "pai_instance_table": (
-        "job_name",
-        "task_name",
-        "inst_name",
-        "worker_name",
-        "inst_id",
-        "status",
-        "start_time",
-        "end_time",
-        "machine",
-    ),
-    "pai_sensor_table": (
-        "job_name",
-        "task_name",
-        "worker_name",
-        "inst_id",
-        "machine",
-        "gpu_name",
-        "cpu_usage",
-        "gpu_wrk_util",
-        "avg_mem",
-        "max_mem",
-        "avg_gpu_wrk_mem",
-        "max_gpu_wrk_mem",
-        "read",
-        "write",
-        "read_count",
-        "write_count",
-    ),
-    "pai_group_tag_table": ("inst_id", "user", "gpu_type_spec", "group", "workload"),
-    "pai_machine_metric": (
-        "worker_name",
-        "machine",
-        "start_time",
-        "end_time",
-        "machine_cpu_iowait",
-        "machine_cpu_kernel",
-        "machine_cpu_usr",
-        "machine_gpu",
-        "machine_load_1",
-        "machine_net_receive",
-        "machine_num_worker",
-        "machine_cpu",
-    ),
-    "pai_machine_spec": ("machine", "gpu_type", "cap_cpu", "cap_mem", "cap_gpu"),
+    table: tuple(names.split())
+    for table, names in {
+        "pai_job_table": "job_name inst_id user status start_time end_time",
+        "pai_task_table": (
+            "job_name task_name inst_num status start_time end_time plan_cpu plan_mem plan_gpu "
+            "gpu_type"
+        ),
+        "pai_instance_table": (
+            "job_name task_name inst_name worker_name inst_id status start_time end_time machine"
+        ),
+        "pai_sensor_table": (
+            "job_name task_name worker_name inst_id machine gpu_name cpu_usage gpu_wrk_util "
+            "avg_mem max_mem avg_gpu_wrk_mem max_gpu_wrk_mem read write read_count write_count"
+        ),
+        "pai_group_tag_table": "inst_id user gpu_type_spec group workload",
+        "pai_machine_metric": (
+            "worker_name machine start_time end_time machine_cpu_iowait machine_cpu_kernel "
+            "machine_cpu_usr machine_gpu machine_load_1 machine_net_receive machine_num_worker "
+            "machine_cpu"
+        ),
+        "pai_machine_spec": "machine gpu_type cap_cpu cap_mem cap_gpu",
+    }.items()
 }
 
 _FEWEST_JOBS: Final = 60

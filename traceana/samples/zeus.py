@@ -17,7 +17,7 @@ from traceana.samples.draw import (
     heavy_tail,
     hex_ids,
 )
-from traceana.samples.files import MARK, write_csv
+from traceana.samples.files import write_tables
 from traceana.samples.zeus_grid import GPUS, WORKLOADS, Gpu, Workload, limits_of
 
 if TYPE_CHECKING:
@@ -43,10 +43,7 @@ def write_zeus(folder: Path, *, scale: float, seed: int) -> dict[str, int]:
     tables["alibaba_groups.csv.xz"] = _draw_recurring_jobs(
         generator(seed, ZEUS_KEY, _GROUPS_KEY), max(round(RECURRING_JOBS * scale), _FEWEST_JOBS)
     )
-    return {
-        f"{MARK}{name}": write_csv(table, folder / f"{MARK}{name}")
-        for name, table in tables.items()
-    }
+    return write_tables(folder, tables)
 
 
 def _draw_runs(rng: np.random.Generator) -> pl.DataFrame:

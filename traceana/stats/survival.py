@@ -1,4 +1,4 @@
-"""Survival and cumulative incidence with right censoring, for rows or for clusters of rows."""
+"""Survival and cumulative incidence with right censoring and delayed entry, by row or cluster."""
 
 from __future__ import annotations
 
@@ -32,9 +32,13 @@ class Incidence(NamedTuple):
     """Aalen-Johansen estimate of the cumulative incidence of each event."""
     incidence_variance: Floats
     """Its variance by the delta method."""
+    hazard_variance: Floats
+    """d / (n (n - d)) with d events among n rows at risk; 0 where all have an event."""
 
 
-def product_limit(events: ArrayLike, censored: ArrayLike, /) -> Floats:
+def product_limit(
+    events: ArrayLike, censored: ArrayLike, late: ArrayLike | None = None, /
+) -> Floats:
     """Return the Kaplan-Meier estimate of the survival function (JASA 53, 1958).
 
     The same as :class:`scipy.stats.ecdf` of censored data and statsmodels' ``SurvfuncRight``, from
@@ -45,9 +49,37 @@ def product_limit(events: ArrayLike, censored: ArrayLike, /) -> Floats:
     events, censored
         Rows with an event and rows censored at each time, in ascending order of time. Rows
         censored at a time are at risk of the events of that time.
+    late
+        Rows at risk only after each time (left truncation); None: all are from the start. Rows
+        enter after the events of that time.
     """
     d = np.asarray(events, dtype=float)
-    return np.cumprod(1 - d / _at_risk(d + np.asarray(censored, dtype=float)), dtype=np.float64)
+    leaving = d + np.asarray(censored, dtype=float)
+    return np.cumprod(1 - d / _at_risk(leaving, late), dtype=np.float64)
+
+
+def restricted_mean(
+    times: Floats, surviving: Floats, hazard_variance: Floats, horizon: float, /
+) -> tuple[float, float]:
+    """Return the area under a survival function up to a horizon, and its variance.
+
+    The variance is the sum over times t of (area from t to the horizon)^2 d / (n (n - d)) (Klein
+    and Moeschberger, Survival Analysis, 2003, section 4.5).
+
+    Parameters
+    ----------
+    times, surviving
+        Steps of the survival function, in ascending order of time.
+    hazard_variance
+        d / (n (n - d)) at each step; 0 where the function falls to 0.
+    horizon
+        Upper end of the area.
+    """
+    inside = times < horizon
+    edges = np.concatenate([[0.0], times[inside], [horizon]])
+    areas = np.concatenate([[1.0], surviving[inside]]) * np.diff(edges)
+    left = areas[::-1].cumsum()[::-1][1:]
+    return float(areas.sum()), float((left**2 * hazard_variance[inside]).sum())
 
 
 def censored_quantiles(
@@ -87,7 +119,9 @@ def censored_quantiles(
     return np.array([times[step[0]] if len(step) else np.nan for step in steps])
 
 
-def incidence(events: ArrayLike, censored: ArrayLike, /) -> Incidence:
+def incidence(
+    events: ArrayLike, censored: ArrayLike, late: ArrayLike | None = None, /
+) -> Incidence:
     """Estimate survival and the cumulative incidence of competing events.
 
     At the i-th time, with n at risk, d events of all kinds and d_k of kind k: S = product of
@@ -103,13 +137,13 @@ def incidence(events: ArrayLike, censored: ArrayLike, /) -> Incidence:
     ----------
     events
         Rows with an event at each time, in ascending order of time; one column per kind of event.
-    censored
-        Rows censored at each time. They are at risk of the events of the same time.
+    censored, late
+        As in :func:`product_limit`.
     """
     by_kind, cut = np.asarray(events, dtype=float), np.asarray(censored, dtype=float)
     d = by_kind.sum(axis=1)
-    n = _at_risk(d + cut)
-    *kinds, surviving = _shares(np.vstack([by_kind.T, cut]))
+    n = _at_risk(d + cut, late)
+    *kinds, surviving = _shares(by_kind.T, cut, late)
     f = np.stack(kinds, axis=1)
     before = np.concatenate([[1.0], surviving[:-1]])[:, None]
     # where all rows at risk have an event, S is 0 and this term adds nothing to F
@@ -124,11 +158,11 @@ def incidence(events: ArrayLike, censored: ArrayLike, /) -> Incidence:
         + (f**2 * a + 2 * f * b + own).cumsum(axis=0)
     )
     greenwood = np.where(surviving > 0, surviving**2 * hazard.cumsum(), np.nan)
-    return Incidence(n, surviving, greenwood, f, variance.clip(0))
+    return Incidence(n, surviving, greenwood, f, variance.clip(0), hazard)
 
 
 def incidence_variances(
-    events: ArrayLike, censored: ArrayLike, time: ArrayLike, cell: ArrayLike, /
+    events: ArrayLike, censored: ArrayLike, late: ArrayLike, time: ArrayLike, cell: ArrayLike, /
 ) -> tuple[Floats, Floats]:
     """Return jackknife variances of the estimates of :func:`incidence` over clusters.
 
@@ -138,7 +172,7 @@ def incidence_variances(
 
     Parameters
     ----------
-    events, censored
+    events, censored, late
         As in :func:`incidence`, but one row per time and cell, in any order.
     time, cell
         Code of the time and of the cell of each row, from 0 without a gap.
@@ -150,10 +184,10 @@ def incidence_variances(
     """
     by_kind, cut = np.asarray(events, dtype=float), np.asarray(censored, dtype=float)
     at, of = np.asarray(time, dtype=np.int64), np.asarray(cell, dtype=np.int64)
-    counts = np.vstack([by_kind.T, cut])
+    counts = np.vstack([by_kind.T, cut, np.asarray(late, dtype=float)])
     times = int(at.max()) + 1
     total = np.stack([np.bincount(at, row, times) for row in counts]).astype(float)
-    whole = _shares(total)
+    whole = _shares(total[:-2], total[-2], total[-1])
     squares = np.zeros(whole.shape)
     order = np.argsort(of, kind="stable")
     edges = np.searchsorted(of[order], np.arange(int(of.max()) + 2))
@@ -161,7 +195,7 @@ def incidence_variances(
         own, rest = order[begin:stop], total.copy()
         for row, values in zip(rest, counts, strict=True):
             np.subtract.at(row, at[own], values[own])
-        squares += (_shares(rest) - whole) ** 2
+        squares += (_shares(rest[:-2], rest[-2], rest[-1]) - whole) ** 2
     cells = len(edges) - 1
     variance = squares * (cells - 1) / cells if cells > 1 else np.full(whole.shape, np.nan)
     return variance[-1], variance[:-1].T
@@ -191,18 +225,19 @@ def log_log_interval(
     return np.where(inside, low, np.nan), np.where(inside, high, np.nan)
 
 
-def _at_risk(leaving: Floats) -> Floats:
+def _at_risk(leaving: Floats, late: ArrayLike | None) -> Floats:
+    change = leaving if late is None else leaving - np.asarray(late, dtype=float)
+    n = change[::-1].cumsum()[::-1]
     # where nobody is at risk there is no event: any divisor will do
-    at_risk: Floats = np.maximum(leaving[::-1].cumsum()[::-1], 0.5)
+    at_risk: Floats = np.maximum(n, 0.5)
     return at_risk
 
 
-def _shares(counts: Floats) -> Floats:
-    """Return one row per kind of event, then the survival; `counts` ends with the censored."""
-    by_kind, cut = counts[:-1], counts[-1]
+def _shares(by_kind: Floats, cut: Floats, late: ArrayLike | None) -> Floats:
+    """Return one row per kind of event, then the survival."""
     events = by_kind.sum(axis=0)
-    result = np.empty(counts.shape)
-    result[-1] = product_limit(events, cut)
-    before = np.concatenate([[1.0], result[-1, :-1]]) / _at_risk(events + cut)
+    result = np.empty((len(by_kind) + 1, len(cut)))
+    result[-1] = product_limit(events, cut, late)
+    before = np.concatenate([[1.0], result[-1, :-1]]) / _at_risk(events + cut, late)
     np.cumsum(before * by_kind, axis=1, out=result[:-1])
     return result

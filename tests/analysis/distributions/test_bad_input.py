@@ -88,7 +88,7 @@ def test_odd_values_give_numbers_or_notes(values: list[float], bound: str | None
 
 
 def test_a_censored_sample_with_few_ends_is_fitted() -> None:
-    fits = fit_distributions(np.arange(1, 100.0), censored=np.arange(99) > 2, rng=1, resamples=9)
+    fits = fit_distributions(np.arange(1, 100.0), observed=np.arange(99) <= 2, rng=1, resamples=9)
     assert fits.table["log_likelihood"].null_count() == 0
     # samples without two ends have no fit, and it is told how many had
     assert fits.table["resamples"].max() <= 9  # type: ignore[operator]
@@ -136,7 +136,7 @@ def test_groups_too_small_or_apart_are_null_with_their_reason() -> None:
     [
         ([], "fewer than two values"),
         ([1], "fewer than two values"),
-        ([4, 4, 4], "no value is above the threshold"),
+        ([4, 4, 4], "no exact value is above the threshold"),
     ],
 )
 def test_no_tail_is_null_with_its_reason(values: list[float], note: str) -> None:

@@ -47,7 +47,7 @@ def test_planted_parameters_are_found(name: str, truncation: bool, censoring: bo
     limit = peer.ppf(low + (1 - low) * rng.random(8_000)) if censoring else np.inf
     fits = fit_distributions(
         np.minimum(x, limit),
-        censored=limit < x if censoring else None,
+        observed=limit >= x if censoring else None,
         truncated_below=bound,
         confidence=0.9999,
     )
@@ -67,7 +67,7 @@ def test_planted_parameters_are_found(name: str, truncation: bool, censoring: bo
 def test_published_fits(case: str) -> None:
     published = REFERENCE[case]
     ends, cuts = published["ends"], published.get("cuts", [])
-    fits = fit_distributions(ends + cuts, censored=[False] * len(ends) + [True] * len(cuts))
+    fits = fit_distributions(ends + cuts, observed=[True] * len(ends) + [False] * len(cuts))
     for family in ("weibull", "exponential"):
         for name, value in published.get(family, {}).items():
             assert np.isclose(fits.params(family)[name], value, rtol=5e-5)
@@ -88,10 +88,10 @@ def test_closed_forms() -> None:
     assert np.isclose(plain.params("lognormal")["mu"], np.log(x).mean(), rtol=1e-10)
     assert np.isclose(plain.params("lognormal")["sigma"], np.log(x).std(), rtol=1e-8)
     # time at risk over ends; above a bound only the time since it
-    censored = fit_distributions(x, censored=cut, families=["exponential"])
+    censored = fit_distributions(x, observed=~cut, families=["exponential"])
     assert np.isclose(censored.params("exponential")["scale"], x.sum() / (~cut).sum())
     low = float(x.min()) * 0.9
-    truncated = fit_distributions(x, censored=cut, families=["exponential"], truncated_below=low)
+    truncated = fit_distributions(x, observed=~cut, families=["exponential"], truncated_below=low)
     assert np.isclose(truncated.params("exponential")["scale"], (x - low).sum() / (~cut).sum())
 
 
@@ -111,7 +111,7 @@ def test_no_parameters_of_scipy_are_better(family: str, peer: Any) -> None:
     data = scipy.stats.CensoredData.right_censored(x, cut)
     found = peer.fit(data, floc=0)
     likelihood = peer.logpdf(x[~cut], *found).sum() + peer.logsf(x[cut], *found).sum()
-    fits = fit_distributions(x, censored=cut)
+    fits = fit_distributions(x, observed=~cut)
     mine = cell(fits, family, "log_likelihood")
     assert likelihood - 1e-6 < mine < likelihood + 1e-3
     shape = fits.params(family)["sigma" if family == "lognormal" else "shape"]
@@ -151,7 +151,7 @@ def test_the_truth_is_never_more_likely_than_the_fit(
     limit = peer.ppf(low + (1 - low) * rng.random(60)) if censoring else np.full(60, np.inf)
     cut, x = limit < x, np.minimum(x, limit)
     fits = fit_distributions(
-        x, censored=cut, truncated_below=float(peer.ppf(low)) if truncation else None
+        x, observed=~cut, truncated_below=float(peer.ppf(low)) if truncation else None
     )
     truth = peer.logpdf(x[~cut]).sum() + peer.logsf(x[cut]).sum() - 60 * np.log(1 - low)
     assert cell(fits, name, "log_likelihood") >= truth - 1e-6
@@ -162,7 +162,7 @@ def test_the_truth_is_never_more_likely_than_the_fit(
 def test_equal_values_count_as_often_as_they_come() -> None:
     x = np.array([3.0, 3, 3, 8, 8, 20, 41, 41])
     cut = np.array([0, 0, 1, 0, 0, 0, 1, 0], dtype=bool)
-    once = fit_distributions(x, censored=cut, families=["weibull"])
+    once = fit_distributions(x, observed=~cut, families=["weibull"])
     peer = scipy.stats.weibull_min.fit(scipy.stats.CensoredData.right_censored(x, cut), floc=0)
     assert np.isclose(once.params("weibull")["shape"], peer[0], rtol=1e-4)
 

@@ -166,6 +166,7 @@ def test_the_summary_is_short_and_says_what_there_is() -> None:
         "episodes: 2, in 1 of 1 job; up to 2 at once; severity median 3, maximum 3",
         "levels:   1 persistent straggler, in 1 of 1 job",
         "slowdown: median 1.64, maximum 1.64 (sum of the slowest over sum of the mean)",
+        "noise:    median 1, maximum 1 (slowdown without stragglers)",
     ]
     quiet = str(detect_stragglers(samples_of(calm())))
     assert "episodes: none\nlevels:   no persistent straggler" in quiet

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 from scipy import stats
 
-from traceana.analysis.deadlines.plans import CELL, join_plans
+from traceana.analysis.deadlines.plans import CELL, join_plans, with_holm
 from traceana.analysis.deadlines.rates import rates_of
 from traceana.analysis.frames import Names, as_names, refuse_clash
 from traceana.errors import DataError
 from traceana.results.deadlines import PlanComparison
 from traceana.results.tables import declared, returns, schema_of
-from traceana.stats.multiplicity import adjust_pvalues
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -87,9 +86,7 @@ def compare_plans(
     ]
     of_keys = {key: next(iter(published.values())).schema[key] for key in keys}
     table = pl.DataFrame(rows, schema={**of_keys, **schema_of(PlanComparison)}, orient="row")
-    adjusted = adjust_pvalues(table["pvalue"].fill_null(float("nan")).to_numpy(), method="holm")
-    adjusted_p = pl.Series(adjusted, dtype=pl.Float64).fill_nan(None)
-    return declared(table.with_columns(pvalue_adjusted=adjusted_p), PlanComparison, by=keys)
+    return declared(with_holm(table), PlanComparison, by=keys)
 
 
 def _groups(

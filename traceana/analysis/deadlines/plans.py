@@ -8,6 +8,7 @@ import polars as pl
 
 from traceana.analysis.frames import collect, open_frame
 from traceana.errors import DataError
+from traceana.stats.multiplicity import adjust_pvalues
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -37,12 +38,6 @@ def join_plans(
         Columns of the jobs by parameter: submit, runtime, gpus.
     by
         Further columns, of either.
-
-    Raises
-    ------
-    DataError
-        If a column is missing or not numeric, a value is negative, a (cluster, job_id) of the
-        jobs is not unique, or no plan has its job.
     """
     measures = ("batch_size", "iterations", "deadline_s")
     plans = _with_key(collect(open_frame(training_plans, keys=(*KEY, "model"), measures=measures)))
@@ -65,3 +60,10 @@ def join_plans(
 def _with_key(rows: pl.DataFrame) -> pl.DataFrame:
     text = rows.with_columns(pl.col(*KEY).cast(pl.String))
     return text.with_columns(pl.col("cluster").fill_null("all"))
+
+
+def with_holm(tests: pl.DataFrame, /) -> pl.DataFrame:
+    """Add the p-values adjusted by Holm; a null is no part of the family."""
+    pvalues = tests["pvalue"].fill_null(float("nan")).to_numpy()
+    adjusted = pl.Series(adjust_pvalues(pvalues, method="holm"), dtype=pl.Float64)
+    return tests.with_columns(pvalue_adjusted=adjusted.fill_nan(None))

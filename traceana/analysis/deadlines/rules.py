@@ -9,12 +9,11 @@ import polars as pl
 from scipy import stats
 
 from traceana.analysis.deadlines.draws import replay_published_draws
-from traceana.analysis.deadlines.plans import CELL, join_plans
+from traceana.analysis.deadlines.plans import CELL, join_plans, with_holm
 from traceana.analysis.deadlines.rates import rates_of
 from traceana.errors import DataError
 from traceana.results.deadlines import DeadlineRules
 from traceana.results.tables import declared, returns, schema_of
-from traceana.stats.multiplicity import adjust_pvalues
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -89,10 +88,7 @@ def deadline_rules(
     table = pl.DataFrame(
         [(*row, None) for row in rows], schema=schema_of(DeadlineRules), orient="row"
     )
-    pvalues = table["pvalue"].fill_null(float("nan"))  # no part of the family
-    adjusted = adjust_pvalues(pvalues.to_numpy(), method="holm")
-    adjusted_p = pl.Series(adjusted, dtype=pl.Float64).fill_nan(None)
-    return declared(table.with_columns(pvalue_adjusted=adjusted_p), DeadlineRules)
+    return declared(with_holm(table), DeadlineRules)
 
 
 def _determined(used: pl.DataFrame, rates: pl.DataFrame) -> tuple[object, ...]:
@@ -107,14 +103,9 @@ def _tightness(used: pl.DataFrame) -> Iterator[tuple[object, ...]]:
     yield "tightness is uniform on [0.5, 1.5)", n, "KS distance", fit.statistic, fit.pvalue
     for name, column in (("runtime", "runtime_s"), ("GPUs", "gpus"), ("submission", "submit_s")):
         values = used[column]
-        tested = stats.spearmanr(tightness, values.to_numpy()) if values.n_unique() > 1 else None
-        yield (
-            f"tightness does not depend on {name}",
-            n,
-            "Spearman's rho",
-            None if tested is None else tested.statistic,
-            None if tested is None else tested.pvalue,
-        )
+        varies = values.n_unique() > 1
+        rho, p = stats.spearmanr(tightness, values.to_numpy()) if varies else (None, None)
+        yield f"tightness does not depend on {name}", n, "Spearman's rho", rho, p
     groups = [
         group["tightness"].to_numpy() for _, group in used.group_by("pair", maintain_order=True)
     ]

@@ -46,16 +46,18 @@ def fit_distributions(
     families: Sequence[str] = tuple(FAMILIES),
     criterion: str = "aic",
     truncated_below: float | str | None = None,
-    censored: Flags | None = None,
+    entry: Values | None = None,
+    observed: Flags | None = None,
     resamples: int | None = None,
     confidence: float = 0.95,
     rng: int | np.random.Generator = 1,
 ) -> DistributionFits:
     """Fit distributions to runtimes by maximum likelihood and compare their fit.
 
-    ln L = sum over exact values of ln f(x) + sum over censored values of ln S(x) - n ln S(bound),
-    where f is the density of a family and S its survival function (Cohen, Truncated and Censored
-    Samples, 1991). Values are treated as independent and continuous; ties enlarge the KS distance.
+    ln L = sum over exact values of ln f(x) + sum over censored values of ln S(x) - sum over all of
+    ln S(bound), where f is the density of a family and S its survival function (Cohen, Truncated
+    and Censored Samples, 1991). Values are treated as independent and continuous; ties enlarge the
+    KS distance.
 
     Parameters
     ----------
@@ -72,11 +74,15 @@ def fit_distributions(
         Left truncation: values below are not in the data. A number in the unit of the values;
         "min", the smallest value, which is the maximum-likelihood estimate of an unknown bound; or
         None.
-    censored
-        True where a value is a lower bound (right censoring, independent of the value).
+    entry
+        Value from which each was observed (delayed entry): 0 where its start was seen. It is the
+        left-truncation bound of this value where it exceeds that of all.
+    observed
+        False where a value is a lower bound (right censoring, independent of the value). None:
+        all values are exact.
     resamples
         Simulated samples for each p-value of the KS distance; 0 for none. None: 199 for up to
-        5,000 values, else none.
+        5,000 values, else none. With `entry` there is no p-value.
     confidence
         Coverage of the intervals.
     rng
@@ -101,16 +107,16 @@ def fit_distributions(
     DataError
         If a value is not positive or is below the bound, or an argument is out of range.
     """
-    x, cut, n_missing = read_values(values, censored)
+    x, cut, entered, n_missing = read_values(values, observed, entry)
     if resamples is None:
         resamples = 199 if len(x) <= _SIMULATED_UP_TO else 0
     _check(families, criterion, truncated_below, resamples, confidence)
     bound = _bound(x, truncated_below)
     with np.errstate(all="ignore"):
-        fits, sample, note = _fit_all(x, cut, bound, families)
+        fits, sample, note = _fit_all(x, cut, entered, bound, families)
         pvalues = (
             {}
-            if sample is None or not resamples
+            if sample is None or not resamples or entered is not None
             else _simulate(fits, sample, resamples, rng, bound_is_least=truncated_below == "min")
         )
         rows = [fit_row(name, fits.get(name), sample, pvalues.get(name), note) for name in families]
@@ -120,7 +126,12 @@ def fit_distributions(
         parameters = [
             row for name in ordered for row in parameter_rows(name, fits, sample, confidence)
         ]
-    shared = {"n": len(x), "n_censored": int(cut.sum()), "truncated_below": bound}
+    shared = {
+        "n": len(x),
+        "n_censored": int(cut.sum()),
+        "n_truncated": 0 if entered is None else int((entered > 0).sum()),
+        "truncated_below": bound,
+    }
     table = pl.DataFrame([row | shared for row in rows], schema=TABLE)
     found = DistributionFits(
         table=table.with_columns(delta=pl.col(criterion) - pl.col(criterion).min()),
@@ -135,10 +146,11 @@ def fit_distributions(
         n_missing=n_missing,
         confidence=confidence,
     )
-    if cut.any() or len(x) < 2:
+    if cut.all() or len(x) < 2:
         return found
     with np.errstate(all="ignore"):
-        return replace(found, quantiles=fitted_quantiles(x, found, confidence=confidence))
+        quantiles = fitted_quantiles(x, found, entry=entered, observed=~cut, confidence=confidence)
+        return replace(found, quantiles=quantiles if quantiles.height else None)
 
 
 def _check(
@@ -181,7 +193,11 @@ def _bound(x: Floats, truncated_below: float | str | None) -> float | None:
 
 
 def _fit_all(
-    x: Floats, cut: NDArray[np.bool_], bound: float | None, families: Sequence[str]
+    x: Floats,
+    cut: NDArray[np.bool_],
+    entered: Floats | None,
+    bound: float | None,
+    families: Sequence[str],
 ) -> tuple[dict[str, Fit], Sample | None, str | None]:
     if len(np.unique(x[~cut])) < 2:
         why = (
@@ -192,7 +208,8 @@ def _fit_all(
             else "one distinct uncensored value"
         )
         return {}, None, f"{why}: at least two distinct uncensored values are needed"
-    sample = make_sample(np.log(x), cut, None if bound is None else math.log(bound))
+    low = None if entered is None else np.log(entered)
+    sample = make_sample(np.log(x), cut, None if bound is None else math.log(bound), low)
     return {name: fit_family(FAMILIES[name], sample) for name in families}, sample, None
 
 

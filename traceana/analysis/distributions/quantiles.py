@@ -13,14 +13,15 @@ from traceana.errors import DataError
 from traceana.results.distributions import FittedQuantiles
 from traceana.results.tables import declared, returns
 from traceana.stats.arguments import check_confidence, is_number
-from traceana.stats.distributions import FAMILIES
+from traceana.stats.distributions import FAMILIES, make_sample
+from traceana.stats.survival import incidence, log_log_interval
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from traceana.analysis.distributions.values import Values
+    from traceana.analysis.distributions.values import Flags, Values
     from traceana.results.distributions import DistributionFits
 
     Floats = NDArray[np.float64]
@@ -35,6 +36,8 @@ def fitted_quantiles(
     /,
     *,
     families: Sequence[str] | None = None,
+    entry: Values | None = None,
+    observed: Flags | None = None,
     points: int = 200,
     confidence: float = 0.95,
 ) -> pl.DataFrame:
@@ -43,11 +46,14 @@ def fitted_quantiles(
     Parameters
     ----------
     values
-        The values that were fitted, none of them censored.
+        The values that were fitted.
     fits
         Result of :func:`fit_distributions`.
     families
         Families with parameters; None for all.
+    entry, observed
+        As in :func:`fit_distributions`. If a value is censored or enters late, quantiles and
+        intervals are those of :func:`traceana.kaplan_meier`, up to the last that is known.
     points
         Approximate number of quantiles: half are evenly spaced, half approach the maximum.
     confidence
@@ -63,23 +69,25 @@ def fitted_quantiles(
     Raises
     ------
     DataError
-        If the values are not those of the fits, are fewer than two or are censored, a family has
-        no parameters, or an argument is out of range.
+        If the values are not those of the fits or are fewer than two, a family has no parameters,
+        or an argument is out of range.
     """
     check_confidence(confidence)
     if not (is_number(points, whole=True) and 2 <= points <= _MOST_POINTS):
         raise DataError(
             f"points must be a whole number from 2 to {_MOST_POINTS:,}; it is {points!r}"
         )
-    x, _, _ = read_values(values)
+    x, cut, entered, _ = read_values(values, observed, entry)
     known = {row["family"]: row for row in fits.table.iter_rows(named=True)}
     first = fits.table.row(0, named=True)
     n = len(x)
     if n < 2 or n != first["n"]:
         raise DataError(f"the fits are to {first['n']} values; pass them, not {n} others")
-    if first["n_censored"]:
+    if first["n_censored"] != cut.sum() or first["n_truncated"] != (
+        0 if entered is None else (entered > 0).sum()
+    ):
         raise DataError(
-            f"{first['n_censored']} values are censored: use kaplan_meier for their quantiles"
+            "the fits are to other entries or censored values; pass entry= and observed="
         )
     have = [name for name in known if fits.params(name)]
     wanted = have if families is None else list(families)
@@ -90,21 +98,52 @@ def fitted_quantiles(
                 f"{', '.join(have) or 'none'}"
             )
     share = _shares(n, points)
+    if cut.any() or entered is not None:
+        value, low, high = _of_survival(x, cut, entered, share, confidence)
+        share, value, low, high = (part[np.isfinite(value)] for part in (share, value, low, high))
+        return _table(known, fits, wanted, n, share, value, low, high)
     ordered = np.sort(x)
     rank = np.ceil(share * n - 1e-9).astype(np.int64)
     below, above = _ranks(share, n, confidence)
-    table = pl.DataFrame(
-        {
-            "n": np.full(len(share), n),
-            "share_below": share,
-            "value": ordered[rank - 1],
-            "ci_low": np.where(below >= 1, ordered[np.maximum(below, 1) - 1], np.nan),
-            "ci_high": np.where(above <= n, ordered[np.minimum(above, n) - 1], np.nan),
-            **{name: _quantile(known[name], fits.params(name), share) for name in wanted},
-        }
-    )
+    return _table(
+        known, fits, wanted, n, share, ordered[rank - 1],
+        np.where(below >= 1, ordered[np.maximum(below, 1) - 1], np.nan),
+        np.where(above <= n, ordered[np.minimum(above, n) - 1], np.nan),
+    )  # fmt: skip
+
+
+def _table(
+    known: Mapping[str, Mapping[str, Any]],
+    fits: DistributionFits,
+    families: Sequence[str],
+    n: int,
+    share: Floats,
+    *found: Floats,
+) -> pl.DataFrame:
+    columns = dict(zip(("value", "ci_low", "ci_high"), found, strict=True))
+    fitted = {name: _quantile(known[name], fits.params(name), share) for name in families}
+    table = pl.DataFrame({"n": np.full(len(share), n), "share_below": share, **columns, **fitted})
     typed = declared(table.with_columns(pl.selectors.float().fill_nan(None)), FittedQuantiles)
     return typed.select(table.columns)
+
+
+def _of_survival(
+    x: Floats, cut: NDArray[np.bool_], entered: Floats | None, share: Floats, confidence: float
+) -> tuple[Floats, Floats, Floats]:
+    """Return quantiles of the Kaplan-Meier estimate and their intervals; NaN if not known."""
+    with np.errstate(divide="ignore"):
+        low = None if entered is None else np.log(entered)
+    sample = make_sample(np.log(x), cut, None, low)
+    times, ends, cuts, late = sample.steps
+    found = incidence(ends[:, None], cuts, late)
+    bounds = log_log_interval(found.surviving, found.surviving_variance, confidence=confidence)
+    steps, values = ends > 0, np.exp(times + sample.centre)
+    parts = []
+    for curve in (found.surviving, *bounds):
+        falls = -np.minimum.accumulate(np.nan_to_num(curve, nan=0.0)[steps])
+        place = np.searchsorted(falls, share - 1 - 1e-12)
+        parts.append(np.append(values[steps], np.nan)[place])
+    return parts[0], parts[1], parts[2]
 
 
 def _shares(n: int, points: int) -> Floats:

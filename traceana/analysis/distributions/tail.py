@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import polars as pl
 
 from traceana.analysis.distributions.values import read_values
@@ -18,7 +17,7 @@ from traceana.stats.distributions import hill
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from traceana.analysis.distributions.values import Values
+    from traceana.analysis.distributions.values import Flags, Values
 
 
 @returns(TailIndex)
@@ -27,6 +26,8 @@ def tail_index(
     /,
     *,
     k: int | Sequence[int] | None = None,
+    entry: Values | None = None,
+    observed: Flags | None = None,
     confidence: float = 0.95,
 ) -> pl.DataFrame:
     """Estimate the tail index of runtimes by Hill's estimator.
@@ -38,10 +39,13 @@ def tail_index(
     Parameters
     ----------
     values
-        Positive numbers in any unit, none of them censored; null and NaN are missing and excluded.
+        Positive numbers in any unit; null and NaN are missing and excluded.
     k
         Number of largest values in the tail, one or several. None: the square root of n. Larger k
         make the interval narrower and the estimate more biased.
+    entry, observed
+        As in :func:`fit_distributions`: the value from which each was observed, and whether it is
+        exact.
     confidence
         Coverage of the interval.
 
@@ -58,20 +62,21 @@ def tail_index(
         If a value is not positive and finite, or an argument is out of range.
     """
     check_confidence(confidence)
-    x, _, n_missing = read_values(values)
+    x, cut, entered, n_missing = read_values(values, observed, entry)
     n = len(x)
     wanted = [math.isqrt(n)] if k is None else [k] if isinstance(k, int) else [*k]
     if k is not None and not all(1 <= number < max(n, 1) for number in wanted):
         raise DataError(f"k must lie from 1 to {n - 1}, one less than the {n} values; it is {k!r}")
-    descending = -np.sort(-x)
     rows: list[dict[str, Any]] = []
     for number in wanted:
         row: dict[str, Any] = dict.fromkeys(TailIndex.columns()) | {"n": n, "n_missing": n_missing}
-        tail = hill(descending, number, confidence=confidence) if n > 1 else None
+        tail = None
+        if n > 1:
+            tail = hill(x, number, entry=entered, observed=~cut, confidence=confidence)
         if n < 2:
             row["note"] = "fewer than two values"
         elif tail is None:
-            row["note"] = "no value is above the threshold"
+            row["note"] = "no exact value is above the threshold"
         else:
             row |= zip(
                 ("k", "threshold", "tail_index", "ci_low", "ci_high"),

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
+import numpy as np
 import polars as pl
 
 from traceana.analysis.energy.accuracy import configurations
 from traceana.analysis.energy.coverage import coverage
-from traceana.analysis.energy.resampling import (
-    ratio_interval,
-    resample_epochs,
-    with_one_run,
-)
 from traceana.analysis.energy.tables import read_tables
 from traceana.results.energy import EnergySavings
 from traceana.results.tables import returns, schema_of
@@ -24,13 +20,15 @@ from traceana.schema.training_tables import (
     trained_profiles,
 )
 from traceana.stats.arguments import as_generator
+from traceana.stats.bootstrap import RESAMPLES
 
 if TYPE_CHECKING:
-    import numpy as np
     from narwhals.stable.v2.typing import IntoFrame
+    from numpy.typing import NDArray
 
-    from traceana.analysis.energy.resampling import Factors
     from traceana.schema import TrainingDefaults
+
+    Factors: TypeAlias = dict[int, NDArray[np.float64]]
 
 _OBJECTIVES: Final = {"energy": "eta_j", "cost": "cost_j"}
 _CHOICES: Final = ("baseline", "batch_size", "power_limit", "both")
@@ -91,7 +89,7 @@ def energy_savings(
     for (gpu, dataset), stream in zip(pairs.iter_rows(), streams, strict=True):
         open_to, note = _open_configurations(tables, gpu, dataset, eta)
         default = tables.defaults.get(dataset)
-        factors = resample_epochs(open_to["both"], stream) if len(open_to["both"]) else {}
+        factors = _resample_epochs(open_to["both"], stream) if len(open_to["both"]) else {}
         for objective, column in _OBJECTIVES.items():
             best = {choice: _best(open_to[choice], column) for choice in _CHOICES}
             least = best["baseline"].get(column)
@@ -157,17 +155,44 @@ def _interval(
     if among.is_empty() or baseline.is_empty():
         return {"note": note}
     compared = (_best(among, column)["batch_size"], _best(baseline, column)["batch_size"])
-    once = with_one_run(among.vstack(baseline))
+    once = among.vstack(baseline).filter(runs=1)["batch_size"].unique().sort().to_list()
     said = [note] if note else []
     bounds: tuple[float | None, float | None] = (None, None)
     if missing := [str(batch_size) for batch_size in once if batch_size in compared]:
         said.append(f"no interval: trained once at batch size {', '.join(missing)}")
     else:
-        bounds = ratio_interval(among, baseline, column, factors)
+        bounds = _ratio_interval(among, baseline, column, factors)
         if once:
             said.append(f"no spread at batch size {', '.join(map(str, once))}: trained once")
     low, high = bounds
     return {"ci_low": low, "ci_high": high, "note": "; ".join(said) or None}
+
+
+def _resample_epochs(energy: pl.DataFrame, random: np.random.Generator) -> Factors:
+    """Return, by batch size, the mean epochs of resampled runs over those of all of its runs."""
+    batches = energy.select("batch_size", "epochs_of_runs").unique("batch_size").sort("batch_size")
+    factors = {}
+    for batch_size, epochs in batches.iter_rows():
+        drawn = random.choice(np.asarray(epochs, dtype=float), size=(RESAMPLES, len(epochs)))
+        factors[batch_size] = drawn.mean(axis=1) / np.mean(epochs)
+    return factors
+
+
+def _ratio_interval(
+    among: pl.DataFrame, baseline: pl.DataFrame, column: str, factors: Factors
+) -> tuple[float, float]:
+    """Return the 95 % percentile interval of the least of `among` over the baseline.
+
+    Energy and cost are proportional to epochs, so that a resample is a factor a batch size.
+    """
+
+    def needed(energy: pl.DataFrame) -> NDArray[np.float64]:
+        of_each = [factors[b] * value for b, value in energy[["batch_size", column]].iter_rows()]
+        least: NDArray[np.float64] = np.min(of_each, axis=0)
+        return least
+
+    low, high = np.quantile(needed(among) / needed(baseline), [0.025, 0.975])
+    return float(low), float(high)
 
 
 def _best(energy: pl.DataFrame, column: str) -> dict[str, float]:

@@ -26,13 +26,7 @@ def read_tables(
     *,
     defaults: TrainingDefaults | None = None,
 ) -> TrainingTables:
-    """Read both tables and check them against their declarations.
-
-    Raises
-    ------
-    DataError
-        If a column is missing or a row breaks a rule of its table.
-    """
+    """Read both tables and check them against their declarations."""
     return TrainingTables(
         _read(training_runs, "training_runs"),
         _read(power_profiles, "power_profiles"),
@@ -44,11 +38,6 @@ def trained_batches(tables: TrainingTables, /, *, dataset: str, target: float) -
     """Epochs to the target by batch size: one row a (network, batch_size, optimizer).
 
     A mean, a spread and an extreme are null unless every run reached the target.
-
-    Raises
-    ------
-    DataError
-        If a batch size has several learning rates.
     """
     at_target = pl.col("target_metric").is_close(target)
     of_dataset = tables.training_runs.filter(dataset=dataset)

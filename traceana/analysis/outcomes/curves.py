@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import polars as pl
+from scipy.special import ndtri
 
 from traceana.analysis.frames import Names, as_names, refuse_clash
 from traceana.analysis.outcomes.clusters import ONE_CLUSTER
@@ -25,11 +26,12 @@ from traceana.results.competing_risks import (
     RowsAtRisk,
     SurvivalCurves,
     SurvivalGroups,
+    SurvivalQuantiles,
     SurvivalSteps,
 )
 from traceana.results.tables import declared, returns, schema_of
 from traceana.stats.arguments import check_confidence, is_number
-from traceana.stats.survival import log_log_interval
+from traceana.stats.survival import log_log_interval, restricted_mean
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,6 +39,12 @@ if TYPE_CHECKING:
 
     from narwhals.stable.v2.typing import IntoFrame
     from numpy.typing import ArrayLike
+
+QUANTILES: Final = (0.25, 0.5, 0.75, 0.95, 0.99)
+"""Default quantiles of runtimes."""
+WEEK_S: Final = 604_800.0
+"""Default horizon of the restricted mean."""
+_RESTRICTED: Final = ("restricted_mean_s", "restricted_ci_low", "restricted_ci_high")
 
 
 def cumulative_incidence(
@@ -48,6 +56,8 @@ def cumulative_incidence(
     status: str = "status",
     runtime: str = "runtime_s",
     start: str = "start_s",
+    entry: str | None = None,
+    observed: str | None = None,
     cluster: str | None = None,
     running_until_s: float | datetime | None = None,
     confidence: float = 0.95,
@@ -71,6 +81,12 @@ def cumulative_incidence(
     status, runtime, start
         Columns of the status, the runtime (seconds or a duration) and the start (seconds or a
         datetime).
+    entry
+        Column of the runtime from which a row was observed (delayed entry, left truncation): 0
+        where its start was seen. A row is at risk after its entry. None: all starts were seen.
+    observed
+        Boolean column: whether the end of a row was seen. Where False, the row is censored at its
+        runtime whatever its status. None: all ends were seen.
     cluster
         Column of the independent unit, such as user; None: rows are independent.
     running_until_s
@@ -103,7 +119,8 @@ def cumulative_incidence(
     refuse_clash(keys, {**IncidenceSteps.columns(), **IncidenceGroups.columns()})
     times, totals = estimate_incidence(
         *(frame, keys, names),
-        columns=Columns(status, runtime, start), cluster=cluster, running_until_s=running_until_s,
+        columns=Columns(status, runtime, start, entry, observed),
+        cluster=cluster, running_until_s=running_until_s,
     )  # fmt: skip
     df = _degrees_of_freedom(times, cluster)
     curves, groups = [], []
@@ -147,11 +164,15 @@ def kaplan_meier(
     *,
     by: Names = (),
     events: Names = EVENTS,
-    status: str = "status",
+    status: str | None = "status",
     runtime: str = "runtime_s",
     start: str = "start_s",
+    entry: str | None = None,
+    observed: str | None = None,
     cluster: str | None = None,
     running_until_s: float | datetime | None = None,
+    quantiles: Sequence[float] = QUANTILES,
+    horizon_s: float = WEEK_S,
     confidence: float = 0.95,
 ) -> SurvivalCurves:
     """Estimate the survival function of runtimes by the Kaplan-Meier estimator.
@@ -161,14 +182,23 @@ def kaplan_meier(
 
     Parameters
     ----------
-    frame, by, events, status, runtime, start, cluster, running_until_s, confidence
+    frame, by, events, runtime, start, entry, observed, cluster, running_until_s, confidence
         As in :func:`cumulative_incidence`.
+    status
+        Column of the status; None: every row ended unless `observed` is False.
+    quantiles
+        Probabilities of the quantiles, each in (0, 1).
+    horizon_s
+        Horizon of the restricted mean: the mean of min(runtime, horizon).
 
     Returns
     -------
     SurvivalCurves
-        ``.curves`` and ``.groups``. The interval of the median contains the runtimes whose
-        survival interval contains 1/2 (Brookmeyer and Crowley, Biometrics 38, 1982).
+        ``.curves``, ``.groups`` and ``.quantiles``. The interval of a quantile q contains the
+        runtimes whose survival interval contains 1 - q (Brookmeyer and Crowley, Biometrics 38,
+        1982). The restricted mean has the normal interval
+        (:func:`traceana.stats.survival.restricted_mean`); with `cluster` it has none. The
+        unrestricted mean is estimable only if no row is censored or left-truncated.
 
     Raises
     ------
@@ -176,11 +206,19 @@ def kaplan_meier(
         As :func:`cumulative_incidence`.
     """
     check_confidence(confidence)
-    keys, names = as_names(by), check_events(events)
-    refuse_clash(keys, {**SurvivalSteps.columns(), **SurvivalGroups.columns()})
+    keys, names = as_names(by), ("ended",) if status is None else check_events(events)
+    refuse_clash(
+        keys,
+        {**SurvivalSteps.columns(), **SurvivalGroups.columns(), **SurvivalQuantiles.columns()},
+    )
+    for q in (*quantiles, confidence):
+        check_confidence(q)
+    if not (is_number(horizon_s) and 0 < horizon_s < math.inf):
+        raise DataError(f"horizon_s must be a positive number of seconds; it is {horizon_s!r}")
     times, totals = estimate_incidence(
         *(frame, keys, names),
-        columns=Columns(status, runtime, start), cluster=cluster, running_until_s=running_until_s,
+        columns=Columns(status, runtime, start, entry, observed),
+        cluster=cluster, running_until_s=running_until_s,
     )  # fmt: skip
     low, high = log_log_interval(
         *(times["survival"], times["survival_variance"]),
@@ -192,13 +230,11 @@ def kaplan_meier(
         ci_high=pl.Series(high).fill_nan(None),
     ).filter(pl.col("n_events") > 0)
     curves = declared(curves, SurvivalSteps, by=keys)
-    # a step that ends at 1/2 exactly may lie a rounding above it; a survival of 0 has no interval
-    half = 0.5 + 1e-12
-    medians = {
-        name: pl.col("time_s").filter(pl.col(column).fill_null(0) <= half).min()
-        for name, column in (("median_s", "survival"), ("ci_low", "ci_low"), ("ci_high", "ci_high"))
-    }
-    found = curves.group_by(keys).agg(**medians) if keys else curves.select(**medians)
+    of_quantiles = _quantiles(curves, totals.select(keys), keys, (0.5, *quantiles))
+    is_median = of_quantiles["quantile"] == 0.5
+    found = of_quantiles.filter(is_median).unique(maintain_order=True)
+    found = found.rename({"time_s": "median_s"}).drop("quantile")
+    found = _beside(found, _restricted(times, keys, horizon_s, confidence, cluster), keys)
     unknown = (
         pl.when(pl.col("n_events") == 0)
         .then(pl.lit(f"no row with a runtime is {', '.join(names)}"))
@@ -207,8 +243,62 @@ def kaplan_meier(
     )
     groups = _beside(totals.with_columns(n_events=pl.sum_horizontal(names)), found, keys)
     return SurvivalCurves(
-        curves=curves, groups=_note_one_cluster(groups.with_columns(note=unknown)).drop(names)
+        curves=curves,
+        groups=_note_one_cluster(groups.with_columns(note=unknown)).drop(names),
+        quantiles=of_quantiles.filter(pl.col("quantile").is_in([*quantiles])).unique(
+            maintain_order=True
+        ),
+        horizon_s=float(horizon_s),
     )
+
+
+def _quantiles(
+    curves: pl.DataFrame, groups: pl.DataFrame, keys: tuple[str, ...], quantiles: Sequence[float]
+) -> pl.DataFrame:
+    """Return [*keys, quantile, time_s, ci_low, ci_high] of every group."""
+    parts = []
+    for q in quantiles:
+        # a step that ends at 1 - q exactly may lie a rounding above it; a survival of 0 has no
+        # interval
+        level = 1 - q + 1e-12
+        ends = {
+            name: pl.col("time_s").filter(pl.col(column).fill_null(0) <= level).min()
+            for name, column in (("time_s", "survival"), *((c, c) for c in ("ci_low", "ci_high")))
+        }
+        found = curves.group_by(keys).agg(**ends) if keys else curves.select(**ends)
+        parts.append(
+            _beside(groups, found, keys).with_columns(quantile=pl.lit(q))
+            if keys
+            else found.with_columns(quantile=pl.lit(q))
+        )
+    table = pl.concat(parts).sort([*keys, "quantile"], nulls_last=True)
+    return declared(table, SurvivalQuantiles, by=keys)
+
+
+def _restricted(
+    times: pl.DataFrame,
+    keys: tuple[str, ...],
+    horizon_s: float,
+    confidence: float,
+    cluster: str | None,
+) -> pl.DataFrame:
+    """Return [*keys, restricted_mean_s, restricted_ci_low, restricted_ci_high] of every group."""
+    rows = []
+    groups = times.group_by(keys, maintain_order=True) if keys else [((), times)]
+    for key, own in groups:
+        t, s = own["time_s"].to_numpy(), own["survival"].to_numpy()
+        row = dict(zip(keys, key, strict=True)) | dict.fromkeys(_RESTRICTED)
+        # beyond the last time the curve is not known unless it is 0
+        if len(t) and (t[-1] >= horizon_s or s[-1] < 1e-12):
+            mean, variance = restricted_mean(t, s, own["hazard_variance"].to_numpy(), horizon_s)
+            half = float(ndtri((1 + confidence) / 2)) * math.sqrt(variance)
+            row["restricted_mean_s"] = mean
+            if cluster is None:
+                row |= {"restricted_ci_low": max(0.0, mean - half)}
+                row |= {"restricted_ci_high": min(horizon_s, mean + half)}
+        rows.append(row)
+    schema = {**times.select(keys).schema, **dict.fromkeys(_RESTRICTED, pl.Float64)}
+    return pl.DataFrame(rows, schema=schema)
 
 
 @returns(RowsAtRisk)
@@ -221,13 +311,14 @@ def rows_at_risk(
     status: str = "status",
     runtime: str = "runtime_s",
     start: str = "start_s",
+    entry: str | None = None,
     running_until_s: float | datetime | None = None,
 ) -> pl.DataFrame:
     """Count the rows at risk at given runtimes.
 
     Parameters
     ----------
-    frame, by, status, runtime, start, running_until_s
+    frame, by, status, runtime, start, entry, running_until_s
         As in :func:`cumulative_incidence`.
     times_s
         Runtimes in seconds.
@@ -245,10 +336,10 @@ def rows_at_risk(
         As :func:`cumulative_incidence`, or if a time is negative or not finite.
     """
     keys = as_names(by)
-    refuse_clash(keys, (*RowsAtRisk.columns(), "n"))
+    refuse_clash(keys, (*RowsAtRisk.columns(), "n", "late"))
     if not all(is_number(time) and 0 <= time < math.inf for time in times_s):
         raise DataError(f"times_s must be numbers of seconds from 0 on; found {list(times_s)!r}")
-    columns = Columns(status, runtime, start)
+    columns = Columns(status, runtime, start, entry)
     counts = count_events(frame, keys, columns=columns, running_until_s=running_until_s)
     return _at_risk(counts, counts.select(keys), keys, times_s)
 
@@ -256,8 +347,8 @@ def rows_at_risk(
 def _at_risk(
     counts: pl.DataFrame, groups: pl.DataFrame, keys: tuple[str, ...], times_s: Sequence[float]
 ) -> pl.DataFrame:
-    """Return [*keys, time_s, n_at_risk], from the rows `n` of each group and time."""
-    total = pl.col("n").sum().cast(pl.Int64).alias("n_at_risk")
+    """Return [*keys, time_s, n_at_risk], from the rows `n` and `late` of each group and time."""
+    total = (pl.col("n").sum() - pl.col("late").sum()).cast(pl.Int64).alias("n_at_risk")
     parts = [pl.DataFrame(schema={**counts.select(keys).schema, **schema_of(RowsAtRisk)})]
     for time in sorted({float(time) for time in times_s}):
         found = counts.filter(pl.col("time_s") >= time)

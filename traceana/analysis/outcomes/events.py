@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import narwhals.stable.v2 as nw
 import numpy as np
 import polars as pl
 
-from traceana.analysis.frames import LARGEST, Names, as_names, collect, reduce_frame
+from traceana.analysis.frames import LARGEST, Names, as_names, collect, open_frame, reduce_frame
 from traceana.analysis.outcomes.clusters import refuse_missing
 from traceana.analysis.outcomes.definitions import open_statuses
 from traceana.errors import DataError
@@ -28,11 +28,13 @@ CELLS: Final = 100
 
 
 class Columns(NamedTuple):
-    """Names of the columns of a cohort."""
+    """Names of the columns of a cohort; None where there is none."""
 
-    status: str
+    status: str | None
     runtime: str
     start: str
+    entry: str | None = None
+    observed: str | None = None
 
 
 def check_events(events: Names, /) -> tuple[str, ...]:
@@ -70,10 +72,11 @@ def estimate_incidence(
     Returns
     -------
     (times, groups)
-        times [*keys, time_s, n, <event>..., n_at_risk, survival, survival_variance, and for each
-        event "<event> incidence" and "<event> variance"], one row per group and runtime in
-        ascending order; groups [*keys, n, <event>..., n_censored, n_excluded, last_s], one row
-        per group. With a cluster, both have n_clusters, of the rows with a runtime.
+        times [*keys, time_s, n, <event>..., late, n_at_risk, survival, survival_variance,
+        hazard_variance, and for each event "<event> incidence" and "<event> variance"], one row
+        per group and runtime (or entry) in ascending order; groups [*keys, n, <event>...,
+        n_censored, n_truncated, n_excluded, last_s], one row per group. With a cluster, both have
+        n_clusters, of the rows with a runtime.
     """
     of = keys if cluster is None else (*keys, cluster)
     parts = count_events(frame, of, events, columns=columns, running_until_s=running_until_s)
@@ -84,12 +87,13 @@ def estimate_incidence(
         refuse_missing(parts[cluster], parts["n"])
         counts = (
             parts.group_by(*keys, "time_s")
-            .agg(pl.col("n", *events).sum())
+            .agg(pl.col("n", "late", *events).sum())
             .sort(*keys, "time_s", nulls_last=True)
         )
     sums = {name: pl.col(name).filter(known).sum() for name in ("n", *events)}
     totals = {
         **sums,
+        "n_truncated": pl.col("late").sum(),
         "n_excluded": pl.col("n").filter(~known).sum(),
         "last_s": pl.col("time_s").max(),
         **of_clusters,
@@ -99,7 +103,10 @@ def estimate_incidence(
     times = counts.filter(known).with_columns(n_censored=pl.col("n") - pl.sum_horizontal(events))
     slices = _slices(times, keys)
     curves = [
-        incidence(times[begin:stop].select(events).to_numpy(), times["n_censored"][begin:stop])
+        incidence(
+            times[begin:stop].select(events).to_numpy(),
+            *(times[name][begin:stop] for name in ("n_censored", "late")),
+        )
         for begin, stop in slices
     ]
     if cluster is not None:
@@ -113,6 +120,7 @@ def estimate_incidence(
         "n_at_risk": [curve.at_risk for curve in curves],
         "survival": [curve.surviving for curve in curves],
         "survival_variance": [curve.surviving_variance for curve in curves],
+        "hazard_variance": [curve.hazard_variance for curve in curves],
     }
     for place, event in enumerate(events):
         estimated[f"{event} incidence"] = [curve.incidence[:, place] for curve in curves]
@@ -146,7 +154,7 @@ def _allow_for_clusters(
         code = (part[cluster].rank("dense") - 1).cast(pl.Int64).to_numpy()
         counts = part.select(events).to_numpy()
         surviving, by_event = incidence_variances(
-            *(counts, part["n"].to_numpy() - counts.sum(axis=1)),
+            *(counts, part["n"].to_numpy() - counts.sum(axis=1), part["late"].to_numpy()),
             *(row[first:last] - begin, code % CELLS),
         )
         allowed.append(curve._replace(surviving_variance=surviving, incidence_variance=by_event))
@@ -163,14 +171,27 @@ def count_events(
     columns: Columns,
     running_until_s: float | datetime | None,
 ) -> pl.DataFrame:
-    """Return [*keys, time_s, n, <event>...]: rows by runtime, and those with each event."""
+    """Return [*keys, time_s, n, <event>..., late]: rows by runtime, with each event, and entries.
+
+    `late` counts the rows at risk only after a time; a row that ends at its entry enters just
+    before its end.
+    """
     measures = {"runtime": columns.runtime}
     if running_until_s is not None:
         measures["start"] = columns.start
-    lazy = open_statuses(
-        frame, keys, status=columns.status, named={"events": events}, measures=measures
-    )
-    status, time = nw.col(columns.status), nw.col(columns.runtime)
+    if columns.entry is not None:
+        measures["entry"] = columns.entry
+    seen = () if columns.observed is None else (columns.observed,)
+    if columns.status is None:
+        lazy = open_frame(frame, keys=(*keys, *seen), measures=measures)
+        status = nw.lit(*events) if events else nw.lit("")
+    else:
+        lazy = open_statuses(
+            frame, (*keys, *seen), status=columns.status, named={"events": events},
+            measures=measures,
+        )  # fmt: skip
+        status = nw.col(columns.status)
+    time = nw.col(columns.runtime)
     if running_until_s is not None:
         until, start = _as_seconds(running_until_s), nw.col(columns.start)
         still = (status == "running") & time.is_null()
@@ -180,12 +201,48 @@ def count_events(
                 f"running_until_s is {until:g}, but a row of status running starts at {latest:g}"
             )
         time = nw.when(still).then(until - start).otherwise(time)
-    return reduce_frame(
-        lazy.with_columns(time.alias("time_s")),
+    ended = time.is_null() | ~time.is_null()
+    if columns.observed is not None:
+        _check_flags(lazy, columns.observed)
+        ended = nw.col(columns.observed)
+    timed = lazy.with_columns(time.alias("time_s"))
+    counts = reduce_frame(
+        timed,
         (*keys, "time_s"),
         n=nw.len(),
-        **{event: nw.when(status == event).then(status).count() for event in events},
+        **{event: nw.when(ended & (status == event)).then(ended).count() for event in events},
+    ).with_columns(late=pl.lit(0, pl.Int64))
+    if columns.entry is None:
+        return counts
+    begun, end = nw.col(columns.entry), nw.col("time_s")
+    excess = collect(timed.select((begun - end).max())).item()
+    if excess is not None and excess > 0:
+        raise DataError(
+            f"column {columns.entry} exceeds {columns.runtime} by {excess:g} s in a row; entry is "
+            "the runtime from which a row was observed, at most its runtime"
+        )
+    just_before = end * (1 - 2**-52)
+    # a comparison, since engines differ in the minimum of two columns
+    entries = reduce_frame(
+        timed.filter((begun > 0) & ~end.is_null()).with_columns(
+            nw.when(begun < end).then(begun).otherwise(just_before).alias("time_s")
+        ),
+        (*keys, "time_s"),
+        late=nw.len(),
     )
+    both = pl.concat([counts, entries], how="diagonal_relaxed")
+    summed = both.group_by(*keys, "time_s").agg(pl.col("n", *events, "late").sum())
+    return summed.sort(*keys, "time_s", nulls_last=True)
+
+
+def _check_flags(lazy: nw.LazyFrame[Any], column: str) -> None:
+    """Refuse a column of flags that is not Boolean or has missing values."""
+    dtype = lazy.collect_schema()[column]
+    if dtype != nw.Boolean or collect(lazy.select(nw.col(column).is_null().any())).item():
+        raise DataError(
+            f"column {column} must be True where the end of a row was observed and False where "
+            f"not, without missing values; it holds {dtype}"
+        )
 
 
 def _as_seconds(time: float | datetime) -> float:

@@ -174,19 +174,24 @@ def _stretches(
             )
             lasts = time_s[to_tick] - time_s[from_tick] >= rules.min_duration_s
             slow = min(stretch.severity, stretch.excess) >= rules.min_severity
-            if lasts and slow and not _leads_or_lags(stretch, peers):
+            if lasts and slow and not _leads_or_lags(stretch, excess, peers, rules):
                 yield stretch
 
 
-def _leads_or_lags(stretch: Stretch, peers: Floats) -> bool:
-    """Return whether a short stretch is the edge of a slowdown of the whole job.
+def _leads_or_lags(stretch: Stretch, excess: Floats, peers: Floats, rules: Rules) -> bool:
+    """Return whether a stretch is the edge of a slowdown of the whole job.
 
-    It is if the peers are half as slow for a while right before or right after it.
+    It is if the peers are half as slow for a while in it or right before or after it, and the
+    worker is slower than they are in a few reports only, when they are not slow.
     """
-    if stretch.n_reports > LONGEST_EDGE:
+    half = math.log(stretch.severity) / 2
+    edge = -(-LONGEST_EDGE * (stretch.last - stretch.first + 1) // stretch.n_reports)  # samples
+    nearby = peers[max(stretch.first - edge, 0) : stretch.last + 1 + edge] > half
+    if np.count_nonzero(nearby) <= edge / 4:
         return False
-    beside = -(-LONGEST_EDGE * (stretch.last - stretch.first + 1) // stretch.n_reports)
-    before = peers[max(stretch.first - beside, 0) : stretch.first]
-    after = peers[stretch.last + 1 : stretch.last + 1 + beside]
-    half = math.log(stretch.excess) / 2
-    return any(np.count_nonzero(side > half) > beside / 4 for side in (before, after))
+    own = excess[stretch.first : stretch.last + 1]
+    together = peers[stretch.first : stretch.last + 1] > half
+    lasting = np.count_nonzero(together) > edge
+    if lasting and np.nanmedian(own[together]) >= math.log(rules.min_severity):
+        return False
+    return int(np.count_nonzero(own[~together] > half)) <= edge

@@ -5,6 +5,7 @@ The method and its limits: docs/explanation/stragglers.md.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -151,14 +152,15 @@ def evidence_of_reports(
     allowance = np.maximum(least / 2, ALLOWANCE * s)
     evidence: Floats = 2 * allowance * (mean - allowance) / s**2
     n = np.maximum(np.count_nonzero(~np.isnan(calm), axis=1), 1)
-    for tail in TAILS:
+    for tail, following in pairwise((*TAILS, np.inf)):
         # a single report is no frequency, and a few estimate it poorly
         others = np.maximum(np.count_nonzero(calm > tail * s, axis=1) - 1, 0)
         fraction = ((others + np.sqrt(others)) / n).reshape(-1, n_workers)
         usual = np.sort(others.reshape(fraction.shape) / n.reshape(fraction.shape), axis=1)
         fraction = np.fmax(fraction, usual[:, [(n_workers - 1) // 2]]).reshape(-1, 1)
         limit = np.fmax(-np.log(np.fmax(fraction, TINY)), enough)
-        np.minimum(evidence, limit, out=evidence, where=mean > tail * s)
+        band = (mean > tail * s) & (mean <= following * s)
+        np.minimum(evidence, limit, out=evidence, where=band)
     return evidence
 
 

@@ -1,4 +1,4 @@
-"""Each job's coefficient of variation as an autocorrelated, possibly truncated series."""
+"""The coefficient of variation as an autocorrelated, possibly truncated series: by job, pooled."""
 
 from __future__ import annotations
 
@@ -13,10 +13,15 @@ from traceana.analysis.frames import Names, as_names, collect, open_frame, refus
 from traceana.analysis.variation.iterations import QUANTILES, summarize_cov
 from traceana.errors import DataError
 from traceana.results.tables import declared, returns
-from traceana.results.variation import CovSeries
+from traceana.results.variation import CovPooled, CovSeries
 from traceana.stats.arguments import as_generator, check_confidence, is_number
-from traceana.stats.bootstrap import autoregressive_block, block_quantile_intervals
+from traceana.stats.bootstrap import (
+    autoregressive_block,
+    block_quantile_intervals,
+    cluster_quantile_intervals,
+)
 from traceana.stats.dependence import autocorrelation, effective_sample_size
+from traceana.stats.survival import censored_quantiles
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,15 +29,22 @@ if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
     from numpy.typing import NDArray
 
-BOUNDS: Final = [f"{name}_ci_{end}" for name in QUANTILES for end in ("low", "high")]
-"""Columns of the confidence intervals of the quantiles."""
-
+_BOUNDS: Final = [f"{name}_ci_{end}" for name in QUANTILES for end in ("low", "high")]
 _SERIES: Final[dict[str, pl.DataType | type[pl.DataType]]] = {
-    **dict.fromkeys(BOUNDS, pl.Float64),
+    **dict.fromkeys(_BOUNDS, pl.Float64),
     "right_truncated": pl.Boolean,
     "autocorrelation": pl.List(pl.Float64),
     "effective_n": pl.Float64,
     "block": pl.Int64,
+    "note": pl.String,
+}
+
+_LENGTHS: Final = {"length_q25": 0.25, "length_median": 0.5, "length_q75": 0.75}
+_POOLED: Final = {
+    **dict.fromkeys(_BOUNDS, pl.Float64),
+    "n_jobs": pl.Int64,
+    "n_right_truncated": pl.Int64,
+    **dict.fromkeys(_LENGTHS, pl.Float64),
     "note": pl.String,
 }
 
@@ -99,7 +111,7 @@ def summarize_cov_series(
     names = as_names(by)
     refuse_clash((*names, time), CovSeries.columns())
     check_confidence(confidence)
-    ticks = read_series(cov, names, time, value, cut_at)
+    ticks = _read_series(cov, names, time, value, cut_at)
     summary = summarize_cov(ticks, by=names, value=value)
     groups = ticks.partition_by(names, maintain_order=True) if names else [ticks]
     streams = as_generator(rng).spawn(len(groups))
@@ -112,16 +124,78 @@ def summarize_cov_series(
     return declared(found, CovSeries, by=names)
 
 
-def read_series(
-    cov: IntoFrame, by: Sequence[str], time: str, value: str, cut_at: float | datetime | None
+@returns(CovPooled)
+def summarize_cov_pooled(
+    cov: IntoFrame,
+    /,
+    *,
+    by: Names = ("job_id",),
+    time: str = "time_s",
+    value: str = "cov",
+    cut_at: float | datetime | None = None,
+    confidence: float = 0.95,
+    rng: int | np.random.Generator = 1,
 ) -> pl.DataFrame:
-    """Return [*by, time, value] sorted: one row per time step.
+    """Summarize the coefficient of variation of all jobs, with a cluster bootstrap over jobs.
+
+    The intervals are percentile intervals of the bootstrap that resamples jobs, with 1000
+    resamples (:func:`traceana.stats.bootstrap.cluster_quantile_intervals`). Every time step counts
+    once, so that a long job has more weight.
+
+    Parameters
+    ----------
+    cov, by, time, value, cut_at, confidence, rng
+        As for :func:`summarize_cov_series`; `by` names the jobs, all of which are pooled.
+
+    Returns
+    -------
+    DataFrame
+        One row with the columns
+
+        {columns}
+
+        The length of a job is its number of time steps, including those without a value. Its
+        quantiles are Kaplan-Meier estimates in which truncated jobs are censored; they are null
+        beyond the last observed length, and without `cut_at`. With fewer than two jobs that have
+        a value the intervals are null, and `note` states it.
 
     Raises
     ------
     DataError
-        As :func:`summarize_cov_series`.
+        As :func:`summarize_cov_series`; or if `by` names no column.
     """
+    names = as_names(by)
+    if not names:
+        raise DataError("by must name the jobs, which are resampled; it names no column")
+    check_confidence(confidence)
+    random = as_generator(rng)
+    ticks = _read_series(cov, names, time, value, cut_at)
+    jobs = ticks.group_by(names).agg(pl.len().alias(".ticks"), pl.col(time).max().alias(".last"))
+    present = ticks.drop_nulls(value)
+    of = present.select(pl.struct(names).rank("dense") - 1).to_series()
+    found: dict[str, Any] = {"n_jobs": jobs.height}
+    if of.n_unique() > 1:
+        bounds = cluster_quantile_intervals(
+            present[value], of, list(QUANTILES.values()), confidence=confidence, rng=random
+        )
+        found |= _name_bounds(bounds)
+    else:
+        found["note"] = "fewer than two jobs have a value: no interval"
+    if cut_at is not None:
+        cut = (jobs[".last"] >= _reaches(cut_at)).to_numpy()
+        found["n_right_truncated"] = int(cut.sum())
+        if jobs.height:
+            lengths = censored_quantiles(jobs[".ticks"], cut, list(_LENGTHS.values()))
+            found |= zip(_LENGTHS, lengths.tolist(), strict=True)
+    pooled = pl.DataFrame([found], schema=_POOLED).with_columns(pl.selectors.float().fill_nan(None))
+    summary = summarize_cov(ticks, by=(), value=value)
+    return declared(pl.concat([summary, pooled], how="horizontal"), CovPooled)
+
+
+def _read_series(
+    cov: IntoFrame, by: Sequence[str], time: str, value: str, cut_at: float | datetime | None
+) -> pl.DataFrame:
+    """Return [*by, time, value] sorted: one row per time step."""
     if not (cut_at is None or is_number(cut_at) or isinstance(cut_at, datetime)):
         raise DataError(f"cut_at must be a number or a datetime, as {time} is; it is {cut_at!r}")
     frame = open_frame(cov, keys=(*by, time), measures={"value": value}, roles={"time": time})
@@ -145,13 +219,13 @@ def read_series(
     return ticks
 
 
-def reaches(cut_at: float | datetime) -> datetime | float:
+def _reaches(cut_at: float | datetime) -> datetime | float:
     """Return a truncation time to compare with; integers may exceed those of Polars."""
     return cut_at if isinstance(cut_at, datetime) else float(cut_at)
 
 
 def _is_cut(times: pl.Series, cut_at: float | datetime | None) -> bool | None:
-    return None if cut_at is None or not len(times) else bool((times >= reaches(cut_at)).any())
+    return None if cut_at is None or not len(times) else bool((times >= _reaches(cut_at)).any())
 
 
 def _describe(
@@ -170,9 +244,9 @@ def _describe(
         "autocorrelation": [None if np.isnan(r) else float(r) for r in correlations],
         "effective_n": effective_n,
         "block": block,
-    } | name_bounds(bounds)
+    } | _name_bounds(bounds)
 
 
-def name_bounds(bounds: tuple[NDArray[np.float64], NDArray[np.float64]]) -> dict[str, float]:
+def _name_bounds(bounds: tuple[NDArray[np.float64], NDArray[np.float64]]) -> dict[str, float]:
     """Return confidence limits by their columns."""
-    return dict(zip(BOUNDS, np.stack(bounds, axis=1).ravel().tolist(), strict=True))
+    return dict(zip(_BOUNDS, np.stack(bounds, axis=1).ravel().tolist(), strict=True))

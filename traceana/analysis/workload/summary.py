@@ -8,11 +8,14 @@ import narwhals.stable.v2 as nw
 import polars as pl
 
 from traceana.analysis.frames import Names, as_names, open_frame, reduce_frame
+from traceana.analysis.outcomes.curves import kaplan_meier
 from traceana.results.tables import declared, returns
 from traceana.results.workload import WorkloadSummary
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
+
+    from traceana.results.competing_risks import SurvivalCurves
 
 
 @returns(WorkloadSummary)
@@ -24,6 +27,8 @@ def workload_summary(
     submit: str = "submit_s",
     runtime: str = "runtime_s",
     gpus: str = "gpus",
+    entry: str | None = None,
+    observed: str | None = None,
 ) -> pl.DataFrame:
     """Compute jobs, GPU-hours, runtimes, sizes and the range of submissions.
 
@@ -37,6 +42,10 @@ def workload_summary(
         Columns to group by, such as cluster; ``()`` for one row. Null in `by` is its own group.
     submit, runtime, gpus
         Columns of the submission (seconds or datetimes), the runtime and the requested GPUs.
+    entry, observed
+        Columns of the runtime from which a job was observed, and of whether its end was seen (see
+        :func:`traceana.kaplan_meier`). With one of them, quantiles are Kaplan-Meier estimates, and
+        the mean of a group with truncated or censored jobs is not estimable (null).
 
     Returns
     -------
@@ -79,4 +88,33 @@ def workload_summary(
     # engines sum nothing to 0
     known = pl.col("jobs_without_gpu_hours") < pl.col("jobs")
     found = summary.with_columns(gpu_hours=pl.when(known).then("gpu_hours"))
+    if entry is not None or observed is not None:
+        survival = kaplan_meier(
+            jobs, by=keys, status=None, runtime=runtime, entry=entry, observed=observed,
+            quantiles=tuple(quantiles.values()),
+        )  # fmt: skip
+        found = _by_survival(found, survival, keys, quantiles)
     return declared(found, WorkloadSummary, by=keys)
+
+
+def _by_survival(
+    summary: pl.DataFrame,
+    survival: SurvivalCurves,
+    keys: tuple[str, ...],
+    quantiles: dict[str, float],
+) -> pl.DataFrame:
+    """Replace quantiles of the runtime by their Kaplan-Meier estimates, in the same order."""
+    order = survival.groups.sort(keys, nulls_last=True) if keys else survival.groups
+    cut = order["n_truncated"] + order["n_censored"] > 0
+    of = survival.quantiles
+    found = {
+        f"runtime_s_{name}": of.filter(pl.col("quantile") == q)["time_s"]
+        for name, q in quantiles.items()
+    }
+    return summary.with_columns(
+        n_truncated=order["n_truncated"],
+        n_censored=order["n_censored"],
+        runtime_s_mean=pl.when(~cut).then("runtime_s_mean"),
+        runtime_s_restricted_mean=order["restricted_mean_s"],
+        **found,
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_text
 import math
 import sys
 from pathlib import Path
@@ -10,13 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from traceana.cli.options import JsonOption, StoreOption
+from traceana.cli.options import JsonOption, OutOption, StoreOption
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     import polars as pl
 
+    from traceana.results.tables import ResultTable
     from traceana.simulate import BatchController, BatchingReplay, BatchingResult
 
 _STATIC = "static"
@@ -91,14 +91,7 @@ def batching(
     ] = None,
     store: StoreOption = None,
     json: JsonOption = False,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Write the batch sizes (of a sweep its runs, of a replay its steps): .csv, .json "
-            "or .parquet.",
-        ),
-    ] = None,
+    out: OutOption = None,
 ) -> None:
     """Simulate batch-size controllers on heterogeneous workers."""
     from traceana.cli.output import frame_writer
@@ -232,25 +225,18 @@ def _batches(results: Sequence[BatchingResult]) -> pl.DataFrame:
 def _print_job(results: Sequence[BatchingResult], *, json: bool) -> None:
     import polars as pl
 
-    from traceana.cli.output import print_cells
+    from traceana.cli.output import print_cells, print_json
     from traceana.results.batching import BatchingSweep
     from traceana.results.display import cells_of
 
     if json:
+        names = ("controller", "time_s", "samples", "speedup", "idle_share", "adjustments", "note")
         told = [
-            {
-                "controller": each.controller,
-                **{
-                    name: getattr(each, name)
-                    for name in ("time_s", "samples", "speedup", "idle_share", "adjustments")
-                },
-                "note": each.note,
-                "workers": each.workers.to_dicts(),
-                "batches": each.batches.to_dicts(),
-            }
+            {name: getattr(each, name) for name in names}
+            | {"workers": each.workers.to_dicts(), "batches": each.batches.to_dicts()}
             for each in results
         ]
-        _write_json({"uniform_time_s": results[0].uniform_time_s, "results": told})
+        print_json({"uniform_time_s": results[0].uniform_time_s, "results": told})
         return
     rows = [
         {"last": _join([f"{batch:,}" for batch in each.workers["batch_last"]])}
@@ -272,34 +258,23 @@ def _join(texts: Sequence[str]) -> str:
 
 
 def _sweep(settings: dict[str, Any], writer: Callable[[Any], object], *, json: bool) -> None:
-    from rich.console import Console
-    from rich.progress import Progress
+    import polars as pl
 
-    from traceana.cli.output import print_cells
+    from traceana.cli.output import print_json, show_share
     from traceana.results.batching import BatchingSummary
-    from traceana.results.display import cells_of
-    from traceana.results.tables import with_columns
     from traceana.simulate import summarize_batching, sweep_batching
 
-    console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
-        bar = progress.add_task("dynamic batching", total=1)
-        runs = sweep_batching(
-            **settings, progress=lambda share: progress.update(bar, completed=share)
-        )
+    with show_share("dynamic batching") as progress:
+        runs = sweep_batching(**settings, progress=progress)
     writer(runs)
     summary = summarize_batching(runs)
     if json:
-        _write_json({"summary": summary.to_dicts(), "runs": runs.to_dicts()})
+        print_json({"summary": summary.to_dicts(), "runs": runs.to_dicts()})
         return
     sys.stdout.write("speedup over uniform batches, mean over seeds\n")
-    keys = ["level", "overhead_s", "noise_cv", "mean_over_min"]
-    wide = summary.pivot("controller", index=keys, values="speedup")
-    if wide.width > len(keys) + 1:
-        wide = wide.drop("uniform", strict=False)  # 1 throughout
-    names = {name: name for name in wide.columns[len(keys) :]}
-    declared = with_columns(BatchingSummary, dict.fromkeys(names, "speedup"))
-    print_cells(cells_of(wide, declared, headings=names))
+    others = summary.filter(pl.col("controller") != "uniform")  # 1 throughout
+    keys = ("level", "overhead_s", "noise_cv", "mean_over_min")
+    _print_by_controller(others if len(others) else summary, BatchingSummary, keys, "speedup")
     sys.stdout.write("Mean / min: cores; the maximum speedup without overhead and noise\n")
     _print_notes(
         (f"{row['controller']}, {row['level']}", row["note"]) for row in summary.to_dicts()
@@ -314,6 +289,7 @@ def _replay(
     *,
     json: bool,
 ) -> None:
+    from traceana.cli.output import print_json
     from traceana.derived import workers
     from traceana.errors import DataError
     from traceana.simulate import replay_batching
@@ -341,7 +317,7 @@ def _replay(
         frames = {
             name: getattr(result, name).to_dicts() for name in ("jobs", "workers", "episodes")
         }
-        _write_json({"synthetic": synthetic, "trace": trace, "within": result.within, **frames})
+        print_json({"synthetic": synthetic, "trace": trace, "within": result.within, **frames})
         return
     if synthetic:
         sys.stdout.write("SYNTHETIC, no observed row in it\n")
@@ -351,16 +327,10 @@ def _replay(
 def _print_replay(result: BatchingReplay) -> None:
     import polars as pl
 
-    from traceana.cli.output import print_cells
     from traceana.results.batching import ReplayEpisodes, ReplayJobs
-    from traceana.results.display import cells_of
-    from traceana.results.tables import with_columns
 
     sys.stdout.write("speedup over uniform batches\n")
-    jobs = result.jobs.pivot("controller", index=["job_id", "n_steps"], values="speedup")
-    names = {name: name for name in jobs.columns[2:]}
-    declared = with_columns(ReplayJobs, dict.fromkeys(names, "speedup"))
-    print_cells(cells_of(jobs, declared, headings=names))
+    _print_by_controller(result.jobs, ReplayJobs, ("job_id", "n_steps"), "speedup")
     if result.episodes.is_empty():
         sys.stdout.write("no straggler episode was found\n")
         return
@@ -369,9 +339,23 @@ def _print_replay(result: BatchingReplay) -> None:
         f"{100 * result.within:g} % of the oracle's; -: none within the episode)\n"
     )
     costs = [_cost(row) for row in result.episodes.iter_rows(named=True)]
-    rows = result.episodes.with_columns(pl.Series("cost", costs))
-    wide = rows.pivot("controller", index=["job_id", "worker_id", "onset_s"], values="cost")
-    print_cells(cells_of(wide, ReplayEpisodes, headings={name: name for name in wide.columns[3:]}))
+    rows = result.episodes.with_columns(pl.Series("costs", costs))
+    _print_by_controller(rows, ReplayEpisodes, ("job_id", "worker_id", "onset_s"), "costs")
+
+
+def _print_by_controller(
+    rows: pl.DataFrame, table: type[ResultTable], keys: tuple[str, ...], value: str
+) -> None:
+    """Print one value of each controller beside the others."""
+    from traceana.cli.output import print_cells
+    from traceana.results.display import cells_of
+    from traceana.results.tables import with_columns
+
+    wide = rows.pivot("controller", index=keys, values=value)
+    names = {name: name for name in wide.columns[len(keys) :]}
+    if value in table.columns():
+        table = with_columns(table, dict.fromkeys(names, value))
+    print_cells(cells_of(wide, table, headings=names))
 
 
 def _cost(episode: dict[str, Any]) -> str:
@@ -384,7 +368,3 @@ def _print_notes(notes: Iterable[tuple[str, str | None]]) -> None:
     for name, note in notes:
         if note is not None:
             sys.stdout.write(f"{name}: {note}\n")
-
-
-def _write_json(told: dict[str, Any]) -> None:
-    sys.stdout.write(json_text.dumps(told, indent=2) + "\n")

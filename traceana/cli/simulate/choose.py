@@ -14,13 +14,7 @@ if TYPE_CHECKING:
 def qualifying_trace(
     session: Session, trace: str | None, needs: Sequence[Mapping[str, tuple[str, ...]]], /
 ) -> str:
-    """Return the trace asked for, or the first that has the needed tables and columns.
-
-    Raises
-    ------
-    DataError
-        If it does not qualify, or no trace does.
-    """
+    """Return the trace asked for, or the first that has the needed tables and columns."""
     from traceana.errors import DataError
 
     found = sorted(
@@ -41,13 +35,7 @@ def qualifying_trace(
 
 
 def load_policy(name: str, /) -> Any:  # noqa: ANN401  a policy, whatever its protocol
-    """Return the object that package.module:name refers to, or a name without a colon as it is.
-
-    Raises
-    ------
-    DataError
-        If there is no such module or name.
-    """
+    """Return the object that package.module:name refers to, or a name without a colon as it is."""
     from traceana.errors import DataError
 
     module, colon, attribute = name.partition(":")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_text
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from traceana.cli.options import JsonOption, StoreOption
+from traceana.cli.options import JsonOption, OutOption, StoreOption
 
 if TYPE_CHECKING:
     import polars as pl
@@ -45,9 +44,7 @@ def deadlines(
     ] = False,
     store: StoreOption = None,
     json: JsonOption = False,
-    out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the plans: .csv, .json or .parquet.")
-    ] = None,
+    out: OutOption = None,
 ) -> None:
     """Draw models, iterations and deadlines for jobs.
 
@@ -177,6 +174,8 @@ def _by_cluster(plans: pl.DataFrame, jobs: pl.DataFrame) -> pl.DataFrame:
 
 
 def _print_json(source: _Source, found: dict[str, Any], *, seed: int) -> None:
+    from traceana.cli.output import print_json
+
     tables = {name: found[name].to_dicts() for name in found if name != "plans"}
     summary = {
         "jobs_of": source.name,
@@ -186,7 +185,7 @@ def _print_json(source: _Source, found: dict[str, Any], *, seed: int) -> None:
         "plans": found["plans"].height,
         **tables,
     }
-    sys.stdout.write(json_text.dumps(summary, indent=2) + "\n")
+    print_json(summary)
 
 
 def _print_tables(source: _Source, found: dict[str, Any], *, seed: int) -> None:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json as json_text
 import math
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from traceana.cli.options import JsonOption, StoreOption
+from traceana.cli.options import JsonOption, OutOption, StoreOption
 
 if TYPE_CHECKING:
     import polars as pl
@@ -51,21 +49,15 @@ def recurring(
     ] = None,
     store: StoreOption = None,
     json: JsonOption = False,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Write the runs (of a sweep its replications): .csv, .json or .parquet.",
-        ),
-    ] = None,
+    out: OutOption = None,
 ) -> None:
     """Simulate one recurring job, or sweep over jobs and seeds."""
-    from traceana.cli.output import frame_writer
+    from traceana.cli.output import frame_writer, show_share
     from traceana.cli.simulate.choose import load_policy, qualifying_trace
     from traceana.derived.energy import ENERGY_NEEDS, defaults, training_tables
     from traceana.errors import DataError
     from traceana.results.recurring import Runs, Sweep
-    from traceana.simulate import simulate_recurring
+    from traceana.simulate import simulate_recurring, sweep_recurring
     from traceana.store import open_store
     from traceana.store.session import Session
 
@@ -86,32 +78,26 @@ def recurring(
     if target is not None:
         raise DataError("--target is for one job: a sweep trains to the defaults")
     number = _SWEEP_SEEDS if seeds is None else seeds
-    sweep = _sweep(
-        (runs, power),
-        {"gpus": gpu, "datasets": dataset, "seeds": range(seed, seed + number)} | options,
-    )
+    with show_share("recurring jobs") as progress:
+        sweep = sweep_recurring(
+            runs,
+            power,
+            gpus=gpu,
+            datasets=dataset,
+            seeds=range(seed, seed + number),
+            **options,
+            progress=progress,
+        )
     writer(sweep)
     _print_sweep(
         sweep, settings | {"policy": policy}, synthetic=session.synthetic(trace), json=json
     )
 
 
-def _sweep(tables: tuple[pl.DataFrame, pl.DataFrame], options: dict[str, Any]) -> pl.DataFrame:
-    from traceana.cli.output import show_steps
-    from traceana.simulate import sweep_recurring
-
-    with show_steps("recurring jobs") as step:
-        return sweep_recurring(
-            *tables,
-            **options,
-            progress=lambda done: step(round(100 * done), 100, "recurring jobs"),
-        )
-
-
 def _print_result(result: RecurringResult, *, synthetic: bool, json: bool) -> None:
     import polars as pl
 
-    from traceana.cli.output import print_cells
+    from traceana.cli.output import print_cells, print_json
     from traceana.results.display import cells_of
     from traceana.results.recurring import RunsByConfiguration
 
@@ -130,7 +116,7 @@ def _print_result(result: RecurringResult, *, synthetic: bool, json: bool) -> No
             "gaps": result.gaps.to_dicts(),
             "history": result.history.to_dicts(),
         }
-        sys.stdout.write(json_text.dumps(found, indent=2) + "\n")
+        print_json(found)
         return
     sys.stdout.write(_marked(str(result), synthetic=synthetic) + "\n\n")
     chosen = (
@@ -150,7 +136,7 @@ def _print_result(result: RecurringResult, *, synthetic: bool, json: bool) -> No
 def _print_sweep(
     sweep: pl.DataFrame, settings: dict[str, Any], *, synthetic: bool, json: bool
 ) -> None:
-    from traceana.cli.output import print_cells
+    from traceana.cli.output import print_cells, print_json
     from traceana.results.display import cells_of
     from traceana.results.recurring import SweepSummary
     from traceana.simulate import summarize_recurring
@@ -164,7 +150,7 @@ def _print_sweep(
             "summary": summary.to_dicts(),
             "replications": sweep.to_dicts(),
         }
-        sys.stdout.write(json_text.dumps(found, indent=2) + "\n")
+        print_json(found)
         return
     title = (
         f"saved by the last five recurrences against the default, policy {settings['policy']}, "

@@ -99,19 +99,21 @@ class Block:
         if commas != separators:
             return None
         # Where there are no more marks than that and a line end a row, there is nothing else.
-        if marks != separators + cells.height and not self._is_plain(cells.height):
+        if marks != separators + cells.height and not self._is_plain(
+            cells.height, numbers=bool(numbers)
+        ):
             return None
         self.__dict__["lines"] = cells.height
         return cells.with_columns(pl.col(LINE).cast(pl.Int64) + self.first_line)
 
-    def _is_plain(self, height: int) -> bool:
+    def _is_plain(self, height: int, *, numbers: bool) -> bool:
         """Whether there are so many lines, no quote, only UTF-8, and no cell begins with a blank.
 
-        Polars would read a number that stands behind a blank.
+        With `numbers`: Polars would read a number that stands behind a blank.
         """
         data = self.data
         separator = self.separator.encode()
-        blank = any(
+        blank = numbers and any(
             mark in data
             and (data.startswith(mark) or separator + mark in data or b"\n" + mark in data)
             for mark in {b" ", b"\t"} - {separator}

@@ -187,8 +187,10 @@ def derive(records: pl.DataFrame, timezone: str) -> pl.DataFrame:
     found = [pl.when(col(name) > 0).then(name) for name in ("alloc_gpus", "tres_gpus", "req_gpus")]
     gres = (pl.when(col("alloc_gres") > 0).then("alloc_gres"), col("req_gres") * nodes)
     none = first("alloc_gpus", "tres_gpus", "req_gpus")
+    elapsed = first("elapsed_raw", "elapsed")
+    started = col("start").is_not_null() | (elapsed > 0)  # a job that never started ran for no time
     return rows.with_columns(
-        runtime_s=first("elapsed_raw", "elapsed"),
+        runtime_s=pl.when(started).then(elapsed),
         time_limit_s=first("limit", col("limit_raw") * 60),
         cpu_time_s=pl.max_horizontal("own_cpu", "cpu"),
         memory_gib_used=pl.max_horizontal("own_rss", "rss") / BYTES["GiB"],

@@ -21,12 +21,7 @@ from traceana.report.blocks import (
     result_table,
 )
 from traceana.report.section import Section
-from traceana.results.batching import (
-    BatchingSummary,
-    PublishedGains,
-    ReplayEpisodes,
-    ReplayJobs,
-)
+from traceana.results.batching import BatchingSummary, PublishedGains, ReplayEpisodes, ReplayJobs
 from traceana.results.formatting import plural, ratio
 from traceana.results.tables import with_columns
 

@@ -5,15 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from traceana.claims import PAPERS, check_claims
-from traceana.report.blocks import (
-    Block,
-    Content,
-    Heading,
-    Points,
-    Table,
-    Text,
-    result_table,
-)
+from traceana.report.blocks import Block, Content, Heading, Points, Table, Text, result_table
 from traceana.report.section import Section
 from traceana.results.claims import ClaimVerdicts
 from traceana.results.formatting import plural

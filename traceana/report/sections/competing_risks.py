@@ -26,9 +26,10 @@ _HOURS: Final = (1, 24)
 _OPENING: Final = (
     "Completion and failure are competing risks: a job that failed can no longer complete. The "
     "cumulative incidence of an event is the fraction of all rows with this event by a given "
-    "runtime. Rows still running when last seen are at risk until then (censored). Rows without a "
-    "runtime are excluded and counted; if the runtimes of one event are missing more often than "
-    "those of another, the curves are biased."
+    "runtime. Rows still running when last seen are at risk until then (censored). Rows that "
+    "started before the observation window are at risk only within it (delayed entry). Rows "
+    "without a runtime are excluded and counted; if the runtimes of one event are missing more "
+    "often than those of another, the curves are biased."
 )
 
 
@@ -68,8 +69,9 @@ def _build(session: Context, cohort: Cohort) -> Content:
         result_table(
             survival.groups.drop("n_excluded", "last_s"),
             SurvivalGroups,
-            caption=f"Median time to any event of {cohort.noun}{group} (Kaplan-Meier). "
-            f"{cohort.title}",
+            headings={"restricted_mean_s": "7-day restricted mean (s)"},
+            caption=f"Median and restricted mean (mean of min(runtime, 7 days)) of the time to any "
+            f"event of {cohort.noun}{group} (Kaplan-Meier). {cohort.title}",
             null=null,
         ),
     )
@@ -102,7 +104,7 @@ def _incidence(found: CumulativeIncidence, caption: str, cohort: Cohort) -> Tabl
             {name: f"{name}_{hours}h" for name in ("incidence", "ci_low", "ci_high")}
         )
         table = table.join(at, on=keys, how="left", nulls_equal=True, maintain_order="left")
-    columns = ["n", "n_events", "n_censored", "n_excluded"]
+    columns = ["n", "n_events", "n_censored", "n_truncated", "n_excluded"]
     for hours in _HOURS:
         columns += [f"incidence_{hours}h", f"ci_low_{hours}h", f"ci_high_{hours}h"]
     return result_table(

@@ -1,4 +1,4 @@
-"""A published CoV table: distribution of its values over time steps and jobs."""
+"""A published CoV table: distribution of its values, and its match to worker samples."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from traceana.derived import workers
+from traceana.derived.workers import cov_matches
 from traceana.report.blocks import (
     Block,
     Content,
@@ -19,8 +20,8 @@ from traceana.report.blocks import (
     picture_key,
     result_table,
 )
-from traceana.results.formatting import count, plural, ratio, share
-from traceana.results.variation import CovPooled, CovSeries
+from traceana.results.formatting import count, fine_share, plural, ratio, share
+from traceana.results.variation import CovMatch, CovPooled, CovSeries
 
 if TYPE_CHECKING:
     from traceana.report.context import Context
@@ -30,6 +31,8 @@ COLUMNS: Final = (
     *("share_above_0_1", "share_above_0_5", "share_above_1", "median_ci_low", "median_ci_high"),
 )
 """Columns of a distribution of CoV on the page."""
+_IS_ROW: Final = 0.99
+"""Fraction of differences within rounding from which a job is a row of the table."""
 
 
 def published_table(session: Context, trace: str) -> Content:
@@ -123,3 +126,44 @@ def _lengths(overall: dict[str, Any]) -> str:
     if median is None:
         return f"{truncated}; the median length exceeds the table."
     return f"{truncated}; the median length is {count(median)} samples (Kaplan-Meier)."
+
+
+def match_jobs(session: Context, trace: str) -> Content:
+    """Table of the best matches under both ddof."""
+    matches = session.once(cov_matches, trace)
+    blocks = (
+        Heading("Match of these jobs to the published CoV table"),
+        Text(
+            "Each job's CoV is compared with every row of the table at every shift. The table "
+            "shows the best match for each ddof. Worker times are integers, so rounding explains "
+            "differences up to a known bound. If a job is a row of the table, nearly all "
+            "differences are within that bound under the right ddof, and few under the other."
+        ),
+        result_table(
+            matches.drop_nulls("overlap"),
+            CovMatch,
+            columns=[
+                *("job_id", "ddof", "cov_job_id", "first_sample", "overlap"),
+                *("max_abs_difference", "median_abs_difference", "share_within_rounding"),
+            ],
+            caption="Best match of each job in the published CoV table. " + session.title(trace),
+        ),
+    )
+    return Content((_finding(matches),), blocks)
+
+
+def _finding(matches: pl.DataFrame) -> str:
+    jobs = matches["job_id"].n_unique()
+    rows = matches.filter(pl.col("share_within_rounding") >= _IS_ROW).sort("job_id")
+    if rows.is_empty():
+        return f"none of {plural(jobs, 'job')} with worker times is a row of the CoV table."
+    named = ", ".join(
+        f"{row['job_id']} is {row['cov_job_id']} (ddof {row['ddof']}, "
+        f"{fine_share(row['share_within_rounding'])} of {row['overlap']:,} differences within "
+        "rounding)"
+        for row in rows.iter_rows(named=True)
+    )
+    return (
+        f"of {plural(jobs, 'job')} with worker times, {rows['job_id'].n_unique()} are rows of the "
+        f"published CoV table: {named}."
+    )

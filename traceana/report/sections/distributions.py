@@ -32,6 +32,7 @@ from traceana.results.distributions import (
     DistributionFits,
     DistributionPairs,
     FamilyRanking,
+    RuntimeSensitivity,
     TailIndex,
 )
 from traceana.results.formatting import in_sentence, pvalue, seconds, share, three_digits
@@ -87,6 +88,8 @@ def _build(session: Context, cohort: Cohort) -> Content:
             "each fit"
         )
     about = f"{about.strip()}.{cohort.sampled}"
+    if cohort.observation is not None:
+        about += f" {cohort.observation.describe(cohort.noun)}"
     if found.fits is None or found.tail is None:
         return Content((), (Text(f"{about} Fewer than two distinct runtimes: nothing to fit."),))
     blocks: list[Block] = [
@@ -99,10 +102,25 @@ def _build(session: Context, cohort: Cohort) -> Content:
             "the index (Hill). Below 2 the variance is infinite, below 1 the mean. An index that "
             f"changes with the number of runtimes is not that of a power law. {cohort.title}",
         ),
+        *_sensitivity(found, cohort.title),
         Gallery(tuple(_figures(found.fits, cohort))),
         *_groups(found, cohort),
     ]
     return Content(tuple(_findings(found.fits, found, cohort.title)), tuple(blocks))
+
+
+def _sensitivity(found: RuntimeDistributions, title: str) -> tuple[Table, ...]:
+    if found.sensitivity is None:
+        return ()
+    table = result_table(
+        found.sensitivity,
+        RuntimeSensitivity,
+        caption="Sensitivity to left-truncated and censored rows. The first row is the estimate; "
+        "ignoring truncation and censoring is biased, and dropping the rows biases low. Mean: not "
+        f"estimable with truncated or censored rows. {title}",
+        null={"mean_s": "not estimable"},
+    )
+    return (table,)
 
 
 def _families(fits: DistributionFits, found: RuntimeDistributions, title: str) -> Table:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
+from traceana.analysis import batch_size_sweep
 from traceana.derived.energy import ENERGY_NEEDS, configurations, coverage, savings, shown_gpu
 from traceana.report.blocks import (
     Block,
@@ -20,9 +21,7 @@ from traceana.report.blocks import (
     result_table,
 )
 from traceana.report.section import Section
-from traceana.report.sections.energy_front import build_front
-from traceana.report.sections.energy_sweeps import build_sweeps
-from traceana.results.energy import CoverageCounts, SavingsByChoice
+from traceana.results.energy import CoverageCounts, EnergyToAccuracy, SavingsByChoice
 from traceana.results.formatting import plural, share
 
 if TYPE_CHECKING:
@@ -164,6 +163,48 @@ def _findings(savings: pl.DataFrame, gpu: str, title: str) -> list[str]:
         f"{least['dataset']}, most for {most['dataset']}, {plural(on_gpu.height, 'data set')})"
     )
     return [f"{effect}{others}."]
+
+
+def build_front(
+    session: Context, trace: str, gpu: str, energy: dict[str, pl.DataFrame], /
+) -> list[Block]:
+    """Draw and list the front of the data set with the most configurations."""
+    dataset = max(energy, key=lambda name: (energy[name].height, name))
+    picture = drawing(
+        "energy-front",
+        energy[dataset],
+        trace=trace,
+        key=f"front-{trace}-{gpu}-{dataset}",
+        about=f"Energy versus time to the target of {dataset} on {gpu}",
+    )
+    columns = ("batch_size", "power_limit_w", "tta_s", "eta_j", "runs", "epochs_min", "epochs_max")
+    table = result_table(
+        energy[dataset].filter("on_front").sort("tta_s"),
+        EnergyToAccuracy,
+        caption=f"Configurations on the front: {dataset} on {gpu}. {session.title(trace)}",
+        columns=columns,
+    )
+    return [Gallery((picture,)), table]
+
+
+def build_sweeps(trace: str, gpu: str, energy: dict[str, pl.DataFrame], /) -> list[Block]:
+    """Draw the energy of each data set, and the time of the one with the most batch sizes."""
+    sweeps = {dataset: batch_size_sweep(rows) for dataset, rows in energy.items()}
+    timed = max(sweeps, key=lambda name: (sweeps[name]["batch_size"].n_unique(), name))
+    pictures = tuple(
+        drawing(
+            "batch-sweep",
+            sweep,
+            trace=trace,
+            key=f"sweep-{measure}-{trace}-{dataset}",
+            about=f"{what} to the target of {dataset} on {gpu} by batch size",
+            measure=measure,
+        )
+        for dataset, sweep in sweeps.items()
+        for measure, what in (("eta", "Energy"), ("tta", "Time"))
+        if measure == "eta" or dataset == timed
+    )
+    return [Gallery(pictures)]
 
 
 SECTION = Section(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from traceana.derived.cohorts import COHORT_NEEDS, sample_note, task_title
 from traceana.derived.runtime_groups import ratio_tables, tables_with_runtimes
-from traceana.report.blocks import Block, Content, Gallery, Heading, Text, drawing, result_table
+from traceana.report.blocks import Block, Content, Gallery, Text, drawing, join_parts, result_table
 from traceana.report.section import Section
 from traceana.results.formatting import plural, share, three_digits
 from traceana.results.runtimes import RuntimeRatioSummary
@@ -29,20 +29,16 @@ _OPENING: Final = (
 
 def build(session: Context, traces: list[str]) -> Content:
     """Show the dispersion of runtimes around the mean of their group, for each trace."""
-    parts = [
+    parts = (
         _table(session, trace, table)
         for trace in traces
         if session.manifest(trace).repeats not in traces
         for table in tables_with_runtimes(session, trace)
-    ]
-    return Content(
-        tuple(finding for part in parts for finding in part.findings),
-        (Text(_OPENING), *(block for part in parts for block in part.blocks)),
-        " ".join(part.headline for part in parts if part.headline),
     )
+    return join_parts(_OPENING, parts)
 
 
-def _table(session: Context, trace: str, table: str) -> Content:
+def _table(session: Context, trace: str, table: str) -> tuple[str, Content]:
     manifest = session.manifest(trace).tables[table]
     title, noun, notes = session.title(trace), manifest.unit_noun, " ".join(manifest.notes)
     if table == "tasks":
@@ -54,7 +50,6 @@ def _table(session: Context, trace: str, table: str) -> Content:
     found = session.once(ratio_tables, trace, table)
     groupings, groups = found.groupings, found.groups
     blocks: list[Block] = [
-        Heading(f"{title}: {noun}"),
         *((Text(notes),) if notes else ()),
         result_table(
             groupings,
@@ -69,7 +64,7 @@ def _table(session: Context, trace: str, table: str) -> Content:
         key = f"runtime-ratio-{'recurring-' * (table == 'recurring_jobs')}{trace}"
         blocks += _groups(groups, what, trace=trace, title=title, key=key)
     findings, headline = _findings(groupings, noun, title)
-    return Content(findings, tuple(blocks), headline)
+    return f"{title}: {noun}", Content(findings, tuple(blocks), headline)
 
 
 def _groups(groups: pl.DataFrame, what: str, *, trace: str, title: str, key: str) -> list[Block]:

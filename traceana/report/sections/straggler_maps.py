@@ -30,8 +30,12 @@ def draw_jobs(
                 own,
                 trace=trace,
                 key=picture_key("stragglers", trace, job),
-                about=f"Stragglers of {job}: {_number(episodes, 'episode')}, "
-                f"{_number(slow, 'persistent straggler')}",
+                about=f"Stragglers of {job}: "
+                + (
+                    "cannot be judged"
+                    if episodes is None
+                    else f"{_number(episodes, 'episode')}, {_number(slow, 'persistent straggler')}"
+                ),
                 time=workers.clock(session, trace),
             )
         )

@@ -9,14 +9,7 @@ import polars as pl
 
 from traceana import analysis
 from traceana.derived import workers
-from traceana.report.blocks import (
-    Block,
-    Content,
-    Gallery,
-    Text,
-    join_parts,
-    result_table,
-)
+from traceana.report.blocks import Block, Content, Gallery, Text, join_parts, result_table
 from traceana.report.section import Section
 from traceana.report.sections.straggler_maps import draw_jobs
 from traceana.results.formatting import plural, ratio, share, share_range
@@ -30,16 +23,18 @@ if TYPE_CHECKING:
 
 _MAX_DRAWN: Final = 12
 _JOBS: Final = (
-    *("job_id", "n_workers", "slowdown", "slowdown_median", "n_episodes", "max_at_once"),
-    *("n_slow_workers", "slowdown_without_episodes", "slowdown_without_either"),
-    *("episodes_share", "levels_share"),
+    *("job_id", "n_workers", "slowdown", "slowdown_noise", "slowdown_excess"),
+    *("slowdown_median", "n_episodes", "max_at_once", "n_slow_workers"),
+    *("slowdown_without_episodes", "slowdown_without_either"),
+    *("episodes_share", "levels_share", "note"),
 )
 _EPISODES: Final = (
     *("job_id", "worker_id", "onset_s", "end_s", "duration_s", "n_samples", "n_reports"),
     *("severity", "excess", "ratio_to_peers", "n_at_once"),
 )
 _LEVELS: Final = (
-    *("job_id", "worker_id", "n_samples", "median", "ratio_to_peers", "n_episodes", "lost_share"),
+    *("job_id", "worker_id", "n_samples", "median", "ratio_to_peers", "ci_low", "ci_high"),
+    *("n_episodes", "lost_share", "note"),
 )
 
 
@@ -69,15 +64,20 @@ def _definitions() -> str:
     parameters = inspect.signature(analysis.detect_stragglers).parameters.items()
     rule = {name: parameter.default for name, parameter in parameters}
     return (
-        "A persistent straggler is a worker whose median (its level) is more than "
-        f"{rule['slow_level']:g} times the median of the other workers' medians. A transient "
+        "The level of a worker is its median without its episodes over the median of the other "
+        f"workers' medians. A persistent straggler has a level above {rule['slow_level']:g} all "
+        "along the job and an interval (from blocks of consecutive times) above 1. A transient "
         f"straggler has an episode: at least {plural(rule['min_reports'], 'report')} in which it "
         f"takes at least {rule['min_severity']:g} times as long as usual (severity), also after "
         "accounting for a slowdown of its peers (excess). Equal consecutive values are one report. "
         f"An episode is e^{rule['evidence']:g} times as likely under slowness as under the noise "
         f"of the worker, with at most {plural(rule['max_gap_reports'], 'normal report')} in a row "
         "within it. Slowdown is the sum over time steps of the slowest worker's time divided by "
-        "the sum of the mean (or median) over workers. A synchronous job pays it for waiting. The "
+        "the sum of the mean (or median) over workers: what a job would lose if every iteration "
+        "waited for its slowest worker. Traces do not state whether their jobs do. Slowdown "
+        "(noise) is expected from random variation alone: as many workers of one level with the "
+        "same distribution around it; excess is the difference. Workers that move as one cannot "
+        "be judged: their times include synchronization, and compute time is needed. The "
         "job is also evaluated without its episodes (their samples at the peers' median), and then "
         "with every slower worker at its peers' level. The fractions of (slowdown - 1) that "
         "disappear are due to episodes and to levels; the rest is random variation."
@@ -115,12 +115,28 @@ def _levels(result: StragglerResult, name: str) -> list[Block]:
 
 def _headline(jobs: pl.DataFrame) -> str:
     hit = jobs.filter((pl.col("n_episodes") > 0) | (pl.col("n_slow_workers") > 0)).height
-    text = f"{hit} of {plural(jobs.height, 'job')} had stragglers"
-    cost = jobs["slowdown"].drop_nulls().sort().to_list()
-    if not cost:
-        return f"{text}."
-    span = share_range(cost[0] - 1, cost[-1] - 1) if len(cost) > 1 else share(cost[0] - 1)
-    return f"{text}. Waiting for the slowest worker makes a job {span} longer than its mean worker."
+    text = f"{hit} of {plural(jobs.height, 'job')} had stragglers.{_unknown(jobs)}"
+    if not (cost := _span(jobs["slowdown"] - 1)):
+        return text
+    text += f" If every iteration waited for its slowest worker, a job would take {cost} longer "
+    noise = _span(jobs["slowdown_noise"] - 1)
+    return (
+        f"{text}than its mean worker{f'; random variation alone would cost {noise}' * bool(noise)}."
+    )
+
+
+def _span(values: pl.Series) -> str:
+    known = values.drop_nulls().sort().to_list()
+    if len(known) > 1:
+        return share_range(known[0], known[-1])
+    return share(known[0]) if known else ""
+
+
+def _unknown(jobs: pl.DataFrame) -> str:
+    number = jobs.filter(pl.col("n_workers") > 0, pl.col("n_episodes").is_null()).height
+    if not number:
+        return ""
+    return f" {plural(number, 'job')} cannot be judged: their times include synchronization."
 
 
 def _finding(jobs: pl.DataFrame) -> str:
@@ -130,26 +146,28 @@ def _finding(jobs: pl.DataFrame) -> str:
     none_in = f" (none in {' and '.join(calm)})" if 0 < len(calm) < min(jobs.height, 4) else ""
     text = (
         f"{hit} of {plural(jobs.height, 'job')} had straggler episodes{none_in}, and "
-        f"{slow or 'none'} had persistent stragglers."
+        f"{slow or 'none'} had persistent stragglers.{_unknown(jobs)}"
     )
     by_cost = jobs.drop_nulls("slowdown").sort("slowdown").rows(named=True)
     if by_cost:
-        text += f" Waiting for the slowest worker made {_cost(by_cost[-1])}"
-        text += f"; least in {_cost(by_cost[0])}." if len(by_cost) > 1 else "."
+        text += f" If every iteration waited for its slowest worker, {_cost(by_cost[-1])}."
+        text += f" The smallest slowdown: {_cost(by_cost[0])}." if len(by_cost) > 1 else ""
     return text
 
 
 def _cost(job: dict[str, Any]) -> str:
     text = (
-        f"{job['job_id']} {share(job['slowdown'] - 1)} longer than its mean worker "
+        f"{job['job_id']} would take {share(job['slowdown'] - 1)} longer than its mean worker "
         f"(slowdown {ratio(job['slowdown'])})"
     )
-    if None in (job["episodes_share"], job["levels_share"]):
+    if None not in (job["episodes_share"], job["levels_share"]):
+        text += (
+            f", of which {share(job['episodes_share'])} is due to episodes and "
+            f"{share(job['levels_share'])} to levels"
+        )
+    if job["slowdown_noise"] is None:
         return text
-    return (
-        f"{text}, of which {share(job['episodes_share'])} is due to episodes and "
-        f"{share(job['levels_share'])} to levels"
-    )
+    return f"{text}; random variation alone would make it {share(job['slowdown_noise'] - 1)} longer"
 
 
 SECTION = Section(

@@ -19,8 +19,7 @@ from traceana.report.blocks import (
     result_table,
 )
 from traceana.report.section import Section
-from traceana.report.sections.cov_rows import match_jobs
-from traceana.report.sections.cov_table import COLUMNS, published_table
+from traceana.report.sections.cov_table import COLUMNS, match_jobs, published_table
 from traceana.results.formatting import plural, ratio, share
 from traceana.results.variation import CovSeries
 

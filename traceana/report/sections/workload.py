@@ -42,6 +42,7 @@ def build(session: Context, traces: list[str]) -> Content:
         blocks += [
             Heading(title),
             *([Text(" ".join(notes))] if notes else []),
+            *([Text(found.observation.describe(table.unit_noun))] if found.observation else []),
             _summary(found, title, folded=repeated),
         ]
         if repeated:
@@ -97,9 +98,15 @@ def _finding(title: str, total: dict[str, float | None]) -> str:
         return f"{title}: {jobs}; the jobs table has no GPU-hours."
     without = int(total["jobs_without_gpu_hours"] or 0)
     but = f" ({plural(without, 'job')} without GPUs or runtime excluded)" if without else ""
+    mean = f"mean {seconds(total['runtime_s_mean'] or 0)} s"
+    if total["runtime_s_mean"] is None:
+        restricted = total.get("runtime_s_restricted_mean")
+        mean = "the mean is not estimable (jobs are left-truncated or censored)"
+        if restricted is not None:
+            mean = f"mean restricted to 7 days {seconds(restricted)} s; {mean}"
     return (
         f"{title}: {jobs}, {hours(total['gpu_hours'])} GPU-hours{but}; median runtime "
-        f"{seconds(total['runtime_s_median'])} s, mean {seconds(total['runtime_s_mean'] or 0)} s."
+        f"{seconds(total['runtime_s_median'])} s, {mean}."
     )
 
 

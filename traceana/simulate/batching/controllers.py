@@ -94,16 +94,18 @@ def in_proportion(setting: Seen, weights: Reals) -> Batches:
     return whole(split, setting.global_batch, per_sample_s=1 / weights, max_batch=setting.max_batch)
 
 
+class _StartsEvenly:
+    def first(self, setting: Seen, /) -> Batches:
+        """Split evenly."""
+        return even(setting)
+
+
 @dataclass(frozen=True)
-class Uniform:
+class Uniform(_StartsEvenly):
     """Conventional training: equal batch sizes, never adjusted."""
 
     name: str = "uniform"
     settles: bool = True
-
-    def first(self, setting: Seen, /) -> Batches:
-        """Split evenly."""
-        return even(setting)
 
     def adjust(self, seen: Seen, /) -> Batches:
         """Keep them."""
@@ -140,7 +142,7 @@ class Static:
 
 
 @dataclass(frozen=True)
-class Measured:
+class Measured(_StartsEvenly):
     """One adjustment: equal batch sizes for some steps, then in proportion to throughput."""
 
     after: int = 10
@@ -151,10 +153,6 @@ class Measured:
         if self.after < 1:
             raise DataError(f"after must be at least 1; it is {self.after}")
 
-    def first(self, setting: Seen, /) -> Batches:
-        """Split evenly."""
-        return even(setting)
-
     def adjust(self, seen: Seen, /) -> Batches:
         """Split once in proportion to the throughput so far."""
         if seen.n_steps != self.after:
@@ -163,7 +161,7 @@ class Measured:
 
 
 @dataclass(frozen=True)
-class Proportional:
+class Proportional(_StartsEvenly):
     r"""Closed loop as published: :math:`b_k \leftarrow b_k - (b_k / t_k)(t_k - \bar t)`.
 
     That is :math:`b_k \bar t / t_k`, of which the sum differs from the global batch; the result is
@@ -187,10 +185,6 @@ class Proportional:
     def __post_init__(self) -> None:
         _check_dead_band(self.dead_band)
 
-    def first(self, setting: Seen, /) -> Batches:
-        """Split evenly."""
-        return even(setting)
-
     def adjust(self, seen: Seen, /) -> Batches:
         """Move every worker towards the mean iteration time."""
         times = seen.mean_times_s if self.averages else seen.times_s
@@ -207,7 +201,7 @@ class Proportional:
 
 
 @dataclass(frozen=True)
-class OmniLearn:
+class OmniLearn(_StartsEvenly):
     """The authors' later code, for the record: its global batch is restored by equal parts.
 
     Times are means since the last adjustment; a worker's batch changes only where the change is at
@@ -226,10 +220,6 @@ class OmniLearn:
         _check_dead_band(self.dead_band)
         if not 0 <= self.bounds[0] <= self.bounds[1]:
             raise DataError(f"bounds must be 0 <= min_batch <= max_batch; they are {self.bounds}")
-
-    def first(self, setting: Seen, /) -> Batches:
-        """Split evenly."""
-        return even(setting)
 
     def adjust(self, seen: Seen, /) -> Batches:
         """Move the workers outside the dead-band, then restore the global batch equally."""
@@ -292,13 +282,7 @@ def _check_size(wanted: Reals) -> None:
 
 
 def find_controller(controller: str | BatchController, /) -> BatchController:
-    """Return a controller by its name, or as it is.
-
-    Raises
-    ------
-    DataError
-        If no controller has that name, or an object is not a controller.
-    """
+    """Return a controller by its name, or as it is."""
     if isinstance(controller, str):
         if controller in CONTROLLERS:
             return CONTROLLERS[controller]()

@@ -40,13 +40,7 @@ LEVELS: Final = {
 
 
 def find_tflops(device: str, /) -> float:
-    """Return the peak TFLOPS of a device of the table.
-
-    Raises
-    ------
-    DataError
-        If it is not in the table; the message lists what is.
-    """
+    """Return the peak TFLOPS of a device of the table."""
     found = DEVICES.filter(device=device)
     if found.is_empty():
         raise DataError(

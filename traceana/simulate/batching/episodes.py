@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 
 from traceana.errors import DataError
+from traceana.simulate.frames import read_columns
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,25 +30,11 @@ _IN_A_ROW: Final = 3
 
 
 def read_episodes(episodes: pl.DataFrame | pl.LazyFrame, by: str, /) -> pl.DataFrame:
-    """Return [job_id, worker_id, onset_s, end_s], one row per episode.
-
-    Raises
-    ------
-    DataError
-        If a column is missing or of another type, a cell is null, or an episode ends before its
-        onset.
-    """
+    """Return [job_id, worker_id, onset_s, end_s], one row per episode."""
     frame = episodes.lazy()
     if by in frame.collect_schema().names():
         frame = frame.rename({by: "job_id"})
-    missing = [name for name in _KEYS if name not in frame.collect_schema().names()]
-    if missing:
-        found = ", ".join(frame.collect_schema().names())
-        raise DataError(f"episodes: column {', '.join(missing)} is missing; found {found}")
-    try:
-        table = frame.select(pl.col(name).cast(kind) for name, kind in _KEYS.items()).collect()
-    except pl.exceptions.PolarsError as error:
-        raise DataError(f"episodes: {str(error).splitlines()[0]}") from None
+    table = read_columns(frame, _KEYS, "episodes")
     if sum(table.null_count().row(0)) or not (table["onset_s"] <= table["end_s"]).all():
         raise DataError("episodes: each row needs a job, a worker, and an end not before its onset")
     return table

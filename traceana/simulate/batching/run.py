@@ -39,13 +39,7 @@ class Course:
 def check_setting(
     global_batch: int, workers: int, min_batch: int, max_batch: float, steps: int
 ) -> None:
-    """Refuse a setting that no split of the global batch meets.
-
-    Raises
-    ------
-    DataError
-        If a number is not whole or not positive, or the bounds exclude the global batch.
-    """
+    """Refuse a setting that no split of the global batch meets."""
     for name, number in (("global_batch", global_batch), ("steps", steps)):
         if not _is_whole(number) or number < 1:
             raise DataError(f"{name} must be a whole number, 1 or more; found {number}")

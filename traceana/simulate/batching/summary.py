@@ -8,7 +8,7 @@ import polars as pl
 
 from traceana.results.batching import BatchingSummary
 from traceana.results.tables import declared, returns
-from traceana.stats.intervals import mean_interval
+from traceana.simulate.frames import over_seeds, with_intervals
 
 _KEYS: Final = ("level", "n_workers", "mean_over_min", "overhead_s", "noise_cv", "controller")
 
@@ -32,18 +32,9 @@ def summarize_batching(sweep: pl.DataFrame, /, *, confidence: float = 0.95) -> p
         {columns}
     """
     grouped = sweep.group_by(_KEYS, maintain_order=True).agg(
-        pl.len().cast(pl.Int64).alias("n"),
-        pl.col("speedup").mean(),
-        pl.col("speedup").std(ddof=1).fill_null(float("nan")).alias("std"),
+        *over_seeds(["speedup"]),
         pl.col("step_s", "idle_share", "adjustments").mean(),
         pl.col("note").drop_nulls().first(),
+        n=pl.len().cast(pl.Int64),
     )
-    low, high = mean_interval(
-        *(grouped[name].cast(pl.Float64).to_numpy() for name in ("speedup", "std", "n")),
-        confidence=confidence,
-    )
-    found = grouped.with_columns(
-        speedup_ci_low=pl.Series(low, nan_to_null=True),
-        speedup_ci_high=pl.Series(high, nan_to_null=True),
-    )
-    return declared(found, BatchingSummary)
+    return declared(with_intervals(grouped, ["speedup"], confidence=confidence), BatchingSummary)

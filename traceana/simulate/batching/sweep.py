@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Any, Final
 
@@ -95,6 +96,8 @@ def sweep_batching(
     _check(names, overheads_s, noise_cvs, seeds, samples_per_core_s)
     for of_level in cores.values():
         check_setting(global_batch, len(of_level), min_batch, max_batch, steps)
+    setting: dict[str, Any] = {"global_batch": global_batch, "steps": steps}
+    setting |= {"min_batch": min_batch, "max_batch": max_batch}
     rows: list[dict[str, Any]] = []
     blocks = list(_blocks(cores, len(overheads_s), noise_cvs, seeds, steps))
     for done, (some, noise_cv, of_seeds) in enumerate(blocks):
@@ -102,30 +105,12 @@ def sweep_batching(
         table = np.array([cores[level] for level, _, _ in keys], dtype=float)
         overhead = np.repeat([[a] for _, a, _ in keys], table.shape[1], axis=1)
         rate = samples_per_core_s * table / _noise(table, keys, noise_cv, steps)
-
-        def run(controller: BatchController, a: Reals = overhead, x: Reals = rate) -> Course:
-            return run_course(
-                a,
-                x,
-                controller,
-                global_batch=global_batch,
-                steps=steps,
-                min_batch=min_batch,
-                max_batch=max_batch,
-            )
-
+        run = partial(run_course, overhead, rate, **setting)
         usual = run(Uniform())
         for number, (name, controller) in enumerate(zip(names, known, strict=True)):
             course = run(Static(table) if controller is None else controller)
-            rows += _rows(
-                course,
-                usual,
-                keys,
-                cores=cores,
-                name=name,
-                noise_cv=noise_cv,
-                goal=global_batch * steps,
-            )
+            of_run = _rows(course, usual, keys, cores=cores, goal=global_batch * steps)
+            rows += [{"noise_cv": float(noise_cv), "controller": name, **row} for row in of_run]
             if progress is not None:
                 progress((done + (number + 1) / len(names)) / len(blocks))
     return declared(
@@ -214,8 +199,6 @@ def _rows(
     /,
     *,
     cores: Mapping[str, Sequence[float]],
-    name: str,
-    noise_cv: float,
     goal: int,
 ) -> Iterator[dict[str, Any]]:
     clock, trained = course.step_s.cumsum(0), course.samples.cumsum(0)
@@ -226,14 +209,13 @@ def _rows(
     negative = (course.batches < 0).any(-1).sum(0)
     for run, (level, overhead_s, seed) in enumerate(keys):
         of_level = cores[level]
+        note = f"a batch size is negative in {negative[run]} settings"
         yield {
             "level": level,
             "n_workers": len(of_level),
             "mean_over_min": sum(of_level) / len(of_level) / min(of_level),
             "overhead_s": float(overhead_s),
-            "noise_cv": float(noise_cv),
             "seed": seed,
-            "controller": name,
             "time_s": float(time_s[run]),
             "samples": int(samples[run]),
             "step_s": float(time_s[run] / len(clock)),
@@ -241,9 +223,7 @@ def _rows(
             "idle_share": max(0.0, float(idle[run])),
             "adjustments": int(course.adjustments[run]),
             "time_to_samples_s": float(clock[reached[run], run]) if there[run] else None,
-            "note": f"a batch size is negative in {negative[run]} settings"
-            if negative[run]
-            else None,
+            "note": note if negative[run] else None,
         }
 
 

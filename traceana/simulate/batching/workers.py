@@ -9,13 +9,14 @@ import numpy as np
 import polars as pl
 
 from traceana.errors import DataError
+from traceana.simulate.frames import read_columns
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-_COLUMNS = ("worker_id", "overhead_s", "samples_per_s")
+_COLUMNS = {"worker_id": pl.String, "overhead_s": pl.Float64, "samples_per_s": pl.Float64}
 _LARGEST = 1e12
 """Upper limit, and inverse lower limit, so that products do not overflow."""
 
@@ -73,27 +74,13 @@ def _first_outside(numbers: NDArray[np.float64], least: float) -> float:
 def read_workers(
     workers: Workers | pl.DataFrame | pl.LazyFrame | Sequence[tuple[float, float]], /
 ) -> Workers:
-    """Return workers from (overhead_s, samples_per_s) pairs, or from a frame with these columns.
-
-    Raises
-    ------
-    DataError
-        If a column is missing or not numeric, or a number cannot be (see :class:`Workers`).
-    """
+    """Return workers from (overhead_s, samples_per_s) pairs, or from a frame with these columns."""
     if isinstance(workers, Workers):
         return workers
     if isinstance(workers, pl.DataFrame | pl.LazyFrame):
-        frame = workers.lazy()
-        missing = [name for name in _COLUMNS if name not in frame.collect_schema().names()]
-        if missing:
-            raise DataError(f"workers: column {', '.join(missing)} is missing")
-        try:
-            table = frame.select(
-                pl.col("worker_id").cast(pl.String),
-                pl.col("overhead_s", "samples_per_s").cast(pl.Float64).fill_null(float("nan")),
-            ).collect()
-        except pl.exceptions.PolarsError as error:
-            raise DataError(f"workers: {str(error).splitlines()[0]}") from None
+        table = read_columns(workers, _COLUMNS, "workers").with_columns(
+            pl.selectors.float().fill_null(float("nan"))
+        )
         return Workers(
             table["overhead_s"].to_numpy(),
             table["samples_per_s"].to_numpy(),

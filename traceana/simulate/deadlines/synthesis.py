@@ -10,6 +10,7 @@ import polars as pl
 
 from traceana.errors import DataError
 from traceana.schema import TABLES
+from traceana.simulate.frames import read_columns
 from traceana.stats.arguments import as_generator
 
 if TYPE_CHECKING:
@@ -137,19 +138,7 @@ def _check_jobs(jobs: pl.DataFrame | pl.LazyFrame, columns: dict[str, str]) -> p
 def _check(
     given: pl.DataFrame | pl.LazyFrame, needed: dict[str, type[pl.DataType]], what: str
 ) -> pl.DataFrame:
-    if not isinstance(given, pl.DataFrame | pl.LazyFrame):
-        raise DataError(f"{what}: a Polars frame is needed; found {type(given).__name__}")
-    frame = given.lazy()
-    there = frame.collect_schema().names()
-    missing = [name for name in needed if name not in there]
-    if missing:
-        raise DataError(
-            f"{what}: column {', '.join(missing)} is missing; found {', '.join(there) or 'none'}"
-        )
-    try:
-        table = frame.select(pl.col(name).cast(kind) for name, kind in needed.items()).collect()
-    except pl.exceptions.PolarsError as error:
-        raise DataError(f"{what}: {str(error).splitlines()[0]}") from None
+    table = read_columns(given, needed, what)
     numbers = table.select(pl.selectors.float().fill_nan(None))
     for column in numbers:
         if (column < 0).any() or column.is_infinite().any():

@@ -40,9 +40,7 @@ class Ended(NamedTuple):
 class _InFlight:
     recurrence: int
     tries: int
-    start_s: float
-    end_s: float
-    runtime_ratio: float
+    submission: Submission
     concurrent: bool
     run: Run
     least_j: float
@@ -64,19 +62,12 @@ def recur_concurrently(
     outcome is known to the policy when it ends. A job that starts while others run takes the
     batch size of the cheapest run so far, the default while there is none; else the policy
     chooses. A run that misses the target is repeated when it ends, for as long.
-
-    Raises
-    ------
-    DataError
-        If a job misses the target in 20 runs.
     """
     group = _Group(Runner(job, maker(job, eta, rng), eta=eta, beta=beta, rng=rng))
     in_order = sorted(submissions, key=lambda submission: submission.start_s)
     for recurrence, submission in enumerate(in_order, 1):
         group.end_until(submission.start_s)
-        group.start(
-            recurrence, submission.start_s, submission.end_s, submission.runtime_ratio, tries=1
-        )
+        group.start(recurrence, submission, tries=1)
     group.end_until(math.inf)
     return group.ended
 
@@ -90,18 +81,14 @@ class _Group:
         self._cheapest = runner.job.default_batch_size
         self.ended: list[Ended] = []
 
-    def start(
-        self, recurrence: int, start_s: float, end_s: float, runtime_ratio: float, *, tries: int
-    ) -> None:
+    def start(self, recurrence: int, submission: Submission, *, tries: int) -> None:
         concurrent = bool(self._in_flight)
         policy = self._runner.batch_size_policy
         size = self._cheapest if concurrent else policy.predict()
         run = self._runner.run(size, self._least_j)
-        begun = _InFlight(
-            recurrence, tries, start_s, end_s, runtime_ratio, concurrent, run, self._least_j
-        )
+        begun = _InFlight(recurrence, tries, submission, concurrent, run, self._least_j)
         self._started += 1  # those that end at once do so in the order they began
-        heapq.heappush(self._in_flight, (end_s, self._started, begun))
+        heapq.heappush(self._in_flight, (submission.end_s, self._started, begun))
 
     def end_until(self, now_s: float) -> None:
         while self._in_flight and self._in_flight[0][0] <= now_s:
@@ -109,13 +96,13 @@ class _Group:
 
     def _end(self, job: _InFlight) -> None:
         run = job.run
+        start_s, end_s, ratio = job.submission
         cost_j = run.cost_j if run.epochs else self._runner.penalty_j(job.least_j)
         self._runner.batch_size_policy.observe(
             run.batch_size, run.power_limit_w, cost_j, run.reached
         )
         if run.epochs:
-            ended = (job.recurrence, job.runtime_ratio, job.start_s, job.end_s, job.concurrent)
-            self.ended.append(Ended(*ended, run))
+            self.ended.append(Ended(job.recurrence, ratio, start_s, end_s, job.concurrent, run))
         if run.reached:
             if run.cost_j < self._least_j:
                 self._least_j, self._cheapest = run.cost_j, run.batch_size
@@ -126,5 +113,5 @@ class _Group:
                 f"recurrence {job.recurrence} of {trace.dataset} on {trace.gpu} missed target "
                 f"{trace.target:g} in {MOST_TRIES} runs; a larger beta stops fewer runs early"
             )
-        end_s = 2 * job.end_s - job.start_s
-        self.start(job.recurrence, job.end_s, end_s, job.runtime_ratio, tries=job.tries + 1)
+        again = Submission(end_s, 2 * end_s - start_s, ratio)
+        self.start(job.recurrence, again, tries=job.tries + 1)

@@ -178,13 +178,7 @@ cost, known from the start."""
 
 
 def policy_maker(policy: str | PolicyMaker, /) -> tuple[str, PolicyMaker]:
-    """Return a policy's name and its maker.
-
-    Raises
-    ------
-    DataError
-        If no policy has that name, or what is given makes none.
-    """
+    """Return a policy's name and its maker."""
     if not (isinstance(policy, str) or callable(policy)):
         raise DataError(
             f"policy must be one of {', '.join(POLICIES)} or a function of (job, eta, rng); "

@@ -19,6 +19,7 @@ from traceana.schema.training_tables import (
     target_of,
     trained_profiles,
 )
+from traceana.simulate.frames import open_columns
 from traceana.simulate.recurring.job import BatchTrace, Epoch, JobTrace
 
 if TYPE_CHECKING:
@@ -34,13 +35,7 @@ def read_tables(
     *,
     defaults: TrainingDefaults | None = None,
 ) -> TrainingTables:
-    """Read both tables in their order and check them against their declarations.
-
-    Raises
-    ------
-    DataError
-        If a frame is no Polars frame, a column is missing or a row breaks a rule of its table.
-    """
+    """Read both tables in their order and check them against their declarations."""
     return TrainingTables(
         read_table("training_runs", training_runs),
         read_table("power_profiles", power_profiles),
@@ -50,27 +45,14 @@ def read_tables(
 
 def read_table(name: str, frame: pl.DataFrame | pl.LazyFrame, /) -> pl.DataFrame:
     """Read a table in its order and check it against its declaration."""
-    if not isinstance(frame, pl.DataFrame | pl.LazyFrame):
-        raise DataError(f"{name}: a Polars frame is needed; found {type(frame).__name__}")
     columns = get_table(name).column_names()
-    lazy = frame.lazy()
-    missing = [column for column in columns if column not in lazy.collect_schema().names()]
-    if missing:
-        raise DataError(f"{name}: column {', '.join(missing)} is missing")
-    return check_rows(name, lazy.select(columns).collect())
+    return check_rows(name, open_columns(frame, columns, name).select(columns).collect())
 
 
 def read_job(
     tables: TrainingTables, /, *, gpu: str, dataset: str, target: float | None = None
 ) -> JobTrace:
-    """Return the data of a job.
-
-    Raises
-    ------
-    DataError
-        If the GPU, the data set or the target is not there; the data set has no defaults; no run
-        reached the target; or the default batch size was not both trained and profiled.
-    """
+    """Return the data of a job."""
     if dataset in set(tables.training_runs["dataset"]) - set(tables.defaults):
         raise DataError(
             f"{dataset} has no default batch size; set defaults= (known: "

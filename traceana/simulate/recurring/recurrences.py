@@ -54,14 +54,10 @@ def recur(
     return history
 
 
-def check_knobs(*, eta: float, beta: float, seeds: Sequence[int]) -> None:
-    """Refuse what cannot be weighed, bound or drawn.
-
-    Raises
-    ------
-    DataError
-        If eta is not in [0, 1], beta is not above 0, or a seed is no whole number from 0 on.
-    """
+def check_knobs(
+    *, eta: float, beta: float, seeds: Sequence[int], recurrences: int | None = None
+) -> None:
+    """Refuse what cannot be weighed, bound or drawn."""
     check_eta(eta)
     if not (is_number(beta) and beta > 0):
         raise DataError(f"beta must be above 0 (infinite: no run is stopped early); it is {beta!r}")
@@ -70,10 +66,6 @@ def check_knobs(*, eta: float, beta: float, seeds: Sequence[int]) -> None:
             raise DataError(
                 f"rng must be a whole number from 0 on or a numpy Generator; it is {seed!r}"
             )
-
-
-def check_recurrences(recurrences: int | None, /) -> None:
-    """Refuse a number of recurrences that is neither None nor a whole one from 1 on."""
     if recurrences is not None and not (is_number(recurrences, whole=True) and recurrences >= 1):
         raise DataError(
             f"recurrences must be at least 1, a whole number or None; it is {recurrences!r}"
@@ -82,7 +74,6 @@ def check_recurrences(recurrences: int | None, /) -> None:
 
 def count_recurrences(job: JobTrace, recurrences: int | None, /) -> int:
     """Return the number asked for, or twice the points of the grid."""
-    check_recurrences(recurrences)
     return 2 * len(job.batches) * len(job.power_limits_w) if recurrences is None else recurrences
 
 

@@ -18,7 +18,6 @@ from traceana.simulate.recurring.policies import PolicyMaker, policy_maker
 from traceana.simulate.recurring.read import read_job, read_tables
 from traceana.simulate.recurring.recurrences import (
     check_knobs,
-    check_recurrences,
     count_recurrences,
     recur,
 )
@@ -89,8 +88,8 @@ def simulate_recurring(
     >>> result = simulate_recurring(runs, power, gpu="v100", dataset="cifar100")  # doctest: +SKIP
     >>> print(result)  # doctest: +SKIP
     """
-    check_knobs(eta=eta, beta=beta, seeds=[] if isinstance(rng, np.random.Generator) else [rng])
-    check_recurrences(recurrences)
+    seeds = [] if isinstance(rng, np.random.Generator) else [rng]
+    check_knobs(eta=eta, beta=beta, seeds=seeds, recurrences=recurrences)
     name, maker = policy_maker(policy)
     tables = read_tables(training_runs, power_profiles, defaults=defaults)
     job = read_job(tables, gpu=gpu, dataset=dataset, target=target)

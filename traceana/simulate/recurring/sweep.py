@@ -11,16 +11,15 @@ from traceana.errors import DataError
 from traceana.results.recurring import Sweep, SweepSummary
 from traceana.results.tables import declared, returns, schema_of
 from traceana.schema.training_tables import check_one_of
+from traceana.simulate.frames import over_seeds, with_intervals
 from traceana.simulate.recurring.accounts import reference_points, replication
 from traceana.simulate.recurring.policies import PolicyMaker, policy_maker
 from traceana.simulate.recurring.read import read_job, read_tables
 from traceana.simulate.recurring.recurrences import (
     check_knobs,
-    check_recurrences,
     count_recurrences,
     recur,
 )
-from traceana.stats.intervals import mean_interval
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -77,8 +76,7 @@ def sweep_recurring(
     if not isinstance(seeds, Iterable):
         raise DataError(f"seeds must be several whole numbers, such as range(10); it is {seeds!r}")
     seeds = list(seeds)
-    check_knobs(eta=eta, beta=beta, seeds=seeds)
-    check_recurrences(recurrences)
+    check_knobs(eta=eta, beta=beta, seeds=seeds, recurrences=recurrences)
     _, maker = policy_maker(policy)
     gpus, datasets = ([it] if isinstance(it, str) else it for it in (gpus, datasets))
     if not seeds:
@@ -155,21 +153,10 @@ def summarize_recurring(sweep: pl.DataFrame, /, *, confidence: float = 0.95) -> 
     """
     simulated = pl.col("runs").is_not_null()
     grouped = sweep.group_by("gpu", "dataset", maintain_order=True).agg(
+        *over_seeds(_SUMMARIZED),
         seeds=simulated.sum().cast(pl.Int64),
         seeds_failed=(~simulated).sum().cast(pl.Int64),
         points_missing=pl.col("points_missing").max(),
-        **{name: pl.col(name).mean() for name in _SUMMARIZED},
-        **{f"{name}_std": pl.col(name).std(ddof=1) for name in _SUMMARIZED},
-        **{f"{name}_n": pl.col(name).count() for name in _SUMMARIZED},
         note=pl.col("note").drop_nulls().first(),
     )
-    bounds = {}
-    for name in _SUMMARIZED:
-        mean, std, n = (
-            grouped[column].cast(pl.Float64).fill_null(float("nan")).to_numpy()
-            for column in (name, f"{name}_std", f"{name}_n")
-        )
-        low, high = mean_interval(mean, std, n, confidence=confidence)
-        bounds[f"{name}_ci_low"] = pl.Series(low, nan_to_null=True)
-        bounds[f"{name}_ci_high"] = pl.Series(high, nan_to_null=True)
-    return declared(grouped.with_columns(**bounds), SweepSummary)
+    return declared(with_intervals(grouped, _SUMMARIZED, confidence=confidence), SweepSummary)

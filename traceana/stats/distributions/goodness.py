@@ -29,10 +29,11 @@ def ks_distance(fit: Fit, sample: Sample, /) -> float:
 
     Above the bound, before and at every uncensored value.
     """
-    longer = fit.family.survival(sample.y, fit.theta)[0] - fit.log_share_above(sample.bound)
-    observed = product_limit(sample.ends, sample.cuts)
+    y, ends, cuts, late = sample.steps
+    longer = fit.family.survival(y, fit.theta)[0] - fit.log_share_above(sample.bound)
+    observed = product_limit(ends, cuts, late)
     before = np.concatenate([[1.0], observed[:-1]])
-    fitted, is_end = np.exp(longer), sample.ends > 0
+    fitted, is_end = np.exp(longer), ends > 0
     gaps = np.maximum(np.abs(fitted - observed), np.abs(fitted - before))
     return float(gaps[is_end].max())
 

@@ -1,7 +1,8 @@
 """Maximum likelihood by Newton's method, with left truncation and right censoring.
 
-ln L = sum over exact values of ln f(x) + sum over censored values of ln S(x) - n ln S(bound), with
-exact derivatives (except gamma's survival in its shape). scipy.stats fits have no left truncation.
+ln L = sum over exact values of ln f(x) + sum over censored values of ln S(x) - sum of ln S(bound
+or entry), with exact derivatives (except gamma's survival in its shape). scipy.stats fits have no
+left truncation.
 """
 
 from __future__ import annotations
@@ -69,10 +70,20 @@ def fit_family(family: Family, sample: Sample, /, *, start: Floats | None = None
 
 def terms_of(family: Family, sample: Sample, theta: Floats, /) -> Floats:
     """Return the log-likelihood of an exact and of a censored value at each distinct value."""
-    share = 0.0 if sample.bound is None else family.survival(np.array([sample.bound]), theta)[0][0]
+    share = _above_low(family, sample, theta)
     ends = family.density(sample.y, theta)[0] - sample.y - sample.centre
     cuts = family.survival(sample.y, theta)[0]
     return np.stack([ends, cuts]) - share
+
+
+def _above_low(family: Family, sample: Sample, theta: Floats) -> Floats:
+    """Return the log survival at the bound or entry of each row."""
+    share = np.zeros(len(sample.y))
+    bounded = sample.low > -np.inf
+    if bounded.any():
+        lows, of = np.unique(sample.low[bounded], return_inverse=True)
+        share[bounded] = family.survival(lows, theta)[0][of]
+    return share
 
 
 def _likelihood(family: Family, sample: Sample, theta: Floats) -> tuple[float, Floats, Floats]:
@@ -82,8 +93,11 @@ def _likelihood(family: Family, sample: Sample, theta: Floats) -> tuple[float, F
     parts = [(family.density, sample.y, sample.ends)]
     if cut.any():
         parts.append((family.survival, sample.y[cut], sample.cuts[cut]))
-    if sample.bound is not None:
-        parts.append((family.survival, np.array([sample.bound]), np.array([-float(sample.n)])))
+    bounded = sample.low > -np.inf
+    if bounded.any():
+        lows, of = np.unique(sample.low[bounded], return_inverse=True)
+        weight = np.bincount(of, (sample.ends + sample.cuts)[bounded])
+        parts.append((family.survival, lows, -weight))
     for function, y, weight in parts:
         values, firsts, seconds = function(y, theta)
         value += float(values @ weight)
@@ -137,8 +151,7 @@ def _climb(family: Family, sample: Sample, start: Floats) -> Fit:
 
 def _fit_exponential(family: Family, sample: Sample) -> Fit:
     """Return the closed form: events over time at risk."""
-    y = sample.y
-    low = 0.0 if sample.bound is None else np.exp(sample.bound)
+    y, low = sample.y, np.exp(sample.low)
     at_risk = float((sample.ends + sample.cuts) @ (np.exp(y) - low))
     n = sample.n_ends
     location = float(np.log(at_risk / n))
@@ -151,6 +164,7 @@ def _is_exponential(sample: Sample) -> bool:
     """Return whether ln L decreases as one over the shape of Lomax leaves 0."""
     exponential = _fit_exponential(FAMILIES["exponential"], sample)
     u = np.exp(sample.y - exponential.theta[0])
-    low = 0.0 if sample.bound is None else float(np.exp(sample.bound - exponential.theta[0]))
-    score = sample.ends @ (u**2 / 2 - u) + sample.cuts @ (u**2 / 2) - sample.n * low**2 / 2
+    low = np.exp(sample.low - exponential.theta[0])
+    weight = sample.ends + sample.cuts
+    score = sample.ends @ (u**2 / 2 - u) + sample.cuts @ (u**2 / 2) - weight @ low**2 / 2
     return bool(score <= 0)

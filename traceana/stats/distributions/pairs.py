@@ -102,9 +102,9 @@ def _followed(fit: Fit, sample: Sample) -> Floats:
     gradients = (
         part(sample.y, fit.theta)[1][:k] for part in (fit.family.density, fit.family.survival)
     )
-    bound = np.zeros((k, 1))
-    if sample.bound is not None:
-        bound = fit.family.survival(np.array([sample.bound]), fit.theta)[1][:k]
+    bound, bounded = np.zeros((k, len(sample.y))), sample.low > -np.inf
+    if bounded.any():
+        bound[:, bounded] = fit.family.survival(sample.low[bounded], fit.theta)[1][:k]
     return np.stack(
         [np.einsum("in,ij,jn->n", g - bound, fit.covariance, g - bound) / 2 for g in gradients]
     )

@@ -17,14 +17,35 @@ if TYPE_CHECKING:
 class Sample:
     """Distinct values in ascending order, with counts of exact (`ends`) and censored (`cuts`) ones.
 
-    Values and bound are logarithms minus `centre`, so that fits do not depend on the unit.
+    Values and bounds are logarithms minus `centre`, so that fits do not depend on the unit. With
+    delayed entry a value has one row for each of its entries.
     """
 
     y: Floats
     ends: Floats
     cuts: Floats
     bound: float | None
+    """Left-truncation bound of all values."""
     centre: float
+    low: Floats
+    """Bound or later entry of each row; minus infinity without either."""
+
+    @property
+    def steps(self) -> tuple[Floats, Floats, Floats, Floats]:
+        """Times in ascending order with ends, cuts and rows that enter after each, if later."""
+        enters = self.low > (-np.inf if self.bound is None else self.bound)
+        if not enters.any():
+            return self.y, self.ends, self.cuts, np.zeros(len(self.y))
+        weight = (self.ends + self.cuts)[enters]
+        # a row that ends at its entry enters just before its end
+        entry = np.minimum(self.low[enters], np.nextafter(self.y[enters], -np.inf))
+        times, place = np.unique(np.concatenate([self.y, entry]), return_inverse=True)
+        zeros, none = np.zeros(len(entry)), np.zeros(len(self.y))
+        columns = ((self.ends, zeros), (self.cuts, zeros), (none, weight))
+        ends, cuts, entering = (
+            np.bincount(place, np.concatenate(pair), len(times)) for pair in columns
+        )
+        return times, ends, cuts, entering
 
     @property
     def n(self) -> int:
@@ -37,8 +58,24 @@ class Sample:
         return int(self.ends.sum())
 
 
-def make_sample(y: Floats, cut: NDArray[np.bool_], bound: float | str | None, /) -> Sample:
-    """Return a sample of logarithms; a bound of "min" is the smallest of them."""
+def make_sample(
+    y: Floats, cut: NDArray[np.bool_], bound: float | str | None, /, entry: Floats | None = None
+) -> Sample:
+    """Return a sample of logarithms; a bound of "min" is the smallest of them.
+
+    `entry` has the logarithm of the value from which each was observed, minus infinity for 0.
+    """
+    least = float(y.min()) if bound == "min" else bound
+    if entry is not None and (entry > -np.inf).any():
+        low = np.maximum(entry, -np.inf if least is None else float(least))
+        (distinct, lows), of = np.unique(np.stack([y, low]), axis=1, return_inverse=True)
+        of = of.ravel()
+        cuts, ends = (np.bincount(of[which], minlength=len(distinct)) for which in (cut, ~cut))
+        centre = float(y.mean())
+        return Sample(
+            distinct - centre, ends.astype(float), cuts.astype(float),
+            None if least is None else float(least) - centre, centre, lows - centre,
+        )  # fmt: skip
     if cut.any():
         distinct, of = np.unique(y, return_inverse=True)
         cuts = np.bincount(of[cut], minlength=len(distinct)).astype(float)
@@ -47,6 +84,6 @@ def make_sample(y: Floats, cut: NDArray[np.bool_], bound: float | str | None, /)
         distinct, counts = np.unique(y, return_counts=True)
         ends, cuts = counts.astype(float), np.zeros(len(distinct))
     centre = float(distinct @ (ends + cuts) / len(y))
-    least = float(distinct[0]) if bound == "min" else bound
     low = None if least is None else float(least) - centre
-    return Sample(distinct - centre, ends, cuts, low, centre)
+    lows = np.full(len(distinct), -np.inf if low is None else low)
+    return Sample(distinct - centre, ends, cuts, low, centre, lows)

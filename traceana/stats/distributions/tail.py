@@ -25,33 +25,48 @@ class Tail:
     high: float
 
 
-def hill(descending: Floats, k: int, /, *, confidence: float) -> Tail | None:
+def hill(
+    values: Floats,
+    k: int,
+    /,
+    *,
+    entry: Floats | None = None,
+    observed: NDArray[np.bool_] | None = None,
+    confidence: float,
+) -> Tail | None:
     """Return Hill's estimate: k over the sum of ln(x / threshold) of the k largest values.
 
     The threshold is the next value; values equal to it are not counted. In a Pareto tail
     2 k index / estimate is chi-squared with 2 k degrees of freedom, so that the interval is exact
-    (Hill, Annals of Statistics 3, 1975).
+    (Hill, Annals of Statistics 3, 1975). With delayed entry or censoring the estimate is the
+    exact values above the threshold over the sum of ln(x / max(threshold, entry)), the maximum of
+    the Pareto likelihood (Beirlant and others, Extremes 10, 2007), and the interval approximate.
 
     Parameters
     ----------
-    descending
-        Positive values in descending order.
+    values
+        Positive values.
     k
         From 1 to n - 1.
+    entry, observed
+        Value from which each was observed, and whether it is exact; None: from 0, and all are.
     confidence
         Coverage, in (0, 1).
 
     Returns
     -------
     Tail or None
-        None if no value is above the threshold.
+        None if no exact value is above the threshold.
     """
-    threshold = descending[k]
-    above = descending[:k][descending[:k] > threshold]
-    if not len(above):
+    order = np.argsort(-values, kind="stable")
+    threshold = values[order[k]]
+    top = order[:k][values[order[:k]] > threshold]
+    ends = len(top) if observed is None else int(observed[top].sum())
+    if not ends:
         return None
-    n = len(above)
-    index = n / float(np.log(above / threshold).sum())
+    above, n = values[top], ends
+    low = threshold if entry is None else np.maximum(threshold, entry[top])
+    index = n / float(np.log(above / low).sum())
     tail = (1 - confidence) / 2
     low, high = (index * float(chdtri(2 * n, p)) / (2 * n) for p in (1 - tail, tail))
-    return Tail(n, float(threshold), index, low, high)
+    return Tail(len(top), float(threshold), index, low, high)

@@ -1,4 +1,4 @@
-"""Group means with the sizes of their groups, over the density of the rows."""
+"""Mean runtime versus a feature, one point per distinct value."""
 
 from __future__ import annotations
 
@@ -15,19 +15,12 @@ from matplotlib.patches import Patch
 from traceana.errors import DataError
 from traceana.figures.registry import figure
 from traceana.figures.scales import use_log_axis
-from traceana.figures.style import MOST_MARKS, start_axes, use_style
+from traceana.figures.style import MOST_MARKS, start_axes
 
 if TYPE_CHECKING:
     import polars as pl
     from matplotlib.axes import Axes
 
-READING: Final = (
-    "Gray: density of rows. Black points: mean runtime at each distinct value; the area of a disc "
-    "is proportional to its number of rows. r: Pearson's correlation of the values (not of their "
-    "logarithms) with its 95 % confidence interval, over rows, over unweighted means, and over "
-    "means weighted by their number of rows, with the effective number of points. Rows of 0 s are "
-    "not shown on the logarithmic axis."
-)
 _LARGEST_DISC: Final = 320.0
 """Area in square points of the largest group's disc."""
 _DISC: Final = (0, 0.447, 0.698, 0.28)
@@ -35,7 +28,93 @@ _RASTER_DPI: Final = 300
 _LEVELS: Final = ("row", "group_mean", "group_mean_weighted")
 
 
-@figure("group-means", result="mean_by_value, with joint_counts and correlate")
+@figure(
+    "runtime-against",
+    result="mean_by_value of runtimes",
+    source="Analyzing ML Training Tasks (Alibaba PAI): mean runtime against GPU %, CPU %, memory "
+    "and size",
+    reading="Point: one distinct value of the feature, at the mean runtime of its rows, whatever "
+    "their number.",
+)
+def plot_runtime_against(
+    means: pl.DataFrame,
+    /,
+    *,
+    ax: Axes | None = None,
+    x_label: str,
+    log_x: bool = False,
+    log_y: bool = False,
+    below_s: float | None = None,
+) -> Axes:
+    """Draw mean runtime versus a feature.
+
+    Parameters
+    ----------
+    means
+        [value, n, mean] of one group, as `mean_by_value` returns it for runtimes in s.
+    x_label
+        Label of the feature, with its unit.
+    log_x
+        Whether its axis is logarithmic; a feature of 0 is then at the left end.
+    log_y
+        Whether the axis of runtimes is logarithmic.
+    below_s
+        Upper end of a linear axis of runtimes; by default above the largest mean. Points beyond
+        it are counted in the figure.
+
+    Raises
+    ------
+    DataError
+        If there is no point, or a value occurs twice.
+    """
+    if means.is_empty() or not means["value"].is_unique().all():
+        raise DataError("plot_runtime_against draws the means of one group, each value once")
+    ax = start_axes(ax)
+    ax.scatter(
+        means["value"], means["mean"], s=9, color="#0072B2", linewidths=0, zorder=3,
+        clip_on=below_s is not None, gid="means", rasterized=means.height > MOST_MARKS,
+    )  # fmt: skip
+    if log_x:
+        use_log_axis(ax, "x", means["value"])
+    else:
+        ax.xaxis.set_major_formatter("{x:,.6g}")
+        ax.locator_params(axis="x", nbins=6)
+    if log_y:
+        use_log_axis(ax, "y", means["mean"])
+    else:
+        ax.set_ylim(0, below_s)
+        ax.locator_params(axis="y", nbins=6)
+        ax.yaxis.set_major_formatter("{x:,.0f}")
+    if below_s is not None:
+        beyond = (means["mean"] > below_s).sum()
+        if beyond:
+            ax.set_title(
+                f"{beyond} of {means.height} points are above", fontweight="normal",
+                fontsize="medium",
+            )  # fmt: skip
+    ax.set_xlabel(f"{x_label}, logarithmic" if log_x else x_label)
+    ax.set_ylabel("Mean runtime (s, logarithmic)" if log_y else "Mean runtime (s)")
+    return ax
+
+
+def describe_runtime_against(means: pl.DataFrame) -> str:
+    """Return a sentence on the means for the caption."""
+    alone = (means["n"] == 1).sum()
+    return (
+        f"{means.height:,} distinct values, n = {means['n'].sum():,} rows; {alone:,} points have "
+        f"one row, and the largest has {max(means['n']):,}."
+    )
+
+
+@figure(
+    "group-means",
+    result="mean_by_value, with joint_counts and correlate",
+    reading="Gray: density of rows. Black points: mean runtime at each distinct value; the area of "
+    "a disc is proportional to its number of rows. r: Pearson's correlation of the values (not of "
+    "their logarithms) with its 95 % confidence interval, over rows, over unweighted means, and "
+    "over means weighted by their number of rows, with the effective number of points. Rows of 0 s "
+    "are not shown on the logarithmic axis.",
+)
 def plot_group_means(
     means: pl.DataFrame,
     /,
@@ -51,8 +130,6 @@ def plot_group_means(
     ----------
     means
         [value, n, mean] of one group, as `mean_by_value` returns it for runtimes in s.
-    ax
-        Axes to draw on; by default those of a new figure.
     counts
         [x_low, x_high, y_low, y_high, n] of the same rows, as `joint_counts` returns it.
     correlations
@@ -78,33 +155,32 @@ def plot_group_means(
     if not correlations["level"].is_unique().all():
         raise DataError("plot_group_means displays one correlation per level")
     cells = counts.filter(counts["y_high"] > 0)
-    with use_style():
-        own_figure = ax is None
-        ax = start_axes(ax, height_in=3.1)
-        if own_figure:
-            figure = ax.get_figure(root=True)
-            assert figure is not None  # noqa: S101  (axes stand on a figure)
-            figure.set_dpi(_RASTER_DPI)
-        use_log_axis(ax, "x", drawn["value"])
-        ends = [*cells["y_low"], *cells["y_high"], *drawn["mean"]]
-        use_log_axis(ax, "y", [end for end in ends if end > 0])
-        ax.grid(visible=False)
-        _draw_rows(ax, cells, least=min(v for v in (*drawn["value"], math.inf) if v > 0))
-        many = drawn.height > MOST_MARKS
-        area = _LARGEST_DISC * drawn["n"] / max(drawn["n"])
-        ax.scatter(
-            drawn["value"], drawn["mean"], s=area, facecolors=_DISC,
-            edgecolors="#0072B2", linewidths=0.7, zorder=3, clip_on=False, gid="discs",
-            rasterized=many,
-        )  # fmt: skip
-        ax.scatter(
-            drawn["value"], drawn["mean"], s=2.5, color="#000000", linewidths=0, zorder=4,
-            clip_on=False, gid="means", rasterized=many,
-        )  # fmt: skip
-        ax.set_xlabel(f"{x_label}, logarithmic")
-        ax.set_ylabel("Runtime (s, logarithmic)")
-        _tell(ax, correlations)
-        return ax
+    own_figure = ax is None
+    ax = start_axes(ax, height_in=3.1)
+    if own_figure:
+        figure = ax.get_figure(root=True)
+        assert figure is not None  # noqa: S101  (axes stand on a figure)
+        figure.set_dpi(_RASTER_DPI)
+    use_log_axis(ax, "x", drawn["value"])
+    ends = [*cells["y_low"], *cells["y_high"], *drawn["mean"]]
+    use_log_axis(ax, "y", [end for end in ends if end > 0])
+    ax.grid(visible=False)
+    _draw_rows(ax, cells, least=min(v for v in (*drawn["value"], math.inf) if v > 0))
+    many = drawn.height > MOST_MARKS
+    area = _LARGEST_DISC * drawn["n"] / max(drawn["n"])
+    ax.scatter(
+        drawn["value"], drawn["mean"], s=area, facecolors=_DISC,
+        edgecolors="#0072B2", linewidths=0.7, zorder=3, clip_on=False, gid="discs",
+        rasterized=many,
+    )  # fmt: skip
+    ax.scatter(
+        drawn["value"], drawn["mean"], s=2.5, color="#000000", linewidths=0, zorder=4,
+        clip_on=False, gid="means", rasterized=many,
+    )  # fmt: skip
+    ax.set_xlabel(f"{x_label}, logarithmic")
+    ax.set_ylabel("Runtime (s, logarithmic)")
+    _tell(ax, correlations)
+    return ax
 
 
 def describe_group_means(means: pl.DataFrame) -> str:
@@ -157,13 +233,13 @@ def _tell(ax: Axes, correlations: pl.DataFrame) -> None:
     }  # fmt: skip
     told = [level for level in _LEVELS if level in found]
     ax.legend(
-        [marks[level] for level in told], [_label(found[level]) for level in told],
+        [marks[level] for level in told], [_label_correlation(found[level]) for level in told],
         loc="lower left", bbox_to_anchor=(-0.08, 1), borderaxespad=0.2, handlelength=1.1,
         handletextpad=0.5, labelspacing=0.25,
     )  # fmt: skip
 
 
-def _label(row: dict[str, Any]) -> str:
+def _label_correlation(row: dict[str, Any]) -> str:
     name = {"row": "rows", "group_mean": "means", "group_mean_weighted": "weighted"}
     if row["r"] is None:
         return f"{name[row['level']]}: no r"

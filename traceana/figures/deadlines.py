@@ -1,0 +1,178 @@
+"""Tightness of deadlines, and throughput by model, batch size and GPUs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+from matplotlib.ticker import LogLocator, NullLocator
+
+from traceana.errors import DataError
+from traceana.figures.labels import name_lines, natural_order, small_size
+from traceana.figures.registry import figure
+from traceana.figures.style import start_axes
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_PLAN_COLOURS: Final = ("#0072B2", "#D55E00")
+_STEP: Final = 0.36
+_LABELS: Final = {
+    "samples_per_s": "Samples per second",
+    "scaling_efficiency": "Scaling efficiency",
+}
+_COLOURS: Final = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+_STYLES: Final = ("-", "--", ":", "-.")
+_MARKERS: Final = ("o", "s", "^", "D")
+
+
+@figure(
+    "deadline-tightness",
+    result="deadline_tightness by cluster, with the kind of plans",
+    reading="Tightness: time from submission to deadline over the runtime at the requested GPUs. "
+    "Thin line: 5 % to 95 %; thick: 25 % to 75 %; dot: median. Left of the dashed line a deadline "
+    "can be met with more GPUs only; the percentage is the fraction to the right of it.",
+)
+def plot_deadline_tightness(tightness: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
+    """Draw quantiles of tightness, one line per cluster and kind of plans.
+
+    Parameters
+    ----------
+    tightness
+        What `deadline_tightness` returns by cluster; with a column `plans`, of one or two kinds of
+        plans.
+
+    Returns
+    -------
+    Axes
+        One row per cluster from the top, with one line for each kind of plans.
+
+    Raises
+    ------
+    DataError
+        If there is no row, or more than two kinds of plans.
+    """
+    if "plans" not in tightness.columns:
+        tightness = tightness.with_columns(plans=pl.lit("plans"))
+    kinds = tightness["plans"].unique(maintain_order=True).to_list()
+    if not 0 < len(kinds) <= len(_PLAN_COLOURS):
+        raise DataError(
+            f"plot_deadline_tightness draws one or two kinds of plans, not {len(kinds)}"
+        )
+    clusters = natural_order(tightness["cluster"].unique())
+    ax = start_axes(ax, height_in=0.9 + 0.27 * len(clusters))
+    for place, (kind, colour) in enumerate(zip(kinds, _PLAN_COLOURS, strict=False)):
+        rows = tightness.filter(plans=kind)
+        at = [
+            clusters.index(cluster) + _STEP * (place - (len(kinds) - 1) / 2)
+            for cluster in rows["cluster"]
+        ]
+        for ends, width in ((("p05", "p95"), 0.9), (("p25", "p75"), 3.2)):
+            low, high = (rows[f"tightness_{end}"] for end in ends)
+            ax.hlines(at, low, high, color=colour, linewidth=width, linestyle="-")
+        ax.scatter(
+            rows["tightness_median"], at, s=11, facecolors="white", edgecolors=colour,
+            linewidths=0.9, zorder=4, label=kind, gid=f"{kind}-medians",
+        )  # fmt: skip
+        for row, share in zip(at, rows["share_met"], strict=True):
+            ax.annotate(
+                f"{100 * share:.0f} %", (1, row), (2, 0), xycoords=("axes fraction", "data"),
+                textcoords="offset points", va="center", fontsize=small_size() - 1.5,
+                color=colour, annotation_clip=False,
+            )  # fmt: skip
+    ax.axvline(1, color="#222222", linewidth=0.8, linestyle="--", zorder=0.5)
+    ax.set_yticks(range(len(clusters)), clusters)
+    ax.set_ylim(len(clusters) - 0.4, -0.6)
+    ax.grid(visible=False, axis="y")
+    ax.set_xlabel("(Deadline - submission) / runtime")
+    ax.legend(
+        loc="lower left", bbox_to_anchor=(0, 1), ncols=2, borderaxespad=0.2, handletextpad=0.1
+    )
+    return ax
+
+
+def describe_deadline_tightness(tightness: pl.DataFrame) -> str:
+    """Return one sentence on what the figure of these quantiles shows."""
+    if "plans" not in tightness.columns:
+        tightness = tightness.with_columns(plans=pl.lit("plans"))
+    parts = [
+        f"{kind!s}: {rows['n'].sum():,} deadlines, medians {min(rows['tightness_median']):.2f} to "
+        f"{max(rows['tightness_median']):.2f}"
+        for (kind,), rows in tightness.group_by("plans", maintain_order=True)
+    ]
+    return f"{tightness['cluster'].n_unique()} clusters; {'; '.join(parts)}."
+
+
+@figure(
+    "throughput",
+    result="iteration_rates",
+    reading="Line: a model at one global batch size; one color per model. Scaling efficiency is "
+    "the rate over the number of GPUs times the rate on one GPU; 1 is linear scaling. Both axes "
+    "are logarithmic.",
+)
+def plot_throughput(
+    rates: pl.DataFrame, /, *, ax: Axes | None = None, measure: str = "samples_per_s"
+) -> Axes:
+    """Draw rates against GPUs, one line per (model, batch size).
+
+    Parameters
+    ----------
+    rates
+        [model, batch_size, gpus, samples_per_s, scaling_efficiency], as `iteration_rates`
+        returns it.
+    measure
+        samples_per_s or scaling_efficiency.
+
+    Returns
+    -------
+    Axes
+        One line per (model, batch size), labeled at its end where there is room.
+
+    Raises
+    ------
+    DataError
+        If the measure is another or nothing of it is known.
+    """
+    if measure not in _LABELS:
+        raise DataError(f"measure must be one of {', '.join(_LABELS)}; it is {measure!r}")
+    known = rates.drop_nulls(measure).sort("model", "batch_size", "gpus")
+    if known.is_empty():
+        raise DataError(f"plot_throughput has nothing to draw: no {measure} is known")
+    models = known["model"].unique().sort().to_list()
+    ax = start_axes(ax, height_in=3.3)
+    ax.set_xscale("log", base=2)
+    ax.set_yscale("log")
+    lines = []
+    place: dict[object, int] = {}
+    for (model, batch), cell in known.group_by("model", "batch_size", maintain_order=True):
+        nth = place[model] = place.get(model, -1) + 1
+        (line,) = ax.plot(
+            cell["gpus"], cell[measure], color=_COLOURS[models.index(model) % len(_COLOURS)],
+            linestyle=_STYLES[nth % len(_STYLES)], marker=_MARKERS[nth % len(_MARKERS)],
+            markersize=2.5,
+        )  # fmt: skip
+        lines.append((f"{model} {batch}", line))
+    counts = known["gpus"].unique().sort().to_list()
+    ax.set_xticks(counts, [f"{gpus:g}" for gpus in counts])
+    ax.xaxis.set_minor_locator(NullLocator())
+    ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    ax.yaxis.set_major_formatter("{x:,g}")
+    ax.yaxis.set_minor_locator(NullLocator())
+    ax.set_xlabel("GPUs")
+    ax.set_ylabel(_LABELS[measure])
+    name_lines(ax, lines, heading="model, batch size", margin_from=0.5)
+    return ax
+
+
+def describe_throughput(rates: pl.DataFrame) -> str:
+    """Return one sentence on what the figure of these rates shows."""
+    most = max(rates["gpus"])
+    of_most = rates.filter(gpus=most)["scaling_efficiency"].drop_nulls()
+    scaled = (
+        f", on {most:g} GPUs {100 * min(of_most):.0f} % to {100 * max(of_most):.0f} % of linear "
+        "scaling"
+        if len(of_most)
+        else ""
+    )
+    pairs = rates.select("model", "batch_size").n_unique()
+    return f"{pairs} pairs of model and batch size, {rates.height} rates{scaled}."

@@ -1,0 +1,168 @@
+"""Odds ratios and calibration of a model of failure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+from traceana.errors import DataError
+from traceana.figures.labels import natural_order, small_size
+from traceana.figures.registry import figure
+from traceana.figures.scales import use_log_axis
+from traceana.figures.style import start_axes
+
+if TYPE_CHECKING:
+    import polars as pl
+    from matplotlib.axes import Axes
+
+    from traceana.results.outcomes import FailureModel
+
+_BEYOND: Final = 20.0
+"""The axis ends at this multiple of the outermost dot, even if an interval is wider."""
+
+
+@figure(
+    "failure-odds",
+    result="failure_model",
+    reading="Dot: odds ratio of failure, all other features equal, on a logarithmic axis; bar: its "
+    "95 % confidence interval; above 1 failure is more likely. n: rows.",
+)
+def plot_failure_odds(result: FailureModel, /, *, ax: Axes | None = None) -> Axes:
+    """Draw the odds ratios of a model of failure with their intervals.
+
+    Parameters
+    ----------
+    result
+        Result of `failure_model`.
+
+    Returns
+    -------
+    Axes
+        One row per numeric feature and per level, under a heading with the reference level. A
+        level without a finite odds ratio has a row that says so.
+
+    Raises
+    ------
+    DataError
+        If no odds ratio is finite.
+    """
+    odds_ratios = result.odds_ratios
+    known = odds_ratios.drop_nulls(["odds_ratio", "ci_low", "ci_high"])
+    if known.is_empty():
+        raise DataError("plot_failure_odds has nothing to draw: no odds ratio is finite")
+    rows = _lay_out(odds_ratios)
+    ax = start_axes(ax, height_in=0.7 + 0.19 * len(rows))
+    low, high = _ends(known)
+    use_log_axis(ax, "x", [low, 1.0, high])
+    ax.axvline(1, color="#8A8A8A", linewidth=0.8, zorder=1, gid="no-difference")
+    for place, (_, term) in enumerate(rows):
+        if term is None:
+            continue
+        if term["odds_ratio"] is None:
+            ax.annotate(
+                "no finite odds ratio", (0.98, place), xycoords=("axes fraction", "data"),
+                ha="right", va="center", fontsize=small_size(), fontstyle="italic",
+                bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.4},
+                gid=f"none-{place}",
+            )  # fmt: skip
+        else:
+            ax.hlines(
+                place, term["ci_low"], term["ci_high"], color="#0072B2", linewidth=1.4,
+                gid=f"interval-{place}",
+            )  # fmt: skip
+            ax.scatter(
+                term["odds_ratio"], place, s=16, color="#0072B2", zorder=4, gid=f"dot-{place}"
+            )
+        ax.annotate(
+            f"n = {term['n']:,}", (1.02, place), xycoords=("axes fraction", "data"),
+            va="center", fontsize=small_size(), annotation_clip=False,
+        )  # fmt: skip
+    ax.set_yticks(range(len(rows)), [name for name, _ in rows])
+    for label, (_, term) in zip(ax.get_yticklabels(), rows, strict=True):
+        label.set_fontweight("bold" if term is None or term["level"] is None else "normal")
+    ax.tick_params(axis="y", length=0)
+    ax.set_ylim(len(rows) - 0.5, -0.5)
+    ax.grid(visible=False, axis="y")
+    ax.set_xlabel("Odds ratio of failure (logarithmic)")
+    return ax
+
+
+def describe_failure_odds(result: FailureModel) -> str:
+    """Return one sentence on the odds ratios of the figure."""
+    known = result.odds_ratios.drop_nulls(["odds_ratio", "ci_low", "ci_high"])
+    low, high = _ends(known)
+    cut = ((known["ci_low"] < low) | (known["ci_high"] > high)).sum()
+    beyond = f"; {cut} of the intervals extend beyond the figure" if cut else ""
+    return f"n = {result.fit['n'].item():,} rows, {known.height} odds ratios{beyond}."
+
+
+def _ends(known: pl.DataFrame) -> tuple[float, float]:
+    """Return the limits of the axis."""
+    nearest = min(*known["odds_ratio"], 1.0) / _BEYOND
+    farthest = max(*known["odds_ratio"], 1.0) * _BEYOND
+    return max(min(known["ci_low"]), nearest), min(max(known["ci_high"]), farthest)
+
+
+def _lay_out(odds_ratios: pl.DataFrame) -> list[tuple[str, dict[str, Any] | None]]:
+    """Return the name of each row with its term, or None for a heading."""
+    rows: list[tuple[str, dict[str, Any] | None]] = []
+    for (feature,), terms in odds_ratios.group_by("feature", maintain_order=True):
+        of_level = {term["level"]: term for term in terms.iter_rows(named=True)}
+        if None in of_level:
+            rows.append((str(feature), of_level[None]))
+            continue
+        against = "".join(f", against {name}" for name in terms["reference"].drop_nulls().head(1))
+        rows.append((f"{feature}{against}", None))
+        rows += [(level, of_level[level]) for level in natural_order(of_level)]
+    return rows
+
+
+@figure(
+    "failure-calibration",
+    result="failure_model",
+    reading="Dot: a tenth of the rows, ordered by predicted probability of failure, at the mean "
+    "prediction and the observed fraction of failures; bar: Wilson's 95 % confidence interval; "
+    "dotted diagonal: perfect calibration. Predictions are for held-out rows.",
+)
+def plot_failure_calibration(result: FailureModel, /, *, ax: Axes | None = None) -> Axes:
+    """Draw the observed fraction of failures against the predicted probability.
+
+    Parameters
+    ----------
+    result
+        Result of `failure_model`.
+
+    Raises
+    ------
+    DataError
+        If there is no prediction.
+    """
+    calibration = result.calibration
+    if calibration.is_empty():
+        raise DataError("plot_failure_calibration has nothing to draw: there is no prediction")
+    ax = start_axes(ax)
+    ax.axline((0, 0), (1, 1), color="#555555", linestyle=":", linewidth=0.8, gid="diagonal")
+    ax.vlines(
+        calibration["predicted"], calibration["ci_low"], calibration["ci_high"],
+        color="#0072B2", linewidth=1.2, gid="intervals",
+    )  # fmt: skip
+    ax.scatter(
+        calibration["predicted"], calibration["observed"], s=14, color="#0072B2", zorder=4,
+        clip_on=False, gid="bins",
+    )  # fmt: skip
+    ends = [*calibration["ci_low"], *calibration["ci_high"], *calibration["predicted"]]
+    low, high = max(0.0, min(ends) - 0.02), min(1.0, max(ends) + 0.02)
+    ax.set_xlim(low, high)
+    ax.set_ylim(low, high)
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.set_major_locator(MaxNLocator(nbins=6, steps=[1, 2, 5, 10]))
+        axis.set_major_formatter(FuncFormatter(lambda share, _: f"{100 * share:.4g} %"))
+    ax.set_xlabel("Predicted probability of failure")
+    ax.set_ylabel("Observed fraction of failures")
+    return ax
+
+
+def describe_failure_calibration(result: FailureModel) -> str:
+    """Return one sentence on the rows of the figure."""
+    return f"n = {result.calibration['n'].sum():,} rows in {result.calibration.height} bins."

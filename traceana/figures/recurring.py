@@ -1,0 +1,240 @@
+"""Recurring jobs: choices of batch size, energy saved, and regret."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import polars as pl
+from matplotlib import colormaps
+from matplotlib.colors import ListedColormap
+from matplotlib.ticker import PercentFormatter
+
+from traceana.errors import DataError
+from traceana.figures.registry import figure
+from traceana.figures.style import start_axes
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from traceana.results.recurring import RecurringResult
+
+_GPU_LOOKS: Final = (
+    ("#0072B2", "o"),
+    ("#D55E00", "s"),
+    ("#009E73", "^"),
+    ("#CC79A7", "D"),
+    ("#E69F00", "v"),
+    ("#56B4E9", "P"),
+)
+_WIDE: Final = 0.64
+"""Share of a row over which its GPUs are spread."""
+_POLICY_COLOURS: Final = {
+    "zeus": "#0072B2",
+    "grid": "#E69F00",
+    "default": "#9A9A9A",
+    "oracle": "#009E73",
+}
+_POLICY_STYLES: Final = {"zeus": "-", "grid": "--", "default": ":", "oracle": "-."}
+
+
+@figure(
+    "recurring-choices",
+    result="simulate_recurring",
+    source="Zeus (NSDI'23): choices of a recurring job",
+    reading="Dot: run that reached the target, colored by its power limit. Cross: run that missed "
+    "it, usually because it was stopped early. A batch size without a mark was never run.",
+)
+def plot_recurring_choices(
+    result: RecurringResult | pl.DataFrame,
+    /,
+    *,
+    ax: Axes | None = None,
+    batch_sizes: list[int] | None = None,
+) -> Axes:
+    """Draw the batch size of every run against its recurrence.
+
+    Parameters
+    ----------
+    result
+        What `simulate_recurring` returns, or its history [recurrence, batch_size,
+        power_limit_w, reached].
+    batch_sizes
+        Those to choose from; by default those of the result, or of its history.
+
+    Returns
+    -------
+    Axes
+        One row per batch size, the smallest at the bottom, with a color bar of power limits.
+
+    Raises
+    ------
+    DataError
+        If there is no run.
+    """
+    history, known = _history(result)
+    if history.is_empty():
+        raise DataError("plot_recurring_choices has nothing to draw: there is no run")
+    sizes = sorted({*(batch_sizes or known), *history["batch_size"]})
+    row = {size: place for place, size in enumerate(sizes)}
+    # without its yellow, which is too pale on white
+    shades = ListedColormap(colormaps["viridis"](np.linspace(0.85, 0, 256)))
+    ax = start_axes(ax)
+    for reached, marker, size in ((True, "o", 12), (False, "x", 22)):
+        runs = history.filter(reached=reached)
+        dots = ax.scatter(
+            runs["recurrence"], [row[each] for each in runs["batch_size"]], s=size,
+            c=runs["power_limit_w"], marker=marker, linewidths=0 if reached else 1.1,
+            vmin=min(history["power_limit_w"]), vmax=max(history["power_limit_w"]),
+            cmap=shades, gid="reached" if reached else "missed",
+        )  # fmt: skip
+    figure = ax.get_figure(root=True)
+    if figure is not None:
+        figure.colorbar(dots, ax=ax, label="Power limit (W)")
+    ax.set_yticks(range(len(sizes)), [str(size) for size in sizes])
+    ax.set_ylim(-0.6, len(sizes) - 0.4)
+    ax.set_xlim(left=-max(history["recurrence"]) / 40)
+    ax.set_xlabel("Recurrence")
+    ax.set_ylabel("Batch size")
+    return ax
+
+
+def _history(result: RecurringResult | pl.DataFrame) -> tuple[pl.DataFrame, list[int]]:
+    if isinstance(result, pl.DataFrame):
+        return result, []
+    return result.history, list(result.job.batches)
+
+
+def describe_recurring_choices(result: RecurringResult | pl.DataFrame) -> str:
+    """Return one sentence on what the figure of this result shows."""
+    history, _ = _history(result)
+    most = history["batch_size"].mode().sort()[0]
+    share = (history["batch_size"] == most).mean()
+    missed = history.filter(pl.col("reached").not_()).height
+    return (
+        f"{history.height:,} runs in {history['recurrence'].n_unique():,} recurrences, {missed} "
+        f"missed; batch size {most:,} in {100 * float(str(share)):.0f} % of them."
+    )
+
+
+@figure(
+    "recurring-savings",
+    result="summarize_recurring",
+    reading="Mark: energy saved by the last five recurrences against the default, mean over the "
+    "seeds; line: 95 % interval of that mean, often shorter than the mark. Left of 0: more energy "
+    "used.",
+)
+def plot_recurring_savings(summary: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
+    """Draw the energy saved, one row per data set and one mark per GPU.
+
+    Parameters
+    ----------
+    summary
+        [gpu, dataset, energy_saved, energy_saved_ci_low, energy_saved_ci_high], as
+        `summarize_recurring` returns it. A null has no mark; a null bound no line.
+
+    Returns
+    -------
+    Axes
+        Data sets in alphabetical order from the top, GPUs in each from the top.
+
+    Raises
+    ------
+    DataError
+        If nothing is known to be saved, or there are more than six GPUs.
+    """
+    known = summary.drop_nulls("energy_saved")
+    gpus = known["gpu"].unique().sort().to_list()
+    if not 0 < len(gpus) <= len(_GPU_LOOKS):
+        raise DataError(f"plot_recurring_savings draws one to six GPUs, not {len(gpus)}")
+    datasets = known["dataset"].unique().sort().to_list()
+    ax = start_axes(ax, height_in=0.9 + 0.36 * len(datasets))
+    for place, (gpu, (colour, marker)) in enumerate(zip(gpus, _GPU_LOOKS, strict=False)):
+        shift = _WIDE * ((place + 0.5) / len(gpus) - 0.5)
+        rows = known.filter(gpu=gpu).with_columns(
+            row=pl.col("dataset").replace_strict(
+                datasets, range(len(datasets)), return_dtype=pl.Float64
+            )
+            + shift
+        )
+        bounded = rows.drop_nulls("energy_saved_ci_low")
+        ax.hlines(
+            bounded["row"], bounded["energy_saved_ci_low"], bounded["energy_saved_ci_high"],
+            color=colour, linewidth=1.1, linestyle="-", gid=gpu,
+        )  # fmt: skip
+        ax.plot(
+            rows["energy_saved"], rows["row"], marker=marker, color=colour, linestyle="none",
+            markersize=3.4, label=gpu,
+        )  # fmt: skip
+    ax.axvline(0, color="#222222", linewidth=0.8, linestyle="--", zorder=0.5)
+    ax.xaxis.set_major_formatter(PercentFormatter(xmax=1, symbol=" %", decimals=0))
+    ax.set_yticks(range(len(datasets)), datasets)
+    ax.set_ylim(len(datasets) - 0.5, -0.5)
+    ax.grid(visible=False, axis="y")
+    ax.set_xlabel("Energy saved by the last five recurrences")
+    ax.legend(
+        loc="lower left", bbox_to_anchor=(0, 1), ncols=4, borderaxespad=0.2, handletextpad=0.2
+    )
+    return ax
+
+
+def describe_recurring_savings(summary: pl.DataFrame) -> str:
+    """Return one sentence on what the figure of these savings shows."""
+    known = summary.drop_nulls("energy_saved")
+    seeds = max(known["seeds"])
+    return (
+        f"{known.height} jobs on {known['gpu'].n_unique()} GPUs, up to {seeds} seeds each: "
+        f"{100 * min(known['energy_saved']):.1f} % to {100 * max(known['energy_saved']):.1f} %."
+    )
+
+
+@figure(
+    "regret",
+    result="recurrences of simulate_recurring, with their policy",
+    source="Zeus (NSDI'23): regret of a recurring job",
+    reading="Line: cost of all recurrences so far minus the expected cost of the best feasible "
+    "batch size and power limit (oracle); flat once a policy has found it. One seed.",
+)
+def plot_regret(recurrences: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
+    """Draw cumulative regret by recurrence, one line per policy.
+
+    Parameters
+    ----------
+    recurrences
+        [policy, recurrence, cumulative_regret_j]: `recurrences` of `simulate_recurring` results
+        with their policy.
+
+    Returns
+    -------
+    Axes
+        One line per policy, in the order of their rows.
+
+    Raises
+    ------
+    DataError
+        If there is no row, or a regret is null as there is no oracle.
+    """
+    if recurrences.is_empty() or recurrences["cumulative_regret_j"].has_nulls():
+        raise DataError("plot_regret has nothing to draw: there is no recurrence or no oracle")
+    ax = start_axes(ax)
+    for (policy,), rows in recurrences.group_by("policy", maintain_order=True):
+        name = str(policy)
+        ax.plot(
+            rows["recurrence"], rows["cumulative_regret_j"] / 1e6, label=name, gid=name,
+            color=_POLICY_COLOURS.get(name), linestyle=_POLICY_STYLES.get(name, "-"), linewidth=1.2,
+        )  # fmt: skip
+    ax.set_xlim(left=0)
+    ax.set_xlabel("Recurrence")
+    ax.set_ylabel("Cumulative regret (MJ)")
+    ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=4, borderaxespad=0.2)
+    return ax
+
+
+def describe_regret(recurrences: pl.DataFrame) -> str:
+    """Return one sentence on what the figure of these recurrences shows."""
+    last = recurrences.group_by("policy", maintain_order=True).last()
+    last_regrets = ", ".join(
+        f"{policy} {regret_j / 1e6:,.2f} MJ"
+        for policy, regret_j in last.select("policy", "cumulative_regret_j").iter_rows()
+    )
+    return f"{recurrences['recurrence'].n_unique()} recurrences; final regret: {last_regrets}."

@@ -1,0 +1,214 @@
+"""Coefficients of variation and mini-batch times of jobs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import polars as pl
+from matplotlib.ticker import PercentFormatter
+
+from traceana.errors import DataError
+from traceana.figures.labels import find_clock, format_axis, name_lines, natural_order
+from traceana.figures.registry import figure
+from traceana.figures.style import start_axes
+from traceana.results.formatting import three_digits
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_MOST_NAMED: Final = 7
+"""Number of colors; more jobs are drawn gray and without names."""
+
+
+@figure(
+    "cov",
+    result="iteration_cov",
+    source="AntMan (OSDI'20): CoV of five sampled jobs",
+    reading="CoV: standard deviation across workers divided by their mean, at one time.",
+)
+def plot_cov(
+    cov: pl.DataFrame,
+    /,
+    *,
+    ax: Axes | None = None,
+    ddof: int | None = None,
+    time: str | None = None,
+) -> Axes:
+    """Draw CoV against time, one line per job.
+
+    Parameters
+    ----------
+    cov
+        [job_id, time, cov], as `iteration_cov` returns it, or rows of `cov_samples`. A null CoV
+        breaks the line.
+    ddof
+        The ddof of these CoVs, for the label; None if the publisher computed them.
+    time
+        Column of the time; by default time_s, step or sample.
+    """
+    clock, label = find_clock(cov, time)
+    cov = cov.with_columns(pl.col("job_id").cast(pl.String))
+    ax = start_axes(ax)
+    lines = []
+    for job in natural_order(cov["job_id"].unique()):
+        own = cov.filter(pl.col("job_id") == job).sort(clock)
+        (line,) = ax.plot(
+            own[clock].to_numpy(),
+            own["cov"].cast(pl.Float64).fill_null(float("nan")).to_numpy(),
+            drawstyle="steps-post",
+            zorder=2 + 1 / (1 + own.height),  # short jobs on top of long ones
+            gid=f"cov-{job}",
+        )
+        lines.append((job, line))
+    ax.set_ylim(bottom=0)
+    ax.margins(x=0)
+    ax.set_xlabel(label)
+    ax.set_ylabel(label_cov(ddof))
+    format_axis(ax.xaxis, bins=5)
+    if len(lines) == 1:
+        ax.set_title(lines[0][0])
+    else:
+        name_lines(ax, lines, heading="job")
+    return ax
+
+
+def label_cov(ddof: int | None) -> str:
+    """Return the axis label of a CoV with its ddof."""
+    return "CoV (as published)" if ddof is None else f"CoV (ddof {ddof})"
+
+
+def describe_cov(cov: pl.DataFrame) -> str:
+    """Return one sentence on the CoVs shown."""
+    known = cov["cov"].drop_nulls().to_numpy()
+    if not known.size:
+        return f"{cov.height:,} time steps, none with a CoV."
+    left_out = f"; {cov['cov'].null_count():,} without one" if cov["cov"].null_count() else ""
+    over = ""
+    if "n_workers" in cov.columns:
+        workers = cov.drop_nulls("cov")["n_workers"]
+        fewest, most = min(workers), max(workers)
+        over = f", over {most} workers" if fewest == most else f", over {fewest} to {most} workers"
+    return f"{len(known):,} CoVs from {known.min():.3f} to {known.max():.3f}{over}{left_out}."
+
+
+@figure(
+    "cov-ecdf",
+    result="iteration_cov",
+    source="AntMan (OSDI'20): the distribution of CoV",
+    reading="Empirical distribution function: fraction of a job's time steps with a CoV of at most "
+    "x. Time steps without a CoV are excluded.",
+)
+def plot_cov_ecdf(cov: pl.DataFrame, /, *, ax: Axes | None = None, ddof: int | None = None) -> Axes:
+    """Draw the empirical distribution function of CoV, one line per job.
+
+    Parameters
+    ----------
+    cov
+        [job_id, cov], as `iteration_cov` returns it, or rows of `cov_samples`. Null CoVs are
+        excluded.
+    ddof
+        The ddof of these CoVs, for the label; None if the publisher computed them.
+
+    Returns
+    -------
+    Axes
+        Up to seven jobs are named in a legend; more are drawn thin and gray, with the
+        distribution over the time steps of all jobs on top.
+
+    Raises
+    ------
+    DataError
+        If there is no CoV.
+    """
+    known = cov.select(pl.col("job_id").cast(pl.String), "cov").drop_nulls("cov")
+    if known.is_empty():
+        raise DataError("plot_cov_ecdf needs a CoV; every value is null")
+    jobs = natural_order(known["job_id"].unique())
+    ax = start_axes(ax)
+    if len(jobs) <= _MOST_NAMED:
+        for job in jobs:
+            _draw_ecdf(ax, known.filter(pl.col("job_id") == job)["cov"], label=job)
+    else:
+        for job in jobs:
+            own = known.filter(pl.col("job_id") == job)["cov"]
+            _draw_ecdf(ax, own, color="#9A9A9A", linewidth=0.4, linestyle="-")
+        _draw_ecdf(
+            ax, known["cov"], color="#0072B2", linewidth=1.8, linestyle="-",
+            label="all time steps",
+        )  # fmt: skip
+        ax.lines[0].set_label("one job")
+    if len(jobs) <= _MOST_NAMED:
+        ax.legend(loc="lower right")
+    else:  # many lines leave no room within
+        ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, borderaxespad=0.2)
+    ax.set_xlim(left=0)
+    ax.set_ylim(0, 1)
+    ax.set_xlabel(label_cov(ddof))
+    ax.set_ylabel("Fraction of time steps")
+    ax.yaxis.set_major_formatter(PercentFormatter(xmax=1, symbol=" %"))
+    return ax
+
+
+def describe_cov_ecdf(cov: pl.DataFrame) -> str:
+    """Return one sentence on the CoVs shown."""
+    known = cov["cov"].drop_nulls().to_numpy()
+    return (
+        f"{len(known):,} CoVs of {cov['job_id'].n_unique():,} jobs, median {np.median(known):.3f}, "
+        f"maximum {known.max():.3f}."
+    )
+
+
+def _draw_ecdf(ax: Axes, values: pl.Series, **look: object) -> None:
+    ax.ecdf(values.to_numpy(), **look)  # type: ignore[arg-type]
+
+
+@figure(
+    "batch-time-ecdf",
+    result="worker_samples",
+    source="AntMan (OSDI'20, Fig. 5b): the distribution of mini-batch time",
+    reading="Empirical distribution function: fraction of a job's samples, of all its workers, "
+    "with a mini-batch time of at most x.",
+)
+def plot_batch_time_ecdf(
+    samples: pl.DataFrame, /, *, ax: Axes | None = None, unit: str = "s"
+) -> Axes:
+    """Draw the empirical distribution function of mini-batch time, one line per job.
+
+    Parameters
+    ----------
+    samples
+        [job_id, batch_time]: rows of `worker_samples`. Null times are excluded.
+    unit
+        Unit of the times, for the label.
+
+    Raises
+    ------
+    DataError
+        If there is no mini-batch time.
+    """
+    known = samples.select(pl.col("job_id").cast(pl.String), "batch_time").drop_nulls("batch_time")
+    if known.is_empty():
+        raise DataError("plot_batch_time_ecdf needs a mini-batch time; every value is null")
+    ax = start_axes(ax)
+    for job in natural_order(known["job_id"].unique()):
+        own = known.filter(pl.col("job_id") == job)["batch_time"]
+        ax.ecdf(own.to_numpy(), label=job, gid=f"ecdf-{job}")
+    ax.legend(loc="best")
+    ax.set_xlim(left=0)
+    ax.set_ylim(0, 1)
+    ax.set_xlabel(f"Mini-batch time ({unit})")
+    ax.set_ylabel("Fraction of samples")
+    format_axis(ax.xaxis)
+    ax.yaxis.set_major_formatter(PercentFormatter(xmax=1, symbol=" %"))
+    return ax
+
+
+def describe_batch_time_ecdf(samples: pl.DataFrame) -> str:
+    """Return one sentence on the samples shown."""
+    known = samples.drop_nulls("batch_time")
+    medians = known.group_by("job_id").agg(pl.col("batch_time").median())["batch_time"].to_numpy()
+    return (
+        f"{known.height:,} samples of {len(medians):,} jobs, with medians from "
+        f"{three_digits(medians.min())} to {three_digits(medians.max())}."
+    )
