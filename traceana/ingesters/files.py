@@ -22,6 +22,7 @@ from traceana.ingesters.unwrap import (
     name_of,
     open_packed,
     open_unwrapped,
+    plain,
     reading,
     where_of,
 )
@@ -71,12 +72,16 @@ class CsvFile:
     @property
     def label(self) -> str:
         """How the ledger calls it, wherever it lies."""
-        return self.within + label_of(self.paths) + (f":{self.member}" if self.member else "")
+        return self.within + label_of(self.paths) + self._inner
 
     @property
     def where(self) -> str:
         """How messages call it: with the folder as the user gave it."""
-        return where_of(self.paths) + (f":{self.member}" if self.member else "")
+        return where_of(self.paths) + self._inner
+
+    @property
+    def _inner(self) -> str:
+        return f":{plain(self.member)}" if self.member else ""
 
 
 @dataclass
