@@ -244,7 +244,7 @@ def test_tables_read_by_each_engine_give_the_same_values(
 def test_whatever_takes_a_frame_is_asked_of_spark() -> None:
     takes_a_frame = {
         name
-        for name in analysis.__all__
+        for name in vars(analysis)["__all__"]
         if inspect.isfunction(function := getattr(analysis, name))
         and "IntoFrame" in str(inspect.signature(function))
     }

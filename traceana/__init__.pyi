@@ -26,4 +26,3 @@ from .trace import load as load
 from .trace import read as read
 __version__: str
 
-__all__: list[str]

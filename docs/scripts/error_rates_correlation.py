@@ -12,6 +12,7 @@ import polars as pl
 from findings import as_table, write_measured
 
 from traceana import correlate
+from traceana.stats import permutation, wild_bootstrap
 from traceana.stats.correlation import METHODS, correlation, correlation_pvalue
 from traceana.stats.multiplicity import adjust_pvalues
 
@@ -68,6 +69,67 @@ def independent(repetitions: int) -> pl.DataFrame:
                 }
                 for method in METHODS
             ]
+    return pl.DataFrame(lines)
+
+
+def unequal_groups(repetitions: int) -> pl.DataFrame:
+    """Rows of independent lognormal runtimes in groups of unequal sizes, with and without users."""
+    rng, lines = np.random.default_rng(2026), []
+    cells = [
+        *(
+            (n, groups, sigma, 0)
+            for n, groups in ((200, 5), (200, 40), (1000, 15))
+            for sigma in (1, 2)
+        ),
+        (5000, 5, 2, 0),
+        (5000, 40, 1, 0),
+        (5000, 40, 2, 0),
+        *((1000, 15, sigma, users) for users in (15, 30, 60) for sigma in (1, 2)),
+        *((5000, 40, 2, users) for users in (30, 60)),
+    ]
+    for n, groups, sigma, users in cells:
+        tables = []
+        for count in batches(repetitions):
+            samples = []
+            for at in range(count):
+                fraction = rng.dirichlet(np.full(groups, 0.4))
+                x = rng.choice(2.0 ** (np.arange(groups) / 3), n, p=fraction)
+                x[:groups] = 2.0 ** (np.arange(groups) / 3)  # each group has a row
+                log_y, user = rng.standard_normal(n), np.zeros(n, int)
+                if users:
+                    user = np.sort(rng.choice(users, n, p=rng.dirichlet(np.full(users, 3))))
+                    # users request and run alike: both depend on the user, independently
+                    own = rng.standard_normal((2, users))[:, user]
+                    mixed = np.sqrt(0.4) * own[0] + np.sqrt(0.6) * rng.standard_normal(n)
+                    x = np.sort(x)[np.argsort(np.argsort(mixed))]
+                    log_y = np.sqrt(0.4) * own[1] + np.sqrt(0.6) * log_y
+                y = np.exp(sigma * log_y)
+                samples.append(pl.DataFrame({"sample": at, "x": x, "y": y, "user": user}))
+            rows = pl.concat(samples)
+            asked = {"method": METHODS, "level": ("row", "group_mean", "group_mean_weighted")}
+            cluster = "user" if users else None
+            found = correlate(rows, "x", "y", by="sample", cluster=cluster, **asked, rng=rng)
+            tables.append(found.table)
+        table = pl.concat(tables)
+        for (level, method), own in table.group_by("level", "method", maintain_order=True):
+            tested = own["pvalue"].count()
+            limited = own.drop_nulls("ci_low")["note"].count() / max(own["ci_low"].count(), 1)
+            lines.append(
+                {
+                    "rows": n,
+                    "groups": groups,
+                    "sigma": sigma,
+                    "clusters": users or None,
+                    "level": level,
+                    "method": method,
+                    "tested": tested / own.height,
+                    "rejected": rejects(own) if tested else None,
+                    "rejected by t": (own["pvalue_t"].drop_nulls() < 0.05).mean(),
+                    "covered": covers(own, 0) if own["ci_low"].count() else None,
+                    "with limit": limited if own["ci_low"].count() else None,
+                }
+            )
+        print(pl.DataFrame(lines[-9:]), flush=True)
     return pl.DataFrame(lines)
 
 
@@ -176,11 +238,15 @@ def false_discoveries(repetitions: int) -> pl.DataFrame:
 
 def main() -> None:
     repetitions = int(sys.argv[1]) if len(sys.argv) > 1 else 2000
+    # tests keep their level with fewer resamples
+    permutation._SIDE, permutation._RESAMPLES, wild_bootstrap._RESAMPLES = 20, 400, 899
     text = (
         f"{repetitions:,} repetitions each; a share of 0.95 is then uncertain by "
         f"{2 * np.sqrt(0.05 * 0.95 / repetitions):.3f} (two standard errors).\n"
         f"{RESAMPLES} resamples of clusters, where 1,000 are usual.\n\n"
         f"### Independent rows\n\n{as_table(independent(repetitions))}\n"
+        "### Groups of unequal sizes, nothing is correlated\n\n"
+        f"{as_table(unequal_groups(repetitions))}\n"
         f"### Rows in clusters\n\n{as_table(clustered(repetitions, ALIKE, 2))}\n"
         f"### Clusters unlike each other, {repetitions // 5:,} repetitions\n\n"
         f"{as_table(clustered(repetitions // 5, {UNLIKE: 0}, 4))}\n"

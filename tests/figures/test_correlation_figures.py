@@ -88,12 +88,11 @@ def test_every_level_is_told_with_its_interval_and_n() -> None:
     table = options["correlations"]
     assert isinstance(table, pl.DataFrame)
     row, mean, weighted = table.rows(named=True)
-    low, high = weighted["ci_low"], weighted["ci_high"]
     effective = f"{weighted['n_effective']:.1f} effective"
     assert legend(ax) == [
         f"rows: r = {row['r']:.2f} ({row['ci_low']:.2f} to {row['ci_high']:.2f}), 400 rows",
-        f"means: r = {mean['r']:.2f} ({mean['ci_low']:.2f} to {mean['ci_high']:.2f}), 6 points",
-        f"weighted: r = {weighted['r']:.2f} ({low:.2f} to {high:.2f}), {effective}",
+        f"means: r = {mean['r']:.2f}, p = {mean['pvalue']:.2g}, 6 points",
+        f"weighted: r = {weighted['r']:.2f}, p = {weighted['pvalue']:.2g}, {effective}",
     ]
 
 

@@ -107,7 +107,6 @@ def test_curves_that_cannot_be_drawn_are_refused() -> None:
         ends.plot(event="cancelled")
 
 
-MISSING = ("failures", "log_odds", "std_error", "pvalue", "note")
 TERMS = {
     "feature": ["GPU type", "GPU type", "GPU type", "CPUs doubled"],
     "level": ["T4", "V100", "P100", None],
@@ -121,7 +120,8 @@ MODEL = failure_model(
     TASKS.with_columns(x=pl.int_range(pl.len()) % 3, runtime_s=1.0).drop_nulls(), features="x"
 )
 ODDS = replace(
-    MODEL, odds_ratios=pl.DataFrame(TERMS | dict.fromkeys(MISSING), schema_of(OddsRatios))
+    MODEL,
+    odds_ratios=pl.DataFrame(dict.fromkeys(OddsRatios.columns()) | TERMS, schema_of(OddsRatios)),
 )
 
 

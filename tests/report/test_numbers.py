@@ -122,7 +122,9 @@ def test_workload_is_summed_within_each_trace_alone(store: Store, page: Element)
         assert number(total["Jobs"]) == len(jobs)
         assert number(total["GPU-hours"]) == pytest.approx(hours, abs=0.0501)
         assert number(total["Jobs without GPU-hours"]) == len(jobs) - len(known)
-        assert number(total["Median (s)"]) == pytest.approx(jobs["runtime_s"].median(), abs=0.501)
+        if trace != "alibaba-openb-2023":  # left-truncated and censored: see test_delayed_entry
+            median = jobs["runtime_s"].median()
+            assert number(total["Median (s)"]) == pytest.approx(median, abs=0.501)
         by = "qos" if trace == "alibaba-openb-2023" else "cluster"
         assert [next(iter(row.values())) for row in clusters] == sorted(jobs[by].unique())
         assert sum(number(row["Jobs"]) for row in clusters) == len(jobs)

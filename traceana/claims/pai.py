@@ -97,8 +97,8 @@ def _correlation(outcome: str, feature: str) -> Claim:
         if found["r"] is None:
             return untested(f"no correlation can be had: {found.get('note') or 'no such task'}")
         return decide(
-            holds=agrees(found["r"], r) and agrees(found["pvalue"], p),
-            measured=f"r = {as_printed(found['r'], r)} (p = {as_printed(found['pvalue'], p)})",
+            holds=agrees(found["r"], r) and agrees(found["pvalue_t"], p),
+            measured=f"r = {as_printed(found['r'], r)} (p = {as_printed(found['pvalue_t'], p)})",
             note=f"Over {found['n_groups']:,} distinct values, means of {found['n']:,} tasks whose "
             "runtime is known; of the others the end is lost, and other policies on it differ."
             + _sampled(session, "They are"),

@@ -111,9 +111,9 @@ def describe_runtime_against(means: pl.DataFrame) -> str:
     result="mean_by_value, with joint_counts and correlate",
     reading="Gray: density of rows. Black points: mean runtime at each distinct value; the area of "
     "a disc is proportional to its number of rows. r: Pearson's correlation of the values (not of "
-    "their logarithms) with its 95 % confidence interval, over rows, over unweighted means, and "
-    "over means weighted by their number of rows, with the effective number of points. Rows of 0 s "
-    "are not shown on the logarithmic axis.",
+    "their logarithms): over rows with its 95 % confidence interval; over unweighted means, and "
+    "over means weighted by their number of rows, with p of a permutation test (rows in clusters: "
+    "wild cluster bootstrap). Rows of 0 s are not shown on the logarithmic axis.",
 )
 def plot_group_means(
     means: pl.DataFrame,
@@ -133,8 +133,8 @@ def plot_group_means(
     counts
         [x_low, x_high, y_low, y_high, n] of the same rows, as `joint_counts` returns it.
     correlations
-        [level, n, n_groups, r, ci_low, ci_high, n_effective] of the same rows, as `correlate`
-        returns it: one row per level to display.
+        [level, n, n_groups, r, ci_low, ci_high, pvalue, n_effective] of the same rows, as
+        `correlate` returns it: one row per level to display.
     x_label
         Label of the feature, with its unit.
 
@@ -246,7 +246,14 @@ def _label_correlation(row: dict[str, Any]) -> str:
     points = f"{row['n']:,} rows" if row["level"] == "row" else f"{row['n_groups']:,} points"
     if row["level"] == "group_mean_weighted" and row["n_effective"] is not None:
         points = f"{row['n_effective']:.1f} effective"
+    head = f"{name[row['level']]}: r = {row['r']:.2f}"
+    if row["level"] != "row":
+        tested = "not tested" if row["pvalue"] is None else f"p {_pvalue(row['pvalue'])}"
+        return f"{head}, {tested}, {points}"
     if row["ci_low"] is None:
-        return f"{name[row['level']]}: r = {row['r']:.2f}, no interval, {points}"
-    interval = f"({row['ci_low']:.2f} to {row['ci_high']:.2f})"
-    return f"{name[row['level']]}: r = {row['r']:.2f} {interval}, {points}"
+        return f"{head}, no interval, {points}"
+    return f"{head} ({row['ci_low']:.2f} to {row['ci_high']:.2f}), {points}"
+
+
+def _pvalue(value: float) -> str:
+    return "< 0.001" if value < 0.001 else f"= {value:.2g}"

@@ -25,8 +25,15 @@ class Correlations(ResultTable):
     ci_low, ci_high = interval("Confidence interval", display="correlation")
     pvalue = number("p", "p-value of no correlation", display="pvalue")
     pvalue_adjusted = number("Adjusted p", "p-value adjusted over the family", display="pvalue")
+    pvalue_t = number(
+        "p, Student's t", "p-value of independent normal points, as published", display="pvalue"
+    )
+    n_carrying = count("Rows that carry r", "fewest rows (up to 5 %) without which r halves")
+    r_without = number("r without them", "r without these rows", display="correlation")
     n_effective = number(
-        "Effective n", "independent points with an interval of the same width", display="seconds"
+        "Effective n",
+        "independent points with an interval of the same width; of group means their (Kish) number",
+        display="seconds",
     )
     n_clusters = count("Clusters", "clusters of the rows; null without clusters")
     n_missing = count("Missing", "rows without one of the values")

@@ -166,7 +166,7 @@ class DistributionPairs(ResultTable):
     ks_pvalue_adjusted = number(
         "Adjusted p of KS", "adjusted over both tests of all pairs", display="pvalue"
     )
-    superiority_pvalue = number("p of superiority", "Mann-Whitney test", display="pvalue")
+    superiority_pvalue = number("p of superiority", "Brunner and Munzel's test", display="pvalue")
     superiority_pvalue_adjusted = number(
         "Adjusted p of superiority", "adjusted over both tests of all pairs", display="pvalue"
     )

@@ -172,7 +172,9 @@ class RuntimePairs(ResultTable):
     ci_low = number(_CI, "its interval (Brunner and Munzel)", display="ratio")
     ci_high = number(_CI, "its interval (Brunner and Munzel)", display="ratio")
     cliffs_delta = number("Cliff's delta", "`2 * superiority - 1`", display="ratio")
-    pvalue = number("p", "Mann-Whitney test", display="pvalue")
+    pvalue = number(
+        "p", "Brunner and Munzel's test; with clusters the Mann-Whitney test", display="pvalue"
+    )
     pvalue_adjusted = number("Adjusted p", "adjusted over all pairs", display="pvalue")
     note = text("Note", "why a value is null")
 
@@ -227,12 +229,21 @@ class OddsRatios(ResultTable):
     reference = text("Reference", "level that it is compared with")
     n = count("n", "rows of the level; all rows for a numeric feature")
     failures = count("Failures", "failures among them")
-    odds_ratio = number("Odds ratio", "odds ratio, all other features equal")
+    crude_odds_ratio = number("Crude odds ratio", "of a level, without other features")
+    crude_ci_low = number(_CI, "Woolf's interval, rows independent")
+    crude_ci_high = number(_CI, "Woolf's interval, rows independent")
+    stratified_odds_ratio = number(
+        "Stratified", "Mantel-Haenszel odds ratio within the other categorical features"
+    )
+    stratified_ci_low = number(_CI, "its interval, rows independent")
+    stratified_ci_high = number(_CI, "its interval, rows independent")
+    odds_ratio = number("Adjusted", "odds ratio, all other features equal")
     ci_low = number(_CI, "confidence interval of the odds ratio")
     ci_high = number(_CI, "confidence interval of the odds ratio")
     log_odds = number("Log odds", "coefficient of the regression")
     std_error = number("Standard error", "standard error of the coefficient")
     pvalue = number("p", "of an odds ratio of 1", display="pvalue")
+    vif = number("VIF", "variance inflation factor: 1 without collinearity")
     note = text("Note", "why a value is null")
 
 
@@ -257,6 +268,10 @@ class ModelFit(ResultTable):
         "successes and failures without a feature, or of a level without variation in outcome",
     )
     n_clusters = count("Clusters", "clusters; null without `cluster`")
+    events_per_parameter = number(
+        "Events per parameter", "the rarer outcome per coefficient; unreliable below 10"
+    )
+    condition_number = number("Condition number", "of the features; collinear above 30")
     auc = number("AUC", "area under the ROC curve on held-out rows", display="ratio")
     brier = number("Brier score", "mean squared error of the predictions", display="ratio")
     brier_of_rate = number("of the mean rate", "Brier score of the mean rate", display="ratio")

@@ -5,6 +5,7 @@ Each with a p-value and an interval. What is not defined is NaN, and never a war
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -101,7 +102,8 @@ def correlation_pvalue(r: float, n: float, /, *, method: str) -> float:
     if method == "kendall":
         p = 2 * ndtr(-abs(r) / np.sqrt(2 * (2 * n + 5) / (9 * n * (n - 1))))
     elif abs(r) == 1:
-        p = 0.0
+        # ranks have n! orders
+        p = 2 * math.exp(-math.lgamma(n + 1)) if method == "spearman" else 0.0
     else:
         p = 2 * stdtr(n - 2, -abs(r) * np.sqrt((n - 2) / (1 - r**2)))
     return max(float(p), SMALLEST_P)
@@ -114,6 +116,21 @@ def kendall_pvalue(x: ArrayLike, y: ArrayLike, /) -> float:
     """
     found = kendalltau(x, y)
     return max(float(found.pvalue), SMALLEST_P)
+
+
+def kendall_tie_factor(x: ArrayLike, y: ArrayLike, /) -> float:
+    """How many times ties multiply the null variance of tau-b (Kendall, Rank Correlation, 1970)."""
+    n = float(np.size(x))
+    counts = [np.unique(part, return_counts=True)[1].astype(float) for part in (x, y)]
+    pairs = n * (n - 1)
+    tied, triples, weighted = (
+        [float((t * (t - 1) * factor(t)).sum()) for t in counts]
+        for factor in (np.ones_like, lambda t: t - 2, lambda t: 2 * t + 5)
+    )
+    variance = (pairs * (2 * n + 5) - sum(weighted)) / 18 + tied[0] * tied[1] / (2 * pairs)
+    variance += triples[0] * triples[1] / (9 * pairs * (n - 2))
+    scale = (pairs - tied[0]) * (pairs - tied[1]) / 4
+    return variance / scale / (2 * (2 * n + 5) / (9 * pairs))
 
 
 def fisher_interval(

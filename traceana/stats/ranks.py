@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from itertools import combinations
+from math import comb
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
-from scipy.special import stdtrit
+from scipy.special import logit, stdtr, stdtrit
 
 from traceana.stats.between_groups import (
     GroupDifference,
@@ -19,6 +21,12 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
     Integers = NDArray[np.int64]
+
+
+_SMALL: Final = 15  # rows of a group below which permutations replace Student's t
+_FEW: Final = 5  # rows of a group below which permutations replace chi-squared
+_EXACT: Final = 20_000
+_RESAMPLES: Final = 9_999
 
 
 class Superiority(NamedTuple):
@@ -47,7 +55,9 @@ def kruskal_wallis(
     """Return Kruskal and Wallis' test (JASA 47, 1952) with ties, and the mean rank of each group.
 
     The effect is epsilon squared, H / (N - 1) (Kelley, PNAS 21, 1935). Independent rows have the
-    values of :func:`scipy.stats.kruskal`; clusters: see :func:`between_groups`.
+    values of :func:`scipy.stats.kruskal`, but where a group has fewer than 5 the p-value is from
+    permutations: exact for two groups up to 20,000 of them, else with 9,999 at random. Clusters:
+    see :func:`between_groups`.
 
     Parameters
     ----------
@@ -73,7 +83,25 @@ def kruskal_wallis(
         spread=_rank_covariance(group, placed, cluster, rank),
         confidence=confidence,
     )
+    if cluster is None and n.min() < _FEW:
+        test = test._replace(pvalue=_permuted_statistic(group, rank))
     return test, total / n
+
+
+def _permuted_statistic(group: Integers, rank: Floats) -> float:
+    """Return the permutation p-value of Kruskal and Wallis' statistic."""
+    n = np.bincount(group)
+    if len(n) == 2 and comb(len(rank), int(n[0])) <= _EXACT:
+        one = rank[np.array(list(combinations(range(len(rank)), int(n[0]))))].sum(axis=1)
+        sums = np.stack([one, rank.sum() - one], axis=1)
+    else:
+        rng = np.random.default_rng(1)
+        mixed = rng.permuted(np.broadcast_to(rank, (_RESAMPLES, len(rank))), axis=1)
+        mixed = np.vstack([rank[np.argsort(group, kind="stable")], mixed])
+        sums = np.add.reduceat(mixed, np.concatenate([[0], n.cumsum()[:-1]]), axis=1)
+    found = (sums**2 / n).sum(axis=1)
+    actual = (np.bincount(group, weights=rank) ** 2 / n).sum()
+    return float((found >= actual * (1 - 1e-12)).mean())
 
 
 def _rank_covariance(
@@ -106,14 +134,21 @@ def superiority(
     /,
     *,
     confidence: float,
+    mann_whitney: bool = False,
 ) -> Superiority:
-    """Compare two groups by the Mann-Whitney test and the probability of superiority.
+    """Compare two groups by the probability of superiority, with its test and interval.
 
-    p-value: normal approximation with ties, without continuity correction; the values of
-    :func:`scipy.stats.mannwhitneyu` for independent rows. Interval: on the logit scale, with the
-    variance of Brunner and Munzel (Biometrical Journal 42, 2000) and Student's t with their
-    degrees of freedom; for clusters the variance of Obuchowski (Biometrics 53, 1997) and the
-    smaller number of clusters minus one.
+    Independent rows: both use one statistic, the logit of the probability over its standard error
+    by Brunner and Munzel (Biometrical Journal 42, 2000), so that p < 1 - `confidence` where the
+    interval excludes 1/2. It is compared with Student's t with their degrees of freedom or, for a
+    group of fewer than 15 rows, with its permutation distribution (Neubert and Brunner,
+    Computational Statistics & Data Analysis 51, 2007): exact up to 20,000 permutations, else
+    9,999 at random. Groups need not have equal variances.
+
+    Clusters, or `mann_whitney`: p-value by the normal approximation with ties, without continuity
+    correction; the values of :func:`scipy.stats.mannwhitneyu` for independent rows. The interval
+    has the variance of Obuchowski (Biometrics 53, 1997) for clusters, and the smaller number of
+    clusters minus one degrees of freedom.
     """
     a, b = group == first, group == second
     both = a | b
@@ -134,11 +169,52 @@ def superiority(
     pvalue = between_groups(n, total, float((rank**2).sum()), null=null).pvalue
     variance, df = _chance_variance(side, place, own, n, chance)
     if not (variance > 0 and df >= 1 and 0 < chance < 1):
+        if cluster is None and not mann_whitney:
+            pvalue = _permuted(side, place @ n, np.inf, confidence)[0]
         return Superiority(pvalue, chance, np.nan, np.nan)
-    half = stdtrit(df, (1 + confidence) / 2) * np.sqrt(variance) / (chance * (1 - chance))
+    error = np.sqrt(variance) / (chance * (1 - chance))
+    reach = stdtrit(df, (1 + confidence) / 2)
+    if cluster is None and not mann_whitney:
+        t = abs(float(logit(chance))) / error
+        pvalue = float(2 * stdtr(df, -t))
+        if n.min() < _SMALL:
+            pvalue, reach = _permuted(side, place @ n, t, confidence)
+    if not np.isfinite(reach):
+        return Superiority(pvalue, chance, np.nan, np.nan)
+    half = reach * error
     odds = chance / (1 - chance)
     low, high = (odds * np.exp(step) for step in (-half, half))
     return Superiority(pvalue, chance, float(low / (1 + low)), float(high / (1 + high)))
+
+
+def _permuted(side: Integers, rank: Floats, t: float, confidence: float) -> tuple[float, float]:
+    """Return the permutation p-value of a statistic of superiority, and its critical value."""
+    size, first = len(rank), int((side == 0).sum())
+    if comb(size, first) <= _EXACT:
+        chosen = np.array(list(combinations(range(size), first)))
+    else:
+        random = np.random.default_rng(1).random((_RESAMPLES, size))
+        chosen = random.argpartition(first - 1, axis=1)[:, :first]
+        chosen[0] = np.flatnonzero(side == 0)
+    own = np.zeros((len(chosen), size))
+    np.put_along_axis(own, chosen, 1.0, axis=1)
+    above = (rank[:, None] > rank[None]) + 0.5 * (rank[:, None] == rank[None])
+    # placement of each value in the first and in the second group
+    below_first, below_second = own @ above.T / first, (1 - own) @ above.T / (size - first)
+    chance = (own * below_second).sum(axis=1) / first
+    a = (own * (below_second - chance[:, None]) ** 2).sum(axis=1) / max(first * (first - 1), 1)
+    others = size - first
+    b = ((1 - own) * (1 - chance[:, None] - below_first) ** 2).sum(axis=1)
+    error = np.sqrt(a + b / max(others * (others - 1), 1))
+    inside = (chance > 1e-12) & (chance < 1 - 1e-12) & (error > 0)
+    p, se = np.where(inside, chance, 0.5), np.where(inside, error, 1.0)
+    away = np.abs(chance - 0.5) > 1e-12
+    found = np.where(inside, np.abs(logit(p)) * p * (1 - p) / se, np.where(away, np.inf, 0.0))
+    # rounding must not part equal permutations
+    pvalue = float((found >= t * (1 - 1e-9)).mean())
+    ordered = np.sort(found)
+    critical = ordered[min(int(np.floor(confidence * len(found))), len(found) - 1)]
+    return pvalue, float(critical)
 
 
 def _chance_variance(

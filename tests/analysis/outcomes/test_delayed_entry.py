@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
@@ -27,7 +27,7 @@ ROWS = pl.DataFrame(
         "status": ["completed", "failed", "failed", "completed", "running", "completed"],
     }
 )
-SEEN = {"entry": "entry_s", "observed": "observed"}
+SEEN: dict[str, Any] = {"entry": "entry_s", "observed": "observed"}
 
 
 def test_six_rows_by_hand() -> None:

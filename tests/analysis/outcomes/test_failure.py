@@ -15,9 +15,13 @@ from statsmodels.datasets import spector
 from statsmodels.stats.contingency_tables import StratifiedTable
 
 from traceana.analysis import failure_model, failure_odds, failure_rates, outcome_association
+from traceana.derived.outcomes import fit_failure_models
 from traceana.errors import DataError
 from traceana.schema import STATUSES
+from traceana.stats.firth import fit_firth
 from traceana.stats.intervals import wilson_interval
+from traceana.store import Store
+from traceana.store.session import Session
 
 WORDS = np.array(["completed", "failed"])
 
@@ -195,7 +199,7 @@ def spector_frame() -> pl.DataFrame:
 
 
 def test_spector_and_mazzeo_as_in_greene(published: dict[str, Any]) -> None:
-    model = failure_model(spector_frame(), features=("gpa", "tuce", "psi"))
+    model = failure_model(spector_frame(), features=("gpa", "tuce", "psi"), method="ml")
     for row in model.odds_ratios.iter_rows(named=True):
         known = published["spector"][row["feature"]]
         assert row["log_odds"] == pytest.approx(known, abs=6e-4)
@@ -217,9 +221,9 @@ def test_one_binary_feature_has_the_odds_ratio_of_the_table() -> None:
 
 def test_a_scale_changes_nothing_but_the_unit() -> None:
     frame = spector_frame()
-    plain = failure_model(frame, features=("gpa", "psi")).odds_ratios
+    plain = failure_model(frame, features=("gpa", "psi"), method="ml").odds_ratios
     wide = failure_model(
-        frame.with_columns(pl.col("gpa") * 1e6), features=("gpa", "psi")
+        frame.with_columns(pl.col("gpa") * 1e6), features=("gpa", "psi"), method="ml"
     ).odds_ratios
     assert wide["log_odds"][0] * 1e6 == pytest.approx(plain["log_odds"][0], rel=1e-6)
     assert wide["pvalue"][0] == pytest.approx(plain["pvalue"][0], rel=1e-6)
@@ -283,7 +287,9 @@ def test_constants_and_nulls_are_told() -> None:
 )
 def test_features_that_allow_no_model_are_refused(column: pl.Expr, text: str) -> None:
     with pytest.raises(DataError, match=text) as refusal:
-        failure_model(spector_frame().with_columns(bad=column), features=("gpa", "bad"))
+        failure_model(
+            spector_frame().with_columns(bad=column), features=("gpa", "bad"), method="ml"
+        )
     assert "\n" not in str(refusal.value)
 
 
@@ -302,3 +308,59 @@ def test_bad_arguments_are_refused(options: dict[str, Any], text: str) -> None:
     failed = spector_frame().filter(status="failed")
     with pytest.raises(DataError, match="every row of the 11 failed: there is nothing to model"):
         failure_model(failed, features="gpa")
+
+
+@pytest.mark.parametrize("cells", [(3, 9, 7, 2), (0, 12, 5, 6), (4, 1, 0, 8)])
+def test_firth_of_a_table_adds_half_to_each_cell(cells: tuple[int, int, int, int]) -> None:
+    # saturated model: Jeffreys' prior is half a row in each cell (Firth, Biometrika 80, 1993)
+    a, b, c, d = cells
+    design = np.array([[1.0, 1]] * (a + b) + [[1.0, 0]] * (c + d))
+    failed = np.array([1.0] * a + [0.0] * b + [1.0] * c + [0.0] * d)
+    fit = fit_firth(design, failed, confidence=0.95)
+    assert fit.coefficient[1] == pytest.approx(
+        np.log((a + 0.5) * (d + 0.5) / ((b + 0.5) * (c + 0.5))), abs=1e-5
+    )
+    assert fit.ci_low[1] < fit.coefficient[1] < fit.ci_high[1]
+
+
+def test_few_events_have_firths_estimate() -> None:
+    frame = table_frame({"a": (2, 9), "b": (7, 2)})
+    model = failure_model(frame, features="g")
+    row = model.odds_ratios.row(0, named=True)
+    expected = (2.5 * 2.5 / (9.5 * 7.5)) ** (1 if row["level"] == "a" else -1)
+    assert row["odds_ratio"] == pytest.approx(expected, rel=1e-4)
+    assert model.fit["events_per_parameter"].item() == 9
+    assert "Firth" in model.fit["errors"].item()
+
+
+def test_levels_without_common_support_are_not_compared() -> None:
+    rng = np.random.default_rng(8)
+    big = rng.random(4000) < 0.2
+    frame = pl.DataFrame(
+        {
+            "gpus": np.where(big, "8", "1"),
+            "cpus": np.where(big, rng.uniform(64, 120, 4000), rng.uniform(1, 24, 4000)),
+            "status": WORDS[(rng.random(4000) < 0.5).astype(int)],
+        }
+    )
+    row = failure_model(frame, features=("gpus", "cpus")).odds_ratios.row(0, named=True)
+    assert row["odds_ratio"] is None
+    assert row["note"].startswith("not comparable: no common support in cpus (64")
+    assert row["crude_ci_low"] < 1 < row["crude_ci_high"]
+    assert row["vif"] > 3
+    mixed = frame.with_columns(cpus=pl.Series(rng.uniform(1, 120, 4000)))
+    assert failure_model(mixed, features=("gpus", "cpus")).odds_ratios["odds_ratio"].count() == 2
+
+
+def test_8_gpu_pods_are_not_compared_with_1_gpu_pods(real_store: Store) -> None:
+    models, _ = fit_failure_models(Session(real_store), "alibaba-openb-2023")
+    for model in models.values():
+        for row in model.odds_ratios.filter(level="8").iter_rows(named=True):
+            assert row["odds_ratio"] is None
+            assert "excluded" in row["note"] or row["note"].startswith("not comparable")
+    terms = models["every status except completed"].odds_ratios.filter(level="8")
+    assert terms["note"].item() == (
+        "not comparable: no common support in CPUs doubled (6 to 6.909 against 0 to 4.597)"
+    )
+    assert terms["crude_odds_ratio"].item() == pytest.approx(0.25, abs=0.01)
+    assert terms["stratified_odds_ratio"].item() == pytest.approx(1.5, abs=0.05)

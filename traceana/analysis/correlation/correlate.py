@@ -75,7 +75,7 @@ def correlate(
         Coverage of the intervals, in (0, 1).
     resamples, rng
         Largest number of jackknife resamples; more clusters are combined at random into so many
-        groups. rng is a seed or a generator.
+        groups. rng, a seed or a generator, also draws permutations.
 
     Returns
     -------
@@ -93,23 +93,34 @@ def correlate(
 
     Notes
     -----
-    Without `cluster`, intervals use Fisher's transformation
-    (:func:`traceana.stats.fisher_interval`), for Pearson's r over rows with the jackknife error of
-    arctanh(r) if it is larger, as it is for skewed values. p is from Student's t, for Kendall from
-    :func:`scipy.stats.kendalltau`, with n_effective points: n, n_groups or, for weighted means,
-    Kish's (sum of sizes)^2 / (sum of sizes^2).
+    Without `cluster`, intervals over rows use Fisher's transformation
+    (:func:`traceana.stats.fisher_interval`), for Pearson's r with the jackknife error of arctanh(r)
+    if it is larger, as it is for skewed values. p over rows is from Student's t, for Kendall from
+    :func:`scipy.stats.kendalltau`; of a permutation test for Pearson's r of skewed pairs (product
+    of the excess kurtoses above n / 10) and for Spearman's up to nine rows.
 
-    With `cluster`, interval and p use Student's t (clusters - 1) and the error of arctanh(r) of the
-    delete-one-cluster jackknife (:mod:`traceana.stats.cluster_jackknife`) at every level and for
-    every method. n_effective is the number of independent points whose Fisher interval would be
-    as wide.
+    p over group means is of a permutation of y over the rows (:mod:`traceana.stats.permutation`):
+    the mean of a small group of skewed values is mostly below those of large groups, which alone
+    correlates group means. Group means have no interval: it would need their errors. `pvalue_t` is
+    the published method, Student's t with n, n_groups or, for weighted means, Kish's
+    (sum of sizes)^2 / (sum of sizes^2) points.
+
+    With `cluster`, the interval over rows uses Student's t (clusters - 1) and the error of
+    arctanh(r) of the delete-one-cluster jackknife (:mod:`traceana.stats.cluster_jackknife`). p is
+    of the wild cluster bootstrap (:mod:`traceana.stats.wild_bootstrap`), for ranks over rows of
+    the jackknife; null for ranks over group means, and below ten effective clusters.
+    n_effective over rows is the number of independent points whose Fisher interval would be as
+    wide.
+
+    `n_carrying` is the smallest number of rows, of up to 5 %, without which a significant Pearson
+    r over rows halves or changes sign.
 
     Values are null with a `note` if there are fewer than four points, a constant column, values
-    beyond 1e150 (infinite) or fewer than two clusters; intervals also if x or y is constant but
-    for one row. A p-value too small for a double is 2.2e-308, with a note.
+    beyond 1e150 (infinite); intervals also if one row decides the error, or all are on a line. A
+    p-value too small for a double is 2.2e-308, with a note.
 
-    Pearson's r over rows and group means are aggregated by the engine of the frame. Ranks over
-    rows and the jackknife collect the required columns.
+    The engine of the frame aggregates Pearson's r over rows and group means. The required columns
+    are also collected, if they have up to 5 million rows or ranks or clusters are asked for.
 
     Examples
     --------

@@ -15,8 +15,19 @@ from traceana.stats.correlation import (
     correlation,
     correlation_pvalue,
     fisher_interval,
+    fisher_variance,
     kendall_pvalue,
+    kendall_tie_factor,
     n_of_variance,
+    weighted_ranks,
+)
+from traceana.stats.influence import carrying_rows, excess_kurtosis
+from traceana.stats.permutation import EXACT, row_pvalue
+from traceana.stats.wild_bootstrap import (
+    MIN_EFFECTIVE,
+    effective_clusters,
+    leverage,
+    sign_flip_pvalue,
 )
 
 if TYPE_CHECKING:
@@ -32,22 +43,47 @@ MIN_POINTS: Final = 4
 """With fewer points no coefficient is computed."""
 FEW_CLUSTERS: Final = 30
 """With fewer clusters error rates were not measured to be near their nominal values."""
+HEAVY: Final = 10
+"""Excess kurtosis above which the interval of Pearson's r covers less than it should."""
+_WIDEST: Final = 3.0  # half a width on Fisher's scale, beyond which an interval excludes nothing
 
 
 class Clusters(NamedTuple):
-    """Clusters of the rows of a pair, and errors of its correlations by (level, method)."""
+    """Clusters of the rows of a pair; errors and tests of its correlations by (level, method)."""
 
     n: int
     df: int
+    effective: float
     errors: dict[tuple[str, str], float]
+    pvalues: dict[tuple[str, str], float]
 
     @classmethod
     def of(
-        cls, x: Floats, y: Floats, clusters: Integers, cells: Integers, asked: Sequence[Any], /
+        cls,
+        x: Floats,
+        y: Floats,
+        clusters: Integers,
+        cells: Integers,
+        asked: Sequence[Any],
+        /,
+        *,
+        rng: np.random.Generator,
     ) -> Clusters:
-        """Compute the errors of each (level, method) asked."""
+        """Compute the errors over rows and the tests of each (level, method) asked."""
         n, m = (int(np.count_nonzero(np.bincount(codes))) for codes in (clusters, cells))
-        return cls(n, m - 1, jackknife_errors(x, y, cells, asked) if n > 1 else {})
+        effective = effective_clusters(np.ones(len(x)), clusters)
+        if min(n, effective) < MIN_EFFECTIVE:
+            return cls(n, m - 1, effective, {}, {})
+        pvalues = {}
+        for key in asked:
+            scored = leverage(x, y, *key)
+            # a few groups of one row may decide a mean of group means
+            if scored and (
+                key[0] == "row" or effective_clusters(scored[0] ** 2, clusters) >= MIN_EFFECTIVE
+            ):
+                pvalues[key] = sign_flip_pvalue(*scored, clusters, rng=rng)
+        rows = [key for key in asked if key[0] == "row"]
+        return cls(n, m - 1, effective, jackknife_errors(x, y, cells, rows), pvalues)
 
 
 def of_rows(
@@ -59,18 +95,35 @@ def of_rows(
     /,
     *,
     confidence: float,
+    rng: np.random.Generator,
 ) -> dict[str, Any]:
     """Return the estimate over rows; `pearson` is Pearson's r and its error on Fisher's scale."""
     r, error = pearson
     if method != "pearson" and rows is not None:
         r, error = correlation(*rows, method=method), 0.0
+        if method == "kendall":
+            error = float(
+                np.sqrt(fisher_variance(r, max(n, 5), method) * kendall_tie_factor(*rows))
+            )
     if r is None or np.isnan(r):
         return {"note": "the values vary too little or too much for double precision"}
+    found = {"r": r, "pvalue_t": correlation_pvalue(r, n, method=method)}
+    kurtosis = [excess_kurtosis(part) for part in rows] if rows and method == "pearson" else [0, 0]
     if clusters is not None:
-        return _clustered(r, ("row", method), clusters, confidence)
-    found = _independent(r, n, method, confidence, error=0.0 if abs(r) == 1 else error)
-    if method == "kendall" and rows is not None:
-        found["pvalue"] = kendall_pvalue(*rows)
+        found |= _clustered(r, ("row", method), clusters, confidence)
+    else:
+        found |= _independent(r, n, method, confidence, error)
+        if method == "kendall" and rows is not None:
+            found["pvalue"] = kendall_pvalue(*rows)
+        elif rows is not None and method == "spearman" and n <= EXACT:
+            found["pvalue"] = row_pvalue(*(weighted_ranks(part) for part in rows), rng=rng)
+        elif rows is not None and np.prod(kurtosis) > n / 10:
+            found["pvalue"] = row_pvalue(*rows, rng=rng)
+    if rows is not None and method == "pearson" and abs(r) < 1:
+        if found.get("pvalue", 1) < 1 - confidence and (carried := carrying_rows(*rows, r)):
+            found["n_carrying"], found["r_without"] = carried
+        if found.get("ci_low") is not None and max(kurtosis) > HEAVY:
+            found["note"] = _joined(found, "heavy tails: the interval may be too short")
     return found
 
 
@@ -79,11 +132,13 @@ def of_group_means(
     level: str,
     method: str,
     clusters: Clusters | None,
+    pvalues: dict[tuple[str, str], float],
     /,
-    *,
-    confidence: float,
 ) -> dict[str, Any]:
-    """Return the estimate over group means [x, size, mean], weighted by the sizes or not."""
+    """Return the estimate over group means [x, size, mean], weighted by the sizes or not.
+
+    `pvalues` are of the permutation test, by (level, method).
+    """
     x, size, mean = (points[name].to_numpy().astype(float) for name in ("x", "size", "mean"))
     if len(x) < MIN_POINTS:
         return {"note": f"fewer than {MIN_POINTS} distinct x"}
@@ -91,47 +146,78 @@ def of_group_means(
     r = correlation(x, mean, method=method, weights=size if weighted else None)
     if np.isnan(r):
         return {"note": "all group means are equal"}
+    n = float(size.sum() ** 2 / (size**2).sum()) if weighted else float(len(x))
+    found: dict[str, Any] = {"r": r, "n_effective": n}
+    if n > 2:
+        published = correlation_pvalue(r, n, method=method)
+        found["pvalue_t"] = (
+            kendall_pvalue(x, mean) if (weighted, method) == (False, "kendall") else published
+        )
+    known = pvalues if clusters is None else clusters.pvalues
     if clusters is not None:
-        return _clustered(r, (level, method), clusters, confidence)
-    if weighted:
-        return _independent(r, float(size.sum() ** 2 / (size**2).sum()), method, confidence)
-    found = _independent(r, len(x), method, confidence)
-    if method == "kendall":
-        found["pvalue"] = kendall_pvalue(x, mean)
+        found["n_clusters"] = clusters.n
+    found["pvalue"] = known.get((level, method))
+    if found["pvalue"] is None:
+        why = (
+            "too many rows or groups"
+            if clusters is None
+            else _why_untested(clusters, level, method)
+        )
+        return found | {"note": f"test: cannot tell ({why})"}
     return found
 
 
+def _why_untested(clusters: Clusters, level: str, method: str) -> str:
+    if min(clusters.n, clusters.effective) < MIN_EFFECTIVE:
+        return f"{clusters.effective:.1f} effective clusters; {MIN_EFFECTIVE} are needed"
+    if (level, method) == ("group_mean", "pearson"):
+        return f"fewer than {MIN_EFFECTIVE} effective clusters decide the group means"
+    return "no calibrated test of ranked group means in clusters"
+
+
 def _independent(
-    r: float, n: float, method: str, confidence: float, *, error: float | None = 0.0
+    r: float, n: int, method: str, confidence: float, error: float | None
 ) -> dict[str, Any]:
-    if n < MIN_POINTS:  # the effective number of weighted points
-        note = f"{n:.1f} effective groups: too few for an interval or a test"
-        return {"r": r, "n_effective": n, "note": note}
-    pvalue = correlation_pvalue(r, n, method=method)
-    found = {"r": r, "pvalue": pvalue, "n_effective": float(n)}
+    found = {"pvalue": correlation_pvalue(r, n, method=method), "n_effective": float(n)}
+    if abs(r) == 1:
+        line = "all rows are on a line" if method == "pearson" else "all pairs have the same order"
+        return found | {"note": f"{line}: no interval"}
     if error is None:
-        return found | {"note": "without one of the rows x or y is constant: no interval"}
-    low, high = fisher_interval(r, n, method=method, confidence=confidence, error=error)
-    if np.isnan(low):
-        return found | {"note": "too few points for an interval"}
-    return found | {"ci_low": low, "ci_high": high}
+        return found | {"note": "one row decides r: no interval"}
+    return found | _checked(
+        *fisher_interval(r, n, method=method, confidence=confidence, error=error)
+    )
+
+
+def _checked(low: float, high: float) -> dict[str, Any]:
+    """Return an interval, or a note if it is undefined or includes nearly every value."""
+    if np.isnan(low) or max(abs(low), abs(high)) > 1 - 1e-12:
+        return {"note": "no interval: too few rows, or few rows decide r"}
+    if np.arctanh(high) - np.arctanh(low) > 2 * _WIDEST:
+        return {"note": "no interval: too few rows, or few rows decide r"}
+    return {"ci_low": low, "ci_high": high}
 
 
 def _clustered(
     r: float, key: tuple[str, str], clusters: Clusters, confidence: float
 ) -> dict[str, Any]:
-    found: dict[str, Any] = {"r": r, "n_clusters": clusters.n}
-    if clusters.n < 2:
-        return found | {"note": "fewer than two clusters: no interval and no test"}
+    found: dict[str, Any] = {"n_clusters": clusters.n}
+    if not clusters.errors:
+        few = f"{clusters.effective:.1f} effective clusters; {MIN_EFFECTIVE} are needed"
+        return found | {"note": f"interval and test: cannot tell ({few})"}
     error = clusters.errors[key] if abs(r) < 1 else np.nan
     if not error > 0:  # NaN too
         return found | {"note": "the jackknife has no error: no interval and no test"}
-    low, high = clustered_interval(r, error, clusters.df, confidence=confidence)
-    few = f"fewer than {FEW_CLUSTERS} clusters: the interval may be too short and p too small"
-    return found | {
-        "ci_low": low,
-        "ci_high": high,
-        "pvalue": clustered_pvalue(r, error, clusters.df),
+    found |= {
+        "pvalue": clusters.pvalues.get(key, clustered_pvalue(r, error, clusters.df)),
         "n_effective": n_of_variance(r, error**2, key[1]),
-        "note": few if clusters.n < FEW_CLUSTERS else None,
     }
+    found |= _checked(*clustered_interval(r, error, clusters.df, confidence=confidence))
+    if clusters.effective < FEW_CLUSTERS and "ci_low" in found:
+        few = f"fewer than {FEW_CLUSTERS} effective clusters: the interval may be too short"
+        found["note"] = _joined(found, few)
+    return found
+
+
+def _joined(found: dict[str, Any], note: str) -> str:
+    return "; ".join(part for part in (found.get("note"), note) if part)

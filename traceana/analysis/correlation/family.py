@@ -18,9 +18,10 @@ from traceana.analysis.correlation.pairs import (
     group_means,
     row_correlations,
 )
-from traceana.analysis.frames import LARGEST, collect
+from traceana.analysis.frames import LARGEST, collect, reduce_frame
 from traceana.errors import DataError
 from traceana.results.correlation import Correlations
+from traceana.stats.permutation import group_mean_pvalues
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
     Integers = NDArray[np.int64]
 
+MAX_ROWS: Final = 5_000_000
+"""Largest number of rows that is collected for a permutation test."""
 LEVELS: Final = ("row", "group_mean", "group_mean_weighted")
 """Levels: what a point of a correlation is."""
 
@@ -68,11 +71,12 @@ def estimate_family(
     lazy
         The required columns.
     resamples, rng
-        Most cells of the jackknife over clusters, and what assigns clusters to cells.
+        Most cells of the jackknife over clusters; what draws cells and permutations.
     """
     keys, asked = family.keys, list(product(family.levels, family.methods))
     rows_of: dict[Any, pl.DataFrame] = {}
-    if family.needs_rows:
+    needs_rows = family.needs_rows or reduce_frame(lazy, (), n=nw.len()).item() <= MAX_ROWS
+    if needs_rows:
         rows = collect(lazy)
         lazy, rows_of = nw.from_native(rows.lazy()), _parts(rows, keys)
     groups, sums = _reduce(family, lazy)
@@ -84,13 +88,17 @@ def estimate_family(
             found = sums[*group, at]
             note = _why_not(found.held)
             values, clusters = None, None
-            if family.needs_rows and not note:
-                x, y = (rows_here[name].to_numpy() for name in pair)
+            pvalues: dict[tuple[str, str], float] = {}
+            if needs_rows and not note:
+                x, y = (rows_here[name].to_numpy().astype(float, copy=False) for name in pair)
                 keep = (np.abs(x) <= LARGEST) & (np.abs(y) <= LARGEST)  # False for NaN
                 values = (x[keep], y[keep])
                 if codes is not None:
                     code, cells = codes
-                    clusters = Clusters.of(*values, code[keep], cells[keep], asked)
+                    clusters = Clusters.of(*values, code[keep], cells[keep], asked, rng=rng)
+                elif found.points.height >= MIN_POINTS:
+                    means = [key for key in asked if key[0] != "row"]
+                    pvalues = group_mean_pvalues(*values, means, rng=rng)
             for level, method in asked:
                 line = dict(zip(keys, group, strict=True)) | {
                     **dict(zip(("x", "y", "method", "level"), (*pair, method, level), strict=True)),
@@ -100,13 +108,12 @@ def estimate_family(
                 if level != "row":
                     line["n_groups"] = found.points.height
                 if not note and level != "row":
-                    line |= of_group_means(
-                        found.points, level, method, clusters, confidence=family.confidence
-                    )
+                    line |= of_group_means(found.points, level, method, clusters, pvalues)
                 elif not note:
                     line |= of_rows(
                         *(found.pearson, method, found.held["n"], values, clusters),
                         confidence=family.confidence,
+                        rng=rng,
                     )
                 lines.append(line)
     columns = {

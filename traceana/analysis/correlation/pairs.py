@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 Pair: TypeAlias = tuple[str, str]
 _SMALLEST: Final = 1e-12
 """Fraction of a sum of squares that is rounding error."""
+_DECIDES: Final = 0.8
+"""Fraction of the jackknife's sum of squares at which one row decides the error."""
 
 
 class PairSums(NamedTuple):
@@ -79,7 +81,8 @@ def row_correlations(
     With z_i the arctanh of r without row i, the error is sqrt((n - 1) / n sum of
     (z_i - mean z)^2) (Miller, Biometrika 61, 1974). Without row i a sum of squares S about the
     mean of all rows is S - n / (n - 1) (its own square). r is null if a sum of squares is not a
-    number; the error also if x or y is constant without one row, or if r is 1 or -1.
+    number; the error also if x or y is constant without one row, if r is 1 or -1, or if one row
+    makes more than 80 % of the sum.
     """
     parts = []
     for at, pair in enumerate(pairs):
@@ -110,10 +113,13 @@ def row_correlations(
             n_left=nw.col("away").count(),
             away=nw.col("away").sum(),
             squares=(nw.col("away") * nw.col("away")).sum(),
+            most=(nw.col("away") * nw.col("away")).max(),
         )
         n = pl.col("n")
         spread = (n - 1) / n * (pl.col("squares") - pl.col("away") ** 2 / n)
-        error = pl.when(pl.col("n_left") == n, pl.col("r").abs() < 1).then(spread.sqrt())
+        decided = pl.col("most") > _DECIDES * pl.col("squares")
+        known = (pl.col("n_left") == n) & (pl.col("r").abs() < 1)
+        error = pl.when(known, ~decided | (pl.col("squares") == 0)).then(spread.sqrt())
         parts.append(found.select(*keys, pl.lit(at).alias("pair"), "r", error.alias("error")))
     return pl.concat(parts).with_columns(pl.col("r", "error").fill_nan(None))
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 from scipy import stats
 
-from traceana.analysis.deadlines.plans import CELL, join_plans, with_holm
-from traceana.analysis.deadlines.rates import rates_of
+from traceana.analysis.deadlines.rates import CELL, join_plans, rates_of, with_holm
 from traceana.analysis.frames import Names, as_names, refuse_clash
 from traceana.errors import DataError
 from traceana.results.deadlines import PlanComparison

@@ -9,8 +9,7 @@ import polars as pl
 from scipy import stats
 
 from traceana.analysis.deadlines.draws import replay_published_draws
-from traceana.analysis.deadlines.plans import CELL, join_plans, with_holm
-from traceana.analysis.deadlines.rates import rates_of
+from traceana.analysis.deadlines.rates import CELL, join_plans, rates_of, with_holm
 from traceana.errors import DataError
 from traceana.results.deadlines import DeadlineRules
 from traceana.results.tables import declared, returns, schema_of

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from traceana.analysis.deadlines.plans import CELL, join_plans
-from traceana.analysis.deadlines.rates import rates_of
+from traceana.analysis.deadlines.rates import CELL, join_plans, rates_of
 from traceana.analysis.frames import Names, as_names, refuse_clash
 from traceana.results.deadlines import DeadlineTightness
 from traceana.results.tables import declared, returns

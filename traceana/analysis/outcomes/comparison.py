@@ -10,6 +10,7 @@ import polars as pl
 
 from traceana.analysis.frames import Names, as_names, collect, open_frame, refuse_clash
 from traceana.analysis.outcomes.codes import cluster_codes, group_codes
+from traceana.errors import DataError
 from traceana.results.outcomes import RuntimeComparison, RuntimeGroups
 from traceana.stats.arguments import check_confidence
 from traceana.stats.multiplicity import adjust_pvalues
@@ -30,6 +31,7 @@ def compare_runtimes(
     *,
     runtime: str = "runtime_s",
     cluster: str | None = None,
+    method: str = "brunner-munzel",
     adjust: str = "holm",
     confidence: float = 0.95,
 ) -> RuntimeComparison:
@@ -37,8 +39,9 @@ def compare_runtimes(
 
     Ranks are robust against the heavy tails of runtimes. The test is Kruskal and Wallis' (JASA 47,
     1952) with effect size epsilon squared = H / (N - 1) (Kelley, PNAS 21, 1935). Pairs are
-    compared by the Mann-Whitney test, with the probability that a runtime of the first group is
-    longer (ties counted half) and Cliff's delta. In large samples any p-value is small: read the
+    compared by Brunner and Munzel's test of the probability that a runtime of the first group is
+    longer (ties counted half), with Cliff's delta; spreads may differ. Small groups are compared by
+    permutations. In large samples any p-value is small: read the
     effect sizes first.
 
     Parameters
@@ -53,6 +56,10 @@ def compare_runtimes(
     cluster
         Column of the independent unit, such as user: rows of one cluster may be dependent. None:
         rows are independent; if they are not, p is far too small.
+    method
+        Test of the pairs: "brunner-munzel", which agrees with the interval, or "mann-whitney"
+        (normal approximation; assumes equal spreads). With `cluster` always the latter, for
+        clusters.
     adjust
         Adjustment of the p-values over all pairs: "holm", "bonferroni", "fdr_bh", "fdr_by" or
         "none".
@@ -76,6 +83,8 @@ def compare_runtimes(
     refuse_clash(keys, RuntimeGroups.columns())
     check_confidence(confidence)
     adjust_pvalues([], method=adjust)
+    if method not in {"brunner-munzel", "mann-whitney"}:
+        raise DataError(f"method must be brunner-munzel or mann-whitney; it is {method!r}")
     columns = keys if cluster is None else (*keys, cluster)
     rows = collect(open_frame(frame, keys=columns, measures={"runtime": runtime}))
     taken = rows.drop_nulls([runtime] if cluster is None else [runtime, cluster])
@@ -92,7 +101,7 @@ def compare_runtimes(
         .with_columns(pl.col("n").fill_null(0))
         .with_columns(n_missing=pl.col("rows") - pl.col("n"))
         .drop("rows"),
-        pairs=_pairs(codes, of, placed, labels, adjust=adjust, confidence=confidence),
+        pairs=_pairs(codes, of, placed, labels, method, adjust=adjust, confidence=confidence),
     )
 
 
@@ -151,12 +160,17 @@ def _pairs(
     cluster: Integers | None,
     placed: Floats,
     labels: pl.DataFrame,
+    method: str,
     *,
     adjust: str,
     confidence: float,
 ) -> pl.DataFrame:
     pairs = list(combinations(range(labels.height), 2))
-    found = [superiority(group, placed, cluster, a, b, confidence=confidence) for a, b in pairs]
+    old = method == "mann-whitney"
+    found = [
+        superiority(group, placed, cluster, a, b, confidence=confidence, mann_whitney=old)
+        for a, b in pairs
+    ]
     n = np.bincount(group)
     first, second = (np.array([pair[side] for pair in pairs]) for side in (0, 1))
     chance = pl.col("superiority")
@@ -178,6 +192,6 @@ def _pairs(
             .when(pl.col("ci_low").is_null() & ((chance == 0) | (chance == 1)))
             .then(pl.lit("no interval: all runtimes of one group are longer"))
             .when(pl.col("ci_low").is_null())
-            .then(pl.lit("no interval: a group has one row or one cluster"))
+            .then(pl.lit("no interval: a group has too few rows or one cluster"))
         )
     )

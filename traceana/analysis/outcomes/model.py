@@ -11,10 +11,16 @@ from traceana.analysis.frames import Names, as_names, collect
 from traceana.analysis.outcomes.codes import cluster_codes
 from traceana.analysis.outcomes.definitions import open_outcomes, with_failure
 from traceana.analysis.outcomes.design import Design, make_design
+from traceana.analysis.outcomes.overlap import (
+    unadjusted,
+    variance_inflation,
+    why_not_comparable,
+)
 from traceana.errors import DataError
 from traceana.results.outcomes import Calibration, FailureModel, ModelFit, OddsRatios
 from traceana.results.tables import schema_of
 from traceana.stats.arguments import as_generator, check_confidence
+from traceana.stats.firth import fit_firth
 from traceana.stats.intervals import wilson_interval
 from traceana.stats.logistic import calibrate, fit_logistic, predict_held_out
 
@@ -23,6 +29,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 FOLDS: Final = 5
+_METHODS: Final = ("auto", "ml", "firth")
+_LEAST_EVENTS: Final = 10
 BINS: Final = 10
 
 
@@ -35,6 +43,7 @@ def failure_model(
     failure: Names = ("failed",),
     status: str = "status",
     cluster: str | None = None,
+    method: str = "auto",
     confidence: float = 0.95,
     rng: int | np.random.Generator = 1,
 ) -> FailureModel:
@@ -59,6 +68,9 @@ def failure_model(
         Column of the independent unit, such as user: standard errors are then from a jackknife
         over clusters (:func:`traceana.stats.logistic.fit_logistic`). None: rows are independent
         (HC1).
+    method
+        "ml" (maximum likelihood), "firth" (penalized likelihood with profile intervals, rows
+        independent), or "auto": Firth's below 10 events per parameter without `cluster`.
     confidence
         Coverage of the intervals, in (0, 1).
     rng
@@ -67,7 +79,10 @@ def failure_model(
     Returns
     -------
     FailureModel
-        ``.odds_ratios``, ``.calibration`` and ``.fit``. Predictions are for held-out rows: each
+        ``.odds_ratios``, ``.calibration`` and ``.fit``. Beside the adjusted odds ratio of a level
+        are the crude one and that within strata of the other categorical features. A level
+        without common support with its reference in another feature has no adjusted odds ratio:
+        `note` says "not comparable". Predictions are for held-out rows: each
         fifth of the rows (of the clusters, if given) is predicted by the fit to the others.
 
     Raises
@@ -82,6 +97,11 @@ def failure_model(
     if not names:
         raise DataError("features names no column; name at least one, such as features='gpu_type'")
     check_confidence(confidence)
+    if method not in _METHODS or (method == "firth" and cluster is not None):
+        raise DataError(
+            f"method must be one of {', '.join(_METHODS)}, and not firth with cluster; it is "
+            f"{method!r}"
+        )
     columns = names if cluster is None else (*names, cluster)
     lazy, succeeded, failed = open_outcomes(
         frame, columns, status=status, success=success, failure=failure
@@ -89,18 +109,31 @@ def failure_model(
     rows = collect(with_failure(lazy, status, succeeded, failed))
     design = make_design(rows.drop_nulls(columns), names)
     of = None if cluster is None else cluster_codes(design.rows[cluster])
+    events = min(design.failed.sum(), len(design.failed) - design.failed.sum())
+    per_parameter = float(events / max(design.matrix.shape[1] - 1, 1))
+    few = per_parameter < _LEAST_EVENTS
+    firth = method == "firth" or (method == "auto" and few and cluster is None)
+    inflation, condition = variance_inflation(design.matrix)
     bins, scores = _predictions(design, of, confidence, as_generator(rng))
     summary = dict.fromkeys(ModelFit.columns()) | {
         "n": design.rows.height,
         "failures": int(design.failed.sum()),
         "n_excluded": rows.height - design.rows.height,
         "n_clusters": None if of is None else int(of.max()) + 1,
-        "errors": "HC1, rows independent" if of is None else f"jackknife over {cluster}",
+        "events_per_parameter": per_parameter,
+        "condition_number": condition,
+        "errors": "profile of Firth's penalized likelihood, rows independent"
+        if firth
+        else "HC1, rows independent"
+        if of is None
+        else f"jackknife over {cluster}",
         "note": None if scores else f"too few rows to predict each {FOLDS}th from the rest",
         **scores,
     }
     return FailureModel(
-        odds_ratios=_odds_ratios(design, of, confidence),
+        odds_ratios=_odds_ratios(
+            rows, design, names, of, inflation, firth=firth, confidence=confidence
+        ),
         calibration=bins,
         fit=pl.DataFrame([summary]).with_columns(pl.selectors.float().fill_nan(None)),
         success=succeeded,
@@ -109,15 +142,32 @@ def failure_model(
 
 
 def _odds_ratios(
-    design: Design, cluster: NDArray[np.int64] | None, confidence: float
+    every: pl.DataFrame,
+    design: Design,
+    features: tuple[str, ...],
+    cluster: NDArray[np.int64] | None,
+    inflation: NDArray[np.float64],
+    *,
+    firth: bool,
+    confidence: float,
 ) -> pl.DataFrame:
-    fit = fit_logistic(design.matrix, design.failed, cluster, confidence=confidence)
+    if firth:
+        fit = fit_firth(design.matrix, design.failed, confidence=confidence)
+    else:
+        fit = fit_logistic(design.matrix, design.failed, cluster, confidence=confidence)
     rows, column = [], 0
     for term in design.terms:
         row: dict[str, Any] = {name: term.get(name) for name in OddsRatios.columns()}
         if "scale" in term:
             column += 1
             scale = term["scale"]
+            row["vif"] = inflation[column - 1]
+            if term.get("level") is not None:
+                row |= unadjusted(every, term, features, confidence)
+                row["note"] = why_not_comparable(design.rows, term, features)
+            if row["note"] is not None:
+                rows.append(row)
+                continue
             row |= {
                 "odds_ratio": np.exp(fit.coefficient[column] / scale),
                 "ci_low": np.exp(fit.ci_low[column] / scale),

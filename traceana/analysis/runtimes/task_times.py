@@ -15,6 +15,8 @@ from traceana.analysis.frames import (
     clean_columns,
     collect,
 )
+from traceana.analysis.runtimes.by_hash import Reduced, reduce_by_hash
+from traceana.analysis.runtimes.places import Places
 from traceana.errors import DataError
 
 if TYPE_CHECKING:
@@ -50,19 +52,26 @@ class TaskTimes:
 
 
 def read_task_times(tasks: IntoFrame, instances: IntoFrame, /) -> TaskTimes:
-    """Aggregate instances by task: one pass over them, then a join."""
+    """Aggregate instances by task: one pass over them, then a join.
+
+    Raises
+    ------
+    DataError
+        If a column is missing, not numeric or out of range, an instance ends before it starts, a
+        task has two rows, or the keys of the tables differ in type.
+    """
     rows = clean_columns(admit_columns(instances, (*KEYS, *_TIMES)), _TIMES)
     listed = _read_tasks(tasks)
-    _refuse_repeated(listed)
-    extremes = _check_times(rows)
-    typed, by_task = _match_types(listed, _reduce(rows))
-    joined = _join(typed, by_task)
-    times = [time for time in (*extremes, *_ends_of(listed)) if time is not None]
+    places = Places.of(listed, KEYS)
+    if places is None or places.n_found < listed.height:
+        _refuse_repeated(listed)
+    by_task, in_no_task, extremes = _by_hash(listed, places, rows) or _by_name(listed, rows)
+    times = [time for time in (*extremes[:-1], *_ends_of(listed)) if time is not None]
     return TaskTimes(
-        pl.concat([listed, joined.with_columns(pl.col(_COUNTS).fill_null(0))], how="horizontal"),
+        pl.concat([listed, by_task.with_columns(pl.col(_COUNTS).fill_null(0))], how="horizontal"),
         first_s=min(times, default=None),
         last_s=max(times, default=None),
-        instances_of_no_task=int(by_task["n_instances"].sum()) - int(joined["n_instances"].sum()),
+        instances_of_no_task=in_no_task,
     )
 
 
@@ -83,6 +92,29 @@ def _refuse_repeated(listed: pl.DataFrame) -> None:
             f"tasks has {repeated.height} rows that share their (job_id, task_name), the first "
             f"of them ({job}, {task}); one row per task is needed"
         )
+
+
+def _by_hash(
+    listed: pl.DataFrame, places: Places | None, rows: nw.LazyFrame[Any]
+) -> Reduced | None:
+    """Return None for another engine, keys of two types or colliding hashes: use the names."""
+    if places is None or rows.implementation is not nw.Implementation.POLARS:
+        return None
+    instances = rows.to_native()
+    if instances.select(KEYS).collect_schema() != listed.select(KEYS).schema:
+        return None
+    reduced = reduce_by_hash(places, instances, keys=KEYS)
+    _check_times(rows, reduced.extremes)
+    return reduced
+
+
+def _by_name(listed: pl.DataFrame, rows: nw.LazyFrame[Any]) -> Reduced:
+    extremes = _extremes(rows)
+    _check_times(rows, extremes)
+    listed, by_task = _match_types(listed, _reduce(rows))
+    found = int(by_task["n_instances"].sum())
+    joined = _join(listed, by_task)
+    return Reduced(joined, found - int(joined["n_instances"].sum()), extremes)
 
 
 def _join(listed: pl.DataFrame, by_task: pl.DataFrame) -> pl.DataFrame:
@@ -141,17 +173,20 @@ def _reduce(rows: nw.LazyFrame[Any]) -> pl.DataFrame:
     return collect(grouped).with_columns(pl.col(_COUNTS).cast(pl.Int64))
 
 
-def _check_times(rows: nw.LazyFrame[Any]) -> list[float | None]:
-    """Return the first and last start and end; a second pass is made only if one is too large."""
+def _extremes(rows: nw.LazyFrame[Any]) -> list[float | None]:
     start, end = nw.col("start_s"), nw.col("end_s")
-    values = (start.min(), start.max(), end.min(), end.max(), (end - start).min())
-    lazy = rows.select(*(value.alias(str(at)) for at, value in enumerate(values)))
-    *ends, shortest = collect(lazy).row(0)
+    ends = (start.min(), start.max(), end.min(), end.max(), (end - start).min())
+    lazy = rows.select(*(value.alias(str(at)) for at, value in enumerate(ends)))
+    return list(collect(lazy).row(0))
+
+
+def _check_times(rows: nw.LazyFrame[Any], extremes: list[float | None]) -> None:
+    """Refuse times out of range; a second pass is made only if the extremes are."""
+    *ends, shortest = extremes
     if any(not 0 <= time <= LARGEST for time in ends if time is not None):
         check_range(rows, _TIMES)
     if shortest is not None and shortest < 0:
         raise DataError("an instance ends before it starts: end_s is below start_s")
-    return ends
 
 
 def _ends_of(listed: pl.DataFrame) -> list[float | None]:

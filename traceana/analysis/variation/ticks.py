@@ -33,7 +33,14 @@ def tick_moments(
     *,
     ddof: int,
 ) -> pl.DataFrame:
-    """Return [*by, time, n_workers, mean, std], sorted by (by, time), nulls last."""
+    """Return [*by, time, n_workers, mean, std], sorted by (by, time), nulls last.
+
+    Raises
+    ------
+    DataError
+        If `value` is not numeric, negative or infinite; `time` or `worker` is null beside a
+        value; or a (by, time, worker) has more than one value.
+    """
     columns = (by, time, worker, value)
     if frame.implementation is nw.Implementation.POLARS:
         rows: pl.LazyFrame = frame.to_native()
@@ -44,7 +51,19 @@ def tick_moments(
             ticks = way(rows, *columns, ddof=ddof)
             if ticks is not None:
                 return ticks.cast({time: clock})
-    frame = clean_columns(frame, (value,))
+    return _moments_by_group(clean_columns(frame, (value,)), *columns, ddof=ddof)
+
+
+def _moments_by_group(
+    frame: nw.LazyFrame[Any],
+    by: Sequence[str],
+    time: str,
+    worker: str,
+    value: str,
+    /,
+    *,
+    ddof: int,
+) -> pl.DataFrame:
     check_range(frame, (value,))
     x = nw.col(value)
     present = frame.filter(~x.is_null())

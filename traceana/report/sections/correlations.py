@@ -29,6 +29,7 @@ _FEATURES: Final = {
     "n_instances": ("task size (instances)", "Task size (instances)"),
     "nodes": ("nodes", "Nodes requested"),
 }
+_ALPHA: Final = 0.05
 _LEVELS: Final = {
     "row": "rows",
     "group_mean": "group means",
@@ -47,7 +48,10 @@ _OPENING: Final = (
     "as published for PAI (one point per distinct value, at its mean runtime, unweighted); and "
     "over the same points, weighted by their number of rows. Group means hide how many rows a "
     "point has and how much they vary: such an ecological correlation says nothing about single "
-    "rows. Spearman's rank correlation is robust to very long runtimes. Success is `completed`; "
+    "rows. Spearman's rank correlation is robust to very long runtimes. The test over group means "
+    "permutes the runtimes over the rows: the mean of a small group of skewed runtimes is mostly "
+    'below those of large groups, which alone correlates group means. "p, Student\'s t" is the '
+    "published test, which ignores this. Success is `completed`; "
     "failure is defined as for the trace. Rows without a runtime or the feature are excluded and "
     "counted."
 )
@@ -65,8 +69,10 @@ def _cohort(session: Context, cohort: Cohort) -> Content:
         return Content((), (Text(f"{method} No feature or no outcome has values."),))
     if cohort.cluster is not None:
         method += (
-            " Their intervals and p-values use the delete-one-cluster jackknife; more than "
-            f"{RESAMPLES} clusters are combined at random into {RESAMPLES} groups (seed 1)."
+            " Their intervals use the delete-one-cluster jackknife; more than "
+            f"{RESAMPLES} clusters are combined at random into {RESAMPLES} groups (seed 1). Their "
+            "p-values use the wild cluster bootstrap for Pearson's r and the jackknife for ranks "
+            "over rows; ranks over group means are not tested."
         )
     names = {x: name for x, (name, _) in _FEATURES.items()}
     table = found.table.with_columns(
@@ -75,7 +81,7 @@ def _cohort(session: Context, cohort: Cohort) -> Content:
     ).sort("outcome", descending=True, maintain_order=True)
     cases = session.once(correlation_points, cohort.trace)
     keys = ("outcome", "feature", "method", "points")
-    estimates = ("r", "ci_low", "ci_high", "pvalue", "pvalue_adjusted")
+    estimates = ("r", "ci_low", "ci_high", "pvalue", "pvalue_adjusted", "pvalue_t")
     headings = {"points": "Level"}
     blocks = (
         Text(method),
@@ -95,7 +101,7 @@ def _cohort(session: Context, cohort: Cohort) -> Content:
             Correlations,
             columns=(
                 *(*keys, "n", "n_missing", "n_excluded", "n_groups", "n_effective"),
-                *("n_clusters", *estimates, "note"),
+                *("n_clusters", *estimates, "n_carrying", "r_without", "note"),
             ),
             headings=headings,
             null={"note": ""},
@@ -157,21 +163,29 @@ def _successes_first(case: tuple[tuple[str, str], Points]) -> bool:
 
 
 def _findings(table: pl.DataFrame, cohort: Cohort) -> tuple[str, ...]:
-    """State where group means and rows differ most."""
-    pearson = table.filter(method="pearson").drop_nulls("r")
-    rows, means = (pearson.filter(level=level) for level in ("row", "group_mean"))
-    both = rows.join(means, on=["outcome", "x"], suffix="_means")
-    if both.is_empty():
-        return ()
-    row = both.sort((pl.col("r") - pl.col("r_means")).abs()).row(-1, named=True)
-    of_means = correlation(row["r_means"], row["ci_low_means"], row["ci_high_means"])
-    of_rows = correlation(row["r"], row["ci_low"], row["ci_high"])
-    finding = (
-        f"{cohort.title}: Pearson's r of runtime and {row['feature']} ({row['outcome']}) is "
-        f"{of_means} over {row['n_groups_means']:,} group means, but {of_rows} over their "
-        f"n = {row['n']:,} rows: the largest difference of all features."
+    """State every Pearson's r over rows that few rows carry or that ranks contradict."""
+    rows = table.filter(level="row").drop_nulls("r")
+    both = rows.filter(method="pearson").join(
+        rows.filter(method="spearman"), on=["outcome", "x"], suffix="_ranks"
     )
-    return (finding,)
+    significant = pl.col("pvalue_adjusted", "pvalue_adjusted_ranks") < _ALPHA
+    opposite = (pl.col("r") * pl.col("r_ranks") < 0) & pl.all_horizontal(significant)
+    carried = pl.col("n_carrying").is_not_null() & (pl.col("pvalue_adjusted") < _ALPHA)
+    findings = []
+    for row in both.filter(opposite | carried).iter_rows(named=True):
+        ranks = correlation(row["r_ranks"], row["ci_low_ranks"], row["ci_high_ranks"])
+        finding = (
+            f"{cohort.title}: Pearson's r of runtime and {row['feature']} ({row['outcome']}) is "
+            f"{correlation(row['r'], row['ci_low'], row['ci_high'])}, but Spearman's rho is "
+            f"{ranks} (n = {row['n']:,} rows)."
+        )
+        if row["n_carrying"] is not None:
+            finding += (
+                f" Pearson's r rests on {row['n_carrying']:,} of these rows: without them it is "
+                f"{correlation(row['r_without'])}."
+            )
+        findings.append(finding)
+    return tuple(findings)
 
 
 SECTION = Section(

@@ -177,8 +177,8 @@ def _groups(found: RuntimeDistributions, cohort: Cohort) -> tuple[Table, ...]:
             },
             caption=f"Pairs of groups by {heading}: KS distance (interval of {RESAMPLES} bootstrap "
             f"samples, seed {SEED}), and probability that a runtime of the first is longer; p of "
-            "the KS and of the Mann-Whitney test, adjusted (Benjamini-Hochberg) over both tests of "
-            f"all pairs. {cohort.title}",
+            "the KS and of Brunner and Munzel's test, adjusted (Benjamini-Hochberg) over both "
+            f"tests of all pairs. {cohort.title}",
             folded=True,
         ),
     )

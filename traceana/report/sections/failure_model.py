@@ -59,8 +59,10 @@ def _build(session: Context, cohort: Cohort) -> Content:
             OddsRatios,
             headings={"definition": "Failure"},
             null={"level": "", "reference": ""},
-            caption=f"Odds ratios of failure of {cohort.noun}, all other features equal; p-values "
-            f"are not adjusted. {cohort.title}",
+            caption=f"Odds ratios of failure of {cohort.noun}: crude, within strata of the other "
+            "categories (Mantel-Haenszel), and adjusted for all other features. Not comparable: "
+            "less than 5 % of the rows of a level or its reference have common support in another "
+            f"feature. p-values are of the adjusted ratio and not adjusted. {cohort.title}",
         ),
         result_table(
             fits,

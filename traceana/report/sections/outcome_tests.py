@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from traceana.derived.outcomes import Outcomes
 
 
+def _pair_test(cohort: Cohort) -> str:
+    return "Brunner and Munzel's test" if cohort.cluster is None else "the Mann-Whitney test"
+
+
 def runtime_tests(cohort: Cohort, by: str | None, found: Outcomes, /) -> Content:
     """Return the comparison of runtimes between groups, for each status."""
     if by is None or not found.comparisons:
@@ -59,7 +63,7 @@ def runtime_tests(cohort: Cohort, by: str | None, found: Outcomes, /) -> Content
             RuntimePairs,
             headings={f"{by}_a": "First", f"{by}_b": "Second"},
             caption="Pairs of groups: probability that a runtime of the first is longer, and p of "
-            f"the Mann-Whitney test, adjusted (Holm) over the pairs of a status. {cohort.title}",
+            f"{_pair_test(cohort)}, adjusted (Holm) over the pairs of a status. {cohort.title}",
             folded=True,
         ),
     )

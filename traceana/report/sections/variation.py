@@ -91,7 +91,8 @@ def _computed(session: Context, trace: str, drawn: int) -> Content:
         Gallery(tuple(_pictures(session, trace, samples, cov, drawn))),
     )
     of_jobs = summary.filter(ddof=0).drop_nulls("median")
-    return Content((_finding(of_jobs),), blocks, _headline(of_jobs))
+    finding, headline = _conclude(of_jobs)
+    return Content((finding,), blocks, headline)
 
 
 def _pictures(
@@ -143,25 +144,22 @@ def _pictures(
     ]
 
 
-def _headline(summary: pl.DataFrame) -> str:
+def _conclude(summary: pl.DataFrame) -> tuple[str, str]:
+    """Return the finding and the headline."""
     by_median = summary.sort("median").rows(named=True)
     low, high = by_median[0], by_median[-1]
-    return (
-        "the median standard deviation of mini-batch time across workers is between "
-        f"{share(low['median'])} ({low['job_id']}) and {share(high['median'])} "
-        f"({high['job_id']}) of the mean (n = {plural(len(by_median), 'job')})."
-    )
-
-
-def _finding(summary: pl.DataFrame) -> str:
-    by_median = summary.sort("median").rows(named=True)
-    low, high = by_median[0], by_median[-1]
-    return (
+    finding = (
         f"the median CoV across workers (ddof 0) is lowest in {low['job_id']} "
         f"({ratio(low['median'])}; n = {low['n']:,} time steps) and highest in {high['job_id']} "
         f"({ratio(high['median'])}, maximum {ratio(high['max'])}; n = {high['n']:,}), of "
         f"{plural(len(by_median), 'job')}."
     )
+    headline = (
+        "the median standard deviation of mini-batch time across workers is between "
+        f"{share(low['median'])} ({low['job_id']}) and {share(high['median'])} "
+        f"({high['job_id']}) of the mean (n = {plural(len(by_median), 'job')})."
+    )
+    return finding, headline
 
 
 SECTION = Section(

@@ -11,15 +11,19 @@ from traceana.errors import DataError
 from traceana.results.batching import BatchingReplay, ReplayEpisodes, ReplayJobs
 from traceana.results.tables import schema_of
 from traceana.simulate.batching.controllers import Measured, Oracle, Uniform, find_controller
-from traceana.simulate.batching.episodes import episode_rows, read_episodes, with_and_without
-from traceana.simulate.batching.recorded import read_samples
+from traceana.simulate.batching.episodes import (
+    episode_rows,
+    read_episodes,
+    read_samples,
+    with_and_without,
+)
 from traceana.simulate.batching.run import check_setting, run_course
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from traceana.simulate.batching.controllers import BatchController
-    from traceana.simulate.batching.recorded import RecordedJob
+    from traceana.simulate.batching.episodes import RecordedJob
     from traceana.simulate.batching.run import Course
     from traceana.simulate.batching.split import Reals
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from numbers import Integral
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from traceana.errors import DataError
 from traceana.simulate.batching.controllers import Seen
+from traceana.stats.arguments import is_number
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -41,9 +41,9 @@ def check_setting(
 ) -> None:
     """Refuse a setting that no split of the global batch meets."""
     for name, number in (("global_batch", global_batch), ("steps", steps)):
-        if not _is_whole(number) or number < 1:
+        if not is_number(number, whole=True) or number < 1:
             raise DataError(f"{name} must be a whole number, 1 or more; found {number}")
-    possible = _is_whole(min_batch) and 1 <= min_batch <= max_batch
+    possible = is_number(min_batch, whole=True) and 1 <= min_batch <= max_batch
     if not possible or (max_batch != math.inf and max_batch != math.floor(max_batch)):
         raise DataError(
             "bounds must be whole numbers with 1 <= min_batch <= max_batch (max_batch may be "
@@ -56,10 +56,6 @@ def check_setting(
             f"a global batch of {global_batch} cannot be split over {workers} workers with "
             f"{min_batch} to {max_batch:g} samples each; {can} can"
         )
-
-
-def _is_whole(number: object) -> bool:
-    return isinstance(number, Integral)
 
 
 def run_course(

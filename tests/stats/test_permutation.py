@@ -1,0 +1,156 @@
+"""Permutation tests against enumeration, exact tables and plain permutations."""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+import numpy as np
+import polars as pl
+import pytest
+import scipy.stats
+
+from traceana.analysis import correlate
+from traceana.stats.correlation import METHODS, kendall_tie_factor
+from traceana.stats.influence import carrying_rows
+from traceana.stats.permutation import group_mean_pvalues, row_pvalue
+from traceana.stats.wild_bootstrap import effective_clusters, sign_flip_pvalue
+
+MEANS = [(level, method) for level in ("group_mean", "group_mean_weighted") for method in METHODS]
+
+
+def rng(seed: int = 7) -> np.random.Generator:
+    return np.random.default_rng(seed)
+
+
+def doubled(resampled: list[float], observed: float) -> float:
+    high, low = (
+        np.mean([sign * r >= sign * observed - 1e-9 for r in resampled]) for sign in (1, -1)
+    )
+    return float(min(2 * min(high, low), 1))
+
+
+@pytest.mark.parametrize("method", ["spearman", "kendall"])
+def test_six_monotone_points_have_the_exact_p(method: str) -> None:
+    # 2 of 6! orders: .0028 in the tables of Spearman's rho and Kendall's tau
+    rows = pl.DataFrame({"x": np.arange(6.0), "y": np.arange(6.0) ** 3})
+    for level in ("row", "group_mean"):
+        line = correlate(rows, "x", "y", method=method, level=level).table.row(0, named=True)
+        assert line["pvalue"] == pytest.approx(2 / 720)
+        assert line["ci_low"] is None
+    ten = pl.concat([rows] * 10)  # groups of equal size
+    line = correlate(ten, "x", "y", method=method, level="group_mean").table.row(0, named=True)
+    assert line["pvalue"] == pytest.approx(2 / 720)
+
+
+@pytest.mark.parametrize(
+    ("rho", "pvalue"), [(1.0, 2 / 5040), (0.786, 0.048), (0.750, 0.066), (0.893, 0.012)]
+)
+def test_spearmans_exact_table_of_seven_points(rho: float, pvalue: float) -> None:
+    # Zar, Biostatistical Analysis: one-sided P of 7 points are .024, .033 and .006
+    for order in permutations(range(7)):
+        found = 1 - 6 * sum((i - j) ** 2 for i, j in enumerate(order)) / 336
+        if abs(found - rho) < 5e-4:
+            assert row_pvalue(np.arange(7.0), np.array(order, float), rng=rng()) == pytest.approx(
+                pvalue, abs=1e-3
+            )
+            return
+    raise AssertionError
+
+
+@pytest.mark.parametrize(("level", "method"), MEANS)
+def test_few_rows_are_enumerated(level: str, method: str) -> None:
+    x, y = np.array([1.0, 1, 2, 3, 3, 5]), np.array([1.03, 5.3, 2.1, 40.9, 3.9, 11.6])
+    theirs = {"pearson": scipy.stats.pearsonr, "spearman": scipy.stats.spearmanr,
+              "kendall": scipy.stats.kendalltau}[method]  # fmt: skip
+    values, group, size = np.unique(x, return_inverse=True, return_counts=True)
+    often = size if level == "group_mean_weighted" else np.ones_like(size)
+
+    def coefficient(order: list[int]) -> float:
+        mean = np.bincount(group, y[order]) / size
+        return float(theirs(np.repeat(values, often), np.repeat(mean, often)).statistic)
+
+    orders = [list(order) for order in permutations(range(6))]
+    found = group_mean_pvalues(x, y, [(level, method)], rng=rng())[level, method]
+    expected = doubled([coefficient(order) for order in orders], coefficient(list(range(6))))
+    assert found == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("n", [60, 24_000])
+def test_drawn_permutations_agree_with_plain_ones(n: int) -> None:
+    draw = rng(3)
+    x = draw.choice([1.0, 2, 3, 5, 8, 13], n, p=[0.5, 0.3, 0.1, 0.05, 0.03, 0.02])
+    y = np.exp(2 * draw.standard_normal(n))
+    values, group, size = np.unique(x, return_inverse=True, return_counts=True)
+
+    def r(y: np.ndarray) -> float:
+        return float(np.corrcoef(values, np.bincount(group, y) / size)[0, 1])
+
+    key = ("group_mean", "pearson")
+    expected = doubled([r(draw.permutation(y)) for _ in range(1500)], r(y))
+    assert group_mean_pvalues(x, y, [key], rng=rng())[key] == pytest.approx(expected, abs=0.07)
+    rows = [float(np.corrcoef(x, draw.permutation(y))[0, 1]) for _ in range(1500)]
+    expected = doubled(rows, float(np.corrcoef(x, y)[0, 1]))
+    assert row_pvalue(x, y, rng=rng()) == pytest.approx(expected, abs=0.07)
+
+
+def test_a_drawn_p_is_never_below_one_in_resamples() -> None:
+    x = np.repeat(np.arange(6.0), [3, 9, 50, 20, 7, 4])
+    found = group_mean_pvalues(x, x + 1e-3 * rng().random(len(x)), MEANS, rng=rng())
+    assert min(found.values()) >= 1 / 10_001
+    assert row_pvalue(x, x, rng=rng()) >= 1 / 10_100
+
+
+def test_group_means_of_skewed_rows_reject_at_their_level() -> None:
+    draw, size = rng(11), np.array([1, 1, 2, 2, 4, 8, 16, 32, 64, 100])
+    x, rejected = np.repeat(np.arange(10.0)[::-1], size), [0, 0]
+    for _ in range(150):
+        rows = pl.DataFrame({"x": x, "y": np.exp(2 * draw.standard_normal(len(x)))})
+        line = correlate(rows, "x", "y", method="spearman", level="group_mean").table
+        rejected[0] += line["pvalue"].item() < 0.05
+        rejected[1] += line["pvalue_t"].item() < 0.05
+    # 5 % of 150 within three standard errors; Student's t rejects five times too often
+    assert rejected[0] <= 15
+    assert rejected[1] >= 35
+
+
+def test_one_row_that_decides_is_no_interval() -> None:
+    x = np.arange(100.0)
+    line = correlate(pl.DataFrame({"x": x, "y": np.where(x == 50, 300, x)}), "x", "y").table
+    assert line["ci_low"].item() is None
+    assert "decides" in line["note"].item()
+
+
+def test_rows_that_carry_r_are_found() -> None:
+    draw = rng(5)
+    x, y = draw.standard_normal((2, 200))
+    x[:4] = y[:4] = [20, 25, 30, 35]
+    line = correlate(pl.DataFrame({"x": x, "y": y}), "x", "y").table.row(0, named=True)
+    assert line["n_carrying"] == 4
+    assert line["r_without"] == pytest.approx(np.corrcoef(x[4:], y[4:])[0, 1])
+    even = draw.standard_normal(200)
+    assert carrying_rows(even, even + draw.standard_normal(200), 0.7) is None
+
+
+def test_sign_changes_of_few_clusters_are_enumerated() -> None:
+    # ten clusters of one sign: 2 of 2^10 assignments are as extreme
+    clusters = np.arange(10)
+    assert sign_flip_pvalue(np.ones(10), np.ones(10), clusters, rng=rng()) == 2 / 1024
+    assert effective_clusters(np.array([1.0, 1, 1, 1]), np.array([0, 1, 2, 3])) == 4
+    assert effective_clusters(np.array([3.0, 1]), np.array([0, 1])) == 1.6
+
+
+def test_few_clusters_have_no_test() -> None:
+    draw = rng(2)
+    rows = pl.DataFrame({"x": draw.integers(0, 9, 80), "y": draw.random(80), "u": [*range(8)] * 10})
+    levels = ("row", "group_mean", "group_mean_weighted")
+    table = correlate(rows, "x", "y", method=METHODS, level=levels, cluster="u").table
+    assert table["pvalue"].null_count() == table["ci_low"].null_count() == 9
+    assert table["note"].str.contains("cannot tell").all()
+
+
+def test_ties_widen_kendalls_null_variance_as_in_scipys_test() -> None:
+    x, y = rng().integers(0, 4, (2, 80))
+    theirs = scipy.stats.kendalltau(x, y, method="asymptotic")
+    error = abs(theirs.statistic) / scipy.stats.norm.isf(theirs.pvalue / 2)
+    untied = 2 * (2 * 80 + 5) / (9 * 80 * 79)
+    assert kendall_tie_factor(x, y) == pytest.approx(error**2 / untied, rel=1e-6)

@@ -1,0 +1,173 @@
+"""Permutation tests of correlations over rows and over group means."""
+
+from __future__ import annotations
+
+from itertools import permutations
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from scipy.stats import rankdata
+
+from traceana.stats.correlation import weighted_ranks
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+EXACT: Final = 9
+"""Up to so many points, all permutations are enumerated."""
+_SIDE: Final = 100  # resamples are the products of 100 by 100 random permutations
+_RESAMPLES: Final = _SIDE**2
+_WHOLE: Final = 10_000  # rows up to which permutations do not move blocks
+_BLOCKS: Final = 2500
+_MAX_GROUPS: Final = 20_000
+_CANONICAL: Final = 100_000  # rows up to which p does not depend on their order
+
+
+def row_pvalue(x: Floats, y: Floats, /, *, rng: np.random.Generator) -> float:
+    """Two-sided permutation p-value of Pearson's r over rows (of Spearman's, of mean ranks).
+
+    It is twice the smaller tail. Up to :data:`EXACT` rows all permutations are enumerated.
+    Otherwise rows are put in random order and y is shifted cyclically by every distance, in random
+    orders until there are 9,999 permutations; beyond 10,000 rows, blocks are shifted together. The
+    shifts are a group, which keeps the level (Hemerik and Goeman, TEST 27, 2018), and Fourier
+    transforms compute them all.
+    """
+    n = len(x)
+    a, b = ((part - part.mean()) / np.abs(part - part.mean()).max() for part in (x, y))
+    if n <= EXACT:
+        every = b[np.array(list(permutations(range(n))))] @ a
+        return _twice(_tails(every, a @ b), len(every))
+    if n <= _CANONICAL:
+        order = np.lexsort((b, a))
+        a, b = a[order], b[order]
+    blocks = max(n // _RESAMPLES, 1)
+    length = n // blocks
+    observed, tails, tried = a @ b, np.ones(2), 1
+    while tried < _RESAMPLES:
+        order = rng.permutation(n)
+        moved, fixed = order[: blocks * length], order[blocks * length :]
+        u, v = (np.fft.rfft(part[moved].reshape(blocks, length)) for part in (a, b))
+        sums = np.fft.irfft((u.conj() * v).sum(axis=0), length)[1:] + a[fixed] @ b[fixed]
+        tails, tried = tails + _tails(sums, observed), tried + length - 1
+    return _twice(tails, tried)
+
+
+def group_mean_pvalues(
+    x: Floats, y: Floats, asked: Sequence[tuple[str, str]], /, *, rng: np.random.Generator
+) -> dict[tuple[str, str], float]:
+    """Two-sided permutation p-values of correlations of x with the mean y at each x.
+
+    y is permuted over the rows and the group means are computed again, so that the null keeps the
+    sizes of the groups and the distribution of y. p is twice the smaller tail, as the null is not
+    symmetric. All permutations are enumerated for up to :data:`EXACT` rows, or as many groups of
+    equal size; otherwise 10,000 are drawn. Beyond 10,000 rows a permutation is one of ten random
+    orders of the rows with its blocks in random order.
+
+    Parameters
+    ----------
+    x, y
+        The rows.
+    asked
+        Pairs of a level (``group_mean``, ``group_mean_weighted``) and a method.
+    rng
+        Draws the permutations.
+
+    Returns
+    -------
+    dict
+        p by (level, method), at least 1 / (resamples + 1); empty for more than 20,000 groups.
+    """
+    if len(x) <= _CANONICAL:
+        order = np.lexsort((y, x))
+        x, y = x[order], y[order]
+    order = np.argsort(x, kind="stable")
+    y = y[order] - y.mean()
+    values, starts, size = np.unique(x[order], return_index=True, return_counts=True)
+    if len(size) > _MAX_GROUPS:
+        return {}
+    observed = np.add.reduceat(y, starts) / size
+    exact = True
+    if len(size) <= EXACT and size.min() == size.max():
+        resamples = iter([observed[np.array(list(permutations(range(len(size)))))]])
+    elif len(y) <= EXACT:
+        every = y[np.array(list(permutations(range(len(y)))))]
+        resamples = iter([np.add.reduceat(every, starts, axis=1) / size])
+    else:
+        exact, resamples = False, _drawn(y, starts, size, rng)
+    tried = 0 if exact else 1
+    tails = {key: np.full(2, float(tried)) for key in asked}
+    known = {key: _statistic(*key, values, size, observed[None])[0] for key in asked}
+    for means in resamples:
+        tried += len(means)
+        for key in asked:
+            tails[key] += _tails(_statistic(*key, values, size, means), known[key])
+    return {key: _twice(both, tried) for key, both in tails.items()}
+
+
+def _drawn(
+    y: Floats, starts: NDArray[np.int64], size: NDArray[np.int64], rng: np.random.Generator
+) -> Iterator[Floats]:
+    length = 1 if len(y) <= _WHOLE else len(y) // _BLOCKS
+    blocks = len(y) // length
+    end = starts + size
+    # products of two independent permutations are pairwise independent, and cheaper to draw
+    numbers = np.tile(np.arange(blocks, dtype=np.int32), (_SIDE, 1))
+    second = rng.permuted(numbers, axis=1)
+    last = np.minimum(end // length, blocks)
+    rest = end - last * length  # rows of a group's last block; those after all blocks stay
+    for at in range(_SIDE):
+        if length == 1 or at % 10 == 0:
+            y = rng.permutation(y)
+            inside = np.pad(
+                y[: blocks * length].reshape(blocks, length).cumsum(axis=1), ((0, 1), (1, 0))
+            )
+            tail = np.append(0.0, y[blocks * length :].cumsum())
+        order = rng.permutation(blocks).astype(np.int32)[second]
+        total = np.zeros((_SIDE, blocks + 1))
+        np.cumsum(inside[:, -1][order], axis=1, out=total[:, 1:])
+        within = np.zeros((_SIDE, len(size)))
+        cut = last < blocks
+        within[:, cut] = inside[order[:, last[cut]], rest[cut]]
+        within[:, ~cut] = tail[rest[~cut]]
+        yield np.diff(total[:, last] + within, axis=1, prepend=0) / size
+
+
+def _tails(resampled: Floats, observed: float) -> Floats:
+    close = 1e-9 * abs(observed)
+    return np.array([np.sum(resampled >= observed - close), np.sum(resampled <= observed + close)])
+
+
+def _twice(tails: Floats, tried: int) -> float:
+    return min(2 * float(tails.min()) / tried, 1.0)
+
+
+def _statistic(
+    level: str, method: str, x: Floats, size: NDArray[np.int64], means: Floats
+) -> Floats:
+    """Return a statistic per row of means that orders permutations as the coefficient does."""
+    weight = size.astype(float) if level == "group_mean_weighted" else np.ones(len(size))
+    if method == "kendall":
+        total = np.zeros(len(means))
+        for at in range(len(x) - 1):  # x increases
+            signs = np.sign(means[:, at + 1 :] - means[:, at, None])
+            total += signs @ weight[at + 1 :] * weight[at]
+        return total
+    if method == "spearman":
+        x = weighted_ranks(x, weight)
+        if level == "group_mean_weighted":
+            order = np.argsort(means, axis=1)
+            sorted_weight = weight[order]
+            ranks = np.cumsum(sorted_weight, axis=1) - (sorted_weight - 1) / 2
+            means = np.empty_like(means)
+            np.put_along_axis(means, order, ranks, axis=1)
+        else:
+            means = rankdata(means, axis=1)
+    weight = weight / weight.sum()
+    a, b = x - weight @ x, means - (means @ weight)[:, None]
+    squares = (b * b) @ weight
+    r: Floats = b @ (weight * a) / np.sqrt(np.where(squares > 0, squares, 1) * (weight @ a**2))
+    return r
