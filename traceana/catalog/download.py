@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import secrets
 import shutil
 import sys
@@ -92,6 +93,13 @@ class _SilentHostError(CatalogError):
 def _read_mirror(mirror: Path | str) -> Path | str:
     """Return a local mirror as a folder, one on the network as its address without last slash."""
     address = str(mirror)
+    try:
+        parts = urlsplit(address)
+        whole = parts.scheme not in ("http", "https") or (parts.hostname and parts.port != 0)
+    except ValueError:
+        whole = "://" not in address
+    if not whole or ("://" in address and re.search(r"\s", address)):
+        raise CatalogError(f"mirror {address}: not a valid address")
     if address.startswith(("http://", "https://")):
         return address.rstrip("/")
     if "://" in address and not address.startswith("file://"):

@@ -7,8 +7,9 @@ else: one line on standard error, exit status 2.
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from importlib.metadata import version
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -24,6 +25,7 @@ from traceana.cli import (
     tables,
     traces,
 )
+from traceana.cli.streams import ReaderGoneError, guard_streams
 from traceana.errors import TraceanaError
 
 app = typer.Typer(
@@ -70,12 +72,21 @@ app.add_typer(simulate.app, name="simulate")
 
 def main() -> None:
     """Run the command line."""
+    guard_streams()
     try:
-        app()
-    except TraceanaError as error:
-        sys.stderr.write(f"traceana: {error}\n")
-        raise SystemExit(2) from None
-    except BrokenPipeError:
-        # the reader of a pipe (head, less) has gone: nothing is wrong
-        sys.stderr.close()
+        try:
+            app()
+        finally:
+            sys.stdout.flush()
+    except ReaderGoneError:  # as head does: nothing is wrong
         raise SystemExit(0) from None
+    except TraceanaError as error:
+        _fail(str(error))
+    except OSError as error:  # a path that no command looks at, such as one that is too long
+        _fail(f"{error.filename or 'error'}: {error.strerror or error}")
+
+
+def _fail(message: str) -> NoReturn:
+    with suppress(ReaderGoneError, TraceanaError):
+        sys.stderr.write(f"traceana: {message}\n")
+    raise SystemExit(2)

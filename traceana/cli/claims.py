@@ -57,11 +57,11 @@ def _records(results: ClaimResults) -> list[dict[str, Any]]:
 
 def _print_table(results: ClaimResults) -> None:
     """Print a claim a row: its name over its verdict, beside what was said and measured."""
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     from traceana.cli.output import print_table
+    from traceana.cli.streams import terminal
 
     shown = Table(box=None, pad_edge=False, padding=(0, 1, 1, 0))
     shown.add_column("claim", no_wrap=True)
@@ -74,7 +74,7 @@ def _print_table(results: ClaimResults) -> None:
         told.append(f"\n{row['note']}", style="dim")
         shown.add_row(name, told)
     print_table(shown)
-    out = Console(highlight=False, markup=False)
+    out = terminal()
     out.print(results.headline)
     if results.counts["untested"]:
         out.print("to test the untested: traceana fetch TRACE --to DIR, then traceana ingest DIR")

@@ -50,13 +50,12 @@ def ingest(
 ) -> None:
     """Read files into a store and count every row kept or rejected."""
     _suit_polars()
-    from rich.console import Console
-
+    from traceana.cli.streams import terminal
     from traceana.ingesters import IngestError
     from traceana.ingesters import ingest as ingest_files
     from traceana.store import store_path
 
-    console = Console(stderr=True)
+    console = terminal(stderr=True)
     failure = None
     try:
         with console.status("reading") as status:
@@ -99,12 +98,12 @@ def _progress(
 
 
 def _show(ledger: Ledger, store: Path) -> None:
-    from rich.console import Console
     from rich.table import Table
 
     from traceana.cli.output import print_table
+    from traceana.cli.streams import terminal
 
-    out = Console(markup=False, highlight=False)
+    out = terminal()
     table = Table(box=None, pad_edge=False)
     names = [f"{entry.trace}/{entry.table}" for entry in ledger.entries]
     table.add_column("trace / table", no_wrap=True)

@@ -59,8 +59,9 @@ def map_file(
 
 def _show(table: str, rows: pl.DataFrame) -> None:
     """Print the first rows with a line per column, so that a wide table fits."""
-    from rich.console import Console
     from rich.table import Table
+
+    from traceana.cli.streams import terminal
 
     shown = Table(title=f"{table}: first rows", box=None, pad_edge=False)
     shown.add_column("column", no_wrap=True)
@@ -70,4 +71,4 @@ def _show(table: str, rows: pl.DataFrame) -> None:
         values = rows[name].head(_ROWS).to_list()
         if "\0" not in name and any(value is not None for value in values):
             shown.add_row(name, *("-" if value is None else str(value) for value in values))
-    Console(stderr=True, markup=False, highlight=False).print(shown)
+    terminal(stderr=True).print(shown)

@@ -7,6 +7,8 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from traceana.cli.streams import terminal
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
@@ -40,18 +42,16 @@ def print_table(table: Table) -> None:
 
     Columns that must not wrap need their full width.
     """
-    from rich.console import Console
-
-    out = Console(markup=False, highlight=False)
-    wide = Console(width=10_000)
-    measured = wide.measure(table)
+    out = terminal()
+    measured = terminal(width=10_000).measure(table)
     rigid = all(column.no_wrap for column in table.columns)
     least = measured.maximum if rigid else measured.minimum
     if out.width < least:
-        out = Console(markup=False, highlight=False, width=least)
+        out = terminal(width=least)
     with out.capture() as printed:
         out.print(table)
-    sys.stdout.write("".join(f"{line.rstrip()}\n" for line in printed.get().splitlines()))
+    lines = "".join(f"{line.rstrip()}\n" for line in printed.get().split("\n")[:-1])
+    getattr(sys.stdout, "rich_proxied_file", sys.stdout).write(lines)
 
 
 def frame_writer(
@@ -66,7 +66,7 @@ def frame_writer(
     if out is None:
         return lambda _: None
     writers: dict[str, Callable[[pl.DataFrame], object]] = {
-        ".csv": lambda frame: _with_units(frame, table).write_csv(out),
+        ".csv": lambda frame: _neutral(_with_units(frame, table)).write_csv(out),
         ".json": lambda frame: frame.write_json(out),
         ".parquet": lambda frame: frame.write_parquet(out),
     }
@@ -86,6 +86,15 @@ def frame_writer(
     return write
 
 
+def _neutral(frame: pl.DataFrame) -> pl.DataFrame:
+    """Put an apostrophe before text that a spreadsheet would take for a formula."""
+    import polars as pl
+
+    text = pl.col(pl.String)
+    formula = text.str.contains("^[=+@\t\r-].")
+    return frame.with_columns(pl.when(formula).then(pl.lit("'") + text).otherwise(text))
+
+
 def _with_units(frame: pl.DataFrame, table: type[ResultTable] | None) -> pl.DataFrame:
     from traceana.results.tables import headings
 
@@ -96,10 +105,9 @@ def _with_units(frame: pl.DataFrame, table: type[ResultTable] | None) -> pl.Data
 @contextmanager
 def show_steps(what: str) -> Iterator[Callable[[int, int, str], None]]:
     """Show a bar on a terminal, and nothing elsewhere; give what tells it of each step."""
-    from rich.console import Console
     from rich.progress import Progress
 
-    console = Console(stderr=True)
+    console = terminal(stderr=True)
     with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
         bar = progress.add_task(what, total=None)
 

@@ -36,14 +36,14 @@ def sample(
     import json
     import shlex
 
-    from rich.console import Console
     from rich.progress import Progress
     from rich.table import Table
 
     from traceana.cli.output import print_table
+    from traceana.cli.streams import terminal
     from traceana.samples import write_sample
 
-    stderr = Console(stderr=True)
+    stderr = terminal(stderr=True)
     with Progress(console=stderr, transient=True, disable=not stderr.is_terminal) as bars:
         tasks: dict[str, TaskID] = {}
 
@@ -62,7 +62,7 @@ def sample(
         size = sum(path.stat().st_size for path in marker.parent.iterdir())
         rows = sum(about["rows"].values())
         table.add_row(about["trace"], f"{about['scale']:g}", f"{rows:,}", f"{size / 1e6:.1f}")
-    console = Console(highlight=False, markup=False)
+    console = terminal()
     console.print("SYNTHETIC, no observed row in it")
     print_table(table)
     console.print(f"next: traceana ingest {shlex.quote(str(folder))}", soft_wrap=True)

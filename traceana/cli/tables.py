@@ -9,11 +9,11 @@ from traceana.cli.options import JsonOption, StoreOption
 
 def tables(*, store: StoreOption = None, json: JsonOption = False) -> None:
     """List the tables of every trace, and their rows in the store."""
-    from rich.console import Console
     from rich.table import Table
 
     from traceana.catalog import load_catalog
     from traceana.cli.output import print_json, print_table
+    from traceana.cli.streams import terminal
     from traceana.store import Store, open_store, store_path
 
     where = store_path(store)
@@ -48,7 +48,7 @@ def tables(*, store: StoreOption = None, json: JsonOption = False) -> None:
             f"{row['bytes'] / 1000:,.0f}" if held else "",
             "SYNTHETIC" if row["synthetic"] else "",
         )
-    out = Console()
+    out = terminal()
     print_table(shown)
     out.print(
         f"store: {where}" + ("" if stored else " (nothing there yet; see `traceana ingest --help`)")

@@ -42,12 +42,12 @@ def _find_stored(listed: pl.DataFrame, path: Path | None) -> dict[str, list[str]
 
 
 def _print_table(listed: pl.DataFrame, stored: dict[str, list[str]]) -> None:
-    from rich.console import Console
     from rich.filesize import decimal
     from rich.table import Table
 
     from traceana.catalog import get_trace
     from traceana.cli.output import print_table
+    from traceana.cli.streams import terminal
 
     shown = Table(box=None, padding=(0, 1, 1, 0), pad_edge=False)
     shown.add_column("trace, description", min_width=22)
@@ -69,6 +69,6 @@ def _print_table(listed: pl.DataFrame, stored: dict[str, list[str]]) -> None:
             f"{present} of {len(tables)}" if present else "no",
         )
     print_table(shown)
-    Console(highlight=False, markup=False).print(
+    terminal().print(
         "Size is that of the files as published; +: and more, which nobody has stated."
     )

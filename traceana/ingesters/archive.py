@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import tarfile
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Final
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
 _LARGE: Final = 1 << 20
 _PADDING: Final = 2 * tarfile.BLOCKSIZE + tarfile.RECORDSIZE
 _STEP: Final = 1 << 20
+_LONGEST_HEADER: Final = 1 << 20
+_MOST_MEMBERS: Final = 100_000
 
 
 class UnlistedMemberError(Exception):
@@ -25,6 +28,7 @@ class Forward:
     def __init__(self, stream: IO[bytes]) -> None:
         self._stream = stream
         self._place = 0
+        self._allowed: int | None = None
 
     def tell(self) -> int:
         """Return how many bytes were read."""
@@ -32,6 +36,10 @@ class Forward:
 
     def read(self, size: int) -> bytes:
         """Read up to so many bytes."""
+        if self._allowed is not None:
+            self._allowed -= size
+            if self._allowed < 0:
+                raise tarfile.ReadError("a member has a header of more than 1 MiB")
         data = self._stream.read(size)
         self._place += len(data)
         return data
@@ -40,9 +48,22 @@ class Forward:
         """Move forward to a place, or to the end if it comes first."""
         if place < self._place:
             raise ValueError("this stream does not go back")
+        allowed, self._allowed = self._allowed, None
         while self._place < place and self.read(min(place - self._place, _STEP)):
             pass
+        self._allowed = allowed
         return self._place
+
+    @contextmanager
+    def reading_header(self) -> Iterator[None]:
+        """Limit what is read, and turn what a malformed header raises into one error."""
+        self._allowed = _LONGEST_HEADER
+        try:
+            yield
+        except (ArithmeticError, LookupError, RecursionError, ValueError, struct.error) as error:
+            raise tarfile.ReadError(f"a member's header cannot be read ({error})") from error
+        finally:
+            self._allowed = None
 
     def finish(self) -> None:
         """Read to the end, so that the checksum of a compression around it is checked."""
@@ -59,7 +80,7 @@ class _Member:
         self._left = member.size
 
     def read(self, size: int) -> bytes:
-        data = self._forward.read(min(size, self._left))
+        data = self._forward.read(min(size, self._left, _STEP))
         if not data and self._left:
             raise EOFError("the archive ends within a member")
         self._left -= len(data)
@@ -70,8 +91,27 @@ class _Member:
 def open_archive(stream: IO[bytes]) -> Iterator[tuple[Forward, tarfile.TarFile]]:
     """Open an archive; its members must be read in their order."""
     forward = Forward(stream)
-    with tarfile.open(fileobj=forward, mode="r:") as archive:  # type: ignore[call-overload]
+    with forward.reading_header():
+        archive = tarfile.open(fileobj=forward, mode="r:")  # type: ignore[call-overload]  # noqa: SIM115
+    with archive:
         yield forward, archive
+
+
+def members(forward: Forward, archive: tarfile.TarFile, /) -> Iterator[tarfile.TarInfo]:
+    """Return an archive's members one after the other.
+
+    Raises
+    ------
+    tarfile.ReadError
+        If a header is malformed or longer than 1 MiB, or there are more than 100,000 members.
+    """
+    for _ in range(_MOST_MEMBERS):
+        with forward.reading_header():
+            member = archive.next()
+        if member is None:
+            return
+        yield member
+    raise tarfile.ReadError(f"it has more than {_MOST_MEMBERS:,} members")
 
 
 @contextmanager
@@ -84,7 +124,7 @@ def open_member(stream: IO[bytes], name: str, *, last: bool) -> Iterator[IO[byte
         When it was read, if it was said to be the `last` and another follows it.
     """
     with open_archive(stream) as (forward, archive):
-        for member in archive:
+        for member in members(forward, archive):
             if member.name != name:
                 continue
             if member.sparse is None:
@@ -92,7 +132,7 @@ def open_member(stream: IO[bytes], name: str, *, last: bool) -> Iterator[IO[byte
             else:
                 yield archive.extractfile(member)
             if last:
-                if archive.next() is not None:
+                if next(members(forward, archive), None) is not None:
                     raise UnlistedMemberError(name)
                 forward.finish()
             return

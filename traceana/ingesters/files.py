@@ -16,12 +16,13 @@ from pathlib import Path, PurePosixPath
 from typing import IO, TYPE_CHECKING, Final
 
 from traceana.errors import SourceError
-from traceana.ingesters.archive import open_archive, open_member, seems_last
+from traceana.ingesters.archive import members, open_archive, open_member, seems_last
 from traceana.ingesters.unwrap import (
     label_of,
     name_of,
     open_packed,
     open_unwrapped,
+    plain,
     reading,
     where_of,
 )
@@ -71,12 +72,16 @@ class CsvFile:
     @property
     def label(self) -> str:
         """How the ledger calls it, wherever it lies."""
-        return self.within + label_of(self.paths) + (f":{self.member}" if self.member else "")
+        return self.within + label_of(self.paths) + self._inner
 
     @property
     def where(self) -> str:
         """How messages call it: with the folder as the user gave it."""
-        return where_of(self.paths) + (f":{self.member}" if self.member else "")
+        return where_of(self.paths) + self._inner
+
+    @property
+    def _inner(self) -> str:
+        return f":{plain(self.member)}" if self.member else ""
 
 
 @dataclass
@@ -216,7 +221,7 @@ def _list_archive(
 ) -> None:
     seen: set[str] = set()
     with open_archive(stream) as (forward, archive):
-        for member in archive:
+        for member in members(forward, archive):
             path = PurePosixPath(member.name)
             if path.is_absolute() or ".." in path.parts:
                 raise SourceError(

@@ -186,6 +186,7 @@ def _ingest_found(
     failed = {name for name, _ in failures}
     ledgers: list[Ledger] = []
     of_store: list[StoreError] = []
+    unforeseen: list[Exception] = []
     for name, plan in plans.items():
         if name in failed or not plan.sources:
             continue
@@ -196,6 +197,12 @@ def _ingest_found(
             failures.append((name, str(error)))
         except TraceanaError as error:
             failures.append((name, str(error)))
+        except UnlistedMemberError:
+            raise
+        except Exception as error:  # noqa: BLE001  raised below, when the others are ingested
+            unforeseen.append(error)
+    if unforeseen:
+        raise unforeseen[0]
     if of_store and not ledgers and len(of_store) == len(failures):
         raise of_store[0]
     ledger = Ledger(

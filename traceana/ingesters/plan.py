@@ -20,6 +20,7 @@ from traceana.ingesters.checksums import Checksums
 from traceana.ingesters.describe import describe_trace
 from traceana.ingesters.minibatch import RESHAPES
 from traceana.ingesters.recipe import Recipe, compile_recipe
+from traceana.ingesters.unwrap import plain
 from traceana.schema import schema_version
 from traceana.store.ledger import FileEntry, Ledger, TableEntry, ledger_json
 from traceana.store.manifest import MANIFEST, manifest_json
@@ -207,7 +208,7 @@ def _none_kept(entry: TableEntry, first: str) -> str:
 def _file_entry(plan: Plan, checksums: Checksums, source: Source) -> FileEntry:
     if source.file is None:
         return FileEntry(source.label, None, plan.checksums[source.label], 0, None, synthetic=False)
-    member = source.file.member
+    member = plain(source.file.member) if source.file.member else None
     sha256 = checksums[source.file.paths]
     published = {file.name: file.sha256 for file in plan.known.files} if plan.known else {}
     name = source.label.removesuffix(f":{member}")

@@ -124,11 +124,18 @@ def name_of(paths: tuple[Path, ...]) -> str:
 
 def label_of(paths: tuple[Path, ...]) -> str:
     """Name, or the names of the first and the last part."""
-    if len(paths) == 1:
-        return paths[0].name
-    return f"{paths[0].name}..{paths[-1].name.rsplit('.', 1)[1]}"
+    name = paths[0].name
+    if len(paths) > 1:
+        name = f"{name}..{paths[-1].name.rsplit('.', 1)[1]}"
+    return plain(name)
+
+
+def plain(name: str) -> str:
+    """Escape what cannot be encoded, and line ends, in the name of a file or member."""
+    escaped = name.replace("\r", "\\r").replace("\n", "\\n")
+    return escaped.encode(errors="backslashreplace").decode()
 
 
 def where_of(paths: tuple[Path, ...]) -> str:
     """Name with the folder as the user gave it, for messages."""
-    return str(paths[0].with_name(label_of(paths)))
+    return f"{plain(str(paths[0].parent))}/{label_of(paths)}".removeprefix("./")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import polars as pl
 
@@ -16,11 +16,12 @@ from traceana.store.manifest import MANIFEST, Manifest, parse_manifest
 from traceana.store.writer import stored_metadata
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from os import PathLike
 
 DEFAULT_STORE: Final = Path("data")
 LEDGER: Final = "ledger.json"
+Parsed = TypeVar("Parsed")
 
 
 def store_path(path: str | PathLike[str] | None = None, /) -> Path:
@@ -67,15 +68,9 @@ class Store:
         StoreError
             If the trace is not in the store, or its manifest cannot be read.
         """
-        path = self.path / trace / MANIFEST
-        try:
-            return parse_manifest(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        if not (self.path / trace / MANIFEST).is_file():
             self.ledger(trace)  # raises where there is no such trace
-            raise StoreError(
-                f"{path}: not a manifest that this version can read ({error}); "
-                f"delete {path.parent} and ingest the trace again"
-            ) from error
+        return _parse(self.path / trace / MANIFEST, parse_manifest)
 
     def ledger(self, trace: str, /) -> Ledger:
         """Return the accounts of a trace.
@@ -199,14 +194,18 @@ def read_ledger(folder: Path, /) -> Ledger | None:
         If it cannot be understood.
     """
     path = folder / LEDGER
-    if not path.is_file():
-        return None
+    return _parse(path, parse_ledger) if path.is_file() else None
+
+
+def _parse(path: Path, parse: Callable[[str], Parsed]) -> Parsed:
+    """Read a file of a store; one that is malformed, or of another version, is one clear error."""
     try:
-        return parse_ledger(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        return parse(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        reason = error if isinstance(error, OSError | ValueError) else "malformed"
         raise StoreError(
-            f"{path}: not a ledger that this version can read ({error}); "
-            f"delete {folder} and ingest the trace again"
+            f"{path}: not a {path.stem} that this version can read ({reason}); "
+            f"delete {path.parent} and ingest the trace again"
         ) from error
 
 

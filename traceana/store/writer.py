@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import secrets
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 FINGERPRINT: Final = b"traceana.fingerprint"
 _ROWS_A_GROUP: Final = 1 << 16
+_BYTES_A_GROUP: Final = 1 << 26
 _GROUPS_WAITING: Final = 2
 _ROWS_A_PAGE: Final = 1 << 14
 _SEND_BYTES: Final = 1 << 22
@@ -120,8 +122,12 @@ class _ParquetFile:
     def write(self, rows: pl.DataFrame) -> None:
         if rows.height:
             self._rows.append(rows)
-        if sum(part.height for part in self._rows) >= _ROWS_A_GROUP:
+        height = sum(part.height for part in self._rows)
+        if height >= _ROWS_A_GROUP or self._held_bytes() >= _BYTES_A_GROUP:
             self.flush()
+
+    def _held_bytes(self) -> int:
+        return int(sum(part.estimated_size() for part in self._rows))
 
     def flush(self) -> None:
         """Hand the rows that came together to the thread, once it is not too far behind."""
@@ -246,17 +252,22 @@ def write_whole(path: Path, text: str) -> None:
 
 def write_bytes_whole(path: Path, content: bytes) -> None:
     """Write a file so that it appears whole or not at all."""
-    beside = path.with_name(f".{path.name}.tmp")
-    with beside.open("wb") as stream:
-        stream.write(content)
-        stream.flush()
-        os.fsync(stream.fileno())
-    beside.replace(path)
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")  # no two writers share it
+    try:
+        with beside.open("wb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)
     sync_folder(path.parent)
 
 
 def sync_folder(folder: Path) -> None:
     """Bring a folder's names to the disk, so that a rename outlives a power cut."""
+    if os.name == "nt":  # there a folder cannot be opened
+        return
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -9,6 +9,7 @@ common case. Else the lines in doubt are found, and read one by one apart from t
 from __future__ import annotations
 
 import csv
+import re
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -80,15 +81,19 @@ class Block:
         null. None where any line is not plainly a row, or any cell not plainly a number:
         :attr:`cells` then tells which.
         """
-        try:
-            cells = _parse(self.data, self.columns, self.separator, numbers, only)
-        except pl.exceptions.PolarsError:
-            return None
-        separators = cells.height * (len(self.columns) - 1)
         if self.separator == ",":
             commas, marks = _count(self.data)
         else:
             commas, marks = self.data.count(self.separator.encode()), -1
+        # as many lines as this cannot all be rows, and would take much memory as such
+        width, size = len(self.columns), len(self.data)
+        if (marks < 0 or (marks - commas) * width > size) and self.lines * width > size:
+            return None
+        try:
+            cells = _parse(self.data, self.columns, self.separator, numbers, only)
+        except pl.exceptions.PolarsError:
+            return None
+        separators = cells.height * (width - 1)
         # A short line's last cell is null. With as many commas as there should be, it makes
         # another line too long, and that Polars refuses.
         if commas != separators:
@@ -208,36 +213,65 @@ def _split(block: Block) -> tuple[pl.DataFrame, pl.DataFrame, bool]:
     foreign = none if _is_utf8(data) else count(raw > 127) > 0
     # 0 stands for a row
     rules = np.select([ends == starts, excess < 0, excess > 0], [1, 2, 3], 0)
-    rules[quoted & (excess < _MOST_QUOTED)] = 0
-    quoted &= rules == 0
-    foreign = foreign & (rules == 0) & ~quoted
+    careful = quoted & (excess < _MOST_QUOTED)
+    rules[careful] = 0
+    at_once = np.flatnonzero(careful & ~foreign)
+    if at_once.size:
+        found = _check_quotes(block.text_of(pl.Series(at_once + first)), mark, width)
+        rules[at_once] = found
+        careful[at_once[found >= 0]] = False
     rows: list[list[str | None]] = []
-    for line in np.flatnonzero(quoted):
+    for line in np.flatnonzero(careful):
         text = data[starts[line] : ends[line]].decode(errors="replace")
         cells, rule = _read_quoted(text, width, mark)
         rules[line] = _RULES.index(rule)
         if not rule:
             rows.append([cell or None for cell in cells])
-    careful = pl.DataFrame(rows, schema=dict.fromkeys(columns, pl.String), orient="row")
-    recoded = _join(data, block._starts, foreign).decode(errors="replace").encode()
-    plain = (rules == 0) & ~quoted & ~foreign
-    kept = data if plain.all() else _join(data, block._starts, plain)
+    right = (rules == 0) & ~careful
+    recoded = _join(data, block._starts, right & foreign).decode(errors="replace").encode()
+    kept = (
+        data if right.all() and not foreign.any() else _join(data, block._starts, right & ~foreign)
+    )
+    lines = [right & ~foreign, right & foreign, (rules == 0) & careful]
     parts = [
-        _parse_rows(part, columns, int(which.sum()), mark).with_columns(
-            pl.Series(LINE, np.flatnonzero(which) + first, dtype=pl.Int64)
-        )
-        for part, which in ((kept, plain), (recoded, foreign))
+        _parse_rows(kept, columns, int(lines[0].sum()), mark, quoted=at_once.size > 0),
+        _parse_rows(recoded, columns, int(lines[1].sum()), mark),
+        pl.DataFrame(rows, schema=dict.fromkeys(columns, pl.String), orient="row"),
     ]
-    lines = pl.Series(LINE, np.flatnonzero(quoted & (rules == 0)) + first, dtype=pl.Int64)
-    rows_of_text = pl.concat([*parts, careful.with_columns(lines)]).sort(LINE)
+    good = pl.concat(
+        part.with_columns(pl.Series(LINE, np.flatnonzero(which) + first, dtype=pl.Int64))
+        for part, which in zip(parts, lines, strict=True)
+    ).sort(LINE)
     wrong = np.flatnonzero(rules)
     numbers = pl.Series("line", wrong + first, dtype=pl.Int64)
     names = pl.Series(_RULES, dtype=pl.String).gather(rules[wrong])
     bad = pl.DataFrame(
         [numbers, names.alias("rule"), block.text_of(numbers).alias("text")], schema=BAD_LINES
     )
-    not_utf8 = bool(foreign.any()) or any("\ufffd" in (cell or "") for row in rows for cell in row)
-    return rows_of_text, bad, not_utf8
+    return good, bad, bool(foreign.any())
+
+
+def _check_quotes(texts: pl.Series, mark: str, width: int) -> NDArray[np.int64]:
+    """Return the rules that lines with quotes break, 0 for none; -1 where Polars reads another row.
+
+    A cell is quoted as a whole, or quotes in it stand for themselves.
+    """
+    sign, text = re.escape(mark), pl.col("text")
+    quoted, bare = '"(?:[^"]|"")*"', rf'[^"{sign}\r][^{sign}\r]*'
+    cell, plain = f"(?:{quoted}|{bare})?", rf'(?:{quoted}|[^"{sign}\r]*)'
+    cells = text.str.replace_all('"[^"]*"', "").str.count_matches(sign) + 1
+    rule = (
+        pl.when(~text.str.contains(f"^{cell}(?:{sign}{cell})*$"))
+        .then(pl.lit(_RULES.index("unbalanced_quote")))
+        .when(~text.str.contains(f"^{plain}(?:{sign}{plain})*$"))
+        .then(pl.lit(-1))
+        .when(cells < width)
+        .then(pl.lit(_RULES.index("short_row")))
+        .when(cells > width)
+        .then(pl.lit(_RULES.index("long_row")))
+        .otherwise(pl.lit(0))
+    )
+    return texts.alias("text").to_frame().select(rule.cast(pl.Int64)).to_series().to_numpy()
 
 
 def _join(data: bytes, bounds: NDArray[np.int64], which: NDArray[np.bool_]) -> bytes:
@@ -252,6 +286,8 @@ def _parse(
     separator: str,
     numbers: Collection[str] = (),
     only: Sequence[str] | None = None,
+    *,
+    quoted: bool = False,
 ) -> pl.DataFrame:
     schema = {name: pl.Float64 if name in numbers else pl.String for name in columns}
     # the index is counted on the way, so that all columns come in the same pieces
@@ -260,19 +296,23 @@ def _parse(
         has_header=False,
         schema=schema,
         columns=None if only is None else [list(columns).index(name) for name in only],
-        quote_char=None,
+        quote_char='"' if quoted else None,
         row_index_name=LINE,
         separator=separator,
     )
 
 
-def _parse_rows(data: bytes, columns: Sequence[str], height: int, separator: str) -> pl.DataFrame:
+def _parse_rows(
+    data: bytes, columns: Sequence[str], height: int, separator: str, *, quoted: bool = False
+) -> pl.DataFrame:
     """Parse lines that are known to be rows, as text."""
     if not height:
         return pl.DataFrame(schema=dict.fromkeys(columns, pl.String))
-    cells = _parse(data, columns, separator).drop(LINE)
+    cells = _parse(data, columns, separator, quoted=quoted).drop(LINE)
     if cells.height != height:
         raise AssertionError(f"{height} lines became {cells.height} rows")
+    if quoted:
+        cells = cells.select(pl.when(pl.col(name) != "").then(name) for name in columns)
     return cells
 
 
