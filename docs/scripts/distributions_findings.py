@@ -126,7 +126,9 @@ def pods(openb: pl.DataFrame) -> str:
     }
     rows = []
     for reading, cut in readings.items():
-        fits = fit_distributions(openb["runtime_s"], observed=~cut, rng=1, resamples=RESAMPLES)
+        fits = fit_distributions(
+            openb["runtime_s"], observed=None if cut is None else ~cut, rng=1, resamples=RESAMPLES
+        )
         first, second = fits.table.head(2).to_dicts()
         rows.append(
             {

@@ -45,7 +45,7 @@ def one_job(runs: pl.DataFrame, power: pl.DataFrame) -> str:
         {
             "gpu": result.job.gpu,
             "dataset": result.job.dataset,
-            "seed": result.seed,
+            "seed": result.rng,
             **result.totals.select("recurrences", "runs", "runs_missed").to_dicts()[0],
             "energy (J)": f"{result.totals['energy_j'].item():,.1f}",
             "time (s)": f"{result.totals['time_s'].item():,.1f}",
