@@ -168,7 +168,7 @@ def test_writers_of_one_file_do_not_share_a_temporary_name(
         if len(seen) == 1:
             writer.write_whole(path, "second")
 
-    monkeypatch.setattr(writer.os, "fsync", look)
+    monkeypatch.setattr(os, "fsync", look)
     writer.write_whole(path, "first")
     assert len(seen[1]) == 2
     assert path.read_text() == "first"
@@ -181,7 +181,7 @@ def test_a_file_that_cannot_be_written_leaves_nothing(
     def full(_: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(writer.os, "fsync", full)
+    monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OSError, match="No space"):
         writer.write_whole(tmp_path / "ledger.json", "x")
     assert not list(tmp_path.iterdir())

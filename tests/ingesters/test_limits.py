@@ -8,14 +8,16 @@ import tarfile
 import tracemalloc
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
 
 from tests.ingesters.conftest import itp_archive, worker_rows
 from traceana.errors import DataError
-from traceana.ingesters import IngestError, archive, convert, ingest, ingestion
+from traceana.ingesters import IngestError, archive, convert, ingest
 from traceana.ingesters.archive import members, open_archive
+from traceana.ingesters.plan import Plan, ingest_plan
 from traceana.ingesters.readers.lines import Block
 from traceana.store import open_store
 
@@ -248,14 +250,13 @@ def test_an_unforeseen_error_of_one_trace_leaves_the_others(
 ) -> None:
     folder = write(JOB, HEAD + GOOD)
     itp_archive(folder)
-    original = ingestion.ingest_plan
 
-    def fail(plan: ingestion.Plan, *args: Path) -> object:
-        if plan.trace == "alibaba-minibatch-2020":
+    def fail(found: Plan, *args: Any) -> object:
+        if found.trace == "alibaba-minibatch-2020":
             raise RuntimeError("unforeseen")
-        return original(plan, *args)
+        return ingest_plan(found, *args)
 
-    monkeypatch.setattr(ingestion, "ingest_plan", fail)
+    monkeypatch.setattr("traceana.ingesters.ingestion.ingest_plan", fail)
     with pytest.raises(RuntimeError, match="unforeseen"):
         ingest(folder, store=tmp_path / "store")
     assert open_store(tmp_path / "store").traces() == ["microsoft-itp-2021"]
