@@ -131,7 +131,8 @@ def test_families_are_in_order_and_their_likelihoods_scipys(page: Element, store
     jobs = store.scan(OPENB, "jobs").collect()
     last = max(jobs[name].max() for name in ("submit_s", "start_s", "end_s"))  # type: ignore[type-var]
     known = jobs.filter(jobs["runtime_s"] > 0)
-    entry = (jobs["end_s"].min() - known["start_s"]).clip(0).to_numpy()  # type: ignore[operator]
+    first_end_s = jobs.select(pl.col("end_s").min()).item()
+    entry = (first_end_s - known["start_s"]).clip(0).to_numpy()
     cut = ((known["status"].cast(str) == "running") & (known["end_s"] >= last)).to_numpy()
     x = known["runtime_s"].to_numpy()
 

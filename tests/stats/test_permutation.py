@@ -26,7 +26,7 @@ def doubled(resampled: list[float], observed: float) -> float:
     high, low = (
         np.mean([sign * r >= sign * observed - 1e-9 for r in resampled]) for sign in (1, -1)
     )
-    return float(min(2 * min(high, low), 1))
+    return min(2 * min(float(high), float(low)), 1.0)
 
 
 @pytest.mark.parametrize("method", ["spearman", "kendall"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
@@ -70,7 +70,7 @@ def analyze_runtime_distributions(session: Session, trace: str, /) -> RuntimeDis
     if rows.height > MOST_ROWS:
         rows = rows.sample(MOST_ROWS, seed=SEED)
     runtimes = rows["runtime_s"]
-    seen = {"entry": rows["entry_s"], "observed": rows["observed"]}
+    seen: dict[str, Any] = {"entry": rows["entry_s"], "observed": rows["observed"]}
     bound = float(min(runtimes)) if table.left_truncated and len(runtimes) else None
     counts = (cohort.rows.height, positive.height, rows.height, bound)
     if runtimes.n_unique() < 2:
@@ -113,7 +113,7 @@ def _sensitivity(rows: pl.DataFrame, truncated: str | None) -> pl.DataFrame | No
         ("ignored", ignored),
         ("rows dropped", rows.filter(whole)),
     ):
-        seen = {"entry": own["entry_s"], "observed": own["observed"]}
+        seen: dict[str, Any] = {"entry": own["entry_s"], "observed": own["observed"]}
         survival = analysis.kaplan_meier(own, status=None, entry="entry_s", observed="observed")
         fits = analysis.fit_distributions(
             own["runtime_s"], truncated_below=truncated, criterion="bic", resamples=0, **seen

@@ -89,7 +89,7 @@ def observe(rows: pl.DataFrame, manifest: Manifest, /) -> tuple[pl.DataFrame, Ob
         observed = ~still.fill_null(value=False)
     rows = rows.with_columns(entry_s=entry, observed=observed)
     known = rows.filter(runtime.is_not_null())
-    truncated, censored = (known["entry_s"] > 0).sum(), (~known["observed"]).sum()
+    truncated, censored = int((known["entry_s"] > 0).sum()), int((~known["observed"]).sum())
     complete = known.height == rows.height and not censored and not truncated
     return rows, Observation(
         first, last, stated, known.height, truncated, censored,

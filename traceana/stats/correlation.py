@@ -16,6 +16,8 @@ from traceana.errors import DataError
 from traceana.stats.arguments import check_confidence
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import ArrayLike, NDArray
 
     Floats = NDArray[np.float64]
@@ -118,14 +120,20 @@ def kendall_pvalue(x: ArrayLike, y: ArrayLike, /) -> float:
     return max(float(found.pvalue), SMALLEST_P)
 
 
+_FACTORS: Final[tuple[Callable[[Floats], Floats], ...]] = (
+    np.ones_like,
+    lambda t: t - 2,
+    lambda t: 2 * t + 5,
+)
+
+
 def kendall_tie_factor(x: ArrayLike, y: ArrayLike, /) -> float:
     """How many times ties multiply the null variance of tau-b (Kendall, Rank Correlation, 1970)."""
     n = float(np.size(x))
     counts = [np.unique(part, return_counts=True)[1].astype(float) for part in (x, y)]
     pairs = n * (n - 1)
     tied, triples, weighted = (
-        [float((t * (t - 1) * factor(t)).sum()) for t in counts]
-        for factor in (np.ones_like, lambda t: t - 2, lambda t: 2 * t + 5)
+        [float((t * (t - 1) * factor(t)).sum()) for t in counts] for factor in _FACTORS
     )
     variance = (pairs * (2 * n + 5) - sum(weighted)) / 18 + tied[0] * tied[1] / (2 * pairs)
     variance += triples[0] * triples[1] / (9 * pairs * (n - 2))

@@ -107,7 +107,7 @@ def of_rows(
             )
     if r is None or np.isnan(r):
         return {"note": "the values vary too little or too much for double precision"}
-    found = {"r": r, "pvalue_t": correlation_pvalue(r, n, method=method)}
+    found: dict[str, Any] = {"r": r, "pvalue_t": correlation_pvalue(r, n, method=method)}
     kurtosis = [excess_kurtosis(part) for part in rows] if rows and method == "pearson" else [0, 0]
     if clusters is not None:
         found |= _clustered(r, ("row", method), clusters, confidence)

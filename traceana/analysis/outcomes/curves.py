@@ -297,7 +297,7 @@ def _restricted(
                 row |= {"restricted_ci_low": max(0.0, mean - half)}
                 row |= {"restricted_ci_high": min(horizon_s, mean + half)}
         rows.append(row)
-    schema = {**times.select(keys).schema, **dict.fromkeys(_RESTRICTED, pl.Float64)}
+    schema = pl.Schema(times.select(keys).schema) | dict.fromkeys(_RESTRICTED, pl.Float64())
     return pl.DataFrame(rows, schema=schema)
 
 

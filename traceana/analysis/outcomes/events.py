@@ -184,7 +184,7 @@ def count_events(
     seen = () if columns.observed is None else (columns.observed,)
     if columns.status is None:
         lazy = open_frame(frame, keys=(*keys, *seen), measures=measures)
-        status = nw.lit(*events) if events else nw.lit("")
+        status = nw.lit(events[0] if events else "")
     else:
         lazy = open_statuses(
             frame, (*keys, *seen), status=columns.status, named={"events": events},

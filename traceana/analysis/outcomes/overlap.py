@@ -39,7 +39,10 @@ def why_not_comparable(
                 a.is_between(float(b.min()), float(b.max())).mean()  # type: ignore[arg-type]
                 for a, b in ((own, base), (base, own))
             ]
-            ranges = " against ".join(f"{s.min():.4g} to {s.max():.4g}" for s in (own, base))
+            ranges = " against ".join(
+                f"{float(s.min()):.4g} to {float(s.max()):.4g}"  # type: ignore[arg-type]
+                for s in (own, base)
+            )
         else:
             fractions = [
                 a.is_in(b.unique().implode()).mean() for a, b in ((own, base), (base, own))

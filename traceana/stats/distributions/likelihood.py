@@ -8,16 +8,18 @@ left truncation.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from traceana.stats.distributions.families import FAMILIES
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
-    from traceana.stats.distributions.families import Family
+    from traceana.stats.distributions.families import Family, Terms
     from traceana.stats.distributions.sample import Sample
 
     Floats = NDArray[np.float64]
@@ -90,14 +92,16 @@ def _likelihood(family: Family, sample: Sample, theta: Floats) -> tuple[float, F
     """Return ln L of ln x, its gradient, and its matrix of second derivatives."""
     value, first, second = 0.0, np.zeros(2), np.zeros(3)
     cut = sample.cuts > 0
-    parts = [(family.density, sample.y, sample.ends)]
+    parts: list[tuple[Callable[..., Terms], Floats, Any]] = [
+        (family.density, sample.y, sample.ends)
+    ]
     if cut.any():
         parts.append((family.survival, sample.y[cut], sample.cuts[cut]))
     bounded = sample.low > -np.inf
     if bounded.any():
         lows, of = np.unique(sample.low[bounded], return_inverse=True)
-        weight = np.bincount(of, (sample.ends + sample.cuts)[bounded])
-        parts.append((family.survival, lows, -weight))
+        entering = np.bincount(of, (sample.ends + sample.cuts)[bounded])
+        parts.append((family.survival, lows, -entering))
     for function, y, weight in parts:
         values, firsts, seconds = function(y, theta)
         value += float(values @ weight)

@@ -43,7 +43,7 @@ class Sample:
         zeros, none = np.zeros(len(entry)), np.zeros(len(self.y))
         columns = ((self.ends, zeros), (self.cuts, zeros), (none, weight))
         ends, cuts, entering = (
-            np.bincount(place, np.concatenate(pair), len(times)) for pair in columns
+            np.bincount(place, np.concatenate(pair), len(times)).astype(float) for pair in columns
         )
         return times, ends, cuts, entering
 
@@ -67,13 +67,15 @@ def make_sample(
     """
     least = float(y.min()) if bound == "min" else bound
     if entry is not None and (entry > -np.inf).any():
-        low = np.maximum(entry, -np.inf if least is None else float(least))
-        (distinct, lows), of = np.unique(np.stack([y, low]), axis=1, return_inverse=True)
+        floor = -np.inf if least is None else float(least)
+        pairs = np.stack([y, np.maximum(entry, floor)])
+        (distinct, lows), of = np.unique(pairs, axis=1, return_inverse=True)
         of = of.ravel()
-        cuts, ends = (np.bincount(of[which], minlength=len(distinct)) for which in (cut, ~cut))
+        cuts = np.bincount(of[cut], minlength=len(distinct)).astype(float)
+        ends = np.bincount(of[~cut], minlength=len(distinct)).astype(float)
         centre = float(y.mean())
         return Sample(
-            distinct - centre, ends.astype(float), cuts.astype(float),
+            distinct - centre, ends, cuts,
             None if least is None else float(least) - centre, centre, lows - centre,
         )  # fmt: skip
     if cut.any():
@@ -85,5 +87,7 @@ def make_sample(
         ends, cuts = counts.astype(float), np.zeros(len(distinct))
     centre = float(distinct @ (ends + cuts) / len(y))
     low = None if least is None else float(least) - centre
-    lows = np.full(len(distinct), -np.inf if low is None else low)
-    return Sample(distinct - centre, ends, cuts, low, centre, lows)
+    return Sample(
+        distinct - centre, ends, cuts, low, centre,
+        np.full(len(distinct), -np.inf if low is None else low),
+    )  # fmt: skip
