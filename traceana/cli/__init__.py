@@ -6,6 +6,7 @@ else: one line on standard error, exit status 2.
 
 from __future__ import annotations
 
+import signal
 import sys
 from contextlib import suppress
 from importlib.metadata import version
@@ -73,6 +74,7 @@ app.add_typer(simulate.app, name="simulate")
 def main() -> None:
     """Run the command line."""
     guard_streams()
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         try:
             app()
@@ -84,6 +86,11 @@ def main() -> None:
         _fail(str(error))
     except OSError as error:  # a path that no command looks at, such as one that is too long
         _fail(f"{error.filename or 'error'}: {error.strerror or error}")
+    except Exception as error:
+        if not type(error).__module__.startswith("polars."):
+            raise
+        reason = str(error).splitlines()[0]
+        _fail(f"a table of the store cannot be read ({reason}); ingest its files again")
 
 
 def _fail(message: str) -> NoReturn:

@@ -90,9 +90,7 @@ def _neutral(frame: pl.DataFrame) -> pl.DataFrame:
     """Put an apostrophe before text that a spreadsheet would take for a formula."""
     import polars as pl
 
-    text = pl.col(pl.String)
-    formula = text.str.contains("^[=+@\t\r-].")
-    return frame.with_columns(pl.when(formula).then(pl.lit("'") + text).otherwise(text))
+    return frame.with_columns(pl.col(pl.String).str.replace("(?s)^([=+@\t\r-].)", "'$1"))
 
 
 def _with_units(frame: pl.DataFrame, table: type[ResultTable] | None) -> pl.DataFrame:

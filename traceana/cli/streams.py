@@ -82,7 +82,9 @@ def terminal(*, stderr: bool = False, width: int | None = None) -> Console:
     """Return a console that prints text as it is, control characters escaped."""
     from rich.console import Console
 
-    console = Console(stderr=stderr, width=width, markup=False, highlight=False)
+    stream = sys.stderr if stderr else sys.stdout
+    raw = getattr(stream, "rich_proxied_file", stream)
+    console = Console(file=raw, width=width, markup=False, highlight=False)
     render = console.render_str
     # rich renders each text and each cell of a table by this method
     console.render_str = lambda text, **options: render(printable(text), **options)  # type: ignore[method-assign]

@@ -1,0 +1,221 @@
+"""What is at fault is one line: full disks, closed pipes, long paths, malformed stores, names."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import polars as pl
+import pytest
+
+from tests.ingesters.conftest import worker_times
+from traceana.catalog import fetch
+from traceana.cli.output import frame_writer
+from traceana.cli.streams import printable
+from traceana.errors import CatalogError, StoreError
+from traceana.ingesters import ingest
+from traceana.store import open_store, writer
+from traceana.store.ledger import ledger_json, parse_ledger
+
+TRACE = "alibaba-minibatch-2020"
+
+
+def run(*args: object, **options: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "traceana", *map(str, args)]
+    return subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False, **options)  # type: ignore[call-overload, no-any-return]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    files = tmp_path / "files"
+    files.mkdir()
+    (files / "job_1_norm.csv").write_bytes(worker_times())
+    ingest(files, store=tmp_path / "store")
+    return tmp_path / "store"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_disk_is_one_line(store: Path) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = run("tables", "--store", store, stdout=full)
+    assert done.returncode == 2
+    assert done.stderr == "traceana: the output cannot be written: No space left on device\n"
+
+
+def test_a_reader_that_leaves_is_no_fault(store: Path) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    with os.fdopen(write, "w") as gone:
+        done = run("tables", "--store", store, "--json", stdout=gone)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_standard_output_may_be_closed(store: Path) -> None:
+    done = run("tables", "--store", store, preexec_fn=lambda: os.close(1))
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("ingest", "a" * 5000),
+        ("ingest", "{files}", "--store", "a" * 5000),
+        ("tables", "--store", "a" * 5000),
+        ("report", "--store", "a" * 5000),
+        ("ingest", "{files}", "--mapping", "a" * 5000),
+        ("fetch", TRACE, "--mirror", "a" * 5000),
+    ],
+)
+def test_a_long_path_is_one_line(store: Path, args: tuple[str, ...]) -> None:
+    done = run(*(arg.format(files=store.parent / "files") for arg in args))
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("traceana: ")
+    assert "too long" in line
+
+
+def test_control_characters_of_names_and_data_are_escaped(tmp_path: Path) -> None:
+    folder = tmp_path / "files"
+    folder.mkdir()
+    (folder / "pai_job_table.csv").write_bytes(b"j,i,u,\x1b[31mFoo\x9b,1,2\n")
+    (folder / "\x1b[2J.csv").write_text("\x1b]0;title\x07\n")
+    named = folder / "job_1_norm.csv"
+    named.write_bytes(worker_times().replace(b"norm\n", b"norm,\x1b[5mx\n", 1))
+    done = run("ingest", folder, "--store", tmp_path / "store", stdout=subprocess.PIPE)
+    said = done.stdout + done.stderr
+    assert printable(said) == said
+    assert "\\x1b[31mFoo" in said
+    assert "\\x1b[2J.csv" in said
+
+
+@pytest.mark.parametrize("text", ["\x1b[0m", "\r", "\x07", "\u202e", "\ud800", "\x9b"])
+def test_printable(text: str) -> None:
+    assert printable(f"é\n{text}").encode().startswith("é\n\\".encode())
+
+
+def test_an_interrupt_while_the_command_is_imported_is_silent() -> None:
+    code = """
+import os, signal, sys
+class Interrupt:
+    def find_spec(self, name, *_):
+        if name == "traceana.cli":
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Interrupt())
+from traceana.__main__ import main
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (-signal.SIGINT, b"")
+
+
+@pytest.mark.parametrize("name", ["ledger", "manifest"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "{", "null", "[]", "3", '{"format": 0}', '{"format": 1, "tables": 3}', "[" * 100_000),
+        '{"format": 2, "trace": "x", "tables": [], "missing": {}}',
+        '{"format": 99, "tables": {}}',
+    ],
+)
+def test_a_malformed_file_of_the_store_is_one_line(store: Path, name: str, text: str) -> None:
+    (store / TRACE / f"{name}.json").write_text(text)
+    with pytest.raises(StoreError, match="this version can read") as error:
+        open_store(store).ledger(TRACE) if name == "ledger" else open_store(store).manifest(TRACE)
+    assert "\n" not in str(error.value)
+
+
+def test_a_damaged_table_is_one_line(store: Path) -> None:
+    path = store / TRACE / "worker_samples.parquet"
+    content = bytearray(path.read_bytes())
+    content[4:200] = bytes(196)
+    path.write_bytes(content)
+    done = run("report", "--store", store, "--out", store / "report", "--only", "stragglers")
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "mirror",
+    ["http://[::1", "http://", "http://a b/", "https://exa mple", "file://[", "http://host:99999/"],
+)
+def test_a_malformed_address_is_one_line(mirror: str, tmp_path: Path) -> None:
+    with pytest.raises(CatalogError, match="not a valid address") as error:
+        fetch("zeus-2023", to=tmp_path, mirror=mirror)
+    assert "\n" not in str(error.value)
+
+
+def test_formulas_in_a_csv_are_neutralized(tmp_path: Path) -> None:
+    frame = pl.DataFrame(
+        {"a": ["=1+1", "+1", "-1+2", "@x", "\tx", "a=b", "-", None], "b": [-1.5] * 8}
+    )
+    frame_writer(tmp_path / "x.csv")(frame)
+    found = pl.read_csv(tmp_path / "x.csv")
+    assert found["a"].to_list() == ["'=1+1", "'+1", "'-1+2", "'@x", "'\tx", "a=b", "-", None]
+    assert found["b"].to_list() == [-1.5] * 8
+
+
+def test_writers_of_one_file_do_not_share_a_temporary_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, seen = tmp_path / "ledger.json", []
+
+    def look(_: int) -> None:
+        seen.append({one.name for one in tmp_path.glob(".*.tmp")})
+        if len(seen) == 1:
+            writer.write_whole(path, "second")
+
+    monkeypatch.setattr(os, "fsync", look)
+    writer.write_whole(path, "first")
+    assert len(seen[1]) == 2
+    assert path.read_text() == "first"
+    assert [one.name for one in tmp_path.iterdir()] == ["ledger.json"]
+
+
+def test_a_file_that_cannot_be_written_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        writer.write_whole(tmp_path / "ledger.json", "x")
+    assert not list(tmp_path.iterdir())
+
+
+def test_folders_are_not_synced_on_windows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer, "os", SimpleNamespace(name="nt"))
+    writer.sync_folder(tmp_path)
+
+
+def test_the_disk_limit_of_an_ingest_is_one_line(store: Path) -> None:
+    import resource  # noqa: PLC0415  not on Windows
+
+    files, other = store.parent / "files", store.parent / "other"
+    limit = 1 << 10
+    done = run(
+        *("ingest", files, "--store", other),
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
+    )
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    assert "cannot be written" in line
+    assert not list(other.rglob("*.tmp"))
+
+
+@pytest.mark.parametrize("cache", ["/dev/null/x", ""])
+def test_neither_a_home_nor_a_cache_is_needed(store: Path, cache: str) -> None:
+    environment = {k: v for k, v in os.environ.items() if k not in ("HOME", "XDG_CACHE_HOME")}
+    environment |= {"XDG_CACHE_HOME": cache} if cache else {}
+    done = run("claims", "--store", store, "--json", stdout=subprocess.DEVNULL, env=environment)
+    assert done.returncode == 0
+    assert all(line.startswith("traceana: note: ") for line in done.stderr.splitlines())
+
+
+def test_a_ledger_is_read_as_it_was_written(store: Path) -> None:
+    ledger = open_store(store).ledger(TRACE)
+    assert parse_ledger(ledger_json(ledger)) == ledger

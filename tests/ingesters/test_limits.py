@@ -1,0 +1,272 @@
+"""Work and memory do not grow past their limits, whatever a file holds."""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+import tracemalloc
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from tests.ingesters.conftest import itp_archive, worker_rows
+from traceana.errors import DataError
+from traceana.ingesters import IngestError, archive, convert, ingest
+from traceana.ingesters.archive import members, open_archive
+from traceana.ingesters.plan import Plan, ingest_plan
+from traceana.ingesters.readers.lines import Block
+from traceana.store import open_store
+
+Write = Callable[[str, bytes | str], Path]
+JOB = "job_1_norm.csv"
+HEAD = b",worker,gpu,time,batch_time_norm\n"
+GOOD = "\n".join(worker_rows()).encode() + b"\n"
+MAPPING = """[trace]
+[jobs]
+job_id = "id"
+gpus = "CAST(g AS INT)"
+runtime_s = "CASE WHEN r = '' THEN 0 ELSE 1 END"
+status = "s"
+"""
+
+
+@pytest.fixture
+def frames(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Count the frames that are made."""
+    made = [0]
+    original = pl.DataFrame.__init__
+
+    def count(self: pl.DataFrame, *args: object, **options: object) -> None:
+        made[0] += 1
+        original(self, *args, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(pl.DataFrame, "__init__", count)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("line", "rule"),
+    [
+        (b"%d,0,25,51,100,", "long_row"),
+        (b"%d,0", "short_row"),
+        (b"", "blank_line"),
+        (b'%d,0,25,51,"100', "unbalanced_quote"),
+        (b"%d,0,25,51,x", "batch_time_norm|not_a_number"),
+        (b"%d,\xff,25,51,100", "worker|not_utf8"),
+        (b"%d,0,25,51,-1", "batch_time|min"),
+        (b"15,0,25,1,100", "duplicate_key"),
+    ],
+)
+def test_frames_do_not_grow_with_rejected_rows(
+    write: Write, tmp_path: Path, frames: list[int], line: bytes, rule: str
+) -> None:
+    made = {}
+    for rows in (100, 20_000):
+        bad = b"\n".join(line % i if b"%d" in line else line for i in range(rows)) + b"\n"
+        frames[0] = 0
+        folder = write(JOB, HEAD + GOOD + bad)
+        (entry,) = ingest(folder / JOB, store=tmp_path / f"store{rows}").entries
+        made[rows] = frames[0]
+        assert entry.rejected[rule] >= rows - 1
+        assert entry.rows_read == rows + 15
+    assert made[20_000] == made[100]
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "rule"),
+    [
+        ("x.csv", "a%d,x,1,completed", "gpus|not_computable"),
+        ("x.jsonl", "", "blank_line"),
+        ("x.jsonl", "{%d", "not_json"),
+    ],
+)
+def test_frames_do_not_grow_with_rows_that_a_mapping_rejects(
+    write: Write, tmp_path: Path, frames: list[int], *, name: str, line: str, rule: str
+) -> None:
+    made = {}
+    first = "id,g,r,s\na,1,1,completed\n"
+    if name.endswith("jsonl"):
+        first = json.dumps({"id": "a", "g": "1", "r": "1", "s": "completed"}) + "\n"
+    for rows in (100, 20_000):
+        bad = "\n".join(line % i if "%d" in line else line for i in range(rows))
+        frames[0] = 0
+        folder = write(name, first + bad + "\n")
+        ledger = ingest(folder / name, mapping=MAPPING, trace="m", store=tmp_path / f"{rows}")
+        made[rows] = frames[0]
+        assert ledger.entries[0].rejected == {rule: rows}
+    assert made[20_000] == made[100]
+
+
+def test_an_expression_that_fails_for_many_rows_is_an_error() -> None:
+    cells = pl.DataFrame({"\0row": range(5000), "x": ["a"] * 5000}).cast({"\0row": pl.UInt32})
+    with pytest.raises(DataError, match="fails for more than 1,000 rows"):
+        convert._attempt(cells, {"gpus": pl.col("x").cast(pl.Int64)})
+
+
+@pytest.mark.parametrize(
+    "line", [b"," * (1 << 22), b'","' * (1 << 20), b"x" * (1 << 22), b"\xff," * (1 << 21)]
+)
+def test_memory_of_a_long_line_is_a_few_times_its_length(line: bytes) -> None:
+    block = Block(line + b"\n1,2,3\n", ("a", "b", "c"), 1, 0)
+    tracemalloc.start()
+    assert block.typed(()) is None
+    assert block.bad["rule"].to_list() == ["short_row" if b"x" in line else "long_row"]
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert block.cells.rows() == [("1", "2", "3", 2)]
+    assert peak < 20 * len(line)
+
+
+def test_lines_that_cannot_all_be_rows_are_not_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("traceana.ingesters.readers.lines._parse", None)
+    assert Block(b"\n" * 1000, ("a", "b", "c"), 1, 0).typed(()) is None
+
+
+def test_a_block_with_a_fault_is_read_in_parts() -> None:
+    rows = b"".join(b"%d,2,3\n" % i for i in range(400_000))
+    parts = Block(rows + b"1\n", ("a", "b", "c"), 5, 1).parts()
+    assert [part.lines for part in parts] == [349_525, 50_476]
+    assert parts[1].first_line == 5 + 349_525
+    assert b"".join(part.data for part in parts) == rows + b"1\n"
+
+
+def test_the_text_of_a_rejected_row_is_cut(write: Write, tmp_path: Path) -> None:
+    ingest(write(JOB, HEAD + GOOD + b"," * 1_000_000), store=tmp_path / "store")
+    rejected = open_store(tmp_path / "store").scan_rejected(
+        "alibaba-minibatch-2020", "worker_samples"
+    )
+    assert rejected.collect()["text"].to_list() == ["," * 65_536]
+
+
+def test_a_long_line_of_the_wide_table_is_rejected_up_to_its_width(
+    write: Write, tmp_path: Path
+) -> None:
+    header = "," + ",".join(map(str, range(2000)))
+    row = "job_00" + ",0.5" * 2000
+    long = "1," * 1_000_000
+    folder = write("coefficient_variation.csv", f"{header}\n{row}\n{long}\n")
+    (entry,) = ingest(folder, store=tmp_path / "store").entries
+    assert entry.rows_kept == 2000
+    assert entry.rejected == {"long_row": 2002}
+
+
+class Endless(io.RawIOBase):
+    """A stream of some bytes and then one of them for ever, which counts what is read."""
+
+    def __init__(self, start: bytes, then: bytes) -> None:
+        self.start, self.then, self.count = io.BytesIO(start), then, 0
+
+    def read(self, size: int = -1) -> bytes:
+        assert 0 <= size <= 1 << 20
+        self.count += size
+        data = self.start.read(size)
+        return data + self.then * (size - len(data))
+
+
+def header(kind: bytes, size: int) -> bytes:
+    info = tarfile.TarInfo("x")
+    info.size, info.type = size, kind
+    return info.tobuf(tarfile.GNU_FORMAT)
+
+
+@pytest.mark.parametrize("kind", [b"x", b"g", b"L", b"K", b"X"])
+def test_no_more_than_a_mebibyte_of_a_header_is_read(kind: bytes) -> None:
+    stream = Endless(header(kind, 2 << 30), b"a")
+    with pytest.raises(tarfile.ReadError, match="header of more than 1 MiB"), open_archive(stream):  # type: ignore[arg-type]
+        pass
+    assert stream.count <= 1 << 20
+
+
+def test_no_more_than_a_mebibyte_of_a_sparse_map_is_read() -> None:
+    sparse = bytearray(header(b"S", 512))
+    sparse[482] = 1  # more of the map follows
+    stream = Endless(bytes(sparse), b"7")
+    with pytest.raises(tarfile.ReadError), open_archive(stream):  # type: ignore[arg-type]
+        pass
+    assert stream.count <= (1 << 20) + 512
+
+
+def test_an_archive_of_too_many_members_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(archive, "_MOST_MEMBERS", 10)
+    one = header(b"0", 0)
+    with open_archive(io.BytesIO(one * 20)) as (forward, opened):
+        found: Iterator[tarfile.TarInfo] = members(forward, opened)
+        with pytest.raises(tarfile.ReadError, match="more than 10 members"):
+            list(found)
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        b"99999999999999999999 path=x\n",
+        b"30 size=99999999999999999999\n\n",
+        b"11 size=-5\n",
+        b"0 a=b\n",
+        b"-1 a=b\n",
+        b"13 path=\xff\xfe/\n",
+        b"25 GNU.sparse.size=9999\n\n30 GNU.sparse.map=0,99999999\n\n",
+        b"22 GNU.sparse.major=1\n22 GNU.sparse.minor=0\n",
+        b"x" * 600,
+    ],
+)
+def test_an_absurd_pax_record_is_one_line(tmp_path: Path, record: bytes) -> None:
+    content = b"m1,T4,96,512,2\n"
+    info = tarfile.TarInfo("pai_machine_spec.csv")
+    info.size = len(content)
+    parts = [header(b"x", len(record)), record.ljust(-(-len(record) // 512) * 512, b"\0")]
+    parts += [info.tobuf(), content.ljust(512, b"\0"), b"\0" * 1024]
+    folder = tmp_path / "files"
+    folder.mkdir()
+    (folder / "pai_machine_spec.tar").write_bytes(b"".join(parts))
+    itp_archive(folder)
+    try:
+        ingest(folder, store=tmp_path / "store")
+    except IngestError as error:
+        assert "\n" not in str(error)  # noqa: PT017  some of these are read as they are
+    assert "microsoft-itp-2021" in open_store(tmp_path / "store").traces()
+
+
+@pytest.mark.parametrize(
+    "name", ["foo", "job", "sample", "cov", "__line", "__row", "line", "rule", "text", "literal"]
+)
+def test_an_unexpected_column_has_any_name(write: Write, tmp_path: Path, name: str) -> None:
+    numbers = ",".join(map(str, range(2000)))
+    values = "0.5," * 2000
+    write("coefficient_variation.csv", f",{numbers},{name}\nj0,{values}x\nj1,{values}\nj2,1\n")
+    lines = "\n".join(f"{row},x" for row in worker_rows())
+    folder = write(JOB, f",worker,gpu,time,batch_time_norm,{name}\n{lines}\n1,2\n")
+    entries = {one.table: one for one in ingest(folder, store=tmp_path / "store").entries}
+    assert entries["cov_samples"].rows_kept == 4000
+    assert entries["worker_samples"].rows_kept == 15
+    assert entries["worker_samples"].rejected == {"short_row": 1}
+
+
+def test_an_unforeseen_error_of_one_trace_leaves_the_others(
+    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = write(JOB, HEAD + GOOD)
+    itp_archive(folder)
+
+    def fail(found: Plan, *args: Any) -> object:
+        if found.trace == "alibaba-minibatch-2020":
+            raise RuntimeError("unforeseen")
+        return ingest_plan(found, *args)
+
+    monkeypatch.setattr("traceana.ingesters.ingestion.ingest_plan", fail)
+    with pytest.raises(RuntimeError, match="unforeseen"):
+        ingest(folder, store=tmp_path / "store")
+    assert open_store(tmp_path / "store").traces() == ["microsoft-itp-2021"]
+
+
+def test_names_that_cannot_be_encoded_are_escaped(tmp_path: Path) -> None:
+    folder = tmp_path / "files"
+    folder.mkdir()
+    bad = folder / "bad\udcff\n.csv"
+    bad.write_bytes(b"id,g,r,s\na,1,1,completed\nb,x,1,completed\n")
+    ledger = ingest(bad, mapping=MAPPING, trace="m", store=tmp_path / "store")
+    assert ledger.entries[0].files[0].file == "bad\\udcff\\n.csv"
+    assert open_store(tmp_path / "store").ledger("m").entries[0].rows_kept == 1
