@@ -56,7 +56,7 @@ def runtime_correlations(
     Parameters
     ----------
     frame
-        One row per job or task: [*by, cluster, status, runtime, *features], as
+        One row per job or task with `by`, cluster, status, runtime and the features, as
         :func:`task_runtimes` returns it or in a jobs table. Eager or lazy, of any listed engine.
     features
         Columns of numbers; None: those of :data:`FEATURES` that the frame has.
@@ -70,7 +70,7 @@ def runtime_correlations(
     Returns
     -------
     CorrelationResult
-        Of :func:`correlate` by [*by, outcome], outcome "failure" or "success". gpus and cpus are
+        Of :func:`correlate` by `by` and outcome ("failure" or "success"). gpus and cpus are
         `gpu_percent` and `cpu_percent`, as published: 100 is one GPU or core. Rows without a
         runtime or the feature count in n_missing; those with 0 are included.
 
