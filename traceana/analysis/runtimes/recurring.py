@@ -69,18 +69,18 @@ def recurring_groups(
     known = ~runtime.is_null()
     groups = reduce_frame(
         frame.with_columns(
-            runtime.alias(".runtime"),
-            nw.when(known).then(nw.col(start)).alias(".start"),
-            nw.when(known).then(nw.col(end)).alias(".end"),
+            runtime.alias(" runtime"),
+            nw.when(known).then(nw.col(start)).alias(" start"),
+            nw.when(known).then(nw.col(end)).alias(" end"),
         ),
         keys,
-        recurrences=nw.col(".runtime").count(),
-        mean_s=nw.col(".runtime").mean(),
-        cov=nw.col(".runtime").std(ddof=1),
-        first_start_s=nw.col(".start").min(),
-        last_end_s=nw.col(".end").max(),
-        n_missing=nw.len() - nw.col(".runtime").count(),
-        shortest=nw.col(".runtime").min(),
+        recurrences=nw.col(" runtime").count(),
+        mean_s=nw.col(" runtime").mean(),
+        cov=nw.col(" runtime").std(ddof=1),
+        first_start_s=nw.col(" start").min(),
+        last_end_s=nw.col(" end").max(),
+        n_missing=nw.len() - nw.col(" runtime").count(),
+        shortest=nw.col(" runtime").min(),
     )
     if (groups["shortest"] < 0).any():
         raise DataError(f"a job ends before it starts: {end} is below {start}")
