@@ -90,7 +90,7 @@ def test_every_level_is_told_with_its_interval_and_n() -> None:
     row, mean, weighted = table.rows(named=True)
     effective = f"{weighted['n_effective']:.1f} effective"
     assert legend(ax) == [
-        f"rows: r = {row['r']:.2f} ({row['ci_low']:.2f} to {row['ci_high']:.2f}), 400 rows",
+        f"rows: r = {row['r']:.2f}, no interval, 400 rows",
         f"means: r = {mean['r']:.2f}, p = {mean['pvalue']:.2g}, 6 points",
         f"weighted: r = {weighted['r']:.2f}, p = {weighted['pvalue']:.2g}, {effective}",
     ]

@@ -22,9 +22,9 @@ from traceana.errors import DataError
         ([True, False], {}, "values are Boolean"),
         (np.ones((2, 2)), {}, "numbers are needed"),
         (object(), {}, "found object"),
-        ([1, 2], {"censored": [True]}, "2 values, 1 flags"),
-        ([1, 2], {"censored": [True, None]}, "1 of them null"),
-        ([1, 2], {"censored": [1, 0]}, "flags of type Int64"),
+        ([1, 2], {"observed": [False]}, "2 values, 1 flags"),
+        ([1, 2], {"observed": [False, None]}, "1 of them null"),
+        ([1, 2], {"observed": [0, 1]}, "flags of type Int64"),
         ([1, 2], {"truncated_below": 1.5}, "1 of 2 values are below truncated_below = 1.5"),
         ([1, 2], {"truncated_below": 5}, "2 of 2 values are below"),
         ([1, 2], {"truncated_below": -1}, "truncated_below must be"),
@@ -51,8 +51,8 @@ def test_one_clear_line(values: Any, options: dict[str, Any], says: str) -> None
         ([np.nan], {}, "no value"),
         ([5], {}, "one distinct uncensored value"),
         ([5, 5, 5], {"truncated_below": "min"}, "one distinct uncensored value"),
-        ([5, 6, 7], {"censored": [True] * 3}, "all values are censored"),
-        ([5, 6, 7], {"censored": [False, True, True]}, "one distinct uncensored value"),
+        ([5, 6, 7], {"observed": [False] * 3}, "all values are censored"),
+        ([5, 6, 7], {"observed": [True, False, False]}, "one distinct uncensored value"),
     ],
 )
 def test_nothing_to_fit_is_null_with_its_reason(
