@@ -14,6 +14,7 @@ _NAMES = {
     "catalog": ["fetch", "list_traces"],
     "claims": ["check_claims"],
     "errors": ["TraceanaError"],
+    "exchange": ["anonymize", "export_tables", "select_jobs"],
     "ingesters": ["add_table", "ingest", "propose_mapping"],
     "report": ["build_report", "write_figures"],
     "samples": ["write_sample"],

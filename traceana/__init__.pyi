@@ -3,6 +3,9 @@ from .catalog import fetch as fetch
 from .catalog import list_traces as list_traces
 from .claims import check_claims as check_claims
 from .errors import TraceanaError as TraceanaError
+from .exchange import anonymize as anonymize
+from .exchange import export_tables as export_tables
+from .exchange import select_jobs as select_jobs
 from .report import build_report as build_report
 from .report import write_figures as write_figures
 from .simulate import implied_throughput_ratio as implied_throughput_ratio
