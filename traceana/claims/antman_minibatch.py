@@ -48,6 +48,7 @@ def _own_range(session: Session, job: str) -> float:
 
 
 def antman_workers(session: Session, _claim: Claim) -> Judgement:
+    """Compare the bound that each CoV implies with ten workers."""
     files = session.once(_files)
     largest = session.scan(*_COV).group_by("job_id").agg(pl.col("cov").max()).sort("cov").collect()
     # n values that are not negative have a CoV of sqrt(n) at most, with ddof 1
@@ -79,6 +80,7 @@ def _rows_of_table(session: Session) -> pl.DataFrame:
 
 
 def antman_cov_definition(session: Session, _claim: Claim) -> Judgement:
+    """Find the deviation with which job files are rows of the table."""
     matches, rows = session.once(cov_matches, _TRACE), _rows_of_table(session)
     above = session.scan(*_COV).filter(pl.col("cov") > sqrt(_WORKERS - 1)).collect().height
     bound = f"{above:,} CoVs above {sqrt(_WORKERS - 1):g}, the largest of {_WORKERS} values"
@@ -106,6 +108,7 @@ def antman_cov_definition(session: Session, _claim: Claim) -> Judgement:
 
 
 def antman_iterations(session: Session, _claim: Claim) -> Judgement:
+    """Compare the columns of the table with the ticks of job files."""
     rows = _rows_of_table(session)
     if rows.is_empty():
         return untested("no job file is a row of the table, with either deviation")
@@ -132,6 +135,7 @@ def antman_iterations(session: Session, _claim: Claim) -> Judgement:
 
 
 def antman_scale(session: Session, _claim: Claim) -> Judgement:
+    """Compare the range of each job file."""
     files = session.once(_files)
     low, high = span(files["smallest"])[0], span(files["largest"])[1]
     own = files.filter(largest=1000).height
@@ -203,6 +207,7 @@ _JOBS: Final = {"job_1": _job1, "job_2": _job2, "job_3": _job3, "job_4": _job4}
 
 
 def antman_diversity(session: Session, _claim: Claim) -> Judgement:
+    """Compare the CoV between jobs and within them."""
     jobs = summarize_cov(session.scan(*_COV))
     low, high = np.quantile(jobs["median"].to_numpy(), (0.1, 0.9)).tolist()
     within = float(np.median((jobs["q95"] / jobs["q05"]).to_numpy()))

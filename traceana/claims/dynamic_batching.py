@@ -55,6 +55,7 @@ def devices(_session: Session, claim: Claim) -> Judgement:
 
 
 def batching_equalises(_session: Session, _claim: Claim) -> Judgement:
+    """Simulate the controller on uneven splits of cores."""
     rows = []
     for name, split in LEVELS.items():
         if len(set(split)) == 1:

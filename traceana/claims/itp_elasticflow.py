@@ -22,11 +22,13 @@ _ALPHA: Final = 0.05
 
 
 def itp_gpu_hours(session: Session, _claim: Claim) -> float:
+    """Sum the GPU-hours."""
     hours: float = workload_summary(session.scan(*_ITP))["gpu_hours"].item()
     return hours
 
 
 def itp_span(session: Session, claim: Claim) -> Judgement:
+    """Compare the length of the clock."""
     submitted, ended = pl.col("submit_s"), pl.col("submit_s") + pl.col("runtime_s")
     jobs = session.scan(*_ITP).select(submitted=submitted / 86_400, ended=ended / 86_400).collect()
     (first, _), (_, last) = span(jobs["submitted"]), span(jobs["ended"])
@@ -37,6 +39,7 @@ def itp_span(session: Session, claim: Claim) -> Judgement:
 
 
 def elasticflow_deadline_rule(session: Session, _claim: Claim) -> Judgement:
+    """Test the rules of the deadlines."""
     found = session.once(rules, _PLANS[0])
     of_deadlines = found.filter(pl.col("rule").str.starts_with("tightness"))
     rejected = of_deadlines.filter(pl.col("pvalue_adjusted") < _ALPHA)
@@ -59,6 +62,7 @@ def elasticflow_deadline_rule(session: Session, _claim: Claim) -> Judgement:
 
 
 def elasticflow_iterations_random(session: Session, _claim: Claim) -> Judgement:
+    """Count the iterations that follow from other columns."""
     found = session.once(rules, _PLANS[0])
     determined = found.filter(rule="iterations are floor(rate * runtime)").row(0, named=True)
     n, fraction = determined["n"], determined["value"]
@@ -76,6 +80,7 @@ def elasticflow_iterations_random(session: Session, _claim: Claim) -> Judgement:
 
 
 def elasticflow_testbed(session: Session, claim: Claim) -> Judgement:
+    """Find the jobs of the testbed among those of the clusters."""
     plans, jobs = session.scan(*_PLANS).collect(), session.scan(*_JOBS).collect()
     listed = plans.filter(cluster=_TESTBED)
     beside = listed.join(

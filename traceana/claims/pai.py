@@ -28,6 +28,7 @@ _FAILURE: Final = ("failed", "cancelled", "running", "pending", "unknown")
 
 
 def pai_jobs(session: Session, claim: Claim) -> Judgement:
+    """Count jobs, and instances by job."""
     jobs = session.scan(_TRACE, "jobs").select(pl.len()).collect().item()
     each = session.scan(_TRACE, "instances").group_by("job_id").len()
     found = each.select(low=pl.col("len").min(), high=pl.col("len").max())

@@ -34,6 +34,7 @@ def _rows(session: Session, table: str, values: Mapping[str, Any]) -> pl.DataFra
 
 
 def zeus_pairs(session: Session, claim: Claim) -> Judgement:
+    """Count the pairs in both tables."""
     trained, profiled = (
         set(session.scan(*table).select("dataset", "network").unique().collect().rows())
         for table in claim.tables
@@ -45,6 +46,7 @@ def zeus_pairs(session: Session, claim: Claim) -> Judgement:
 
 
 def zeus_seeds(session: Session, claim: Claim) -> Judgement:
+    """Count the runs of each batch size."""
     runs = (
         session.scan(_TRACE, "training_runs")
         .group_by("dataset", "network", "batch_size")
@@ -66,6 +68,7 @@ def zeus_seeds(session: Session, claim: Claim) -> Judgement:
 
 
 def zeus_power_once(session: Session, _claim: Claim) -> Judgement:
+    """Count the rows of each point."""
     point = ("gpu", "dataset", "network", "batch_size", "power_limit_w")
     power = session.scan(_TRACE, "power_profiles").collect()
     counted = power.group_by(*point).agg(rows=pl.len(), names=pl.col("optimizer").sort())
@@ -95,6 +98,7 @@ def _normalized(session: Session) -> pl.DataFrame:
 
 
 def zeus_potential(session: Session, claim: Claim) -> Judgement:
+    """Compute the smallest and largest saving."""
     both = _normalized(session).filter(choice="both").drop("choice")
     if both.is_empty():
         return untested(f"no data set of {_GPU} has a baseline to compare with")
@@ -109,6 +113,7 @@ def zeus_potential(session: Session, claim: Claim) -> Judgement:
 
 
 def zeus_bars(session: Session, claim: Claim) -> Judgement:
+    """Compare all bars."""
     ratios = {(row[0], row[1]): row[-1] for row in _normalized(session).rows()}
     bars = [
         (dataset, choice, text, ratios.get((dataset, choice)))
@@ -130,6 +135,7 @@ def zeus_bars(session: Session, claim: Claim) -> Judgement:
 
 
 def zeus_front(session: Session, claim: Claim) -> Judgement:
+    """Compare the Pareto front."""
     found = energy_to_accuracy(
         *training_tables(session, _TRACE),
         gpu=_GPU, dataset="librispeech", defaults=session.once(defaults, _TRACE),
@@ -158,6 +164,7 @@ def zeus_front(session: Session, claim: Claim) -> Judgement:
 
 
 def zeus_improvement(session: Session, claim: Claim) -> Judgement:
+    """Simulate the policy with many seeds."""
     sweep = session.once(recurring_seeds, _TRACE, _GPU, _SEEDS).drop_nulls("energy_saved")
     if sweep.is_empty():
         return untested(f"no job of {_GPU} can be simulated")
@@ -180,6 +187,7 @@ def zeus_improvement(session: Session, claim: Claim) -> Judgement:
 
 
 def zeus_ratio_mean(session: Session, claim: Claim) -> Judgement:
+    """Compute the mean ratio of each data set."""
     means = (
         session.scan(*claim.tables[0])
         .group_by("dataset")
@@ -196,6 +204,7 @@ def zeus_ratio_mean(session: Session, claim: Claim) -> Judgement:
 
 
 def zeus_example(session: Session, claim: Claim) -> Judgement:
+    """Search the row, or its measurements under other settings."""
     rows = _rows(session, "power_profiles", claim.values)
     if not rows.is_empty():
         return decide(
@@ -219,6 +228,7 @@ def zeus_example(session: Session, claim: Claim) -> Judgement:
 
 
 def zeus_train_example(session: Session, claim: Claim) -> Judgement:
+    """Search the row, or its run with other values."""
     rows = _rows(session, "training_runs", claim.values)
     compared = ("learning_rate", "target_epoch")
     key = {name: value for name, value in claim.values.items() if name not in compared}
@@ -238,5 +248,6 @@ def zeus_train_example(session: Session, claim: Claim) -> Judgement:
 
 
 def zeus_group_example(session: Session, claim: Claim) -> Judgement:
+    """Search the row."""
     rows = _rows(session, "recurring_jobs", claim.values)
     return decide(holds=not rows.is_empty(), measured="the row" if len(rows) else "no such row")
