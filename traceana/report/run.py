@@ -194,16 +194,18 @@ def _draw(drawing: Drawing, context: Context) -> Picture:
         mark_synthetic,
         render_file,
         render_svg,
+        use_style,
     )
 
     entry = get_figure(drawing.figure)
-    drawn = draw_figure(drawing.figure, drawing.result, **drawing.options)
+    with use_style(alone=True):
+        drawn = draw_figure(drawing.figure, drawing.result, **drawing.options)
     title = drawing.title or context.title(drawing.trace)
     caption = f"{drawing.about}. {title}. {entry.describe(drawing.result)}"
     if context.synthetic(drawing.trace):
         mark_synthetic(drawn)
         caption += " SYNTHETIC data: no real system is shown."
-    # SVG first: each rendering moves the layout a little
-    svg = render_svg(drawn, prefix=drawing.key)
-    files = tuple((suffix, render_file(drawn, suffix)) for suffix in context.formats)
+    with use_style(alone=True):
+        svg = render_svg(drawn, prefix=drawing.key)
+        files = tuple((suffix, render_file(drawn, suffix)) for suffix in context.formats)
     return Picture(svg, caption, drawing.key, drawing.figure, entry.reading, files)
