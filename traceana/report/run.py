@@ -20,6 +20,7 @@ from traceana.store.ledger import ledger_json
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from traceana.report.blocks import Block
     from traceana.report.context import Context
     from traceana.report.section import Section
 
@@ -167,19 +168,22 @@ def section_key(context: Context, section: str, /) -> str:
 
 def draw_content(content: Content, context: Context, /) -> Content:
     """Return a section's content with its drawings drawn, those of other figures left out."""
-    blocks = tuple(
-        Gallery(
-            tuple(
-                _draw(one, context) if isinstance(one, Drawing) else one
-                for one in block.pictures
-                if context.figures is None or one.figure in context.figures
-            )
+
+    def drawn(block: Block) -> Block:
+        if not isinstance(block, Gallery):
+            return block
+        wanted = (
+            one
+            for one in block.pictures
+            if context.figures is None or one.figure in context.figures
         )
-        if isinstance(block, Gallery)
-        else block
-        for block in content.blocks
+        return Gallery(
+            tuple(_draw(one, context) if isinstance(one, Drawing) else one for one in wanted)
+        )
+
+    return replace(
+        content, lead=tuple(map(drawn, content.lead)), blocks=tuple(map(drawn, content.blocks))
     )
-    return replace(content, blocks=blocks)
 
 
 def _draw(drawing: Drawing, context: Context) -> Picture:

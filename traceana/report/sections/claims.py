@@ -105,4 +105,12 @@ def _findings(results: ClaimResults) -> list[str]:
     return [told]
 
 
-SECTION = Section("claims", "Reproduction of published claims", 170, build, of_tasks=True)
+SECTION = Section(
+    "claims",
+    "Reproduction of published claims",
+    170,
+    build,
+    of_tasks=True,
+    part="Reproduction of published claims",
+    question="Which published results does the data reproduce, and which not?",
+)
