@@ -3,35 +3,29 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import secrets
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
-import pyarrow.parquet as pq
 
 from traceana.errors import DataError
-from traceana.ingesters import ingest
+from traceana.exchange.copying import copy_trace
 from traceana.ingesters.describe import UNIX_S
-from traceana.ingesters.files import SYNTHETIC_PREFIX
 from traceana.results.exchange import Disclosure
 from traceana.results.tables import declared, returns, schema_of
-from traceana.schema import get_table, privacy_of
+from traceana.schema import privacy_of
 from traceana.store import open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from os import PathLike
 
     from traceana.store import Store
-    from traceana.store.manifest import Manifest, TableManifest
+    from traceana.store.manifest import Manifest
 
 _WEEK_S: Final = 7 * 86_400
 _DIGEST_BYTES: Final = 8
 _KEY_BYTES: Final = 16
-_ROWS_A_BLOCK: Final = 1 << 16
 _RANK: Final = r"(?i)^(worker|rank)?[ _-]?\d{1,6}$"
 _ONE_WORD: Final = r"^[A-Za-z_]{1,40}$"
 _TRACE_FACTS: Final = (
@@ -109,17 +103,16 @@ def anonymize(
         raise DataError(f"key has {len(key)} bytes; at least {_KEY_BYTES} are needed")
     if round_s is not None and not 0 < round_s < float("inf"):
         raise DataError(f"round_s is {round_s}; a positive number of seconds is needed")
-    target = Path(out)
-    if target.resolve() == source.path.resolve():
-        raise DataError(f"{target}: this is the store itself; pass another folder (--out)")
     rows = _Rows(key or secrets.token_bytes(32), round_s, manifest)
-    with TemporaryDirectory(prefix="traceana-") as scratch:
-        mark = SYNTHETIC_PREFIX if manifest.synthetic else ""
-        for table, described in manifest.tables.items():
-            path = Path(scratch) / f"{mark}{table}.parquet"
-            columns = rows.write(source.path / trace / f"{table}.parquet", table, path)
-            mapping = _mapping(rows.facts, table, described, columns)
-            ingest(path, trace=trace, mapping=mapping, store=target)
+    target = Path(out)
+    copy_trace(
+        source,
+        manifest,
+        target,
+        facts=rows.facts,
+        about=_TABLE_FACTS,
+        write=lambda table, path: rows.write(source.scan(trace, table), table, path),
+    )
     return _disclosure(open_store(target), trace, rows.treatments)
 
 
@@ -148,21 +141,20 @@ class _Rows:
             facts |= {k: None if v is None else v - self._shift_s for k, v in ends.items()}
         self.facts = {"title": f"{manifest.trace} (anonymized)"} | facts
 
-    def write(self, path: Path, table: str, out: Path) -> list[str]:
+    def write(self, stored: pl.LazyFrame, table: str, out: Path) -> list[str]:
         """Write a table's anonymized rows, block by block; return the columns they have."""
         privacy = privacy_of(table)
-        with pq.ParquetFile(path) as stored:
-            names = [n for n in stored.schema_arrow.names if privacy.get(n) != "free text"]
-            writer = None
-            for batch in stored.iter_batches(_ROWS_A_BLOCK, columns=names):
-                block = pl.DataFrame(batch)
-                arrow = block.select(
-                    self._column(block[name], privacy.get(name, "identifier")) for name in names
-                ).to_arrow(compat_level=pl.CompatLevel.oldest())
-                writer = writer or pq.ParquetWriter(out, arrow.schema)
-                writer.write_table(arrow)
-            if writer:
-                writer.close()
+        for name in [name for name, kind in privacy.items() if kind == "rank"]:
+            numbers_only = pl.col(name).str.contains(_RANK).all()
+            is_label = stored.select(numbers_only).collect(engine="streaming").item()
+            privacy[name] = "label" if is_label else "identifier"
+        names = [n for n in stored.collect_schema().names() if privacy.get(n) != "free text"]
+
+        def change(block: pl.DataFrame) -> pl.DataFrame:
+            return block.select(self._column(block[n], privacy.get(n, "identifier")) for n in names)
+
+        changed = change(stored.head(0).collect()).schema
+        stored.select(names).map_batches(change, streamable=True, schema=changed).sink_parquet(out)
         return names
 
     def _column(self, values: pl.Series, privacy: str) -> pl.Series:
@@ -175,9 +167,7 @@ class _Rows:
             return (values / self._round_s).floor() * self._round_s
         if privacy == "reason":
             return values.set(~values.str.contains(_ONE_WORD), None)
-        if privacy == "rank" and values.str.contains(_RANK).all():
-            return values
-        if privacy in ("identifier", "rank"):
+        if privacy == "identifier":
             words = values.cast(pl.String).rename(values.name)
             known = words.drop_nulls().unique()
             digests = [self._digest(f"id {word}").hexdigest() for word in known]
@@ -186,36 +176,6 @@ class _Rows:
 
     def _digest(self, text: str) -> hashlib.blake2b:
         return hashlib.blake2b(text.encode(), digest_size=_DIGEST_BYTES, key=self._key)
-
-
-def _mapping(
-    facts: dict[str, Any], table: str, described: TableManifest, columns: list[str]
-) -> str:
-    """Return the mapping of a table whose columns have their names, with what it says of itself."""
-    own = [name for name in columns if name in get_table(table).columns()]
-    kept = [name for name in columns if name not in own]
-    units = {name: f", unit = {_toml(unit)}" for name, unit in described.units.items()}
-    about = {name: getattr(described, name) for name in _TABLE_FACTS}
-    return "\n".join(
-        [
-            "[trace]",
-            'reader = "parquet"',
-            *_lines(facts | {"keep": kept}),
-            f"[{table}]",
-            *(f"{name} = {{ column = {_toml(name)}{units.get(name, '')} }}" for name in own),
-            f"[{table}.about]",
-            *_lines(about),
-            "",
-        ]
-    )
-
-
-def _lines(facts: dict[str, Any]) -> Iterator[str]:
-    return (f"{k} = {_toml(v)}" for k, v in facts.items() if v not in (None, (), []))
-
-
-def _toml(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False)  # the same in TOML
 
 
 def _disclosure(store: Store, trace: str, treatments: dict[str, str]) -> pl.DataFrame:

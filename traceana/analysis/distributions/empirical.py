@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -69,19 +69,22 @@ def empirical_distribution(
     refuse_clash(keys, EmpiricalDistribution.columns())
     lazy = open_frame(frame, keys=keys, measures={"value": value})
     rows = collect(lazy.filter(~nw.col(value).is_null()))
-    share = np.linspace(0, 1, points)
+    step = np.arange(points)
     parts = rows.sort(keys, nulls_last=True).partition_by(keys, maintain_order=True) if keys else []
     found = []
     for own in parts or [rows]:
         ordered = np.sort(own[value].to_numpy())
         if not len(ordered):
             continue
-        rank = np.maximum(np.ceil(share * len(ordered) - 1e-9).astype(np.int64), 1)
+        rank = np.maximum(-(-step * len(ordered) // (points - 1)), 1)  # in whole numbers: exact
         found.append(
             own[:1]
             .select(*keys, pl.lit(len(ordered), pl.Int64).alias("n"))
-            .join(pl.DataFrame({"share_below": share, "value": ordered[rank - 1]}), how="cross")
+            .join(
+                pl.DataFrame({"share_below": step / (points - 1), "value": ordered[rank - 1]}),
+                how="cross",
+            )
         )
-    kinds = {"n": pl.Int64, "share_below": pl.Float64, "value": pl.Float64}
-    empty = pl.DataFrame(schema={name: rows.schema[name] for name in keys} | kinds)
+    kinds: dict[str, Any] = {"n": pl.Int64, "share_below": pl.Float64, "value": pl.Float64}
+    empty = pl.DataFrame(schema={**{name: rows.schema[name] for name in keys}, **kinds})
     return declared(pl.concat([empty, *found]), EmpiricalDistribution, by=keys)

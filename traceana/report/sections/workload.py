@@ -130,4 +130,6 @@ SECTION = Section(
     needs=({"jobs": ()},),
     figures=("arrivals", "interarrivals", "gpu-demand", "concentration", "empirical-distribution"),
     of_tasks=True,
+    part="Workload",
+    question="When are jobs submitted, what do they request, and who uses the GPUs?",
 )
