@@ -83,6 +83,10 @@ class FrameBlock:
         text = rows.with_columns(pl.col(odd).cast(pl.String))
         return text.select(pl.struct(pl.all()).struct.json_encode()).to_series()
 
+    def occasions(self, _lines: pl.Series, /) -> pl.Series | None:
+        """Return None: a key names one row."""
+        return None
+
     def parts(self) -> Sequence[FrameBlock]:
         """Return the block: it is small."""
         return [self]
