@@ -28,7 +28,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "stats": set(),
     "samples": {"schema", "stats"},
     "analysis": {"schema", "stats", "results"},
-    "simulate": {"schema", "stats", "results"},
+    "simulate": {"schema", "stats", "results", "analysis"},
     "figures": {"analysis", "simulate", "schema", "results"},
     "derived": {"schema", "store", "analysis", "simulate", "results"},
     "claims": {"store", "analysis", "simulate", "derived", "results"},

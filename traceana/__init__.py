@@ -23,6 +23,7 @@ _NAMES = {
         "published_gains",
         "replay_batching",
         "simulate_batching",
+        "simulate_deadlines",
         "simulate_recurring",
         "simulate_recurring_groups",
         "summarize_batching",

@@ -12,6 +12,7 @@ from .simulate import implied_throughput_ratio as implied_throughput_ratio
 from .simulate import published_gains as published_gains
 from .simulate import replay_batching as replay_batching
 from .simulate import simulate_batching as simulate_batching
+from .simulate import simulate_deadlines as simulate_deadlines
 from .simulate import simulate_recurring as simulate_recurring
 from .simulate import simulate_recurring_groups as simulate_recurring_groups
 from .simulate import summarize_batching as summarize_batching
