@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from traceana.store.session import Session
 
 _QUESTIONS: Final = {
-    "Runtime": "median (s)",
-    "Size": "fraction on more than one GPU",
-    "Queueing": "median delay (s)",
-    "Failure": "failed, of completed and failed",
-    "Concentration": "GPU-hours of the largest 1 % of jobs, fraction",
-    "Variation": "median CoV across workers, median over jobs",
-    "Stragglers": "slowdown if every iteration waits, median over jobs",
+    "Runtime": "Median runtime (s)",
+    "Size": "Jobs with more than one GPU (fraction)",
+    "Queueing": "Median queueing delay (s)",
+    "Failure": "Failed, of completed and failed (fraction)",
+    "Concentration": "GPU-hours of the largest 1 % of jobs (fraction)",
+    "Variation": "CoV across workers, median over jobs",
+    "Stragglers": "Slowdown if every iteration waits, median over jobs",
 }
 _FEWEST_JOBS: Final = 6
 Row = dict[str, Any]
