@@ -1,4 +1,5 @@
 from .correlation.correlate import correlate as correlate
+from .correlation.failure import failure_correlations as failure_correlations
 from .correlation.implied import implied_n as implied_n
 from .correlation.points import joint_counts as joint_counts
 from .correlation.points import mean_by_value as mean_by_value
@@ -9,6 +10,7 @@ from .deadlines.rates import iteration_rates as iteration_rates
 from .deadlines.rules import deadline_rules as deadline_rules
 from .deadlines.tightness import deadline_tightness as deadline_tightness
 from .distributions.compare import compare_distributions as compare_distributions
+from .distributions.empirical import empirical_distribution as empirical_distribution
 from .distributions.fit import fit_distributions as fit_distributions
 from .distributions.quantiles import fitted_quantiles as fitted_quantiles
 from .distributions.tail import tail_index as tail_index

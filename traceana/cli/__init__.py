@@ -15,7 +15,10 @@ from typing import Annotated, NoReturn
 import typer
 
 from traceana.cli import (
+    anonymize,
     claims,
+    compare,
+    export,
     fetch,
     figures,
     ingest,
@@ -68,6 +71,9 @@ app.command()(sample.sample)
 app.command()(claims.claims)
 app.command()(report.report)
 app.command()(figures.figures)
+app.command()(anonymize.anonymize)
+app.command()(export.export)
+app.command()(compare.compare)
 app.add_typer(simulate.app, name="simulate")
 
 

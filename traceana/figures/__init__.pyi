@@ -1,4 +1,5 @@
 from .workload import plot_arrivals as plot_arrivals
+from .empirical import plot_empirical_distribution as plot_empirical_distribution
 from .energy import plot_batch_sweep as plot_batch_sweep
 from .variation import plot_batch_time_ecdf as plot_batch_time_ecdf
 from .batching_replay import plot_batching_iterations as plot_batching_iterations
@@ -19,6 +20,7 @@ from .failure_model import plot_failure_odds as plot_failure_odds
 from .workload import plot_gpu_demand as plot_gpu_demand
 from .means import plot_group_means as plot_group_means
 from .workload import plot_interarrivals as plot_interarrivals
+from .groups import plot_failure_rates as plot_failure_rates
 from .groups import plot_outcome_rates as plot_outcome_rates
 from .recurring import plot_recurring_choices as plot_recurring_choices
 from .recurring import plot_recurring_savings as plot_recurring_savings
