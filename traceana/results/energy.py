@@ -72,8 +72,11 @@ class EnergySavings(ResultTable):
     eta_j = number("Energy (J)", "energy to the target", display="count", unit="J")
     cost_j = number("Cost (J)", display="count", unit="J")
     ratio = number("Ratio", "objective over that of the baseline", display="ratio")
-    ci_low = number("95 % interval", "of the ratio", display="ratio")
-    ci_high = number("95 % interval", "of the ratio", display="ratio")
+    ratio_held_out = number(
+        "Held-out ratio", "ratio of runs that did not choose the batch size", display="ratio"
+    )
+    ci_low = number("95 % interval", "of the held-out ratio", display="ratio")
+    ci_high = number("95 % interval", "of the held-out ratio", display="ratio")
     runs = count("Runs", "training runs of the batch size chosen")
     note = text("Note", "why numbers or intervals are null, or the default batch size was reduced")
 
