@@ -13,6 +13,8 @@ from .deadlines import plot_deadline_tightness as plot_deadline_tightness
 from .distribution_fit import draw_distribution_fit as draw_distribution_fit
 from .distribution_fit import plot_distribution_fit as plot_distribution_fit
 from .energy_front import plot_energy_front as plot_energy_front
+from .energy_map import plot_energy_map as plot_energy_map
+from .energy_map import plot_power_sweep as plot_power_sweep
 from .energy import plot_energy_savings as plot_energy_savings
 from .failure_model import plot_failure_calibration as plot_failure_calibration
 from .failure_model import plot_failure_odds as plot_failure_odds

@@ -45,3 +45,8 @@ def load_policy(name: str, /) -> Any:  # noqa: ANN401  a policy, whatever its pr
         return getattr(import_module(module), attribute)
     except (ImportError, AttributeError, ValueError) as error:
         raise DataError(f"--policy {name}: {error}; pass package.module:name") from None
+
+
+def mark(text: str, /, *, synthetic: bool) -> str:
+    """Return a text, marked if it is of synthetic rows."""
+    return f"SYNTHETIC, no observed row in it\n{text}" if synthetic else text

@@ -98,6 +98,7 @@ def _print_result(result: RecurringResult, *, synthetic: bool, json: bool) -> No
     import polars as pl
 
     from traceana.cli.output import print_cells, print_json
+    from traceana.cli.simulate.choose import mark
     from traceana.results.display import cells_of
     from traceana.results.recurring import RunsByConfiguration
 
@@ -118,7 +119,7 @@ def _print_result(result: RecurringResult, *, synthetic: bool, json: bool) -> No
         }
         print_json(found)
         return
-    sys.stdout.write(_marked(str(result), synthetic=synthetic) + "\n\n")
+    sys.stdout.write(mark(str(result), synthetic=synthetic) + "\n\n")
     chosen = (
         result.history.group_by("batch_size", "power_limit_w")
         .agg(
@@ -137,6 +138,7 @@ def _print_sweep(
     sweep: pl.DataFrame, settings: dict[str, Any], *, synthetic: bool, json: bool
 ) -> None:
     from traceana.cli.output import print_cells, print_json
+    from traceana.cli.simulate.choose import mark
     from traceana.results.display import cells_of
     from traceana.results.recurring import SweepSummary
     from traceana.simulate import summarize_recurring
@@ -156,7 +158,7 @@ def _print_sweep(
         f"saved by the last five recurrences against the default, policy {settings['policy']}, "
         f"eta {settings['eta']:g}, beta {settings['beta']:g}"
     )
-    sys.stdout.write(_marked(title, synthetic=synthetic) + "\n")
+    sys.stdout.write(mark(title, synthetic=synthetic) + "\n")
     shown = ("energy_saved", "energy_saved_ci_low", "energy_saved_ci_high", "time_saved")
     print_cells(
         cells_of(
@@ -175,7 +177,3 @@ def _print_sweep(
 
 def _finite(beta: float) -> float | None:
     return beta if math.isfinite(beta) else None  # JSON has no infinity
-
-
-def _marked(text: str, *, synthetic: bool) -> str:
-    return f"SYNTHETIC, no observed row in it\n{text}" if synthetic else text
