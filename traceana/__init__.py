@@ -22,6 +22,7 @@ _NAMES = {
         "implied_throughput_ratio",
         "published_gains",
         "replay_batching",
+        "sample_training_path",
         "simulate_batching",
         "simulate_deadlines",
         "simulate_recurring",

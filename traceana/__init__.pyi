@@ -11,6 +11,7 @@ from .report import write_figures as write_figures
 from .simulate import implied_throughput_ratio as implied_throughput_ratio
 from .simulate import published_gains as published_gains
 from .simulate import replay_batching as replay_batching
+from .simulate import sample_training_path as sample_training_path
 from .simulate import simulate_batching as simulate_batching
 from .simulate import simulate_deadlines as simulate_deadlines
 from .simulate import simulate_recurring as simulate_recurring

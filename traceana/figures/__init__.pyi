@@ -23,6 +23,7 @@ from .means import plot_group_means as plot_group_means
 from .workload import plot_interarrivals as plot_interarrivals
 from .groups import plot_failure_rates as plot_failure_rates
 from .groups import plot_outcome_rates as plot_outcome_rates
+from .ratio_distribution import plot_ratio_distribution as plot_ratio_distribution
 from .recurring import plot_recurring_choices as plot_recurring_choices
 from .recurring import plot_recurring_savings as plot_recurring_savings
 from .registry import figure as figure

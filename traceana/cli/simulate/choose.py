@@ -18,10 +18,12 @@ def qualifying_trace(
     from traceana.errors import DataError
 
     found = sorted(
-        known
-        for known in session.store.traces()
-        for tables in needs
-        if all(session.manifest(known).has(*each) for each in tables.items())
+        {
+            known
+            for known in session.store.traces()
+            for tables in needs
+            if all(session.manifest(known).has(*each) for each in tables.items())
+        }
     )
     if trace is None and found:
         return found[0]
