@@ -19,6 +19,7 @@ _NAMES = {
     "report": ["build_report", "write_figures"],
     "samples": ["write_sample"],
     "simulate": [
+        "compare_clusters",
         "implied_throughput_ratio",
         "published_gains",
         "replay_batching",

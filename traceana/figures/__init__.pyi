@@ -1,6 +1,7 @@
 from .workload import plot_arrivals as plot_arrivals
 from .energy import plot_batch_sweep as plot_batch_sweep
 from .variation import plot_batch_time_ecdf as plot_batch_time_ecdf
+from .batching import plot_batching_clusters as plot_batching_clusters
 from .batching_replay import plot_batching_iterations as plot_batching_iterations
 from .batching_replay import plot_batching_replay as plot_batching_replay
 from .batching import plot_batching_speedup as plot_batching_speedup

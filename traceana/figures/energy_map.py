@@ -52,7 +52,6 @@ def _tick(axis: Axis, spread: float) -> None:
 @figure(
     "energy-map",
     result="energy_to_accuracy",
-    source="Zeus (NSDI'23): energy and time over batch size and power limit",
     reading="Cell: batch size and power limit with which every run reached the target; the darker, "
     "the more energy, time or cost, on a logarithmic scale. Star: the least. A missing cell was "
     "not measured or is not feasible.",
@@ -130,7 +129,6 @@ def describe_energy_map(energy: pl.DataFrame) -> str:
 @figure(
     "power-sweep",
     result="energy_to_accuracy",
-    source="Zeus (NSDI'23): power-limit sweeps",
     reading="Line: one batch size over the power limits. Blue: the batch size of the least value; "
     "orange: the largest batch size; gray: the others.",
 )

@@ -23,7 +23,6 @@ _KINDS: Final = ("ecdf", "histogram")
 @figure(
     "ratio-distribution",
     result="[stage, runtime_ratio]",
-    source="Zeus (NSDI'23): runtime ratios of recurring jobs",
     reading="Runtime over the mean runtime: of its group before mapping, of all jobs with its data "
     "set after. The axis is logarithmic; 1 is the mean.",
 )

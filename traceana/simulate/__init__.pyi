@@ -1,3 +1,4 @@
+from .batching.clusters import compare_clusters as compare_clusters
 from .batching.controllers import BatchController as BatchController
 from .batching.controllers import Measured as Measured
 from .batching.controllers import OmniLearn as OmniLearn

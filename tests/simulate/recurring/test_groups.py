@@ -108,7 +108,7 @@ def test_a_group_that_cannot_be_simulated_has_a_note() -> None:
 def test_sums_by_data_set_and_of_all() -> None:
     runs = pl.concat([RUNS, RUNS.with_columns(dataset=pl.lit("squad"))])
     power = pl.concat([POWER, POWER.with_columns(dataset=pl.lit("squad"))])
-    defaults = TRAINING_DEFAULTS | {"squad": TRAINING_DEFAULTS["cifar100"]}
+    defaults = dict(TRAINING_DEFAULTS) | {"squad": TRAINING_DEFAULTS["cifar100"]}
     table = pl.concat(
         [jobs((0, 1, 1.0), (2, 3, 1.0)), jobs((0, 2, 2.0), (1, 3, 1.0), group="b", dataset="squad")]
     )

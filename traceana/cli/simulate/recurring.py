@@ -67,7 +67,7 @@ def recurring(
 ) -> None:
     """Simulate one recurring job, sweep over jobs and seeds, or simulate the groups of a trace."""
     from traceana.cli.output import frame_writer, show_share
-    from traceana.cli.simulate.choose import load_policy, qualifying_trace
+    from traceana.cli.simulate.choose import load_object, qualifying_trace
     from traceana.cli.simulate.groups import simulate_groups
     from traceana.derived.energy import ENERGY_NEEDS, defaults, training_tables
     from traceana.derived.recurring import GROUP_NEEDS
@@ -86,7 +86,7 @@ def recurring(
                  "--recurrences": recurrences}  # fmt: skip
         if unfit := [name for name, value in given.items() if value is not None]:
             raise DataError(f"{', '.join(unfit)}: groups have their own jobs; leave it out")
-        options = settings | {"policy": load_policy(policy), "rng": seed}
+        options = settings | {"policy": load_object(policy, "--policy"), "rng": seed}
         simulate_groups(session, trace, workloads, gpu, options, out=out, json=json)
         return
     if workloads is not None:
@@ -95,7 +95,10 @@ def recurring(
     writer = frame_writer(out, Runs if one_job else Sweep)
     runs, power = training_tables(session, trace)
     settings["recurrences"] = recurrences
-    options = settings | {"policy": load_policy(policy), "defaults": defaults(session, trace)}
+    options = settings | {
+        "policy": load_object(policy, "--policy"),
+        "defaults": defaults(session, trace),
+    }
     if one_job:
         result = simulate_recurring(
             runs, power, gpu=str(gpu), dataset=str(dataset), target=target, rng=seed, **options
