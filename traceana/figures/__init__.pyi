@@ -42,6 +42,7 @@ from .svg import WATERMARK as WATERMARK
 from .svg import mark_synthetic as mark_synthetic
 from .svg import render_file as render_file
 from .svg import render_svg as render_svg
+from .deadlines import plot_missed_deadlines as plot_missed_deadlines
 from .deadlines import plot_throughput as plot_throughput
 from .worker_times import draw_worker_times as draw_worker_times
 from .worker_times import plot_worker_times as plot_worker_times

@@ -89,8 +89,8 @@ def compare_clusters(
     for name, throughputs in chosen.items():
         if not throughputs or not all(1 / LARGEST <= each <= LARGEST for each in throughputs):
             raise DataError(
-                f"cluster {name}: throughputs must be finite numbers above 0, one per worker; found "
-                f"{list(throughputs)}"
+                f"cluster {name}: throughputs must be finite numbers above 0, one per worker; "
+                f"found {list(throughputs)}"
             )
         own = _systems(list(throughputs), overhead_share, steps)
         rows += [{"cluster": name, **row} for row in own]
