@@ -14,6 +14,7 @@ from traceana.ingesters.ahead import read_ahead
 from traceana.ingesters.convert import convert
 from traceana.ingesters.duplicates import KeyFilter, RowCounter
 from traceana.ingesters.readers.lines import LINE
+from traceana.ingesters.unwrap import plain
 from traceana.schema import REJECTED, get_key, get_table, schema_version
 from traceana.store.ledger import FileEntry, TableEntry
 
@@ -98,7 +99,7 @@ class TableBuilder:
             self._writer.keep(good)
             if bad.height:
                 self.first_rejected = self.first_rejected or (
-                    f"line {bad['line'][0]} of {source.label}: {bad['text'][0][:_SHOWN]}"
+                    f"line {bad['line'][0]} of {source.label}: {plain(bad['text'][0][:_SHOWN])}"
                 )
                 self._writer.reject(
                     bad.select(

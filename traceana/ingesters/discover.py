@@ -19,6 +19,7 @@ from traceana.ingesters.files import (
 from traceana.ingesters.readers.csv import read_header
 from traceana.ingesters.readers.registry import detect_reader, get_reader, readers
 from traceana.ingesters.source import Source
+from traceana.ingesters.unwrap import plain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -222,5 +223,5 @@ def _nothing_found(
 
 
 def _shorten(names: tuple[str, ...], most: int = 12) -> str:
-    shown = ", ".join(name or "(no name)" for name in names[:most])
+    shown = ", ".join(plain(name) or "(no name)" for name in names[:most])
     return f"{shown}, ... ({len(names)} in all)" if len(names) > most else shown or "nothing"
