@@ -93,7 +93,10 @@ class TableBuilder:
     ) -> FileEntry:
         kept = not_applicable = 0
         rejected: Counter[str] = Counter()
-        converted = (convert(one, recipe) for one in source.blocks(recipe.kinds))
+        kinds = recipe.kinds
+        if recipe.reshape:  # it takes all of the source's columns
+            kinds = dict.fromkeys(source.columns, "text")
+        converted = (convert(one, recipe) for one in source.blocks(kinds))
         for block, result in read_ahead(chain.from_iterable(converted)):
             good, bad = self._split(block, result, reshaped=recipe.reshape is not None)
             self._writer.keep(good)
