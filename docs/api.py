@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
 from importlib import import_module
-from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
 
 AREAS = {
     "store": ("Files and store", ("ingesters", "store", "exchange", "catalog", "samples", "trace")),
