@@ -10,6 +10,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+import typer
+from typer.cli import get_docs_for_click
+
+from traceana.catalog import load_catalog
+from traceana.cli import app
+
 AREAS = {
     "store": ("Files and store", ("ingesters", "store", "exchange", "catalog", "samples", "trace")),
     "variation": ("Variation between workers", ("analysis.variation",)),
@@ -75,7 +81,8 @@ def write_pages(folder: Path) -> None:
     pages: dict[str, str] = {}
     for name, (path, thing) in sorted(names.items()):
         area = area_of(thing)
-        assert area is not None, f"{path}: no area of docs/api.py holds it"
+        if area is None:
+            raise LookupError(f"{path}: add its module to an area of docs/api.py")
         areas[area].append(name)
         kind = "autoclass" if inspect.isclass(thing) else "autofunction"
         members = "\n   :members:" if inspect.isclass(thing) else ""
@@ -86,13 +93,41 @@ def write_pages(folder: Path) -> None:
     known = "\n   ".join(page for page in pages if page.startswith("area-"))
     heading = "Python\n======\n\nPublic functions and classes by area; most can be imported from "
     pages["index"] = f"{heading}``traceana``.\n\n.. toctree::\n   :maxdepth: 1\n\n   {known}\n"
+    files = {f"{name}.rst": text for name, text in pages.items()}
+    files |= {"command-line.md": _commands(), "traces.md": _traces()}
     folder.mkdir(exist_ok=True)
-    for stale in {path.stem for path in folder.glob("*.rst")} - pages.keys():
-        (folder / f"{stale}.rst").unlink()
-    for name, text in pages.items():
-        path = folder / f"{name}.rst"
+    for stale in {path.name for path in folder.iterdir()} - files.keys():
+        (folder / stale).unlink()
+    for name, text in files.items():
+        path = folder / name
         if not path.exists() or path.read_text() != text:
             path.write_text(text)
+
+
+def _commands() -> str:
+    """Return the reference of the command line, from its own help."""
+    command = typer.main.get_command(app)
+    text = get_docs_for_click(obj=command, ctx=typer.Context(command), name="traceana")
+    return text.replace("# `traceana`", "# Command line", 1)
+
+
+def _traces() -> str:
+    """Return the page on the public traces, from the catalog."""
+    lines = ["# Public traces", "", "None is shipped with traceana: `traceana fetch TRACE`.", ""]
+    for trace in load_catalog().values():
+        lines += [
+            f"## {trace.title}",
+            "",
+            trace.description,
+            "",
+            f"- id: `{trace.id}`",
+            f"- tables: {', '.join(f'`{table}`' for table in trace.tables)}",
+            f"- license: {trace.license}",
+            f"- source: <{trace.homepage}>",
+            *(f"- {note}" for note in trace.notes),
+            "",
+        ]
+    return "\n".join(lines)
 
 
 def _list(heading: str, own: list[str], names: dict[str, tuple[str, object]]) -> Iterator[str]:

@@ -2,11 +2,12 @@
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import traceana
 
 sys.path.insert(0, str(Path(__file__).parent))
-from api import public_names, write_pages  # noqa: E402
+from api import public_names, write_pages
 
 project = "traceana"
 copyright = "the traceana contributors"
@@ -34,7 +35,7 @@ def escape_stars(*event: object) -> None:
     lines[:] = [line.replace("*by", r"\*by") for line in lines]
 
 
-def find_public_name(app, env, node, contnode):
+def find_public_name(app: Any, env: Any, node: Any, contnode: Any) -> Any:  # noqa: ANN401
     """Resolve a name by its last part: `traceana.analysis.correlate` is `traceana.correlate`."""
     name = node.get("reftarget", "").rpartition(".")[2]
     path, _ = public_names().get(name, (None, None))
