@@ -35,6 +35,7 @@ from .groups import plot_runtime_by as plot_runtime_by
 from .groups import plot_runtime_ratio as plot_runtime_ratio
 from .straggler_map import plot_straggler_map as plot_straggler_map
 from .style import use_style as use_style
+from .style import use_width as use_width
 from .svg import WATERMARK as WATERMARK
 from .svg import mark_synthetic as mark_synthetic
 from .svg import render_file as render_file

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import re
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from traceana.ingesters.readers.frames import frame_blocks, frame_types
@@ -112,7 +113,8 @@ class Reader:
         """Open a file."""
         opened = self.open(file, timezone)
         if isinstance(opened, Rows):
-            return opened
+            named = (name for name in opened.columns if not re.search("[\0\ud800-\udfff]", name))
+            return replace(opened, columns=tuple(named))
         frame = opened.lazy()
         types = frame_types(frame)
-        return Rows(tuple(types), lambda kinds: frame_blocks(frame, kinds), types)
+        return Rows(tuple(types), lambda kinds: frame_blocks(frame, kinds, file.where), types)
