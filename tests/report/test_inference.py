@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 from scipy import optimize, stats
 
-from tests.report.reader import Element, number, read_page, read_table, section
+from tests.report.reader import Element, number, read_caption, read_page, read_table, section
 from traceana.analysis import failure_rates, task_runtimes
 from traceana.ingesters import add_table
 from traceana.report import build_report
@@ -37,10 +37,9 @@ def tasks(store: Store) -> pd.DataFrame:
 def tables(part: Element, words: str, title: str) -> list[dict[str, str]]:
     """Return the one table whose caption begins with these words and ends with that trace."""
     (caption,) = (
-        caption.text
-        for caption in part.all("caption")
-        if caption.text.startswith(words) and title in caption.text
-    )
+        text for table in part.all("table")
+        if (text := read_caption(table)).startswith(words) and title in text
+    )  # fmt: skip
     return read_table(part, caption)
 
 
@@ -137,6 +136,17 @@ def test_failure_correlates_and_is_counted_by_request(page: Element, tasks: pd.D
     captions = [caption.text for caption in part.all("figcaption")]
     for name in ("GPU type", "requested GPU", "requested CPU", "requested memory", "task size"):
         assert any(f"Failure rate of tasks by {name}. Alibaba PAI" in text for text in captions)
+
+
+def test_the_wait_of_pai_is_until_the_first_task_starts(page: Element, store: Store) -> None:
+    first = store.scan(PAI, "tasks").group_by("job_id").agg(pl.col("start_s").min())
+    waits = store.scan(PAI, "jobs").select("job_id", "submit_s").join(first, on="job_id")
+    wait = waits.select(pl.col("start_s") - pl.col("submit_s")).collect().to_series().drop_nulls()
+    rows = tables(section(page, "workload"), "Queueing delay", "Alibaba PAI")
+    assert number(rows[-1]["Delays"]) == wait.len()
+    assert number(rows[-1]["Maximum (s)"]) == pytest.approx(wait.max(), rel=1e-3)
+    captions = [caption.text for caption in section(page, "workload").all("figcaption")]
+    assert any("time from submission to start by GPU type. Alibaba PAI" in c for c in captions)
 
 
 def test_the_model_takes_every_row_that_has_its_features(page: Element, store: Store) -> None:

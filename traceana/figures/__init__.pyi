@@ -1,4 +1,5 @@
 from .workload import plot_arrivals as plot_arrivals
+from .empirical import plot_empirical_distribution as plot_empirical_distribution
 from .energy import plot_batch_sweep as plot_batch_sweep
 from .variation import plot_batch_time_ecdf as plot_batch_time_ecdf
 from .batching import plot_batching_clusters as plot_batching_clusters
@@ -38,6 +39,7 @@ from .groups import plot_runtime_by as plot_runtime_by
 from .groups import plot_runtime_ratio as plot_runtime_ratio
 from .straggler_map import plot_straggler_map as plot_straggler_map
 from .style import use_style as use_style
+from .style import use_width as use_width
 from .svg import WATERMARK as WATERMARK
 from .svg import mark_synthetic as mark_synthetic
 from .svg import render_file as render_file

@@ -14,6 +14,7 @@ from traceana.ingesters.ahead import read_ahead
 from traceana.ingesters.convert import convert
 from traceana.ingesters.duplicates import KeyFilter, RowCounter
 from traceana.ingesters.readers.lines import LINE
+from traceana.ingesters.unwrap import plain
 from traceana.schema import REJECTED, get_key, get_table, schema_version
 from traceana.store.ledger import FileEntry, TableEntry
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from traceana.store.writer import TableWriter
 
 Progress = Callable[[str, str, int], None]
+_OCCASION: Final = "\0occasion"
 _WORDS: Final = 1000
 _LONGEST_TEXT: Final = 1 << 16
 _SHOWN: Final = 200
@@ -54,6 +56,7 @@ class TableBuilder:
         self._writer = writer
         self._progress = progress
         self._duplicates = KeyFilter(key) if key else RowCounter(get_table(table).column_names())
+        self._records = KeyFilter(["job_id", _OCCASION])
         self._unknown: dict[str, Counter[str]] = defaultdict(Counter)
         self._rows_read = 0
         self.first_rejected = ""
@@ -90,13 +93,16 @@ class TableBuilder:
     ) -> FileEntry:
         kept = not_applicable = 0
         rejected: Counter[str] = Counter()
-        converted = (convert(one, recipe) for one in source.blocks(recipe.kinds))
+        kinds = recipe.kinds
+        if recipe.reshape:  # it takes all of the source's columns
+            kinds = dict.fromkeys(source.columns, "text")
+        converted = (convert(one, recipe) for one in source.blocks(kinds))
         for block, result in read_ahead(chain.from_iterable(converted)):
             good, bad = self._split(block, result, reshaped=recipe.reshape is not None)
             self._writer.keep(good)
             if bad.height:
                 self.first_rejected = self.first_rejected or (
-                    f"line {bad['line'][0]} of {source.label}: {bad['text'][0][:_SHOWN]}"
+                    f"line {bad['line'][0]} of {source.label}: {plain(bad['text'][0][:_SHOWN])}"
                 )
                 self._writer.reject(
                     bad.select(
@@ -129,7 +135,7 @@ class TableBuilder:
             known = self._unknown[column]
             for word, rows in words.items():
                 known[word if word in known or len(known) < _WORDS else _OTHERS] += rows
-        good, repeated = self._duplicates.split(result.kept)
+        good, repeated = self._split_repeated(block, result.kept)
         bad = result.rejected
         if repeated.height:
             told = repeated.select(
@@ -139,3 +145,17 @@ class TableBuilder:
         if not reshaped and block.lines != good.height + bad.height:
             raise AssertionError(f"{block.lines} lines: {good.height} kept, {bad.height} rejected")
         return good.drop(LINE), bad.cast({"line": REJECTED["line"]})
+
+    def _split_repeated(
+        self, block: AnyBlock, rows: pl.DataFrame
+    ) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """Return new rows and repeated ones; another job with an id used before is called so."""
+        occasions = block.occasions(rows[LINE]) if self._table == "jobs" else None
+        if occasions is None:
+            return self._duplicates.split(rows)
+        rows, repeated = self._records.split(rows.with_columns(occasions.alias(_OCCASION)))
+        rows, others = self._duplicates.split(rows)
+        if others.height:
+            renamed = pl.concat_str("job_id", pl.lit("@"), _OCCASION)
+            rows = pl.concat([rows, others.with_columns(job_id=renamed)]).sort(LINE)
+        return rows.drop(_OCCASION), repeated.drop(_OCCASION)

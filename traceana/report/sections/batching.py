@@ -279,4 +279,6 @@ SECTION = Section(
         "batching-clusters",
     ),
     always=True,
+    part="Deadlines and simulations",
+    question="How much faster would jobs run if batch sizes followed the speed of workers?",
 )

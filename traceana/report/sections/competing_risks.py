@@ -160,4 +160,6 @@ SECTION = Section(
     needs=COHORT_NEEDS,
     figures=("cumulative-incidence",),
     of_tasks=True,
+    part="Failures",
+    question="How soon do jobs fail or complete?",
 )

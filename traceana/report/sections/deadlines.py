@@ -273,4 +273,6 @@ SECTION = Section(
     build,
     needs=(*PLANS_NEEDS, *JOBS_NEEDS),
     figures=("deadline-tightness", "throughput", "missed-deadlines"),
+    part="Deadlines and simulations",
+    question="How many deadlines could be met, and how tight are they?",
 )

@@ -251,4 +251,6 @@ SECTION = Section(
     build,
     needs=ENERGY_NEEDS,
     figures=("energy-savings", "energy-front", "energy-map", "power-sweep", "batch-sweep"),
+    part="Energy",
+    question="How much energy do a better batch size and power limit save?",
 )

@@ -261,4 +261,6 @@ SECTION = Section(
         *("regret", "recurring-choices", "recurring-savings"),
         *("ratio-distribution", "distribution-fit"),
     ),
+    part="Energy",
+    question="How much energy do recurring jobs save while they learn their settings?",
 )
