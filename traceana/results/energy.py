@@ -90,6 +90,7 @@ class SavingsByChoice(ResultTable):
     batch_size = fraction("Batch size only")
     power_limit = fraction("Power limit only")
     both = fraction("Both")
+    held_out = fraction("Both, held-out runs")
     ci_low = fraction("95 % interval")
     ci_high = fraction("95 % interval")
     best = text("Best")
