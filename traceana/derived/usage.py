@@ -1,4 +1,4 @@
-"""Who used a cluster, how long jobs waited, and which nodes fail: results on the jobs of a trace."""
+"""GPU-hours by group, queueing delays, job arrays and failures of nodes of a trace."""
 
 from __future__ import annotations
 
@@ -17,9 +17,21 @@ USAGE_NEEDS: Final = ({"jobs": ("gpus", "runtime_s", "status")},)
 """What a trace needs for GPU-hours by group."""
 MOST_GROUPS: Final = 20
 """Groups that are told apart; the others are added up."""
-_GROUPS: Final = ("user", "account", "queue", "gpu_type", "cluster", "month", "status", "end_reason")
+_GROUPS: Final = (
+    "user",
+    "account",
+    "queue",
+    "gpu_type",
+    "cluster",
+    "month",
+    "status",
+    "end_reason",
+)
 _NODES: Final = ("NodeList", "node", "host", "machine_id")
-_SIZES: Final = (0, 1, 2, 4, 8, 16, 64)
+_SIZES: Final = {
+    "below 1": 1, "1": 2, "2": 3, "3 to 4": 5, "5 to 8": 9, "9 to 16": 17, "17 to 64": 65,
+}  # fmt: skip
+_LARGEST: Final = "65 or more"
 _TOP: Final = 0.05
 
 
@@ -72,7 +84,8 @@ def describe_usage(session: Session, trace: str, /) -> Usage:
         hours = groups["user"].drop_nulls("user")["gpu_hours"]
         n_users = hours.len()
         n_top = -int(-n_users * _TOP // 1)
-        top_share = hours.head(n_top).sum() / hours.sum() if hours.sum() else None
+        total = float(hours.sum())
+        top_share = float(hours.head(n_top).sum()) / total if total else None
     nodes, node_rows = _nodes(jobs, columns, user)
     return Usage(
         groups={name: _largest(found, name) for name, found in groups.items()},
@@ -94,16 +107,18 @@ def _with_calendar(jobs: pl.LazyFrame, manifest: Manifest) -> pl.LazyFrame:
         utc = pl.from_epoch(submitted.cast(pl.Int64), time_unit="s").dt.replace_time_zone("UTC")
         local = utc.dt.convert_time_zone(zone)
         jobs = jobs.with_columns(month=local.dt.strftime("%Y-%m"), hour=local.dt.hour())
-    labels = [
-        f"{low} to {high - 1}" if high - low > 1 else f"{low}"
-        for low, high in zip(_SIZES, _SIZES[1:], strict=False)
-    ]
-    size = pl.col("gpus").cut(_SIZES[1:], labels=[*labels, f"{_SIZES[-1]} or more"], left_closed=True)
+    gpus, size = pl.col("gpus"), pl.lit(_LARGEST)
+    for label, low in reversed(_SIZES.items()):
+        size = pl.when(gpus < low).then(pl.lit(label)).otherwise(size)
+    size = pl.when(gpus <= 0).then(pl.lit("0")).when(gpus.is_not_null()).then(size)
+    size = size.cast(pl.Enum(["0", *_SIZES, _LARGEST]))
     return jobs.with_columns(size=size)
 
 
 def _largest(found: pl.DataFrame, name: str) -> pl.DataFrame:
     """Return the largest groups, and the others added up."""
+    if name == "month":
+        return found.sort("month", nulls_last=True)
     if found.height <= MOST_GROUPS + 1:
         return found
     rest = found.slice(MOST_GROUPS)
@@ -119,15 +134,15 @@ def _largest(found: pl.DataFrame, name: str) -> pl.DataFrame:
     return pl.concat([found.head(MOST_GROUPS).cast({name: pl.String}), others], how="diagonal")
 
 
-def _waits(
-    jobs: pl.LazyFrame, columns: set[str], manifest: Manifest
-) -> dict[str, pl.DataFrame]:
+def _waits(jobs: pl.LazyFrame, columns: set[str], manifest: Manifest) -> dict[str, pl.DataFrame]:
     names = ["size", *(name for name in ("queue", "qos", "gpu_type", "user") if name in columns)]
     if manifest.absolute_times:
         names.append("hour")
     found = {name: analysis.queueing_delay(jobs, by=name) for name in names}
     return {
-        name: rows if name in ("size", "hour") else rows.sort("n", descending=True).head(MOST_GROUPS)
+        name: rows
+        if name in ("size", "hour")
+        else rows.sort("n", descending=True).head(MOST_GROUPS)
         for name, rows in found.items()
         if rows["n"].sum() and rows.height > 1
     }

@@ -52,13 +52,10 @@ def test_the_planted_node_is_found_and_users_explain_the_others() -> None:
 
 def test_no_node_is_found_where_none_is_bad() -> None:
     rng = np.random.default_rng(3)
-    hits = sum(
-        traceana.failure_outliers(jobs_of(rng, bad=False), "node", strata="user")[
-            "pvalue_adjusted"
-        ].min()
-        < 0.05  # type: ignore[operator]
-        for _ in range(60)
-    )
+    hits = 0
+    for _ in range(60):
+        found = traceana.failure_outliers(jobs_of(rng, bad=False), "node", strata="user")
+        hits += (found["pvalue_adjusted"] < 0.05).any()
     assert hits <= 7  # binomial(60, .05): 7 or more in 3 %
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -99,7 +99,7 @@ def failure_outliers(
     tested = groups.filter(pl.col("expected") >= _FEWEST_EXPECTED)[by].to_list()
     own = compared.filter(pl.col(by).is_in(tested)).partition_by(by, as_dict=True)
     odds = [{by: group, **_compare(own[group,], confidence=confidence)} for group in sorted(tested)]
-    schema = {by: groups.schema[by], **dict.fromkeys(_FOUND, pl.Float64)}
+    schema: dict[str, Any] = {by: groups.schema[by], **dict.fromkeys(_FOUND, pl.Float64)}
     found = groups.join(pl.DataFrame(odds, schema=schema), on=by, how="left")
     adjusted = adjust_pvalues(found["pvalue"].fill_null(np.nan).to_numpy(), method="holm")
     few = pl.when(~pl.col(by).is_in(tested)).then(
