@@ -273,8 +273,8 @@ def test_what_spark_cannot_give_is_refused_in_one_line(spark: Any, query: str, t
 
 def told(content: Content) -> tuple[object, ...]:
     """Texts and tables of a section, and the names of its figures."""
-    blocks = [block for block in content.blocks if not isinstance(block, Gallery)]
-    galleries = [block for block in content.blocks if isinstance(block, Gallery)]
+    blocks = [block for block in content.all_blocks if not isinstance(block, Gallery)]
+    galleries = [block for block in content.all_blocks if isinstance(block, Gallery)]
     keys = [picture.key for gallery in galleries for picture in gallery.pictures]
     return content.findings, content.headline, blocks, keys
 

@@ -191,6 +191,11 @@ class Content:
     lead: tuple[Block, ...] = ()
     limitations: str = ""
 
+    @property
+    def all_blocks(self) -> tuple[Block, ...]:
+        """The blocks of the lead and of the fold."""
+        return (*self.lead, *self.blocks)
+
 
 MAX_FINDINGS: Final = 3
 _MAX_PICTURES: Final = 2
