@@ -29,6 +29,7 @@ from traceana.results.competing_risks import (
     SurvivalQuantiles,
     SurvivalSteps,
 )
+from traceana.results.formatting import duration_ticks
 from traceana.results.tables import declared, returns, schema_of
 from traceana.stats.arguments import check_confidence, is_number
 from traceana.stats.survival import log_log_interval, restricted_mean
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
     from numpy.typing import ArrayLike
 
+_MAX_AT_RISK: Final = 4
 QUANTILES: Final = (0.25, 0.5, 0.75, 0.95, 0.99)
 """Default quantiles of runtimes."""
 WEEK_S: Final = 604_800.0
@@ -154,7 +156,7 @@ def cumulative_incidence(
     return CumulativeIncidence(
         curves=steps.sort([*order, "time_s"], nulls_last=True),
         groups=pl.concat(groups).drop(names).sort(order, nulls_last=True),
-        at_risk=_at_risk(times, totals.select(keys), keys, _decades(steps["time_s"])),
+        at_risk=_at_risk(times, totals.select(keys), keys, _round_times(steps["time_s"])),
     )
 
 
@@ -363,15 +365,12 @@ def _at_risk(
     return declared(pl.concat(parts).sort([*keys, "time_s"], nulls_last=True), RowsAtRisk, by=keys)
 
 
-def _decades(times: pl.Series) -> list[float]:
-    """Return at most about four powers of ten within the times."""
+def _round_times(times: pl.Series) -> list[float]:
+    """Return at most four round durations within the times, such as 1 min, 1 h and 1 d."""
     positive = times.filter(times > 0)
     if positive.is_empty():
         return []
-    low, high = (math.log10(end) for end in (min(positive), max(positive)))
-    first, last = math.ceil(low), math.floor(high)
-    step = max(1, math.ceil((last - first + 1) / 4))
-    return [10.0**power for power in range(first, last + 1, step)]
+    return duration_ticks(min(positive), max(positive), _MAX_AT_RISK)
 
 
 def _degrees_of_freedom(times: pl.DataFrame, cluster: str | None) -> ArrayLike:
