@@ -29,8 +29,8 @@ def write_log(path: Path) -> None:
         name = f"{job // 2}_{job % 2}" if job < 100 else str(job + 1000)
         state = "NODE_FAIL" if bad else "COMPLETED"
         lines.append(
-            f"{name}|u{user}|lab{user % 3}|gpu|{state}|"
-            f"{submit:%FT%T}|{start:%FT%T}|{end:%FT%T}|01:00:00|gres/gpu={gpus}|n{node}|{int(job < 5)}"
+            f"{name}|u{user}|lab{user % 3}|gpu|{state}|{submit:%FT%T}|"
+            f"{start:%FT%T}|{end:%FT%T}|01:00:00|gres/gpu={gpus}|n{node}|{int(job < 5)}"
         )
     path.write_text("\n".join(lines) + "\n")
 
