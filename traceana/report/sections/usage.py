@@ -135,9 +135,11 @@ def _slowest(waits: pl.DataFrame, title: str) -> list[str]:
         return []
     small, large = known.row(0, named=True), known.row(-1, named=True)
     return [
-        f"{title}: the median queueing delay was {seconds(small['median_s'])} s for jobs with "
-        f"{small['size']} GPUs (n = {small['n']:,}) and {seconds(large['median_s'])} s for jobs "
-        f"with {large['size']} (n = {large['n']:,})."
+        (
+            f"{title}: the median queueing delay was {seconds(small['median_s'])} s for jobs with "
+            f"{small['size']} GPUs (n = {small['n']:,}) and {seconds(large['median_s'])} s for jobs "
+            f"with {large['size']} (n = {large['n']:,})."
+        )
     ]
 
 
