@@ -215,7 +215,7 @@ def test_jobs_of_an_unknown_trace_reach_every_section(tmp_path: Path) -> None:
         assert all("Our jobs" in text for text in captions)
     rates = read_table(section(page, "outcomes"), "Failure rate of jobs by queue")
     failed = jobs.filter(status="failed")["queue"].value_counts()
-    assert {row["Queue"]: number(row["Failures"]) for row in rates} == dict(failed.rows())
+    assert {row["Queue"]: number(row["Failed"]) for row in rates} == dict(failed.rows())
 
 
 @pytest.mark.parametrize(
