@@ -24,10 +24,11 @@ MAY_IMPORT: dict[str, set[str]] = {
     "catalog": set(),
     "store": {"schema"},
     "ingesters": {"schema", "catalog", "store"},
+    "exchange": {"schema", "store", "ingesters", "results"},
     "stats": set(),
     "samples": {"schema", "stats"},
     "analysis": {"schema", "stats", "results"},
-    "simulate": {"schema", "stats", "results"},
+    "simulate": {"schema", "stats", "results", "analysis"},
     "figures": {"analysis", "simulate", "schema", "results"},
     "derived": {"schema", "store", "analysis", "simulate", "results"},
     "claims": {"store", "analysis", "simulate", "derived", "results"},
@@ -38,7 +39,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "trace": {"catalog", "ingesters", "store", "report"},
     "cli": {
         "schema", "catalog", "ingesters", "store", "stats", "analysis", "simulate", "figures",
-        "claims", "derived", "results", "samples", "report", "trace",
+        "claims", "derived", "results", "samples", "report", "trace", "exchange",
     },
 }  # fmt: skip
 HEAVY = ("scipy", "statsmodels", "matplotlib", "narwhals", "dataframely", "pyspark", "pandas")

@@ -3,12 +3,16 @@ from .catalog import fetch as fetch
 from .catalog import list_traces as list_traces
 from .claims import check_claims as check_claims
 from .errors import TraceanaError as TraceanaError
+from .exchange import anonymize as anonymize
+from .exchange import export_tables as export_tables
+from .exchange import select_jobs as select_jobs
 from .report import build_report as build_report
 from .report import write_figures as write_figures
 from .simulate import implied_throughput_ratio as implied_throughput_ratio
 from .simulate import published_gains as published_gains
 from .simulate import replay_batching as replay_batching
 from .simulate import simulate_batching as simulate_batching
+from .simulate import simulate_deadlines as simulate_deadlines
 from .simulate import simulate_recurring as simulate_recurring
 from .simulate import simulate_recurring_groups as simulate_recurring_groups
 from .simulate import summarize_batching as summarize_batching

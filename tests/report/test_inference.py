@@ -77,11 +77,65 @@ def test_the_published_views_are_drawn_of_pai(page: Element) -> None:
             against = f"tasks versus {feature}, {outcome}"
             assert any(f"Runtime of {against}: rows and group means" in text for text in captions)
             assert any(f"Mean runtime of {against}. Alibaba" in text for text in captions)
+    for view in ("", ", below"):
+        for outcome in ("success", "failure"):
+            for feature in ("CPU %", "memory (GiB)"):
+                about = f"Mean runtime of tasks versus {feature}, {outcome}{view}"
+                logs = [text for text in captions if about in text and "logarithmic x" in text]
+                assert len([text for text in logs if view or "below" not in text]) == 1
     for closer in (
         "CPU %, success, below 20,000 s", "memory (GiB), success, below 100,000 s",
         "CPU %, failure, below 50,000 s", "memory (GiB), failure, below 20,000 s",
     ):  # fmt: skip
         assert any(f"Mean runtime of tasks versus {closer}. Alibaba" in text for text in captions)
+
+
+def test_a_cut_off_selects_tasks_before_they_are_grouped(
+    page: Element, tasks: pd.DataFrame
+) -> None:
+    rows = tables(section(page, "correlations"), "Pearson's r of runtime over only", "Alibaba PAI")
+    assert {row["Runtime below (s)"] for row in rows} == {"all", "20,000", "50,000", "100,000"}
+    for row in rows:
+        success = (tasks["status"] == "completed") == (row["Outcome"] == "success")
+        x = FEATURES[row["Feature"]]
+        known = tasks[success].dropna(subset=[x, "runtime_s"])
+        if row["Runtime below (s)"] != "all":
+            known = known[known["runtime_s"] < number(row["Runtime below (s)"])]
+        assert number(row["Rows"]) == len(known)
+        points = known[[x, "runtime_s"]]
+        if row["Level"] == "group means":
+            points = known.groupby(x)["runtime_s"].mean().reset_index()
+            assert number(row["Points"]) == len(points)
+        expected = stats.pearsonr(points[x], points["runtime_s"])
+        assert number(row["r"]) == pytest.approx(expected.statistic, abs=0.00501)
+        assert row["p < .05, published test"] == ("yes" if expected.pvalue < 0.05 else "no")
+
+
+def test_failure_correlates_and_is_counted_by_request(page: Element, tasks: pd.DataFrame) -> None:
+    part = section(page, "failure-rates")
+    failed = tasks["status"] != "completed"
+    overall = tables(part, "Correlation of failure with the resources that tasks request,", "PAI")
+    within = tables(
+        part, "Correlation of failure with the resources that tasks request within", "PAI"
+    )
+    for row in (*overall, *within):
+        x = FEATURES[row["Feature"]]
+        own = tasks[tasks[x].notna()]
+        if "GPU type" in row:
+            own = own[own["gpu_type"] == row["GPU type"]]
+        assert number(row["Rows"]) == len(own)
+        if row["r"] == DASH:
+            continue
+        test = stats.pointbiserialr if row["Method"] == "pearson" else stats.spearmanr
+        expected = test(failed[own.index], own[x]).statistic
+        assert number(row["r"]) == pytest.approx(expected, abs=0.00501)
+    by_cpu = tables(part, "Failure rate by requested CPU", "Alibaba PAI")
+    for row in by_cpu:
+        own = failed[tasks["cpus"] * 100 == number(next(iter(row.values())))]
+        assert (number(row["Rows"]), number(row["Failures"])) == (len(own), own.sum())
+    captions = [caption.text for caption in part.all("figcaption")]
+    for name in ("GPU type", "requested GPU", "requested CPU", "requested memory", "task size"):
+        assert any(f"Failure rate of tasks by {name}. Alibaba PAI" in text for text in captions)
 
 
 def test_the_model_takes_every_row_that_has_its_features(page: Element, store: Store) -> None:
@@ -180,7 +234,7 @@ def made_up(rows: int, **columns: pl.Series) -> pl.DataFrame:
 
 SECTIONS = (
     *("outcomes", "competing-risks", "failure-model", "distributions"),
-    *("correlations", "runtime-ratio"),
+    *("correlations", "runtime-ratio", "failure-rates"),
 )
 
 
@@ -207,6 +261,7 @@ def test_jobs_of_an_unknown_trace_reach_every_section(tmp_path: Path) -> None:
         "distributions": "Runtimes of jobs and fitted families: upper tail",
         "correlations": "Runtime of jobs versus GPU %, success: rows and group means",
         "runtime-ratio": "Runtime ratios of jobs by queue",
+        "failure-rates": "Failure rate of jobs by requested CPU",
     }
     for name, about in figures.items():
         captions = [caption.text for caption in section(page, name).all("figcaption")]

@@ -128,6 +128,6 @@ def test_mistakes_are_told_in_one_line() -> None:
         synthesize_deadlines(jobs_of(2), rates=pl.concat([rates, rates]))
     with pytest.raises(DataError, match="rng must be a whole number from 0 on"):
         synthesize_deadlines(jobs_of(2), rng=-1)
-    with pytest.raises(DataError, match="a Polars frame is needed; found list"):
+    with pytest.raises(DataError, match="a builtins list is no frame"):
         synthesize_deadlines([1])  # type: ignore[arg-type]
     assert synthesize_deadlines(jobs_of(0)).height == 0

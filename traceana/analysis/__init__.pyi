@@ -1,4 +1,5 @@
 from .correlation.correlate import correlate as correlate
+from .correlation.failure import failure_correlations as failure_correlations
 from .correlation.implied import implied_n as implied_n
 from .correlation.points import joint_counts as joint_counts
 from .correlation.points import mean_by_value as mean_by_value

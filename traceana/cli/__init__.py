@@ -15,7 +15,9 @@ from typing import Annotated, NoReturn
 import typer
 
 from traceana.cli import (
+    anonymize,
     claims,
+    export,
     fetch,
     figures,
     ingest,
@@ -68,6 +70,8 @@ app.command()(sample.sample)
 app.command()(claims.claims)
 app.command()(report.report)
 app.command()(figures.figures)
+app.command()(anonymize.anonymize)
+app.command()(export.export)
 app.add_typer(simulate.app, name="simulate")
 
 

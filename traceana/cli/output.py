@@ -62,11 +62,12 @@ def frame_writer(
     A CSV file of a declared table has headings with units. None as `out` writes nothing.
     """
     from traceana.errors import DataError
+    from traceana.results.display import neutral
 
     if out is None:
         return lambda _: None
     writers: dict[str, Callable[[pl.DataFrame], object]] = {
-        ".csv": lambda frame: _neutral(_with_units(frame, table)).write_csv(out),
+        ".csv": lambda frame: neutral(_with_units(frame, table)).write_csv(out),
         ".json": lambda frame: frame.write_json(out),
         ".parquet": lambda frame: frame.write_parquet(out),
     }
@@ -84,13 +85,6 @@ def frame_writer(
             raise DataError(f"--out {out}: cannot be written ({why}); name another file") from error
 
     return write
-
-
-def _neutral(frame: pl.DataFrame) -> pl.DataFrame:
-    """Put an apostrophe before text that a spreadsheet would take for a formula."""
-    import polars as pl
-
-    return frame.with_columns(pl.col(pl.String).str.replace("(?s)^([=+@\t\r-].)", "'$1"))
 
 
 def _with_units(frame: pl.DataFrame, table: type[ResultTable] | None) -> pl.DataFrame:

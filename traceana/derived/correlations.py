@@ -1,4 +1,4 @@
-"""Correlations of runtime with requested resources in a trace's cohort, and their points."""
+"""Correlations of runtime and failure with requested resources in a cohort, and their points."""
 
 from __future__ import annotations
 
@@ -6,17 +6,18 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import polars as pl
 
+from traceana import analysis
 from traceana.analysis.correlation.family import LEVELS
-from traceana.analysis.correlation.points import joint_counts, mean_by_value
-from traceana.analysis.correlation.runtime import PERCENT, runtime_correlations
+from traceana.analysis.correlation.runtime import PERCENT
 from traceana.derived.cohorts import form_cohort
 
 if TYPE_CHECKING:
+    from traceana.derived.cohorts import Cohort
     from traceana.results.correlation import CorrelationResult
     from traceana.store.session import Session
 
 FEATURES: Final = ("gpus", "cpus", "memory_gib", "n_instances", "nodes")
-"""Columns of a cohort that are correlated with the runtime, if they have values."""
+"""Columns of a cohort that are correlated with runtime and failure, if they have values."""
 RESAMPLES: Final = 200
 _BINS: Final = 60
 
@@ -28,34 +29,44 @@ class Points(NamedTuple):
     counts: pl.DataFrame
 
 
+class CutPoints(NamedTuple):
+    """Group means of the rows of one outcome and feature whose runtime is below a cut-off."""
+
+    below_s: float
+    means: pl.DataFrame
+
+
+def features_of(cohort: Cohort, /) -> list[str]:
+    """Return the :data:`FEATURES` of a cohort that have values."""
+    return [name for name in FEATURES if name in cohort.rows.columns and cohort.rows[name].count()]
+
+
 def cohort_correlations(session: Session, trace: str, /) -> CorrelationResult | None:
     """Return the correlations of a cohort; None if it has no feature or no outcome."""
     cohort = form_cohort(session, trace)
-    features = [
-        name for name in FEATURES if name in cohort.rows.columns and cohort.rows[name].count()
-    ]
-    failure = session.manifest(trace).failure_statuses
-    outcomes = cohort.rows["status"].is_in(["completed", *failure])
-    if not features or not outcomes.any():
-        return None
-    return runtime_correlations(
-        cohort.rows,
-        features=features,
-        failure=failure,
-        method=("pearson", "spearman"),
-        level=LEVELS,
-        cluster=cohort.cluster,
-        resamples=RESAMPLES,
-    )
+    return _correlations(session, cohort, cohort.rows, ("pearson", "spearman"), LEVELS)
+
+
+def cut_correlations(session: Session, trace: str, /) -> pl.DataFrame | None:
+    """Return Pearson's correlations over the rows with a runtime below each published cut-off.
+
+    [below_s, outcome, ...]: one family of tests for each cut-off; None if the trace has none.
+    """
+    cohort = form_cohort(session, trace)
+    tables = []
+    for below_s in sorted({*_cutoffs(session, cohort).values()}):
+        rows = cohort.rows.filter(pl.col("runtime_s") < below_s)
+        found = _correlations(session, cohort, rows, ("pearson",), ("row", "group_mean"))
+        if found is not None:
+            tables.append(
+                found.table.select(pl.lit(below_s, pl.Float64).alias("below_s"), pl.all())
+            )
+    return pl.concat(tables) if tables else None
 
 
 def correlation_points(session: Session, trace: str, /) -> dict[tuple[str, str], Points]:
     """Return the points of each Pearson correlation over rows, by outcome and feature."""
-    rows = form_cohort(session, trace).rows
-    statuses = {
-        "success": ("completed",),
-        "failure": session.manifest(trace).failure_statuses,
-    }
+    cohort = form_cohort(session, trace)
     found = session.once(cohort_correlations, trace)
     if found is None:
         return {}
@@ -63,9 +74,92 @@ def correlation_points(session: Session, trace: str, /) -> dict[tuple[str, str],
     known = found.table.filter(level="row", method="pearson").drop_nulls("r")
     for outcome, x in known.select("outcome", "x").rows():
         (name,) = (name for name in FEATURES if PERCENT.get(name, name) == x)
-        value = pl.col(name) * (100 if name in PERCENT else 1)
-        own = rows.filter(pl.col("status").is_in(statuses[outcome])).with_columns(value.alias(x))
+        own = _own_rows(session, cohort, outcome, name)
         points[outcome, x] = Points(
-            mean_by_value(own, x, "runtime_s"), joint_counts(own, x, "runtime_s", bins=_BINS)
+            analysis.mean_by_value(own, x, "runtime_s"),
+            analysis.joint_counts(own, x, "runtime_s", bins=_BINS),
         )
     return points
+
+
+def cut_points(session: Session, trace: str, /) -> dict[tuple[str, str], CutPoints]:
+    """Return the group means below each published cut-off, by outcome and feature."""
+    cohort = form_cohort(session, trace)
+    points = {}
+    for key, below_s in _cutoffs(session, cohort).items():
+        outcome, name = key.split()
+        if name not in features_of(cohort):
+            continue
+        x = PERCENT.get(name, name)
+        own = _own_rows(session, cohort, outcome, name).filter(pl.col("runtime_s") < below_s)
+        if own.height:
+            points[outcome, x] = CutPoints(below_s, analysis.mean_by_value(own, x, "runtime_s"))
+    return points
+
+
+def failure_association(
+    session: Session, trace: str, /
+) -> tuple[CorrelationResult, CorrelationResult | None] | None:
+    """Return the correlations of failure with each feature: overall, and by the cohort's groups.
+
+    None if there is no feature, or no row succeeded or failed; the second is None without groups.
+    """
+    cohort = form_cohort(session, trace)
+    failure = session.manifest(trace).failure_statuses
+    outcomes = cohort.rows["status"].cast(pl.String).is_in(["completed", *failure])
+    features = features_of(cohort)
+    if not features or not outcomes.any():
+        return None
+
+    def correlated(rows: pl.DataFrame, by: tuple[str, ...]) -> CorrelationResult:
+        return analysis.failure_correlations(
+            rows,
+            features=features,
+            failure=failure,
+            by=by,
+            cluster=cohort.cluster,
+            resamples=RESAMPLES,
+        )
+
+    overall = correlated(cohort.rows, ())
+    if cohort.by is None:
+        return overall, None
+    known = cohort.rows.filter(pl.col(cohort.by).is_not_null())
+    return overall, correlated(known, (cohort.by,)) if known.height else None
+
+
+def _correlations(
+    session: Session,
+    cohort: Cohort,
+    rows: pl.DataFrame,
+    method: tuple[str, ...],
+    level: tuple[str, ...],
+) -> CorrelationResult | None:
+    features = features_of(cohort)
+    failure = session.manifest(cohort.trace).failure_statuses
+    outcomes = rows["status"].is_in(["completed", *failure])
+    if not features or not outcomes.any():
+        return None
+    return analysis.runtime_correlations(
+        rows,
+        features=features,
+        failure=failure,
+        method=method,
+        level=level,
+        cluster=cohort.cluster,
+        resamples=RESAMPLES,
+    )
+
+
+def _cutoffs(session: Session, cohort: Cohort) -> dict[str, float]:
+    tables = session.manifest(cohort.trace).tables
+    return tables["tasks" if cohort.from_tasks else "jobs"].runtime_cutoffs_s
+
+
+def _own_rows(session: Session, cohort: Cohort, outcome: str, name: str) -> pl.DataFrame:
+    """Return the rows of an outcome, with a feature under the name that it is correlated by."""
+    failure = session.manifest(cohort.trace).failure_statuses
+    statuses = ("completed",) if outcome == "success" else failure
+    value = pl.col(name) * (100 if name in PERCENT else 1)
+    own = cohort.rows.filter(pl.col("status").is_in(statuses))
+    return own.with_columns(value.alias(PERCENT.get(name, name)))

@@ -19,6 +19,7 @@ from .failure_model import plot_failure_odds as plot_failure_odds
 from .workload import plot_gpu_demand as plot_gpu_demand
 from .means import plot_group_means as plot_group_means
 from .workload import plot_interarrivals as plot_interarrivals
+from .groups import plot_failure_rates as plot_failure_rates
 from .groups import plot_outcome_rates as plot_outcome_rates
 from .recurring import plot_recurring_choices as plot_recurring_choices
 from .recurring import plot_recurring_savings as plot_recurring_savings

@@ -120,6 +120,53 @@ def _counted(result: pl.DataFrame) -> str:
 
 
 @figure(
+    "failure-rates",
+    result="failure_rates",
+    source="Analyzing ML Training Tasks (Alibaba PAI): failure rate by GPU type, GPU %, CPU % and "
+    "memory",
+    reading="Dot: failure rate; bar: its 95 % confidence interval; n: successes and failures.",
+)
+def plot_failure_rates(
+    result: pl.DataFrame, /, *, ax: Axes | None = None, heading: str = "", y_label: str = ""
+) -> Axes:
+    """Draw the failure rate by group with its interval.
+
+    Parameters
+    ----------
+    result
+        Result of `failure_rates`; groups without a success or failure are excluded.
+    heading
+        Title of the figure.
+    y_label
+        Label of the groups; by default the columns that they are grouped by.
+
+    Returns
+    -------
+    Axes
+        One row per group in the result's order, from 0 % to 100 %.
+    """
+    known = result.filter(pl.col("n") > 0)
+    groups = split_groups(known)
+    ax = start_axes(ax, height_in=groups.height_in)
+    draw_rows(ax, groups, mean=known["rate"], low=known["ci_low"], high=known["ci_high"])
+    ax.set_xlim(0, 1)
+    ax.set_xlabel("Failure rate")
+    ax.xaxis.set_major_formatter(PercentFormatter(xmax=1, symbol=" %"))
+    ax.set_title(heading)
+    if y_label:
+        ax.set_ylabel(y_label)
+    return ax
+
+
+def describe_failure_rates(result: pl.DataFrame) -> str:
+    """Return one sentence on the rows of the figure."""
+    return (
+        f"{result.filter(pl.col('n') > 0).height} groups, {result['failures'].sum():,} failures "
+        f"among {result['n'].sum():,} successes and failures."
+    )
+
+
+@figure(
     "runtime-by",
     result="runtime_by",
     source="Analyzing ML Training Tasks (Alibaba PAI): mean runtime by GPU type",

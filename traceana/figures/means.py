@@ -44,7 +44,7 @@ def plot_runtime_against(
     x_label: str,
     log_x: bool = False,
     log_y: bool = False,
-    below_s: float | None = None,
+    heading: str = "",
 ) -> Axes:
     """Draw mean runtime versus a feature.
 
@@ -58,9 +58,8 @@ def plot_runtime_against(
         Whether its axis is logarithmic; a feature of 0 is then at the left end.
     log_y
         Whether the axis of runtimes is logarithmic.
-    below_s
-        Upper end of a linear axis of runtimes; by default above the largest mean. Points beyond
-        it are counted in the figure.
+    heading
+        Title of the figure.
 
     Raises
     ------
@@ -72,7 +71,7 @@ def plot_runtime_against(
     ax = start_axes(ax)
     ax.scatter(
         means["value"], means["mean"], s=9, color="#0072B2", linewidths=0, zorder=3,
-        clip_on=below_s is not None, gid="means", rasterized=means.height > MOST_MARKS,
+        clip_on=False, gid="means", rasterized=means.height > MOST_MARKS,
     )  # fmt: skip
     if log_x:
         use_log_axis(ax, "x", means["value"])
@@ -82,16 +81,10 @@ def plot_runtime_against(
     if log_y:
         use_log_axis(ax, "y", means["mean"])
     else:
-        ax.set_ylim(0, below_s)
+        ax.set_ylim(0)
         ax.locator_params(axis="y", nbins=6)
         ax.yaxis.set_major_formatter("{x:,.0f}")
-    if below_s is not None:
-        beyond = (means["mean"] > below_s).sum()
-        if beyond:
-            ax.set_title(
-                f"{beyond} of {means.height} points are above", fontweight="normal",
-                fontsize="medium",
-            )  # fmt: skip
+    ax.set_title(heading)
     ax.set_xlabel(f"{x_label}, logarithmic" if log_x else x_label)
     ax.set_ylabel("Mean runtime (s, logarithmic)" if log_y else "Mean runtime (s)")
     return ax

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 _OF_THE_FILES: Final = ("reader", "keep")
 _CLOCK: Final = ("submit_s", "start_s", "end_s")
-_UNIX_S: Final = 631_152_000  # 1990: no trace's own clock is that far from its start
+UNIX_S: Final = 631_152_000  # 1990
+"""No trace's own clock is that far from its start."""
 
 
 def describe_trace(
@@ -63,7 +64,7 @@ def describe_trace(
         "title": name,
         "window_start_s": min(times) + 0.0 if times else None,
         "window_end_s": max(times) if times else None,
-        "absolute_times": bool(times) and min(times) >= _UNIX_S,
+        "absolute_times": bool(times) and min(times) >= UNIX_S,
     }
     ends = {"window_start_s", "window_end_s"}
     return Manifest(

@@ -61,7 +61,8 @@ class BatchingResult(Result):
     idle_share
         Fraction of the workers' time spent waiting: 1 - sum of times / (K * time_s).
     note
-        What went wrong, such as a negative batch size; None otherwise.
+        What to know of the result, such as a negative batch size or a dead-band that kept the
+        controller from any adjustment; None otherwise.
     """
 
     tables: ClassVar = {"workers": Workers, "batches": Batches, "steps": Steps}
@@ -114,7 +115,7 @@ class ReplayJobs(ResultTable):
     )
     adjustments = count("Adjustments", "steps at which batch sizes changed")
     idle_share = fraction("Idle", "fraction of the workers' time spent waiting")
-    note = text("Note", "why values are missing")
+    note = text("Note", "why values are missing, or a dead-band kept all batch sizes")
 
 
 class ReplaySteps(ResultTable):
@@ -236,7 +237,7 @@ class BatchingSweep(BatchingSetting):
     time_to_samples_s = number(
         "Time to samples (s)", "time at which global_batch * steps samples are trained", unit="s"
     )
-    note = text("Note", "whether a batch size was negative")
+    note = text("Note", "a batch size was negative, or a dead-band kept all of them")
 
 
 class BatchingSummary(BatchingSetting):
@@ -250,7 +251,7 @@ class BatchingSummary(BatchingSetting):
     step_s = number("Step (s)", "mean time of a step", unit="s")
     idle_share = fraction("Idle", "mean fraction of the workers' time waiting")
     adjustments = number("Adjustments", "mean number of adjustments")
-    note = text("Note", "whether a batch size was negative")
+    note = text("Note", "of the first run that has one")
 
 
 class PublishedGains(ResultTable):

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from traceana.results.tables import ResultTable, any_key, count, flag, fraction, number, text
+from traceana.results.tables import (
+    ResultTable,
+    any_key,
+    count,
+    flag,
+    fraction,
+    number,
+    seconds,
+    text,
+)
 
 
 class IterationRates(ResultTable):
@@ -80,3 +89,21 @@ class PublishedDraws(ResultTable):
     n_ordered = count("With an id in the sequence")
     n_as_drawn = count("Found as drawn")
     n_passed_over = count("Draws passed over", "null if no id could be ordered")
+
+
+class DeadlinePolicies(ResultTable):
+    """Missed deadlines of jobs that share a cluster, by scheduling policy."""
+
+    cluster = text("Cluster", "null: all clusters together")
+    policy = text("Policy")
+    capacity = number("GPUs", "GPUs of the cluster", display="plain", unit="GPUs")
+    n = count("Jobs")
+    n_excluded = count("Excluded", "a value is missing or 0, or the job needs more GPUs")
+    n_missed = count("Missed", "jobs that end after their deadline")
+    share_missed = fraction("Fraction missed")
+    ci_low = fraction("95 % interval", "Wilson interval of share_missed")
+    ci_high = fraction("95 % interval", "Wilson interval of share_missed")
+    mean_wait_s = seconds("Mean wait", "from submission to start")
+    median_wait_s = seconds("Median wait", "null for all clusters together")
+    p95_wait_s = seconds("95 % wait", "quantile; null for all clusters together")
+    utilization = fraction("Utilization", "of GPU time from the first submission to the last end")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from traceana.results import formatting
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from traceana.results.tables import ResultTable
 
+Frame = TypeVar("Frame", "pl.DataFrame", "pl.LazyFrame")
 DASH: Final = "\N{EN DASH}"
 """Displayed for a null."""
 KEY_HEADINGS: Final = {
@@ -48,6 +49,13 @@ class Cells:
     headings: tuple[str, ...]
     numeric: tuple[bool, ...]
     rows: tuple[tuple[str, ...], ...]
+
+
+def neutral(frame: Frame, /) -> Frame:
+    """Return a frame for a CSV file: what a spreadsheet takes for a formula gets an apostrophe."""
+    import polars as pl  # noqa: PLC0415  a page needs none of it
+
+    return frame.with_columns(pl.col(pl.String).str.replace("(?s)^([=+@\t\r-].)", "'$1"))
 
 
 def key_heading(name: str, /) -> str:

@@ -73,6 +73,18 @@ class FailureRates(ResultTable):
     note = text("Note", "why there is no interval; only with `cluster`", optional=True)
 
 
+class FailureByRequest(FailureRates):
+    """Failure rate of each group with its success rate and mean runtimes."""
+
+    success_rate = number("Success rate", "one minus the failure rate", display="share")
+    success_mean_s = number(
+        "Mean runtime of successes (s)", "mean runtime of successes", display="seconds", unit="s"
+    )
+    failure_mean_s = number(
+        "Mean runtime of failures (s)", "mean runtime of failures", display="seconds", unit="s"
+    )
+
+
 class Association(ResultTable):
     """Association between groups and failure."""
 

@@ -10,6 +10,7 @@ from traceana.schema.registry import (
     get_key,
     get_rules,
     get_table,
+    privacy_of,
     rule_expressions,
     schema_version,
 )
@@ -26,6 +27,7 @@ __all__ = [
     "get_key",
     "get_rules",
     "get_table",
+    "privacy_of",
     "rule_expressions",
     "schema_version",
 ]

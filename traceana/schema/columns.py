@@ -17,15 +17,27 @@ REJECTED: Final = pl.Schema(
 that the row broke, and its text as published (of a reshaped table: its cells')."""
 
 
-def text(meaning: str, *, key: bool = False, nullable: bool = False) -> dy.String:
-    """Name, identifier or label; an empty string is never kept, it is null."""
+def text(
+    meaning: str, *, key: bool = False, nullable: bool = False, privacy: str = "label"
+) -> dy.String:
+    """Name, identifier or label; an empty string is never kept, it is null.
+
+    `privacy` says what anonymizing does: a ``label`` stays, an ``identifier`` becomes a digest
+    (of a ``rank``, unless it only numbers the workers), ``free text`` is dropped, and of a
+    ``reason`` single words stay.
+    """
     return dy.String(
         primary_key=key,
         nullable=nullable and not key,
         min_length=1,
-        metadata={"unit": "text"},
+        metadata={"unit": "text", "privacy": privacy},
         description=meaning,
     )
+
+
+def identifier(meaning: str, *, key: bool = False, nullable: bool = False) -> dy.String:
+    """Name of one user, job, machine or the like."""
+    return text(meaning, key=key, nullable=nullable, privacy="identifier")
 
 
 def status(meaning: str) -> dy.String:
@@ -85,5 +97,15 @@ def number(meaning: str, *, unit: str, nullable: bool = False) -> dy.Float64:
 
 
 def seconds(meaning: str, *, nullable: bool = True) -> dy.Float64:
-    """Time on the trace's own clock, or a duration, in seconds; not negative."""
-    return measure(meaning, unit="s", nullable=nullable)
+    """Duration in seconds; not negative."""
+    return _in_seconds(meaning, "duration", nullable=nullable)
+
+
+def clock(meaning: str, *, nullable: bool = True) -> dy.Float64:
+    """Time in seconds: Unix time, or on the trace's own clock; not negative."""
+    return _in_seconds(meaning, "time", nullable=nullable)
+
+
+def _in_seconds(meaning: str, privacy: str, *, nullable: bool) -> dy.Float64:
+    metadata = {"unit": "s", "privacy": privacy}
+    return dy.Float64(nullable=nullable, min=0, metadata=metadata, description=meaning)

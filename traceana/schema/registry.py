@@ -90,6 +90,14 @@ def get_key(name: str, /) -> list[str | pl.Expr]:
     return list(get_table(name).primary_key())
 
 
+def privacy_of(name: str, /) -> dict[str, str]:
+    """Return what anonymizing does to each column of a table (see :mod:`schema.columns`)."""
+    declared = get_table(name).columns()
+    return {
+        column: str((one.metadata or {}).get("privacy", "")) for column, one in declared.items()
+    }
+
+
 def schema_version(name: str, /) -> str:
     """Return a digest of all that a table declares: it changes whenever the declaration does."""
     text = describe_table(name).write_json() + repr(rule_expressions(name))

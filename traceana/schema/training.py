@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import dataframely as dy
 
-from traceana.schema.columns import measure, seconds, text, whole
+from traceana.schema.columns import clock, identifier, measure, text, whole
 
 if TYPE_CHECKING:
     import polars as pl
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 class WorkerSamples(dy.Schema):
     """Mini-batch time of each worker of a synchronous job, at a time or in a training step."""
 
-    job_id = text("job, as published")
-    worker_id = text("worker within its job")
-    time_s = seconds("time since the job began, or Unix time")
+    job_id = identifier("job, as published")
+    worker_id = text("worker within its job", privacy="rank")
+    time_s = clock("time since the job began, or Unix time")
     step = whole("training step", unit="index", nullable=True, least=0)
-    host = text("machine it ran on", nullable=True)
+    host = identifier("machine it ran on", nullable=True)
     gpus = measure(
         "GPUs requested per worker; a fraction of one is below 1", unit="GPUs", nullable=True
     )
@@ -34,7 +34,7 @@ class WorkerSamples(dy.Schema):
 class CovSamples(dy.Schema):
     """Published coefficient of variation of mini-batch time across the workers of a job."""
 
-    job_id = text("job, as published", key=True)
+    job_id = identifier("job, as published", key=True)
     sample_index = whole("index of the sample", key=True, least=0, name="sample")
     time_s = measure("time since the job began", unit="s", nullable=True)
     cov = measure("standard deviation over mean of the workers' mini-batch time", unit="1")
@@ -43,12 +43,12 @@ class CovSamples(dy.Schema):
 class TrainingPlans(dy.Schema):
     """What the publishers GENERATED for each job (not observed): model, work and deadline."""
 
-    job_id = text("job, as published", key=True)
-    cluster = text("cluster, or 195job for the testbed's list", key=True)
+    job_id = identifier("job, as published", key=True)
+    cluster = identifier("cluster, or 195job for the testbed's list", key=True)
     model = text("model assigned to the job")
     batch_size = whole("global mini-batch size", unit="samples")
     iterations = whole("iterations to run", unit="iterations")
-    deadline_s = seconds("deadline on the trace's clock", nullable=False)
+    deadline_s = clock("deadline on the trace's clock", nullable=False)
 
 
 class TrainingRuns(dy.Schema):
@@ -90,9 +90,9 @@ class PowerProfiles(dy.Schema):
 class RecurringJobs(dy.Schema):
     """Jobs of recurring groups with the workload each group was mapped to."""
 
-    group = text("group of recurring jobs, as published")
-    start_s = seconds("start", nullable=False)
-    end_s = seconds("end", nullable=False)
+    group = identifier("group of recurring jobs, as published")
+    start_s = clock("start", nullable=False)
+    end_s = clock("end", nullable=False)
     dataset = text("data set whose workload stands for the group")
     runtime_ratio = measure("runtime over the mean runtime of all jobs with its data set", unit="1")
 

@@ -6,7 +6,16 @@ from typing import TYPE_CHECKING
 
 import dataframely as dy
 
-from traceana.schema.columns import measure, number, seconds, status, text, whole
+from traceana.schema.columns import (
+    clock,
+    identifier,
+    measure,
+    number,
+    seconds,
+    status,
+    text,
+    whole,
+)
 
 if TYPE_CHECKING:
     import polars as pl
@@ -15,31 +24,31 @@ if TYPE_CHECKING:
 class Jobs(dy.Schema):
     """Jobs as submitted; a column is null throughout where a trace does not have it."""
 
-    job_id = text("job, as published", key=True)
-    inst_id = text("the publisher's second name of the job (PAI)", nullable=True)
-    cluster = text("cluster that the job was submitted to", nullable=True)
-    user = text("user who submitted the job, anonymised", nullable=True)
-    group = text("tag shared by recurrences of a job", nullable=True)
+    job_id = identifier("job, as published", key=True)
+    inst_id = identifier("the publisher's second name of the job (PAI)", nullable=True)
+    cluster = identifier("cluster that the job was submitted to", nullable=True)
+    user = identifier("user who submitted the job, anonymised", nullable=True)
+    group = identifier("tag shared by recurrences of a job", nullable=True)
     workload = text("observed kind of model or application", nullable=True)
     status = status("how the job stood at its last record")
-    submit_s = seconds("submission")
-    start_s = seconds("start of execution")
-    end_s = seconds("end of execution, or removal of a job that never started")
+    submit_s = clock("submission")
+    start_s = clock("start of execution")
+    end_s = clock("end of execution, or removal of a job that never started")
     runtime_s = seconds("time in execution, as published or end minus start")
     gpus = measure("GPUs asked for; a share of one is a fraction", unit="GPUs", nullable=True)
     cpus = measure("CPU cores asked for", unit="cores", nullable=True)
     memory_gib = measure("main memory asked for", unit="GiB", nullable=True)
     gpu_type = text("GPU type asked for", nullable=True)
     qos = text("quality-of-service class", nullable=True)
-    job_name = text("name that its user gave it", nullable=True)
-    account = text("account or project that is charged", nullable=True)
-    queue = text("queue or partition", nullable=True)
+    job_name = text("name that its user gave it", nullable=True, privacy="free text")
+    account = identifier("account or project that is charged", nullable=True)
+    queue = identifier("queue or partition", nullable=True)
     nodes = whole("nodes requested", nullable=True, least=0)
     priority = number("scheduling priority", unit="the source's", nullable=True)
     time_limit_s = seconds("requested time limit")
-    end_reason = text("how it ended, in the source's own words", nullable=True)
+    end_reason = text("how it ended, in the source's own words", nullable=True, privacy="reason")
     exit_code = text("exit code, as published", nullable=True)
-    array_id = text("job array that it belongs to", nullable=True)
+    array_id = identifier("job array that it belongs to", nullable=True)
     restarts = whole("restarts after failure or preemption", nullable=True, least=0)
     cpu_time_s = seconds("CPU time used")
     memory_gib_used = measure("largest main memory used", unit="GiB", nullable=True)
@@ -65,12 +74,12 @@ class Jobs(dy.Schema):
 class Tasks(dy.Schema):
     """Tasks of a job: one row a role (worker, parameter server, evaluator, ...)."""
 
-    job_id = text("job, as published", key=True)
+    job_id = identifier("job, as published", key=True)
     task_name = text("role of the task within its job", key=True)
     instances = whole("instances the task asked for", nullable=True, least=0)
     status = status("how the task stood at its last record")
-    start_s = seconds("launch of the task")
-    end_s = seconds("end of the task; null where the publisher lost it")
+    start_s = clock("launch of the task")
+    end_s = clock("end of the task; null where the publisher lost it")
     cpus = measure("CPU cores asked for, an instance", unit="cores", nullable=True)
     memory_gib = measure("main memory asked for, an instance", unit="GiB", nullable=True)
     gpus = measure("GPUs asked for, an instance; a share is a fraction", unit="GPUs", nullable=True)
@@ -85,15 +94,15 @@ class Tasks(dy.Schema):
 class Instances(dy.Schema):
     """Instances (processes on a machine) of a task; the publisher's rows are not unique."""
 
-    job_id = text("job, as published")
+    job_id = identifier("job, as published")
     task_name = text("role of the task within its job", nullable=True)
-    instance_id = text("instance within its task", nullable=True)
-    worker_id = text("instance, key to its usage", nullable=True)
-    inst_id = text("the publisher's second name of the job", nullable=True)
+    instance_id = identifier("instance within its task", nullable=True)
+    worker_id = identifier("instance, key to its usage", nullable=True)
+    inst_id = identifier("the publisher's second name of the job", nullable=True)
     status = status("how the instance stood at its last record")
-    start_s = seconds("launch of the instance")
-    end_s = seconds("end of the instance; null where the publisher lost it")
-    machine_id = text("machine it ran on", nullable=True)
+    start_s = clock("launch of the instance")
+    end_s = clock("end of the instance; null where the publisher lost it")
+    machine_id = identifier("machine it ran on", nullable=True)
 
     @dy.rule()
     def end_not_before_start(cls) -> pl.Expr:
@@ -104,11 +113,11 @@ class Instances(dy.Schema):
 class InstanceUsage(dy.Schema):
     """What an instance used, averaged over its life; the publisher's rows are not unique."""
 
-    job_id = text("job, as published", nullable=True)
+    job_id = identifier("job, as published", nullable=True)
     task_name = text("role of the task within its job", nullable=True)
-    worker_id = text("instance", nullable=True)
-    inst_id = text("the publisher's second name of the job", nullable=True)
-    machine_id = text("machine it ran on", nullable=True)
+    worker_id = identifier("instance", nullable=True)
+    inst_id = identifier("the publisher's second name of the job", nullable=True)
+    machine_id = identifier("machine it ran on", nullable=True)
     gpu_device = text("device file of the GPU on its machine", nullable=True)
     cpus_used = measure("CPU cores used, mean", unit="cores", nullable=True)
     gpus_used = measure(
@@ -127,17 +136,17 @@ class InstanceUsage(dy.Schema):
 class JobTags(dy.Schema):
     """What a job's submission says of its kind; the publisher's rows are not unique."""
 
-    inst_id = text("the publisher's second name of the job")
-    user = text("user who submitted the job, anonymised", nullable=True)
+    inst_id = identifier("the publisher's second name of the job")
+    user = identifier("user who submitted the job, anonymised", nullable=True)
     gpu_type_requested = text("GPU type asked for; null where any will do", nullable=True)
-    group = text("tag shared by jobs with alike inputs (recurrences)", nullable=True)
+    group = identifier("tag shared by jobs with alike inputs (recurrences)", nullable=True)
     workload = text("kind of model, for the few jobs where it was studied", nullable=True)
 
 
 class Machines(dy.Schema):
     """Machines and what they hold."""
 
-    machine_id = text("machine, as published", key=True)
+    machine_id = identifier("machine, as published", key=True)
     gpu_type = text("type of its GPUs; null where it has none", nullable=True)
     gpus = measure("GPUs", unit="GPUs")
     cpus = measure("CPU cores", unit="cores")
@@ -147,10 +156,10 @@ class Machines(dy.Schema):
 class MachineUsage(dy.Schema):
     """A machine's state averaged over an instance's life; the publisher's rows are not unique."""
 
-    worker_id = text("instance over whose life was averaged", nullable=True)
-    machine_id = text("machine", nullable=True)
-    start_s = seconds("launch of the instance")
-    end_s = seconds("end of the instance")
+    worker_id = identifier("instance over whose life was averaged", nullable=True)
+    machine_id = identifier("machine", nullable=True)
+    start_s = clock("launch of the instance")
+    end_s = clock("end of the instance")
     cpu_iowait = measure("CPU time waiting for input and output", unit="%", nullable=True)
     cpu_kernel = measure("CPU time in the kernel", unit="%", nullable=True)
     cpu_usr = measure("CPU time in user programs", unit="%", nullable=True)

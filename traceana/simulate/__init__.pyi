@@ -13,7 +13,9 @@ from .batching.simulate import BatchingResult as BatchingResult
 from .batching.simulate import simulate_batching as simulate_batching
 from .batching.summary import summarize_batching as summarize_batching
 from .batching.sweep import sweep_batching as sweep_batching
+from .batching.workers import Saturating as Saturating
 from .batching.workers import Workers as Workers
+from .deadlines.policies import simulate_deadlines as simulate_deadlines
 from .deadlines.synthesis import synthesize_deadlines as synthesize_deadlines
 from .recurring.policies import BatchSizeOptimizer as BatchSizeOptimizer
 from .recurring.policies import PowerLimitOptimizer as PowerLimitOptimizer

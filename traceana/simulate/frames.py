@@ -2,44 +2,56 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
+from traceana.analysis.frames import admit_columns, clean_columns, collect
 from traceana.errors import DataError
 from traceana.stats.intervals import mean_interval
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
+
+    from narwhals.stable.v2.typing import IntoFrame
+
+
+LARGEST: Final = 1e15
+"""Largest number in a frame: whole numbers up to it are exact."""
 
 
 def read_columns(
-    frame: pl.DataFrame | pl.LazyFrame,
+    frame: IntoFrame,
     kinds: Mapping[str, type[pl.DataType]],
     what: str,
     /,
+    *,
+    roles: Mapping[str, str] | None = None,
 ) -> pl.DataFrame:
-    """Return the columns of a frame as these types; an error names the table and the column."""
-    lazy = open_columns(frame, kinds, what)
+    """Return the columns of a frame of any engine as these types.
+
+    Datetimes become Unix seconds, durations seconds, and NaN null in columns of numbers;
+    categories and numbers become text in columns of text. `roles` has columns by the parameter
+    that sets them.
+
+    Raises
+    ------
+    DataError
+        If a column is missing, holds something else, or has an infinite number; the message names
+        the table.
+    """
+    numbers = [name for name, kind in kinds.items() if kind.is_numeric()]
     try:
-        return lazy.select(pl.col(name).cast(kind) for name, kind in kinds.items()).collect()
-    except pl.exceptions.PolarsError as error:
-        raise DataError(f"{what}: {str(error).splitlines()[0]}") from None
-
-
-def open_columns(
-    frame: pl.DataFrame | pl.LazyFrame, columns: Iterable[str], what: str, /
-) -> pl.LazyFrame:
-    """Return a frame lazily once it is a Polars frame and has the columns."""
-    if not isinstance(frame, pl.DataFrame | pl.LazyFrame):
-        raise DataError(f"{what}: a Polars frame is needed; found {type(frame).__name__}")
-    there = frame.collect_schema().names()
-    missing = [name for name in columns if name not in there]
-    if missing:
-        raise DataError(
-            f"{what}: column {', '.join(missing)} is missing; found {', '.join(there) or 'none'}"
-        )
-    return frame.lazy()
+        lazy = clean_columns(admit_columns(frame, list(kinds), roles=roles), numbers)
+        table = collect(lazy)
+    except DataError as error:
+        raise DataError(f"{what}: {error}") from None
+    for name in numbers:
+        if (table[name].is_infinite() | (table[name].abs() > LARGEST)).any():
+            raise DataError(f"{what}: column {name} must be finite, {LARGEST:g} at most")
+        if kinds[name].is_integer() and (table[name] % 1 != 0).any():
+            raise DataError(f"{what}: column {name} must hold whole numbers")
+    return table.cast({pl.selectors.by_name(name): kind for name, kind in kinds.items()})
 
 
 def over_seeds(names: Sequence[str], /) -> list[pl.Expr]:

@@ -38,6 +38,9 @@ class TableManifest:
         Time at which the table ends for every job; a job that reaches it is right-truncated.
     example_jobs
         Jobs that the publisher shows.
+    runtime_cutoffs_s
+        Runtimes below which published correlations were computed, by outcome and column, such as
+        ``success cpus``.
     notes
         What a reader should know, one sentence each.
     mapping
@@ -55,6 +58,7 @@ class TableManifest:
     workers_per_job: int | None = None
     cut_at_s: float | None = None
     example_jobs: tuple[str, ...] = ()
+    runtime_cutoffs_s: dict[str, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     mapping: str = ""
 

@@ -89,12 +89,15 @@ def test_mistakes_are_one_line() -> None:
         (episode().drop("end_s"), "episodes: column end_s is missing"),
         (episode("z"), "j has no worker 'z'; it has a, b"),
         (episode(end_s=0), "an end not before"),
-        (episode().with_columns(onset_s=pl.lit("x")), "episodes: conversion"),
+        (
+            episode().with_columns(onset_s=pl.lit("x")),
+            "episodes: column onset_s holds String",
+        ),
     ):
         with pytest.raises(DataError, match=line) as told:
             replay_batching(two_workers(), episodes=wrong)
         assert "\n" not in str(told.value)
-    with pytest.raises(DataError, match="within must be a number"):
+    with pytest.raises(DataError, match="within must be from 0"):
         replay_batching(two_workers(), within=-1)
     with pytest.raises(DataError, match="different names"):
         replay_batching(two_workers(), controllers=["uniform", "uniform"])

@@ -233,7 +233,10 @@ def test_published_gains_beside_flops() -> None:
         ({"controller": "static"}, "static, given as Static"),
         ({"controller": 3}, "no controller is called 3; there are uniform"),
         ({"controller": Static([1, 2, 3])}, "must be 2 finite numbers above 0"),
-        ({"controller": "uniform", "steps": 0}, "steps must be a whole number, 1 or more; found 0"),
+        (
+            {"controller": "uniform", "steps": 0},
+            "steps must be a whole number from 1 to 1,0",
+        ),
     ],
 )
 def test_impossible_settings_are_one_line(arguments: dict[str, object], line: str) -> None:

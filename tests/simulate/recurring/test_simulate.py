@@ -197,8 +197,8 @@ def _fixed(size: int) -> Alternating:
         ({"beta": 0.0}, "beta must be above 0"),
         ({"beta": math.nan}, "beta must be above 0"),
         ({"beta": "2"}, "beta must be above 0"),
-        ({"recurrences": 0}, "recurrences must be at least 1"),
-        ({"recurrences": 2.5}, "recurrences must be at least 1, a whole number"),
+        ({"recurrences": 0}, "recurrences must be a whole number"),
+        ({"recurrences": 2.5}, "recurrences must be a whole number"),
         ({"rng": -1}, "rng must be a whole number from 0 on or a numpy Generator; it is -1"),
         ({"rng": 1.5}, "rng must be a whole number"),
         ({"rng": "first"}, "rng must be a whole number"),
@@ -234,7 +234,7 @@ def test_a_target_that_no_run_or_not_the_first_reached() -> None:
 
 
 def test_what_is_wrong_with_a_table() -> None:
-    with pytest.raises(DataError, match="a Polars frame is needed; found list"):
+    with pytest.raises(DataError, match="training_runs: a builtins list is no frame"):
         simulate_recurring([], POWER, gpu="g", dataset="cifar100")  # type: ignore[arg-type]
     with pytest.raises(DataError, match="column target_epoch is missing"):
         simulate(RUNS.drop("target_epoch"))

@@ -58,7 +58,7 @@ def test_names_that_are_not_there() -> None:
         sweep_recurring(RUNS, POWER, gpus=["x"])
     with pytest.raises(DataError, match="dataset: 'x' is unknown; there is cifar100"):
         sweep_recurring(RUNS, POWER, datasets=["x"])
-    with pytest.raises(DataError, match="seeds is empty"):
+    with pytest.raises(DataError, match="seeds must be 1 to 100,000"):
         sweep_recurring(RUNS, POWER, seeds=[])
-    with pytest.raises(DataError, match="recurrences must be at least 1"):
+    with pytest.raises(DataError, match="recurrences must be a whole number"):
         sweep_recurring(RUNS, POWER, recurrences=0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import product
 from typing import TYPE_CHECKING
 
+import narwhals.stable.v2 as nw
 import polars as pl
 
 from traceana.analysis.correlation.family import LEVELS, Family, estimate_family
@@ -56,7 +57,8 @@ def correlate(
         One row per observation: the columns `x`, `y`, `by`, `cluster`; eager or lazy, of any
         listed engine. Rows without both values of a pair (null or NaN) are excluded and counted.
     x, y
-        Columns of numbers.
+        Columns of numbers; `y` may be Boolean (false 0, true 1), for which Pearson's r is the
+        point-biserial correlation.
     method
         ``pearson``; ``spearman`` (r of mean ranks); ``kendall`` (tau-b).
     level
@@ -149,7 +151,11 @@ def correlate(
         if a == b:
             raise DataError(f"column {a} cannot be correlated with itself")
     columns = (*family.keys, *family.clusters, *family.measures)
-    lazy = clean_columns(admit_columns(frame, columns), family.measures)
+    admitted = admit_columns(frame, columns)
+    flags = [b for _, b in family.pairs if admitted.collect_schema()[b] == nw.Boolean]
+    if flags:
+        admitted = admitted.with_columns(nw.col(*dict.fromkeys(flags)).cast(nw.Float64))
+    lazy = clean_columns(admitted, family.measures)
     found = estimate_family(family, lazy, resamples=resamples, rng=random)
     table = found.with_columns(
         pvalue_adjusted=pl.Series(

@@ -64,7 +64,7 @@ def replay_published_draws(
         If a column is missing.
     """
     lazy = open_frame(training_plans, keys=("cluster", "job_id", "model"), measures=("batch_size",))
-    plans = collect(lazy)
+    plans = collect(lazy).cast({"cluster": pl.String, "job_id": pl.String, "model": pl.String})
     place = _places(set(plans["job_id"].drop_nulls().to_list()))
     repeated = set(plans.filter(cluster=testbed)["job_id"].to_list())
     rows = []

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 KEY = ("cluster", "job_id")
 CELL = ("model", "batch_size", "gpus")
 """Key of a throughput."""
+_LARGEST = 1e15
 
 
 def join_plans(
@@ -36,7 +37,8 @@ def join_plans(
     Parameters
     ----------
     training_plans, jobs
-        Plans and jobs; both have cluster and job_id of any type. A null cluster becomes ``all``.
+        Plans and jobs; both have cluster and job_id of any type. An empty or null cluster
+        becomes ``all``.
     columns
         Columns of the jobs by parameter: submit, runtime, gpus.
     by
@@ -57,12 +59,18 @@ def join_plans(
     joined = plans.join(known, on=KEY, maintain_order="left")
     if joined.is_empty():
         raise DataError("no training plan has its job: cluster and job_id of the two tables differ")
+    for name in ("batch_size", "iterations"):
+        if ((joined[name] % 1 != 0) | (joined[name] > _LARGEST)).any():
+            raise DataError(f"column {name} must hold whole numbers, {_LARGEST:g} at most")
     return joined.with_columns(pl.col("batch_size", "iterations").cast(pl.Int64))
 
 
 def _with_key(rows: pl.DataFrame) -> pl.DataFrame:
-    text = rows.with_columns(pl.col(*KEY).cast(pl.String))
-    return text.with_columns(pl.col("cluster").fill_null("all"))
+    categories = pl.selectors.categorical() | pl.selectors.enum()
+    text = rows.cast({categories | pl.selectors.by_name(*KEY): pl.String})
+    return text.with_columns(
+        cluster=pl.when(pl.col("cluster") != "").then("cluster").otherwise(pl.lit("all"))
+    )
 
 
 def with_holm(tests: pl.DataFrame, /) -> pl.DataFrame:

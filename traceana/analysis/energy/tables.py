@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from traceana.analysis.frames import collect, open_frame
+from traceana.analysis.frames import admit_columns, clean_columns, collect
+from traceana.errors import DataError
 from traceana.schema import TRAINING_DEFAULTS, TrainingDefaults, get_table
 from traceana.schema.training_tables import (
     CONFIGURATION,
@@ -16,6 +17,8 @@ from traceana.schema.training_tables import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from narwhals.stable.v2.typing import IntoFrame
 
 
@@ -28,8 +31,8 @@ def read_tables(
 ) -> TrainingTables:
     """Read both tables and check them against their declarations."""
     return TrainingTables(
-        _read(training_runs, "training_runs"),
-        _read(power_profiles, "power_profiles"),
+        read_table("training_runs", training_runs),
+        read_table("power_profiles", power_profiles),
         TRAINING_DEFAULTS if defaults is None else defaults,
     )
 
@@ -68,7 +71,12 @@ def trained_batches(tables: TrainingTables, /, *, dataset: str, target: float) -
     return batches.with_columns(of_all)
 
 
-def _read(frame: IntoFrame, name: str) -> pl.DataFrame:
-    words = pl.selectors.categorical() | pl.selectors.enum()
-    rows = collect(open_frame(frame, keys=get_table(name).column_names()))
-    return check_rows(name, rows.cast({words: pl.String}))
+def read_table(name: str, frame: IntoFrame, /, *, times: Sequence[str] = ()) -> pl.DataFrame:
+    """Read a table in its order and check it against its declaration; datetimes become seconds."""
+    categories = pl.selectors.categorical() | pl.selectors.enum()
+    columns = get_table(name).column_names()
+    try:
+        rows = collect(clean_columns(admit_columns(frame, columns), times))
+    except DataError as error:
+        raise DataError(f"{name}: {error}") from None
+    return check_rows(name, rows.cast({categories: pl.String}))

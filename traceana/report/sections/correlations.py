@@ -8,10 +8,31 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from traceana.derived.cohorts import COHORT_NEEDS
-from traceana.derived.correlations import RESAMPLES, cohort_correlations, correlation_points
-from traceana.report.blocks import Content, Drawing, Gallery, Text, drawing, result_table
+from traceana.derived.correlations import (
+    RESAMPLES,
+    cohort_correlations,
+    correlation_points,
+    cut_correlations,
+    cut_points,
+)
+from traceana.report.blocks import (
+    Block,
+    Content,
+    Drawing,
+    Gallery,
+    Table,
+    Text,
+    drawing,
+    result_table,
+)
 from traceana.report.per_cohort import build_per_cohort
 from traceana.report.section import Section
+from traceana.report.sections.feature_names import (
+    ALPHA,
+    FEATURE_NAMES,
+    SIGNIFICANT,
+    name_rows,
+)
 from traceana.results.correlation import Correlations
 from traceana.results.formatting import correlation
 
@@ -22,27 +43,6 @@ if TYPE_CHECKING:
 
     Cases = dict[tuple[str, str], Points]
 
-_FEATURES: Final = {
-    "gpu_percent": ("GPU %", "GPUs requested (%, 100 is one GPU)"),
-    "cpu_percent": ("CPU %", "CPUs requested (%, 100 is one core)"),
-    "memory_gib": ("memory (GiB)", "Memory requested (GiB)"),
-    "n_instances": ("task size (instances)", "Task size (instances)"),
-    "nodes": ("nodes", "Nodes requested"),
-}
-_ALPHA: Final = 0.05
-_LEVELS: Final = {
-    "row": "rows",
-    "group_mean": "group means",
-    "group_mean_weighted": "weighted group means",
-}
-_CLOSER_VIEWS: Final = (
-    ("success", "cpu_percent", False, 20_000),
-    ("success", "memory_gib", True, None),
-    ("success", "memory_gib", False, 100_000),
-    ("failure", "cpu_percent", True, 50_000),
-    ("failure", "memory_gib", False, 20_000),
-)
-"""Published views of task runtimes: outcome, feature, logarithmic, largest runtime in s."""
 _OPENING: Final = (
     "Pearson's r of runtime with requested resources at three levels: over rows; over group means, "
     "as published for PAI (one point per distinct value, at its mean runtime, unweighted); and "
@@ -53,7 +53,8 @@ _OPENING: Final = (
     'below those of large groups, which alone correlates group means. "p, Student\'s t" is the '
     "published test, which ignores this. Success is `completed`; "
     "failure is defined as for the trace. Rows without a runtime or the feature are excluded and "
-    "counted."
+    'counted. "p < .05, published test" is whether p of Student\'s t over the points is below .05, '
+    'as the source judges; "Adjusted p < .05" is that of the adjusted p.'
 )
 
 
@@ -74,28 +75,25 @@ def _cohort(session: Context, cohort: Cohort) -> Content:
             "p-values use the wild cluster bootstrap for Pearson's r and the jackknife for ranks "
             "over rows; ranks over group means are not tested."
         )
-    names = {x: name for x, (name, _) in _FEATURES.items()}
-    table = found.table.with_columns(
-        feature=pl.col("x").replace_strict(names),
-        points=pl.col("level").replace_strict(_LEVELS),
-    ).sort("outcome", descending=True, maintain_order=True)
+    table = name_rows(found.table).sort("outcome", descending=True, maintain_order=True)
     cases = session.once(correlation_points, cohort.trace)
     keys = ("outcome", "feature", "method", "points")
     estimates = ("r", "ci_low", "ci_high", "pvalue", "pvalue_adjusted", "pvalue_t")
-    headings = {"points": "Level"}
-    blocks = (
+    headings = {"points": "Level", **SIGNIFICANT}
+    blocks: tuple[Block, ...] = (
         Text(method),
         result_table(
             table.filter(pl.col("method").eq("pearson") | pl.col("level").eq("row")),
             Correlations,
-            columns=(*keys, "n", "n_groups", *estimates),
+            columns=(*keys, "n", "n_groups", *estimates, *SIGNIFICANT),
             headings=headings,
             caption=f"Correlation of runtime (s) with the resources that {cohort.noun} request, "
             f"and {100 * found.confidence:.0f} % confidence intervals; p adjusted (Benjamini and "
             f"Hochberg) over all {found.n_tested} tests of the trace. {cohort.title}",
         ),
         Gallery(tuple(_group_means(cohort, cases, found.table))),
-        Gallery(tuple(_means_alone(cohort, cases))),
+        *_below_cutoffs(session, cohort, found.table),
+        Gallery(tuple(_means_alone(session, cohort, cases))),
         result_table(
             table,
             Correlations,
@@ -120,39 +118,72 @@ def _group_means(cohort: Cohort, cases: Cases, table: pl.DataFrame) -> list[Draw
             trace=cohort.trace,
             title=cohort.title,
             key=f"group-means-{outcome}-{x}-{cohort.trace}",
-            about=f"Runtime of {cohort.noun} versus {_FEATURES[x][0]}, {outcome}: rows and group "
-            "means",
+            about=f"Runtime of {cohort.noun} versus {FEATURE_NAMES[x][0]}, {outcome}: rows and "
+            "group means",
             counts=points.counts,
             correlations=table.filter(outcome=outcome, x=x, method="pearson"),
-            x_label=_FEATURES[x][1],
+            x_label=FEATURE_NAMES[x][1],
         )
         for (outcome, x), points in sorted(cases.items(), key=_successes_first)
     ]
 
 
-def _means_alone(cohort: Cohort, cases: Cases) -> list[Drawing]:
-    """Draw group means as published for tasks, with the closer views; others on log axes."""
-    views: list[tuple[str, str, bool, int | None]] = [
-        (*case, False, None) for case, _ in sorted(cases.items(), key=_successes_first)
+def _below_cutoffs(session: Context, cohort: Cohort, uncut: pl.DataFrame) -> list[Table]:
+    """Return Pearson's r over the rows below each published cut-off, beside that over all rows."""
+    cut = session.once(cut_correlations, cohort.trace)
+    if cut is None:
+        return []
+    every = uncut.filter(pl.col("level").is_in(cut["level"].unique()), method="pearson")
+    both = pl.concat([every.with_columns(below_s=pl.lit(None, pl.Float64)), cut], how="diagonal")
+    order = [pl.col("outcome") != "success", pl.col("x"), pl.col("level"), pl.col("below_s")]
+    return [
+        result_table(
+            name_rows(both.sort(order, nulls_last=False)),
+            Correlations,
+            columns=(
+                *("outcome", "feature", "points", "below_s", "n", "n_groups", "r"),
+                *("ci_low", "ci_high", "pvalue_adjusted", "pvalue_t", *SIGNIFICANT),
+            ),
+            headings={"points": "Level", "below_s": "Runtime below (s)", **SIGNIFICANT},
+            null={"below_s": "all"},
+            caption=f"Pearson's r of runtime over only those {cohort.noun} whose runtime is below "
+            "a published cut-off, beside that over all. The rows are selected first, then grouped "
+            "and correlated. A cut-off on the runtime selects on the outcome of the correlation, "
+            "so it changes r also where the relation is the same. p adjusted within each cut-off. "
+            f"{cohort.title}",
+            folded=True,
+        )
     ]
-    if cohort.from_tasks:
-        views += [view for view in _CLOSER_VIEWS if view[:2] in cases]
+
+
+def _means_alone(session: Context, cohort: Cohort, cases: Cases) -> list[Drawing]:
+    """Draw group means as published: all rows and below a cut-off, on both scales where cut."""
+    cut = session.once(cut_points, cohort.trace)
+    views: list[tuple[tuple[str, str], float | None, pl.DataFrame, bool]] = []
+    for case, points in sorted(cases.items(), key=_successes_first):
+        views.append((case, None, points.means, False))
+        if case in cut:
+            below_s, means = cut[case].below_s, cut[case].means
+            views.append((case, None, points.means, True))
+            views += [(case, below_s, means, log_x) for log_x in (False, True)]
     drawings = []
-    for outcome, x, log_x, below_s in views:
-        closer = f", below {below_s:,} s" if below_s else ""
-        view = f"{outcome}-{x}{'-log' * log_x}{f'-{below_s}s' if below_s else ''}"
+    for (outcome, x), limit_s, means, log_x in views:
+        name, label, requested = FEATURE_NAMES[x]
+        closer = f", below {limit_s:,.0f} s" if limit_s else ""
+        scale = ", logarithmic x" if log_x else ""
+        view = f"{outcome}-{x}{'-log' * log_x}{f'-{limit_s:.0f}s' if limit_s else ''}"
         drawings.append(
             drawing(
                 "runtime-against",
-                cases[outcome, x].means,
+                means,
                 trace=cohort.trace,
                 title=cohort.title,
                 key=f"against-{view}-{cohort.trace}",
-                about=f"Mean runtime of {cohort.noun} versus {_FEATURES[x][0]}, {outcome}{closer}",
-                x_label=_FEATURES[x][1],
+                about=f"Mean runtime of {cohort.noun} versus {name}, {outcome}{closer}{scale}",
+                x_label=label,
                 log_x=log_x,
                 log_y=not cohort.from_tasks,
-                below_s=below_s,
+                heading=f"Mean runtime by {requested}\n{outcome}{closer}",
             )
         )
     return drawings
@@ -168,9 +199,9 @@ def _findings(table: pl.DataFrame, cohort: Cohort) -> tuple[str, ...]:
     both = rows.filter(method="pearson").join(
         rows.filter(method="spearman"), on=["outcome", "x"], suffix="_ranks"
     )
-    significant = pl.col("pvalue_adjusted", "pvalue_adjusted_ranks") < _ALPHA
+    significant = pl.col("pvalue_adjusted", "pvalue_adjusted_ranks") < ALPHA
     opposite = (pl.col("r") * pl.col("r_ranks") < 0) & pl.all_horizontal(significant)
-    carried = pl.col("n_carrying").is_not_null() & (pl.col("pvalue_adjusted") < _ALPHA)
+    carried = pl.col("n_carrying").is_not_null() & (pl.col("pvalue_adjusted") < ALPHA)
     findings = []
     for row in both.filter(opposite | carried).iter_rows(named=True):
         ranks = correlation(row["r_ranks"], row["ci_low_ranks"], row["ci_high_ranks"])

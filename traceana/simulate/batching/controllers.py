@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 import numpy as np
 
 from traceana.errors import DataError
-from traceana.simulate.batching.split import share, whole
+from traceana.simulate.batching.split import earliest, share, whole
+from traceana.simulate.batching.workers import LARGEST, iteration_times
 from traceana.stats.arguments import takes
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from traceana.simulate.batching.split import Batches, Reals
+    from traceana.simulate.batching.workers import Speed
 
 
 _LARGEST: Final = 1e15
@@ -41,6 +43,9 @@ class Seen:
         True values of the next step; only an oracle uses them.
     global_batch, min_batch, max_batch
         Samples of a step, and the bounds of a worker's batch size.
+    speed
+        Samples per second from (batches, samples_per_s); None: samples_per_s. As above, only an
+        oracle uses it.
     """
 
     batches: Batches
@@ -52,6 +57,7 @@ class Seen:
     global_batch: int
     min_batch: int
     max_batch: float
+    speed: Speed | None = None
 
 
 @runtime_checkable
@@ -129,10 +135,10 @@ class Static:
         weights = np.asarray(self.estimate, dtype=float)
         shape = setting.overhead_s.shape
         fits = weights.shape in {shape[-1:], shape}
-        if not fits or not (np.isfinite(weights) & (weights > 0)).all():
+        if not fits or not ((weights >= 1 / LARGEST) & (weights <= LARGEST)).all():
             raise DataError(
-                f"the static estimate must be {shape[-1]} finite numbers above 0, one per worker; "
-                f"it is {weights.tolist()}"
+                f"the static estimate must be {shape[-1]} finite numbers above 0 (from "
+                f"{1 / LARGEST:g} to {LARGEST:g}), one per worker; it is {weights.tolist()}"
             )
         return in_proportion(setting, np.broadcast_to(weights, shape))
 
@@ -249,6 +255,11 @@ class Oracle:
     def adjust(self, seen: Seen, /) -> Batches:
         """Split by the true values of the next step."""
         x, a = seen.samples_per_s, seen.overhead_s
+        if seen.speed is not None:
+            return earliest(
+                lambda batches: iteration_times(batches, a, x, seen.speed),
+                seen.global_batch, a.shape, min_batch=seen.min_batch, max_batch=seen.max_batch,
+            )  # fmt: skip
         split = share(
             seen.global_batch, x, offsets=a * x, min_batch=seen.min_batch, max_batch=seen.max_batch
         )

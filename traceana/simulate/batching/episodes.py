@@ -8,19 +8,21 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import polars as pl
 
+from traceana.analysis.frames import column_names
 from traceana.errors import DataError
+from traceana.simulate.batching.workers import LARGEST
 from traceana.simulate.frames import read_columns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from narwhals.stable.v2.typing import IntoFrame
     from numpy.typing import NDArray
 
     from traceana.simulate.batching.run import Course
     from traceana.simulate.batching.split import Reals
 
 _COLUMNS = {"by": "job_id", "worker": "worker_id", "time": "time_s", "value": "batch_time"}
-_LARGEST = 1e12
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,7 @@ class RecordedJob:
 
 
 def read_samples(
-    samples: pl.DataFrame | pl.LazyFrame, roles: Mapping[str, str], /
+    samples: IntoFrame, roles: Mapping[str, str], /
 ) -> tuple[list[RecordedJob], dict[str, int]]:
     """Return the jobs of a frame of samples, in their order; see :func:`replay_batching`.
 
@@ -70,42 +72,30 @@ def read_samples(
     return jobs, others
 
 
-def _read(samples: pl.DataFrame | pl.LazyFrame, roles: Mapping[str, str]) -> pl.DataFrame:
-    frame = samples.lazy()
-    schema = frame.collect_schema()
-    missing = {role: name for role, name in roles.items() if name not in schema}
-    if missing:
-        raise DataError(
-            f"samples: column {', '.join(missing.values())} is missing; found "
-            f"{', '.join(schema)}; pass {', '.join(f'{role}=' for role in missing)}"
-        )
-    columns = {name: pl.col(roles[role]) for role, name in _COLUMNS.items()}
-    if schema[roles["time"]].is_temporal():
-        columns["time_s"] = columns["time_s"].dt.epoch("us") / 1e6
-    try:
-        table = (
-            frame.select(**columns)
-            .with_columns(
-                pl.col("job_id", "worker_id").cast(pl.String),
-                pl.col("time_s", "batch_time").cast(pl.Float64).fill_nan(None),
-            )
-            .drop_nulls()
-            .sort("job_id", "worker_id", "time_s")
-            .collect()
-        )
-    except pl.exceptions.PolarsError as error:
-        raise DataError(f"samples: {str(error).splitlines()[0]}") from None
-    if not table["batch_time"].is_between(1 / _LARGEST, _LARGEST).all():
+def _read(samples: IntoFrame, roles: Mapping[str, str]) -> pl.DataFrame:
+    kinds: dict[str, type[pl.DataType]] = {
+        roles["by"]: pl.String,
+        roles["worker"]: pl.String,
+        roles["time"]: pl.Float64,
+        roles["value"]: pl.Float64,
+    }
+    table = (
+        read_columns(samples, kinds, "samples", roles=roles)
+        .select(pl.col(roles[role]).alias(name) for role, name in _COLUMNS.items())
+        .drop_nulls()
+        .sort("job_id", "worker_id", "time_s")
+    )
+    if not table["batch_time"].is_between(1 / LARGEST, LARGEST).all():
         raise DataError(
             f"samples: every {roles['value']} must be a finite number above 0, from "
-            f"{1 / _LARGEST:g} to {_LARGEST:g}"
+            f"{1 / LARGEST:g} to {LARGEST:g}"
         )
     if table.select("job_id", "worker_id", "time_s").is_duplicated().any():
         raise DataError("samples: a worker has two rows at one time; keep one of them")
     return table
 
 
-_KEYS: Final = {
+_KEYS: Final[dict[str, type[pl.DataType]]] = {
     "job_id": pl.String,
     "worker_id": pl.String,
     "onset_s": pl.Float64,
@@ -115,12 +105,11 @@ _IN_A_ROW: Final = 3
 """Consecutive steps near the oracle's that count as recovery."""
 
 
-def read_episodes(episodes: pl.DataFrame | pl.LazyFrame, by: str, /) -> pl.DataFrame:
+def read_episodes(episodes: IntoFrame, by: str, /) -> pl.DataFrame:
     """Return [job_id, worker_id, onset_s, end_s], one row per episode."""
-    frame = episodes.lazy()
-    if by in frame.collect_schema().names():
-        frame = frame.rename({by: "job_id"})
-    table = read_columns(frame, _KEYS, "episodes")
+    job = by if by in column_names(episodes) else "job_id"
+    kinds = {job if name == "job_id" else name: kind for name, kind in _KEYS.items()}
+    table = read_columns(episodes, kinds, "episodes").rename({job: "job_id"})
     if sum(table.null_count().row(0)) or not (table["onset_s"] <= table["end_s"]).all():
         raise DataError("episodes: each row needs a job, a worker, and an end not before its onset")
     return table

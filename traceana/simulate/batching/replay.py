@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import polars as pl
@@ -17,10 +17,13 @@ from traceana.simulate.batching.episodes import (
     read_samples,
     with_and_without,
 )
-from traceana.simulate.batching.run import check_setting, run_course
+from traceana.simulate.batching.run import check_memory, check_setting, held_back, run_course
+from traceana.stats.arguments import is_number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from narwhals.stable.v2.typing import IntoFrame
 
     from traceana.simulate.batching.controllers import BatchController
     from traceana.simulate.batching.episodes import RecordedJob
@@ -29,16 +32,17 @@ if TYPE_CHECKING:
 
 __all__ = ["BatchingReplay", "replay_batching"]
 
+_LARGEST_WITHIN: Final = 1000
 _CONTROLLERS = ("uniform", Measured(), "proportional", "damped", "oracle")
 _NONE = "no time at which all of two or more workers have a sample"
 _QUANTILES = {"q05": 0.05, "q25": 0.25, "median": 0.5, "q75": 0.75, "q95": 0.95}
 
 
 def replay_batching(
-    samples: pl.DataFrame | pl.LazyFrame,
+    samples: IntoFrame,
     /,
     *,
-    episodes: pl.DataFrame | pl.LazyFrame | None = None,
+    episodes: IntoFrame | None = None,
     controllers: Sequence[str | BatchController] = _CONTROLLERS,
     batch: int = 64,
     within: float = 0.1,
@@ -57,13 +61,13 @@ def replay_batching(
     Parameters
     ----------
     samples
-        [by, worker, time, value], one row per worker and time; eager or lazy. Rows with a null
-        are excluded.
+        [by, worker, time, value], one row per worker and time; eager or lazy, of any listed
+        engine. Rows with a null are excluded.
     episodes
         [by, worker_id, onset_s, end_s], one row per straggler episode, such as `episodes` of
-        `detect_stragglers`; eager or lazy. Those of jobs that are not in `samples` are ignored.
-        The job is also run without each episode, its samples at most the median of the worker's
-        samples outside all its episodes.
+        `detect_stragglers`; of any listed engine. Those of jobs that are not in `samples` are
+        ignored. The job is also run without each episode, its samples at most the median of the
+        worker's samples outside all its episodes.
     controllers
         Names or objects, as for :func:`simulate_batching`.
     batch
@@ -86,13 +90,16 @@ def replay_batching(
     Raises
     ------
     DataError
-        If a column is missing or not numeric, a value is not a finite number above 0, a
+        If a column is missing or not numeric, a value is not a finite number above 0, a time is
+        infinite, a
         (by, worker, time) has several rows, no job has a time with all of two or more workers, two
         controllers have the same name, an episode names an unknown worker, or `within` is
         negative.
     """
-    if not within >= 0:
-        raise DataError(f"within must be a number and at least 0; it is {within}")
+    if not (is_number(within) and 0 <= within <= _LARGEST_WITHIN):
+        raise DataError(f"within must be from 0 to {_LARGEST_WITHIN:,}; it is {within!r}")
+    if not is_number(batch, whole=True) or batch < 1:
+        raise DataError(f"batch must be a whole number, 1 or more; it is {batch!r}")
     chosen = [find_controller(controller) for controller in controllers]
     names = [controller.name for controller in chosen]
     if not names or len(set(names)) < len(names):
@@ -110,7 +117,9 @@ def replay_batching(
         runs = with_and_without(job, own)
         courses = _run(runs, chosen, batch)
         for name in names:
-            jobs.append(_job_row(job, name, courses))
+            controller = chosen[names.index(name)]
+            note = held_back(controller, courses[name])[0]
+            jobs.append(_job_row(job, name, courses, note))
             workers += _worker_rows(job, name, courses[name], batch / runs[:, 0])
             steps.append(
                 pl.DataFrame(
@@ -142,6 +151,7 @@ def _run(runs: Reals, chosen: Sequence[BatchController], batch: int) -> dict[str
     """Run (ticks, runs, workers) of times under each controller, uniform and oracle included."""
     ticks, number, workers = runs.shape
     check_setting(batch * workers, workers, 1, np.inf, ticks)
+    check_memory(ticks, number, workers)
     all_of_them: dict[str, BatchController] = {"uniform": Uniform(), "oracle": Oracle()}
     all_of_them |= {controller.name: controller for controller in chosen}
     return {
@@ -153,7 +163,9 @@ def _run(runs: Reals, chosen: Sequence[BatchController], batch: int) -> dict[str
     }  # fmt: skip
 
 
-def _job_row(job: RecordedJob, name: str, courses: dict[str, Course]) -> dict[str, Any]:
+def _job_row(
+    job: RecordedJob, name: str, courses: dict[str, Course], note: str | None
+) -> dict[str, Any]:
     course, workers = courses[name], len(job.worker_id)
     spent, usual, best = (
         float(courses[each].step_s[:, 0].sum()) for each in (name, "uniform", "oracle")
@@ -169,7 +181,7 @@ def _job_row(job: RecordedJob, name: str, courses: dict[str, Course]) -> dict[st
         "of_possible": (usual - spent) / (usual - best) if best < usual else None,
         "adjustments": int(course.adjustments[0]),
         "idle_share": max(0.0, float(1 - course.worker_s[0].sum() / (workers * spent))),
-        "note": None,
+        "note": note,
     }
 
 

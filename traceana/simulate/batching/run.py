@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from traceana.errors import DataError
-from traceana.simulate.batching.controllers import Seen
+from traceana.simulate.batching.controllers import OmniLearn, Proportional, Seen
+from traceana.simulate.batching.workers import iteration_times
 from traceana.stats.arguments import is_number
 
 if TYPE_CHECKING:
@@ -17,6 +18,12 @@ if TYPE_CHECKING:
 
     from traceana.simulate.batching.controllers import BatchController
     from traceana.simulate.batching.split import Batches, Reals
+    from traceana.simulate.batching.workers import Speed
+
+_MOST: Final = 10**12
+"""Largest number of steps or samples."""
+_BYTES: Final = 2**31
+"""Memory that a simulation may take."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +31,7 @@ class Course:
     """Course of one run, or of several on the second axis.
 
     `batches` has the batch sizes of the steps in `changed`: the first, and those at which a batch
-    size changed.
+    size changed. `setting` is what is known before the first step.
     """
 
     step_s: Reals
@@ -34,6 +41,7 @@ class Course:
     batches: Batches
     worker_s: Reals
     adjustments: NDArray[np.int64]
+    setting: Seen
 
 
 def check_setting(
@@ -41,13 +49,14 @@ def check_setting(
 ) -> None:
     """Refuse a setting that no split of the global batch meets."""
     for name, number in (("global_batch", global_batch), ("steps", steps)):
-        if not is_number(number, whole=True) or number < 1:
-            raise DataError(f"{name} must be a whole number, 1 or more; found {number}")
+        if not is_number(number, whole=True) or not 1 <= number <= _MOST:
+            raise DataError(f"{name} must be a whole number from 1 to {_MOST:,}; found {number}")
     possible = is_number(min_batch, whole=True) and 1 <= min_batch <= max_batch
+    possible = possible and min_batch <= _MOST and (max_batch <= _MOST or max_batch == math.inf)
     if not possible or (max_batch != math.inf and max_batch != math.floor(max_batch)):
         raise DataError(
             "bounds must be whole numbers with 1 <= min_batch <= max_batch (max_batch may be "
-            f"infinite); found {min_batch} and {max_batch:g}"
+            f"infinite), {_MOST:,} at most; found {min_batch} and {max_batch:g}"
         )
     if not workers * min_batch <= global_batch <= workers * max_batch:
         can = f"{workers * min_batch}"
@@ -55,6 +64,22 @@ def check_setting(
         raise DataError(
             f"a global batch of {global_batch} cannot be split over {workers} workers with "
             f"{min_batch} to {max_batch:g} samples each; {can} can"
+        )
+
+
+def check_memory(steps: int, runs: int, workers: int) -> None:
+    """Refuse steps whose times and batch sizes would not fit into memory.
+
+    The estimate has three numbers per step of the controller and of uniform batches, a row of the
+    result, and batch sizes that change at every step.
+    """
+    estimate = 8 * steps * runs * (10 + 6 * workers)
+    if estimate > _BYTES:
+        most = _BYTES // (8 * runs * (10 + 6 * workers))
+        raise DataError(
+            f"{steps:,} steps of {runs:,} run(s) of {workers:,} workers may need "
+            f"{estimate / 2**30:,.1f} GiB of memory, more than {_BYTES >> 30} GiB; pass at most "
+            f"{most:,} steps"
         )
 
 
@@ -68,6 +93,7 @@ def run_course(
     steps: int,
     min_batch: int = 1,
     max_batch: float = np.inf,
+    speed: Speed | None = None,
 ) -> Course:
     """Simulate steps; a step takes as long as its slowest worker.
 
@@ -78,7 +104,9 @@ def run_course(
     now = samples_per_s[0] if varies else samples_per_s
     unknown = np.full(overhead_s.shape, np.nan)
     nothing = np.zeros(overhead_s.shape, dtype=np.int64)
-    seen = Seen(nothing, unknown, unknown, 0, overhead_s, now, global_batch, min_batch, max_batch)
+    setting = seen = Seen(
+        nothing, unknown, unknown, 0, overhead_s, now, global_batch, min_batch, max_batch, speed
+    )
     batches = _checked(controller, controller.first(seen), overhead_s)
     runs = overhead_s.shape[:-1]
     step_s, idle = np.empty((steps, *runs)), np.empty((steps, *runs))
@@ -87,7 +115,7 @@ def run_course(
     worker_s, adjustments = np.zeros(overhead_s.shape), np.zeros(runs, dtype=np.int64)
     total_s, count = np.zeros(overhead_s.shape), np.zeros((*runs, 1))
     for step in range(steps):
-        times = overhead_s + batches / now
+        times = iteration_times(batches, overhead_s, now, speed)
         slowest = times.max(-1)
         step_s[step], samples[step] = slowest, batches.sum(-1)
         idle[step] = 1 - times.mean(-1) / slowest
@@ -115,8 +143,29 @@ def run_course(
             worker_s += (steps - step - 1) * times
             break
     return Course(
-        step_s, idle, samples, np.array(changed), np.array(history), worker_s, adjustments
-    )
+        step_s, idle, samples, np.array(changed), np.array(history), worker_s, adjustments,
+        setting,
+    )  # fmt: skip
+
+
+def held_back(controller: BatchController, course: Course, /) -> list[str | None]:
+    """Return a note for each run in which a dead-band kept a controller from any adjustment."""
+    runs = len(course.adjustments.ravel())
+    notes: list[str | None] = [None] * runs
+    if not isinstance(controller, Proportional | OmniLearn) or not controller.dead_band:
+        return notes
+    mean_s = course.worker_s / len(course.step_s)
+    batches = course.batches[0]
+    last = replace(course.setting, batches=batches, times_s=mean_s, mean_times_s=mean_s, n_steps=1)
+    wanted = replace(controller, dead_band=0.0).adjust(last)
+    change = (np.abs(wanted - batches) / np.maximum(wanted, 1)).max(-1).ravel()
+    for run, adjusted in enumerate(course.adjustments.ravel()):
+        if not adjusted and change[run]:
+            notes[run] = (
+                f"the dead band of {controller.dead_band:g} kept all batch sizes; at the mean "
+                f"times a batch size would change by up to {100 * change[run]:.0f} %"
+            )
+    return notes
 
 
 def _checked(controller: BatchController, batches: Batches, overhead_s: Reals) -> Batches:

@@ -10,11 +10,13 @@ import polars as pl
 from traceana.errors import DataError
 from traceana.results.batching import BatchingResult
 from traceana.simulate.batching.controllers import Uniform, find_controller
-from traceana.simulate.batching.run import check_setting, run_course
-from traceana.simulate.batching.workers import Workers, read_workers
+from traceana.simulate.batching.run import check_memory, check_setting, held_back, run_course
+from traceana.simulate.batching.workers import Workers, iteration_times, read_workers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from narwhals.stable.v2.typing import IntoFrame
 
     from traceana.simulate.batching.controllers import BatchController
     from traceana.simulate.batching.run import Course
@@ -26,7 +28,7 @@ _BATCH = 64
 
 
 def simulate_batching(
-    workers: Workers | pl.DataFrame | pl.LazyFrame | Sequence[tuple[float, float]],
+    workers: Workers | IntoFrame | Sequence[tuple[float, float]],
     /,
     *,
     controller: str | BatchController,
@@ -37,7 +39,8 @@ def simulate_batching(
 ) -> BatchingResult:
     r"""Simulate synchronous training on heterogeneous workers under a batch-size controller.
 
-    Worker k takes :math:`t_k = a_k + b_k / x_k` seconds for its :math:`b_k` samples; a step takes
+    Worker k takes :math:`t_k = a_k + b_k / x_k` seconds for its :math:`b_k` samples, with
+    :math:`x_k` a function of the batch size if the workers have a `speed`; a step takes
     :math:`\max_k t_k`. Batch sizes are integers and add up to the global batch: each worker's
     part is rounded down, and the remaining samples go one by one to the worker that would finish
     first. A controller sees the times after a step; its batch sizes apply from the next step.
@@ -46,7 +49,7 @@ def simulate_batching(
     ----------
     workers
         :class:`Workers`, or (overhead_s, samples_per_s) pairs, or a frame [worker_id, overhead_s,
-        samples_per_s], one row per worker.
+        samples_per_s] of any listed engine, one row per worker.
     controller
         ``uniform``; ``measured`` (one adjustment to the throughput of the first 10 steps);
         ``proportional`` (as published, scaled to the global batch); ``damped`` (with a dead-band of
@@ -68,7 +71,8 @@ def simulate_batching(
     ------
     DataError
         If the workers are invalid (see :class:`Workers`), no controller has that name, the bounds
-        exclude the global batch, or there are more steps than rows of throughput.
+        exclude the global batch, there are more steps than rows of throughput, or the steps would
+        not fit into memory.
 
     References
     ----------
@@ -83,6 +87,7 @@ def simulate_batching(
     if there is not None and run > there:
         raise DataError(f"steps is {run}; the workers' throughput has {there} rows")
     check_setting(size, len(crew.worker_id), min_batch, max_batch, run)
+    check_memory(run, 1, len(crew.worker_id))
     course, usual = (
         run_course(
             crew.overhead_s,
@@ -92,14 +97,17 @@ def simulate_batching(
             steps=run,
             min_batch=min_batch,
             max_batch=max_batch,
+            speed=crew.speed,
         )
         for decides in (chosen, Uniform())
     )
-    return _result(crew, chosen.name, course, uniform_time_s=float(usual.step_s.sum()), size=size)
+    (note,) = held_back(chosen, course)
+    spent_s = float(usual.step_s.sum())
+    return _result(crew, chosen.name, course, uniform_time_s=spent_s, size=size, note=note)
 
 
 def _result(
-    crew: Workers, name: str, course: Course, *, uniform_time_s: float, size: int
+    crew: Workers, name: str, course: Course, *, uniform_time_s: float, size: int, note: str | None
 ) -> BatchingResult:
     workers, steps = len(crew.worker_id), len(course.step_s)
     time_s, samples = float(course.step_s.sum()), int(course.samples.sum())
@@ -111,7 +119,7 @@ def _result(
             "worker_id": list(crew.worker_id) * len(course.changed),
             "batch": course.batches.ravel(),
             "gradient_weight": (course.batches / course.batches.sum(-1, keepdims=True)).ravel(),
-            "iteration_s": (crew.overhead_s + course.batches / x).ravel(),
+            "iteration_s": iteration_times(course.batches, crew.overhead_s, x, crew.speed).ravel(),
         }
     )
     return BatchingResult(
@@ -142,5 +150,5 @@ def _result(
         idle_share=max(0.0, float(1 - course.worker_s.sum() / (workers * time_s))),
         note=f"a batch size is negative in {negative} settings; no job could run it"
         if negative
-        else None,
+        else note,
     )

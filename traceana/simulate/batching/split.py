@@ -5,15 +5,22 @@ Arrays have the workers on their last axis; any axes before it are separate runs
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
+from traceana.errors import DataError
+
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import ArrayLike, NDArray
 
     Batches: TypeAlias = NDArray[np.int64]
     Reals: TypeAlias = NDArray[np.float64]
+
+_MOST: Final = 10_000_000
+"""Times computed for a split by a speed function."""
 
 
 def share(
@@ -85,3 +92,39 @@ def whole(
     np.put_along_axis(given, order, np.arange(order.shape[-1]) < left[..., None], axis=-1)
     result += given.reshape(taken.shape).sum(-1)
     return result
+
+
+def earliest(
+    times_of: Callable[[Batches], Reals],
+    total: int,
+    shape: tuple[int, ...],
+    /,
+    *,
+    min_batch: int,
+    max_batch: float,
+) -> Batches:
+    """Return the whole batches whose slowest worker is done first, for times that never fall.
+
+    Sample by sample goes to the worker that would finish it first. Where a larger batch takes less
+    time, the batches need not be the best.
+    """
+    least = np.full(shape, min_batch, dtype=np.int64)
+    left = total - min_batch * shape[-1]
+    if left * least.size > _MOST:
+        raise DataError(
+            f"an oracle with a speed function needs {left * least.size:,} times for a step; a "
+            f"smaller global batch has fewer than {_MOST:,}"
+        )
+    finish = np.stack(
+        [
+            np.where(least + n <= max_batch, times_of(least + n), np.inf)
+            for n in range(1, left + 1)
+        ],
+        axis=-1,
+    ) if left else np.empty((*shape, 0))  # fmt: skip
+    finish = np.maximum.accumulate(finish, axis=-1)
+    order = finish.reshape(*shape[:-1], -1).argsort(axis=-1, kind="stable")[..., :left]
+    worker = order // max(left, 1)
+    for k in range(shape[-1]):
+        least[..., k] += (worker == k).sum(-1)
+    return least

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from itertools import product
+from itertools import islice, product
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -15,7 +15,9 @@ from traceana.results.batching import BatchingSweep
 from traceana.results.tables import declared, returns, schema_of
 from traceana.simulate.batching.controllers import Static, Uniform, find_controller
 from traceana.simulate.batching.devices import LEVELS
-from traceana.simulate.batching.run import check_setting, run_course
+from traceana.simulate.batching.run import check_memory, check_setting, held_back, run_course
+from traceana.simulate.batching.workers import LARGEST
+from traceana.stats.arguments import is_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -29,6 +31,7 @@ _CONTROLLERS: Final = (
 )  # fmt: skip
 _BLOCK: Final = 4_000_000
 """Worker steps simulated at once, which take some hundred megabytes."""
+_MOST_SEEDS: Final = 100_000
 
 
 @returns(BatchingSweep)
@@ -90,12 +93,13 @@ def sweep_batching(
         bounds exclude the global batch.
     """
     cores = _read_levels(LEVELS if levels is None else levels)
-    seeds = list(seeds)
+    seeds = list(islice(seeds, _MOST_SEEDS + 1))
     known = [None if name == "static" else find_controller(name) for name in controllers]
     names = ["static" if each is None else each.name for each in known]
     _check(names, overheads_s, noise_cvs, seeds, samples_per_core_s)
     for of_level in cores.values():
         check_setting(global_batch, len(of_level), min_batch, max_batch, steps)
+        check_memory(steps, len(cores) * len(overheads_s), len(of_level))
     setting: dict[str, Any] = {"global_batch": global_batch, "steps": steps}
     setting |= {"min_batch": min_batch, "max_batch": max_batch}
     rows: list[dict[str, Any]] = []
@@ -108,8 +112,12 @@ def sweep_batching(
         run = partial(run_course, overhead, rate, **setting)
         usual = run(Uniform())
         for number, (name, controller) in enumerate(zip(names, known, strict=True)):
-            course = run(Static(table) if controller is None else controller)
-            of_run = _rows(course, usual, keys, cores=cores, goal=global_batch * steps)
+            decides = Static(table) if controller is None else controller
+            course = run(decides)
+            of_run = _rows(
+                course, usual, keys, cores=cores, goal=global_batch * steps,
+                notes=held_back(decides, course),
+            )  # fmt: skip
             rows += [{"noise_cv": float(noise_cv), "controller": name, **row} for row in of_run]
             if progress is not None:
                 progress((done + (number + 1) / len(names)) / len(blocks))
@@ -124,7 +132,7 @@ def _read_levels(levels: Mapping[str, Sequence[float]]) -> dict[str, tuple[float
         raise DataError("levels must be one or more, each with the cores of its workers")
     cores = {str(name): tuple(of_level) for name, of_level in levels.items()}
     for name, of_level in cores.items():
-        if not of_level or not all(0 < each < math.inf for each in of_level):
+        if not of_level or not all(1 / LARGEST <= each <= LARGEST for each in of_level):
             raise DataError(
                 f"level {name}: cores must be finite numbers above 0, one per worker; "
                 f"found {list(of_level)}"
@@ -139,6 +147,10 @@ def _check(
     seeds: Sequence[int],
     samples_per_core_s: float,
 ) -> None:
+    if len(seeds) > _MOST_SEEDS:
+        raise DataError(f"seeds must be at most {_MOST_SEEDS:,}")
+    if not all(is_number(seed, whole=True) and seed >= 0 for seed in seeds):
+        raise DataError(f"seeds must be whole numbers from 0 on; found {seeds[:5]}")
     if len(set(names)) < len(names):
         raise DataError(f"controllers must have different names; found {', '.join(names)}")
     for what, given in (
@@ -200,6 +212,7 @@ def _rows(
     *,
     cores: Mapping[str, Sequence[float]],
     goal: int,
+    notes: Sequence[str | None],
 ) -> Iterator[dict[str, Any]]:
     clock, trained = course.step_s.cumsum(0), course.samples.cumsum(0)
     reached, there = (trained >= goal).argmax(0), trained[-1] >= goal
@@ -223,7 +236,7 @@ def _rows(
             "idle_share": max(0.0, float(idle[run])),
             "adjustments": int(course.adjustments[run]),
             "time_to_samples_s": float(clock[reached[run], run]) if there[run] else None,
-            "note": note if negative[run] else None,
+            "note": note if negative[run] else notes[run],
         }
 
 

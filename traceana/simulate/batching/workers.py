@@ -1,12 +1,14 @@
-"""The workers of a synchronous job: a fixed overhead and a throughput each."""
+"""The workers of a synchronous job: overhead, throughput, and speed by batch size."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from traceana.errors import DataError
 from traceana.simulate.frames import read_columns
@@ -14,51 +16,110 @@ from traceana.simulate.frames import read_columns
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
+    from narwhals.stable.v2.typing import IntoFrame
+    from numpy.typing import ArrayLike
+
+Speed: TypeAlias = Callable[[NDArray[np.int64], NDArray[np.float64]], NDArray[np.float64]]
+"""Samples per second from batch sizes and the workers' throughputs, in the same shape."""
 
 _COLUMNS = {"worker_id": pl.String, "overhead_s": pl.Float64, "samples_per_s": pl.Float64}
-_LARGEST = 1e12
-"""Upper limit, and inverse lower limit, so that products do not overflow."""
+LARGEST: Final = 1e12
+"""Upper limit of a number, and inverse lower limit, so that products do not overflow."""
 
 
 @dataclass(frozen=True)
+class Saturating:
+    r"""Speed that grows with the batch size: :math:`x b / (b + h)`.
+
+    Attributes
+    ----------
+    half_batch
+        Batch size h at which a worker has half of its throughput x.
+    """
+
+    half_batch: float
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.half_batch <= LARGEST:
+            raise DataError(f"half_batch must be from 0 to {LARGEST:g}; it is {self.half_batch}")
+
+    def __call__(
+        self, batches: NDArray[np.int64], samples_per_s: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Return samples per second."""
+        result: NDArray[np.float64] = samples_per_s * batches / (batches + self.half_batch)
+        return result
+
+
+@dataclass(frozen=True, init=False)
 class Workers:
     """K workers; b samples take worker k overhead_s[k] + b / samples_per_s[k] seconds.
 
     Attributes
     ----------
     overhead_s
-        (K,): time of an iteration that does not depend on its samples.
+        K times of an iteration that do not depend on its samples, or one for all.
     samples_per_s
-        (K,) if throughput is constant, (steps, K) if it changes from step to step.
+        K throughputs if they are constant, (steps, K) if they change from step to step.
     worker_id
-        K names.
+        K names; by default 0, 1, 2, ...
+    speed
+        Samples per second from (batch sizes, throughputs), such as :class:`Saturating` or a
+        function; None: the throughputs, whatever the batch size.
+
+    Examples
+    --------
+    >>> Workers(0.1, [100, 300]).worker_id
+    ('0', '1')
     """
 
     overhead_s: NDArray[np.float64]
     samples_per_s: NDArray[np.float64]
     worker_id: tuple[str, ...]
+    speed: Speed | None
 
-    def __post_init__(self) -> None:
-        workers = self.samples_per_s.shape[-1:]
-        if self.samples_per_s.ndim not in {1, 2} or not self.samples_per_s.size:
+    def __init__(
+        self,
+        overhead_s: ArrayLike,
+        samples_per_s: ArrayLike,
+        worker_id: Sequence[str] = (),
+        *,
+        speed: Speed | None = None,
+    ) -> None:
+        try:
+            a, x = (np.asarray(each, dtype=float) for each in (overhead_s, samples_per_s))
+        except (TypeError, ValueError):
+            raise DataError(
+                "overhead_s and samples_per_s must be numbers, in rows of equal length"
+            ) from None
+        if x.ndim not in {1, 2} or not x.size:
             raise DataError("throughput must have shape (workers,) or (steps, workers)")
-        if workers != self.overhead_s.shape or workers != (len(self.worker_id),):
+        count = x.shape[-1]
+        a = np.full(count, a) if a.ndim == 0 else a
+        names = tuple(map(str, worker_id)) or tuple(map(str, range(count)))
+        if a.shape != (count,) or len(names) != count:
             raise DataError(
-                f"there are {workers[0]} workers in the throughput, {self.overhead_s.size} in the "
-                f"overhead and {len(self.worker_id)} names; the numbers must agree"
+                f"there are {count} workers in the throughput, {a.size} in the overhead and "
+                f"{len(names)} names; the numbers must agree"
             )
-        x, a = self.samples_per_s, self.overhead_s
-        if not ((x >= 1 / _LARGEST) & (x <= _LARGEST)).all():
+        if len(set(names)) < count:
+            raise DataError(f"worker_id must be unique; it is {', '.join(names)}")
+        if not ((x >= 1 / LARGEST) & (x <= LARGEST)).all():
             raise DataError(
-                f"every throughput must be a number of samples/s above 0, from {1 / _LARGEST:g} to "
-                f"{_LARGEST:g}; found {_first_outside(x, 1 / _LARGEST):g}"
+                f"every throughput must be a number of samples/s above 0, from {1 / LARGEST:g} to "
+                f"{LARGEST:g}; found {_first_outside(x, 1 / LARGEST):g}"
             )
-        if not ((a >= 0) & (a <= _LARGEST)).all():
+        if not ((a >= 0) & (a <= LARGEST)).all():
             raise DataError(
-                f"every overhead must be a number of seconds, 0 or more and {_LARGEST:g} at most; "
+                f"every overhead must be a number of seconds, 0 or more and {LARGEST:g} at most; "
                 f"found {_first_outside(a, 0):g}"
             )
+        if not (speed is None or callable(speed)):
+            raise DataError(f"speed must be a function of (batches, samples_per_s): {speed!r}")
+        for name, value in (
+            ("overhead_s", a), ("samples_per_s", x), ("worker_id", names), ("speed", speed),
+        ):  # fmt: skip
+            object.__setattr__(self, name, value)
 
     @property
     def is_constant(self) -> bool:
@@ -66,28 +127,51 @@ class Workers:
         return self.samples_per_s.ndim == 1
 
 
+def iteration_times(
+    batches: NDArray[np.int64],
+    overhead_s: NDArray[np.float64],
+    samples_per_s: NDArray[np.float64],
+    speed: Speed | None,
+    /,
+) -> NDArray[np.float64]:
+    """Return the times that batches take.
+
+    Raises
+    ------
+    DataError
+        If a speed is not a positive number for each batch.
+    """
+    if speed is None:
+        times: NDArray[np.float64] = overhead_s + batches / samples_per_s
+        return times
+    some = batches != 0
+    found = np.broadcast_to(np.asarray(speed(batches, samples_per_s), dtype=float), batches.shape)
+    if not ((found[some] >= 1 / LARGEST) & (found[some] <= LARGEST)).all():
+        raise DataError(
+            f"speed must return samples/s from {1 / LARGEST:g} to {LARGEST:g} for each batch; at "
+            f"batch sizes {batches.ravel()[:8].tolist()} it returned {found.ravel()[:8].tolist()}"
+        )
+    result: NDArray[np.float64] = overhead_s + np.divide(
+        batches, found, out=np.zeros(found.shape), where=some
+    )
+    return result
+
+
 def _first_outside(numbers: NDArray[np.float64], least: float) -> float:
-    found: float = numbers[~((numbers >= least) & (numbers <= _LARGEST))].flat[0]
+    found: float = numbers[~((numbers >= least) & (numbers <= LARGEST))].flat[0]
     return found
 
 
-def read_workers(
-    workers: Workers | pl.DataFrame | pl.LazyFrame | Sequence[tuple[float, float]], /
-) -> Workers:
+def read_workers(workers: Workers | IntoFrame | Sequence[tuple[float, float]], /) -> Workers:
     """Return workers from (overhead_s, samples_per_s) pairs, or from a frame with these columns."""
     if isinstance(workers, Workers):
         return workers
-    if isinstance(workers, pl.DataFrame | pl.LazyFrame):
-        table = read_columns(workers, _COLUMNS, "workers").with_columns(
-            pl.selectors.float().fill_null(float("nan"))
-        )
-        return Workers(
-            table["overhead_s"].to_numpy(),
-            table["samples_per_s"].to_numpy(),
-            tuple(table["worker_id"].to_list()),
-        )
+    if not isinstance(workers, list | tuple | np.ndarray):
+        table = read_columns(cast("IntoFrame", workers), _COLUMNS, "workers").fill_null(np.nan)
+        a, x = (table[name].to_numpy() for name in ("overhead_s", "samples_per_s"))
+        return Workers(a, x, table["worker_id"].to_list())
     try:
         pairs = np.array([tuple(pair) for pair in workers], dtype=float).reshape(-1, 2)
     except (TypeError, ValueError):
         raise DataError("workers must be pairs of (overhead_s, samples_per_s)") from None
-    return Workers(pairs[:, 0], pairs[:, 1], tuple(str(k) for k in range(len(pairs))))
+    return Workers(pairs[:, 0], pairs[:, 1])

@@ -2,24 +2,58 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib.resources import files
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 import polars as pl
 
+from traceana.analysis.frames import column_names
 from traceana.errors import DataError
 from traceana.schema import TABLES
 from traceana.simulate.frames import read_columns
-from traceana.stats.arguments import as_generator
+from traceana.stats.arguments import as_generator, is_number
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from narwhals.stable.v2.typing import IntoFrame
     from numpy.typing import NDArray
 
 TIGHTNESS: Final = (0.5, 1.5)
-"""Ends of the uniform draw of (deadline - submission) / runtime."""
+"""Ends of the uniform draw of (deadline - submission) / runtime in the published files."""
+ROLES: Final = {
+    "submit": "submit_s", "runtime": "runtime_s", "gpus": "gpus", "deadline": "deadline_s",
+}  # fmt: skip
+"""Columns of jobs by the parameter that names them."""
 
-_RATE = {
+Draw: TypeAlias = Callable[[np.random.Generator, int], "NDArray[np.float64]"]
+"""Draws n numbers."""
+
+
+def _uniform(low: float, high: float) -> Draw:
+    return lambda generator, n: generator.uniform(low, high, size=n)
+
+
+def _loguniform(low: float, high: float) -> Draw:
+    return lambda generator, n: np.exp(generator.uniform(np.log(low), np.log(high), size=n))
+
+
+def _triangular(low: float, high: float) -> Draw:
+    if low == high:  # numpy refuses it
+        return _uniform(low, high)
+    return lambda generator, n: generator.triangular(low, (low + high) / 2, high, size=n)
+
+
+DISTRIBUTIONS: Final = {
+    "uniform": _uniform, "loguniform": _loguniform, "triangular": _triangular,
+}  # fmt: skip
+"""Distributions of the tightness between two ends; the triangle has its mode in the middle."""
+
+_MOST_ITERATIONS: Final = 1e18
+_MOST_TIGHTNESS: Final = 1e6
+_RATE: Final[dict[str, type[pl.DataType]]] = {
     "model": pl.String,
     "batch_size": pl.Int64,
     "gpus": pl.Float64,
@@ -34,11 +68,13 @@ def published_rates() -> pl.DataFrame:
 
 
 def synthesize_deadlines(
-    jobs: pl.DataFrame | pl.LazyFrame,
+    jobs: IntoFrame,
     /,
     *,
     rng: int | np.random.Generator = 1,
-    rates: pl.DataFrame | None = None,
+    rates: IntoFrame | None = None,
+    tightness: tuple[float, float] = TIGHTNESS,
+    distribution: str | Draw = "uniform",
     submit: str = "submit_s",
     runtime: str = "runtime_s",
     gpus: str = "gpus",
@@ -49,7 +85,7 @@ def synthesize_deadlines(
        GPUs of the job.
     2. iterations = floor(rate(model, batch size, GPUs) * runtime).
     3. deadline_s = floor(submit + u * runtime) with u uniform on [0.5, 1.5), independent of
-       everything else.
+       everything else; `tightness` and `distribution` change the law of u.
 
     The published files have 1, 2, 4, ..., 64 GPUs. For other counts log(rate) is interpolated
     linearly in log(GPUs); below the smallest count the rate is proportional to the GPUs, above
@@ -59,13 +95,18 @@ def synthesize_deadlines(
     ----------
     jobs
         One row per job: job_id (of any type), optionally cluster, and the columns below; eager or
-        lazy. Jobs with a null, or with a runtime or GPU count of zero, get no plan. A null or
-        missing cluster becomes ``all``.
+        lazy, of any listed engine. Jobs with a null, an empty job_id, or a runtime or GPU count of
+        zero get no plan. An empty, null or missing cluster becomes ``all``.
     rng
         Seed or generator.
     rates
         [model, batch_size, gpus, iterations_per_s] of :func:`traceana.iteration_rates`; None for
         :func:`published_rates`.
+    tightness
+        Ends of the distribution of (deadline - submission) / runtime.
+    distribution
+        "uniform", "loguniform" or "triangular" between these ends, or a function of (generator, n)
+        that returns n values of the tightness; then the ends are ignored.
     submit, runtime, gpus
         Columns of the submission (seconds or datetimes), runtime and requested GPUs.
 
@@ -81,17 +122,23 @@ def synthesize_deadlines(
     DataError
         If a column is missing or of another type, a value is negative or infinite, a (cluster,
         job_id) or rate is not unique, a rate is not above zero, no rate applies to the GPUs of a
-        job, or rng is no seed.
+        job, the tightness is negative or its distribution unknown, or rng is no seed.
 
     References
     ----------
     Gu et al., ElasticFlow (ASPLOS'23), published traces; the rules' evidence is in
     docs/explanation/deadlines.md.
+
+    Examples
+    --------
+    >>> jobs = pl.DataFrame({"job_id": ["a"], "submit_s": [0], "runtime_s": [100], "gpus": [1]})
+    >>> synthesize_deadlines(jobs, tightness=(2, 2))["deadline_s"].item()
+    200.0
     """
     generator = as_generator(rng)
-    columns = {"submit_s": submit, "runtime_s": runtime, "gpus": gpus}
-    known = _check_jobs(jobs, columns)
-    if known.select("cluster", "job_id").is_duplicated().any():
+    draw = _draw_of(tightness, distribution)
+    known = read_jobs(jobs, {"submit": submit, "runtime": runtime, "gpus": gpus})
+    if known.drop_nulls("job_id").select("cluster", "job_id").is_duplicated().any():
         raise DataError("a job occurs twice in the jobs table: (cluster, job_id) must be unique")
     table = published_rates() if rates is None else _check(rates, _RATE, "rates")
     _check_rates(table)
@@ -108,42 +155,75 @@ def synthesize_deadlines(
     chosen = np.argmax(np.cumsum(offered, axis=1) > rank[:, None], axis=1)
     times = jobs_known["runtime_s"].to_numpy()
     iterations = np.floor(rate[np.arange(len(times)), chosen] * times)
-    tightness = generator.uniform(*TIGHTNESS, size=len(times))
+    if (iterations > _MOST_ITERATIONS).any():
+        raise DataError(f"a job would have more than {_MOST_ITERATIONS:g} iterations")
+    drawn = np.asarray(draw(generator, len(times)), dtype=float)
+    if drawn.shape != times.shape or not ((drawn >= 0) & (drawn <= _MOST_TIGHTNESS)).all():
+        raise DataError(
+            f"distribution must return {len(times)} numbers from 0 to {_MOST_TIGHTNESS:g}"
+        )
     plans = jobs_known.select("job_id", "cluster").with_columns(
         pairs[chosen],
         iterations=pl.Series(np.maximum(iterations, 1), dtype=pl.Int64),
-        deadline_s=pl.Series(np.floor(jobs_known["submit_s"].to_numpy() + tightness * times)),
+        deadline_s=pl.Series(np.floor(jobs_known["submit_s"].to_numpy() + drawn * times)),
     )
     return TABLES["training_plans"].validate(plans, cast=True)
 
 
-def _check_jobs(jobs: pl.DataFrame | pl.LazyFrame, columns: dict[str, str]) -> pl.DataFrame:
-    kinds: dict[str, type[pl.DataType]] = {"job_id": pl.String, "cluster": pl.String}
-    kinds |= dict.fromkeys(columns.values(), pl.Float64)
-    if isinstance(jobs, pl.DataFrame | pl.LazyFrame):
-        schema = jobs.lazy().collect_schema()
-        if "cluster" not in schema:
-            jobs = jobs.with_columns(cluster=pl.lit("all"))
-        jobs = jobs.with_columns(
-            pl.col(name).dt.epoch("us") / 1e6
-            if isinstance(schema[name], pl.Datetime)
-            else pl.col(name).dt.total_microseconds() / 1e6
-            for name in columns.values()
-            if isinstance(schema.get(name), pl.Datetime | pl.Duration)
+def _draw_of(tightness: tuple[float, float], distribution: str | Draw) -> Draw:
+    if callable(distribution):
+        return distribution
+    if distribution not in DISTRIBUTIONS:
+        raise DataError(
+            f"distribution must be {', '.join(DISTRIBUTIONS)} or a function of (generator, n); it "
+            f"is {distribution!r}"
         )
-    table = _check(jobs, kinds, "jobs").rename({old: new for new, old in columns.items()})
-    return table.with_columns(pl.col("cluster").fill_null("all"))
+    try:
+        low, high = tightness
+    except (TypeError, ValueError):
+        low = high = -1.0
+    lowest = np.nextafter(0, 1) if distribution == "loguniform" else 0.0
+    if not (is_number(low) and is_number(high) and lowest <= low <= high <= _MOST_TIGHTNESS):
+        above = "above 0" if lowest else "0 or more"
+        raise DataError(
+            f"tightness must be two numbers, {above} and in order, {_MOST_TIGHTNESS:g} at most; it "
+            f"is {tightness!r}"
+        )
+    return DISTRIBUTIONS[distribution](low, high)
+
+
+def read_jobs(jobs: IntoFrame, columns: Mapping[str, str], /) -> pl.DataFrame:
+    """Return [job_id, cluster] as text and columns by role as [submit_s, runtime_s, ...].
+
+    An empty id is null, and an empty, null or missing cluster is ``all``.
+    """
+    kinds: dict[str, type[pl.DataType]] = {"job_id": pl.String}
+    if "cluster" in column_names(jobs):
+        kinds["cluster"] = pl.String
+    kinds |= dict.fromkeys(columns.values(), pl.Float64)
+    table = _check(jobs, kinds, "jobs", roles=columns)
+    if "cluster" not in kinds:
+        table = table.with_columns(cluster=pl.lit(None, pl.String))
+    named = {name: ROLES[role] for role, name in columns.items()}
+    return table.rename(named).select(
+        pl.when(pl.col("job_id") != "").then("job_id"),
+        pl.when(pl.col("cluster") != "").then("cluster").otherwise(pl.lit("all")).alias("cluster"),
+        *named.values(),
+    )
 
 
 def _check(
-    given: pl.DataFrame | pl.LazyFrame, needed: dict[str, type[pl.DataType]], what: str
+    given: IntoFrame,
+    needed: dict[str, type[pl.DataType]],
+    what: str,
+    *,
+    roles: Mapping[str, str] | None = None,
 ) -> pl.DataFrame:
-    table = read_columns(given, needed, what)
-    numbers = table.select(pl.selectors.float().fill_nan(None))
-    for column in numbers:
-        if (column < 0).any() or column.is_infinite().any():
+    table = read_columns(given, needed, what, roles=roles)
+    for column in table.select(pl.selectors.numeric()):
+        if (column < 0).any():
             raise DataError(f"{what}: column {column.name} must be finite and not negative")
-    return table.with_columns(numbers)
+    return table
 
 
 def _check_rates(rates: pl.DataFrame) -> None:

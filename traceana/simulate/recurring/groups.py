@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from traceana.analysis.energy.tables import read_table, read_tables
 from traceana.errors import DataError
 from traceana.results.recurring import GroupRuns, Groups
 from traceana.results.recurring import (
@@ -15,21 +16,23 @@ from traceana.results.recurring import (
 from traceana.results.tables import schema_of
 from traceana.simulate.recurring.concurrent import Ended, Submission, recur_concurrently
 from traceana.simulate.recurring.policies import PolicyMaker, policy_maker
-from traceana.simulate.recurring.read import read_job, read_table, read_tables
+from traceana.simulate.recurring.read import read_job
 from traceana.simulate.recurring.recurrences import check_knobs
 from traceana.stats.arguments import is_number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from narwhals.stable.v2.typing import IntoFrame
+
     from traceana.schema import TrainingDefaults
     from traceana.simulate.recurring.job import JobTrace
 
 
 def simulate_recurring_groups(
-    training_runs: pl.DataFrame | pl.LazyFrame,
-    power_profiles: pl.DataFrame | pl.LazyFrame,
-    recurring_jobs: pl.DataFrame | pl.LazyFrame,
+    training_runs: IntoFrame,
+    power_profiles: IntoFrame,
+    recurring_jobs: IntoFrame,
     /,
     *,
     gpu: str,
@@ -69,7 +72,7 @@ def simulate_recurring_groups(
         raise DataError(f"rng must be a whole number; it is {rng!r}")
     name, maker = policy_maker(policy)
     tables = read_tables(training_runs, power_profiles, defaults=defaults)
-    rows = read_table("recurring_jobs", recurring_jobs)
+    rows = read_table("recurring_jobs", recurring_jobs, times=("start_s", "end_s"))
     jobs: dict[str, JobTrace | DataError] = {}
     for dataset in rows["dataset"].unique().sort():
         try:

@@ -1,4 +1,4 @@
-"""Read the tables, and the data of a job from them."""
+"""Read the data of a job from the tables."""
 
 from __future__ import annotations
 
@@ -7,11 +7,8 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from traceana.errors import DataError
-from traceana.schema import TRAINING_DEFAULTS, get_table
 from traceana.schema.training_tables import (
     CONFIGURATION,
-    TrainingTables,
-    check_rows,
     default_batch_size,
     max_power_w,
     refuse_several_kinds,
@@ -19,34 +16,12 @@ from traceana.schema.training_tables import (
     target_of,
     trained_profiles,
 )
-from traceana.simulate.frames import open_columns
 from traceana.simulate.recurring.job import BatchTrace, Epoch, JobTrace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from traceana.schema import TrainingDefaults
-
-
-def read_tables(
-    training_runs: pl.DataFrame | pl.LazyFrame,
-    power_profiles: pl.DataFrame | pl.LazyFrame,
-    /,
-    *,
-    defaults: TrainingDefaults | None = None,
-) -> TrainingTables:
-    """Read both tables in their order and check them against their declarations."""
-    return TrainingTables(
-        read_table("training_runs", training_runs),
-        read_table("power_profiles", power_profiles),
-        TRAINING_DEFAULTS if defaults is None else defaults,
-    )
-
-
-def read_table(name: str, frame: pl.DataFrame | pl.LazyFrame, /) -> pl.DataFrame:
-    """Read a table in its order and check it against its declaration."""
-    columns = get_table(name).column_names()
-    return check_rows(name, open_columns(frame, columns, name).select(columns).collect())
+    from traceana.schema.training_tables import TrainingTables
 
 
 def read_job(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from traceana.errors import DataError
 from traceana.schema.training_tables import check_eta
@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 
     from traceana.simulate.recurring.job import JobTrace
     from traceana.simulate.recurring.policies import PolicyMaker, Rng
+
+
+_MOST: Final = 1_000_000
+"""Recurrences of a job, of which each run is kept."""
 
 
 def recur(
@@ -66,9 +70,11 @@ def check_knobs(
             raise DataError(
                 f"rng must be a whole number from 0 on or a numpy Generator; it is {seed!r}"
             )
-    if recurrences is not None and not (is_number(recurrences, whole=True) and recurrences >= 1):
+    if recurrences is not None and not (
+        is_number(recurrences, whole=True) and 1 <= recurrences <= _MOST
+    ):
         raise DataError(
-            f"recurrences must be at least 1, a whole number or None; it is {recurrences!r}"
+            f"recurrences must be a whole number from 1 to {_MOST:,} or None; found {recurrences!r}"
         )
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
+from traceana.analysis.energy.tables import read_tables
 from traceana.results.recurring import RecurringResult as RecurringResult  # noqa: PLC0414  public in the stub
 from traceana.simulate.recurring.accounts import (
     by_recurrence,
@@ -15,7 +16,7 @@ from traceana.simulate.recurring.accounts import (
     replication,
 )
 from traceana.simulate.recurring.policies import PolicyMaker, policy_maker
-from traceana.simulate.recurring.read import read_job, read_tables
+from traceana.simulate.recurring.read import read_job
 from traceana.simulate.recurring.recurrences import (
     check_knobs,
     count_recurrences,
@@ -23,12 +24,14 @@ from traceana.simulate.recurring.recurrences import (
 )
 
 if TYPE_CHECKING:
+    from narwhals.stable.v2.typing import IntoFrame
+
     from traceana.schema import TrainingDefaults
 
 
 def simulate_recurring(
-    training_runs: pl.DataFrame | pl.LazyFrame,
-    power_profiles: pl.DataFrame | pl.LazyFrame,
+    training_runs: IntoFrame,
+    power_profiles: IntoFrame,
     /,
     *,
     gpu: str,
@@ -55,7 +58,7 @@ def simulate_recurring(
     Parameters
     ----------
     training_runs, power_profiles
-        The tables of those names, as Polars frames; the order of the runs matters.
+        The tables of those names, of any listed engine; the order of the runs matters.
     gpu, dataset, target
         The job; target None is the default of the data set.
     eta

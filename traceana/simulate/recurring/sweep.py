@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
+from traceana.analysis.energy.tables import read_tables
 from traceana.errors import DataError
 from traceana.results.recurring import Sweep, SweepSummary
 from traceana.results.tables import declared, returns, schema_of
@@ -14,7 +16,7 @@ from traceana.schema.training_tables import check_one_of
 from traceana.simulate.frames import over_seeds, with_intervals
 from traceana.simulate.recurring.accounts import reference_points, replication
 from traceana.simulate.recurring.policies import PolicyMaker, policy_maker
-from traceana.simulate.recurring.read import read_job, read_tables
+from traceana.simulate.recurring.read import read_job
 from traceana.simulate.recurring.recurrences import (
     check_knobs,
     count_recurrences,
@@ -24,16 +26,19 @@ from traceana.simulate.recurring.recurrences import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from narwhals.stable.v2.typing import IntoFrame
+
     from traceana.schema import TrainingDefaults
     from traceana.simulate.recurring.job import JobTrace
 
+_MOST_SEEDS: Final = 100_000
 _SUMMARIZED: Final = ("energy_saved", "time_saved", "cost_saved", "regret_share")
 
 
 @returns(Sweep)
 def sweep_recurring(
-    training_runs: pl.DataFrame | pl.LazyFrame,
-    power_profiles: pl.DataFrame | pl.LazyFrame,
+    training_runs: IntoFrame,
+    power_profiles: IntoFrame,
     /,
     *,
     gpus: str | Sequence[str] | None = None,
@@ -75,12 +80,12 @@ def sweep_recurring(
     """
     if not isinstance(seeds, Iterable):
         raise DataError(f"seeds must be several whole numbers, such as range(10); it is {seeds!r}")
-    seeds = list(seeds)
+    seeds = list(islice(seeds, _MOST_SEEDS + 1))
     check_knobs(eta=eta, beta=beta, seeds=seeds, recurrences=recurrences)
     _, maker = policy_maker(policy)
     gpus, datasets = ([it] if isinstance(it, str) else it for it in (gpus, datasets))
-    if not seeds:
-        raise DataError("seeds is empty; one at least is needed")
+    if not 0 < len(seeds) <= _MOST_SEEDS:
+        raise DataError(f"seeds must be 1 to {_MOST_SEEDS:,}")
     tables = read_tables(training_runs, power_profiles, defaults=defaults)
     power = tables.power_profiles
     for what, names in (("gpu", gpus), ("dataset", datasets)):

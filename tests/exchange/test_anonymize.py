@@ -1,0 +1,199 @@
+"""An anonymized store holds no name, and answers the same questions."""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import UTC, datetime
+from pathlib import Path
+
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+import traceana
+from traceana.cli import app
+from traceana.errors import DataError
+from traceana.results.exchange import Disclosure
+from traceana.schema import TABLES, describe_table, privacy_of
+
+KEY = b"0123456789abcdef"
+NAMES = ("alice", "bob", "secretlab", "gpu-prod", "train-merger", "node17", "j-1001")
+MAPPING = """
+[trace]
+title = "The secretlab cluster"
+timezone = "Europe/Berlin"
+independent_unit = "user"
+notes = ["Ask alice"]
+keep = ["NodeList"]
+[jobs]
+job_id = "id"
+user = "user"
+account = "account"
+queue = "queue"
+job_name = "name"
+end_reason = "reason"
+gpus = "gpus"
+submit_s = "t"
+start_s = "t + 60"
+end_s = "t + 60 + d"
+runtime_s = "d"
+status = "status"
+[jobs.about]
+groups = ["queue"]
+notes = ["alice owns it"]
+"""
+MONDAY = datetime(2026, 3, 2, 8, 0, tzinfo=UTC).timestamp()
+JOBS = pl.DataFrame(
+    {
+        "id": ["j-1001", "j-1002", "j-1003"],
+        "user": ["alice", "alice", "bob"],
+        "account": ["secretlab", "secretlab", None],
+        "queue": ["gpu-prod"] * 3,
+        "name": ["train-merger", "x", "y"],
+        "reason": ["COMPLETED", "CANCELLED by alice", "NODE_FAIL"],
+        "gpus": [1.0, 1.0, 8.0],
+        "t": [MONDAY, MONDAY + 3600, MONDAY + 90_061],
+        "d": [59.0, 125.0, 3600.0],
+        "status": ["completed", "cancelled", "failed"],
+        "NodeList": ["node17", "node17", "node18"],
+    }
+)
+STEPS = pl.DataFrame(
+    {
+        "job_id": ["j-1001"] * 4,
+        "worker_id": ["worker_0", "worker_1"] * 2,
+        "host": ["node17", "node18"] * 2,
+        "time_s": [0.0, 0.0, 10.0, 10.0],
+        "batch_time": [1.0, 1.5, 1.0, 1.6],
+    }
+)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    folder = tmp_path / "store"
+    traceana.add_table(JOBS, trace="mine", table="jobs", mapping=MAPPING, store=folder)
+    traceana.add_table(STEPS, trace="mine", table="worker_samples", store=folder)
+    return folder
+
+
+def anonymized(store: Path, out: Path, **options: object) -> tuple[pl.DataFrame, pl.DataFrame]:
+    left = traceana.anonymize("mine", store=store, out=out, **{"key": KEY} | options)  # type: ignore[arg-type]
+    return traceana.open_store(out).scan("mine", "jobs").collect(), left
+
+
+def test_no_name_is_left_in_any_file(store: Path, tmp_path: Path) -> None:
+    anonymized(store, tmp_path / "out")
+    files = [path for path in (tmp_path / "out").rglob("*") if path.is_file()]
+    assert {path.name for path in files} >= {"jobs.parquet", "manifest.json", "ledger.json"}
+    for path in files:
+        held = path.read_bytes()
+        if path.suffix == ".parquet":
+            held += pl.read_parquet(path).write_csv().encode()
+        assert not [name for name in NAMES if name.encode() in held], path
+
+
+def test_identifiers_become_keyed_digests_that_agree_between_tables(
+    store: Path, tmp_path: Path
+) -> None:
+    jobs, _ = anonymized(store, tmp_path / "out")
+    steps = traceana.open_store(tmp_path / "out").scan("mine", "worker_samples").collect()
+    key = hashlib.sha256(KEY).digest()
+    expected = hashlib.blake2b(b"id alice", digest_size=8, key=key).hexdigest()
+    assert jobs["user"].to_list()[:2] == [expected] * 2
+    assert jobs["user"][2] != expected
+    assert jobs["account"].null_count() == 1
+    assert steps["job_id"].unique().to_list() == [jobs["job_id"][0]]
+    assert steps["host"][0] == jobs["NodeList"][0]
+    assert steps["worker_id"].to_list() == STEPS["worker_id"].to_list()  # they only number
+    again, _ = anonymized(store, tmp_path / "again")
+    assert again.equals(jobs)
+    other, _ = anonymized(store, tmp_path / "other", key=None)
+    assert not set(other["user"]) & set(jobs["user"])
+
+
+def test_hour_weekday_and_every_difference_of_times_stay(store: Path, tmp_path: Path) -> None:
+    before = traceana.open_store(store).scan("mine", "jobs").collect()
+    after, _ = anonymized(store, tmp_path / "out")
+    shifts = {
+        shift
+        for name in ("submit_s", "start_s", "end_s")
+        for shift in (before[name] - after[name]).to_list()
+    }
+    assert len(shifts) == 1
+    [shift] = shifts
+    assert shift > 0
+    assert shift % (7 * 86_400) == 0
+    first = datetime.fromtimestamp(after["submit_s"][0], UTC)
+    assert (first.weekday(), first.hour) == (0, 8)
+    steps = traceana.open_store(tmp_path / "out").scan("mine", "worker_samples").collect()
+    assert steps["time_s"].equals(STEPS["time_s"])  # seconds of the job, no date in them
+
+
+def test_what_the_analyses_need_stays(store: Path, tmp_path: Path) -> None:
+    jobs, _ = anonymized(store, tmp_path / "out")
+    assert jobs["runtime_s"].to_list() == [59, 125, 3600]
+    assert jobs["status"].to_list() == ["completed", "cancelled", "failed"]
+    assert jobs["end_reason"].to_list() == ["COMPLETED", None, "NODE_FAIL"]
+    assert jobs["job_name"].null_count() == 3
+    manifest = traceana.open_store(tmp_path / "out").manifest("mine")
+    assert (manifest.timezone, manifest.independent_unit) == ("Europe/Berlin", "user")
+    assert manifest.tables["jobs"].groups == ("queue",)
+    assert manifest.title == "mine (anonymized)"
+
+
+def test_rounding_is_down_to_multiples(store: Path, tmp_path: Path) -> None:
+    jobs, left = anonymized(store, tmp_path / "out", round_s=60)
+    assert jobs["runtime_s"].to_list() == [0, 120, 3600]
+    assert all(second % 60 == 0 for second in jobs["end_s"])
+    assert left.filter(column="runtime_s")["treatment"].to_list() == ["rounded"]
+
+
+def test_what_is_left_is_counted(store: Path, tmp_path: Path) -> None:
+    _, left = anonymized(store, tmp_path / "out")
+    assert left.columns == list(Disclosure.columns())
+    rows = {(r["table"], r["column"]): r for r in left.rows(named=True)}
+    gpus = rows["jobs", "gpus"]  # 1, 1 and 8
+    assert (gpus["treatment"], gpus["distinct"], gpus["single"]) == ("kept", 2, 1)
+    assert rows["jobs", "submit_s"]["treatment"] == "shifted"
+    assert rows["jobs", None]["single"] == 3  # all three have another submission time
+
+
+def test_every_text_and_time_column_is_classified() -> None:
+    for table in TABLES:
+        for column, dtype, unit in describe_table(table).select("column", "dtype", "unit").rows():
+            kind = privacy_of(table)[column]
+            assert kind or dtype != "String" or unit != "text", f"{table}.{column}"
+            if column.endswith(("submit_s", "start_s", "end_s")):
+                assert kind == "time", f"{table}.{column}"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"key": b"short"}, "key has 5 bytes; at least 16 are needed"),
+        ({"round_s": 0.0}, "a positive number of seconds"),
+        ({"round_s": float("nan")}, "a positive number of seconds"),
+    ],
+)
+def test_mistakes_are_one_line(
+    store: Path, tmp_path: Path, options: dict[str, object], message: str
+) -> None:
+    with pytest.raises(DataError, match=message):
+        anonymized(store, tmp_path / "out", **options)
+    with pytest.raises(DataError, match="this is the store itself"):
+        anonymized(store, store)
+
+
+def test_the_command_lists_what_is_left(store: Path, tmp_path: Path) -> None:
+    secret = tmp_path / "key"
+    secret.write_bytes(KEY)
+    out = tmp_path / "out"
+    command = ["anonymize", "mine", "--store", str(store), "--out", str(out)]
+    result = CliRunner().invoke(app, [*command, "--key", str(secret)])
+    assert result.exit_code == 0
+    assert "digest" in result.stdout
+    jobs, _ = anonymized(store, tmp_path / "same")
+    assert traceana.open_store(out).scan("mine", "jobs").collect().equals(jobs)
+    missing = CliRunner().invoke(app, [*command, "--key", str(tmp_path / "none")])
+    assert isinstance(missing.exception, DataError)

@@ -1,0 +1,119 @@
+"""A part of a trace is a trace: a month, a queue."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import traceana
+from traceana.errors import DataError
+
+MARCH = datetime(2026, 3, 1, tzinfo=UTC).timestamp()
+DAY = 86_400
+JOBS = pl.DataFrame(
+    {
+        "job_id": ["a", "b", "c", "d", "e"],
+        "queue": ["gpu", "cpu", "gpu", "gpu", None],
+        "gpus": [1, 0, 8, 4, 2],
+        "submit_s": [MARCH - DAY, MARCH, MARCH + 30 * DAY, MARCH + 31 * DAY, None],
+        "start_s": [MARCH - DAY, MARCH, MARCH + 30 * DAY, MARCH + 31 * DAY, MARCH + DAY],
+        "end_s": [MARCH, MARCH + 60, None, MARCH + 32 * DAY, MARCH + 2 * DAY],
+        "status": ["completed", "failed", "running", "completed", "completed"],
+    }
+)
+STEPS = pl.DataFrame(
+    {"job_id": ["a", "b"], "worker_id": ["0", "0"], "step": [1, 1], "batch_time": [1.0, 2.0]}
+)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    folder = tmp_path / "store"
+    traceana.add_table(JOBS, trace="mine", table="jobs", store=folder, title="Mine")
+    traceana.add_table(STEPS, trace="mine", table="worker_samples", store=folder)
+    return folder
+
+
+def chosen(store: Path, out: Path, **limits: object) -> list[str]:
+    traceana.select_jobs("mine", store=store, out=out, **limits)  # type: ignore[arg-type]
+    jobs = traceana.open_store(out).scan("mine", "jobs").collect()
+    held = traceana.open_store(store).scan("mine", "jobs").collect()
+    assert jobs.equals(held.join(jobs.select("job_id"), on="job_id", how="semi"))
+    names: list[str] = jobs["job_id"].to_list()
+    return names
+
+
+@pytest.mark.parametrize(
+    ("limits", "expected"),
+    [
+        ({"since": "2026-03-01", "until": "2026-04-01"}, ["b", "c", "e"]),
+        ({"since": date(2026, 3, 31), "until": datetime(2026, 4, 1, tzinfo=UTC)}, ["c"]),
+        ({"until": MARCH}, ["a"]),
+        ({"since": str(MARCH + 1)}, ["c", "d", "e"]),
+        ({"where": "queue = 'gpu' AND gpus >= 4"}, ["c", "d"]),
+        ({"where": "queue <> 'gpu'"}, ["b"]),
+        ({}, ["a", "b", "c", "d", "e"]),
+    ],
+)
+def test_jobs_are_chosen_by_submission_and_condition(
+    store: Path, tmp_path: Path, limits: dict[str, object], expected: list[str]
+) -> None:
+    assert chosen(store, tmp_path / "out", **limits) == expected
+
+
+def test_a_date_is_midnight_in_the_zone_of_the_trace(store: Path, tmp_path: Path) -> None:
+    berlin = (
+        '[trace]\ntimezone = "Europe/Berlin"\n[jobs]\njob_id = "job_id"\nsubmit_s = "submit_s"\n'
+    )
+    traceana.add_table(JOBS, trace="mine", table="jobs", store=store, mapping=berlin)
+    assert chosen(store, tmp_path / "out", until="2026-03-01") == ["a"]  # 23:00 UTC the day before
+    assert chosen(store, tmp_path / "out", since="2026-03-01", until="2026-03-02") == ["b"]
+
+
+def test_tables_of_jobs_follow_and_the_manifest_says_so(store: Path, tmp_path: Path) -> None:
+    chosen(store, tmp_path / "out", since="2026-03-01", where="gpus < 8")
+    part = traceana.open_store(tmp_path / "out")
+    assert part.scan("mine", "worker_samples").collect()["job_id"].to_list() == ["b"]
+    manifest = part.manifest("mine")
+    assert manifest.title == "Mine (submitted since 2026-03-01, where gpus < 8)"
+    whole = traceana.open_store(store).manifest("mine")
+    assert manifest.window_end_s == whole.window_end_s  # what still ran then is censored
+    assert manifest.window_start_s == MARCH
+
+
+def test_a_table_of_which_nothing_is_left_qualifies_for_nothing(
+    store: Path, tmp_path: Path
+) -> None:
+    assert chosen(store, tmp_path / "out", where="gpus = 8") == ["c"]
+    assert not traceana.open_store(tmp_path / "out").manifest("mine").has("worker_samples")
+
+
+@pytest.mark.parametrize(
+    ("limits", "message"),
+    [
+        ({"since": "next week"}, "write 2026-03-31"),
+        ({"where": "gpus >"}, "not an SQL condition"),
+        ({"where": "gppus > 1"}, "the columns are job_id"),
+        ({"where": "gpus"}, "where 'gpus'"),
+        ({"where": "gpus > 100"}, "no job is left"),
+        ({"since": True}, "pass a date, a time or seconds"),
+    ],
+)
+def test_mistakes_are_one_line(
+    store: Path, tmp_path: Path, limits: dict[str, object], message: str
+) -> None:
+    with pytest.raises(DataError, match=message) as raised:
+        chosen(store, tmp_path / "out", **limits)
+    assert "\n" not in str(raised.value)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_clock_without_dates_takes_seconds(tmp_path: Path) -> None:
+    jobs = pl.DataFrame({"job_id": ["a", "b"], "submit_s": [0.0, 60.0]})
+    traceana.add_table(jobs, trace="mine", table="jobs", store=tmp_path / "own")
+    assert chosen(tmp_path / "own", tmp_path / "out", since="60") == ["b"]
+    with pytest.raises(DataError, match="has no dates"):
+        chosen(tmp_path / "own", tmp_path / "out", since="2026-03-01")

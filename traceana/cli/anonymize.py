@@ -1,0 +1,47 @@
+"""``traceana anonymize TRACE --out DIR``: a store without names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from traceana.cli.options import JsonOption, StoreOption
+
+
+def anonymize(
+    trace: Annotated[str, typer.Argument(metavar="TRACE", help="Id of the trace.")],
+    *,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder of the store to write to.")],
+    store: StoreOption = None,
+    key: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="File with a secret of at least 16 bytes: the same one gives the same digests.  "
+            "[default: a random one, forgotten]",
+        ),
+    ] = None,
+    round_s: Annotated[
+        float | None,
+        typer.Option("--round", metavar="SECONDS", help="Round times and runtimes down."),
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """Write a trace without identifiers, and list what could still identify a row."""
+    from traceana.cli.output import print_cells, print_json
+    from traceana.errors import DataError
+    from traceana.exchange import anonymize as anonymize_trace
+    from traceana.results.display import cells_of
+    from traceana.results.exchange import Disclosure
+
+    try:
+        secret = None if key is None else key.read_bytes()
+    except OSError as error:
+        raise DataError(f"--key {key}: cannot be read ({error.strerror})") from error
+    left = anonymize_trace(trace, out=out, store=store, key=secret, round_s=round_s)
+    if json:
+        print_json(left.rows(named=True))
+    else:
+        print_cells(cells_of(left, Disclosure))

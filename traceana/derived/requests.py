@@ -1,0 +1,82 @@
+"""Failure rates and runtimes of a cohort by each requested resource, in bins."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from traceana import analysis
+from traceana.analysis.correlation.runtime import PERCENT
+from traceana.derived.cohorts import form_cohort
+from traceana.derived.correlations import features_of
+from traceana.results.outcomes import FailureByRequest
+from traceana.results.tables import declared
+
+if TYPE_CHECKING:
+    from traceana.store.session import Session
+
+MOST_VALUES: Final = 12
+"""Up to so many distinct values are groups; more are put into bins."""
+
+
+def failure_by_request(session: Session, trace: str, /) -> dict[str, pl.DataFrame]:
+    """Return the failure rate by the cohort's groups and by each feature.
+
+    The keys are the columns; gpus and cpus are gpu_percent and cpu_percent. Failures are those of
+    the trace's definition.
+    """
+    cohort = form_cohort(session, trace)
+    failure = session.manifest(trace).failure_statuses
+    columns = {cohort.by: pl.col(cohort.by).cast(pl.String)} if cohort.by else {}
+    for name in features_of(cohort):
+        columns[PERCENT.get(name, name)] = pl.col(name) * (100 if name in PERCENT else 1)
+    keep = ["status", "runtime_s", *([cohort.cluster] if cohort.cluster else [])]
+    found = {}
+    for name, value in columns.items():
+        rows = cohort.rows.select(*keep, value.alias(".value"))
+        if rows[".value"].dtype.is_numeric():
+            rows = rows.with_columns(bin_values(rows[".value"]))
+        rows = rows.rename({".value": name}) if name not in rows.columns else rows
+        rates = analysis.failure_rates(rows, name, failure=failure, cluster=cohort.cluster)
+        status = pl.col("status").cast(pl.String)
+        means = [
+            rows.filter(status.is_in(statuses))
+            .group_by(name)
+            .agg(pl.col("runtime_s").mean().alias(f"{outcome}_mean_s"))
+            for outcome, statuses in (("success", ("completed",)), ("failure", failure))
+        ]
+        for mean in means:
+            rates = rates.join(mean, on=name, how="left", nulls_equal=True, maintain_order="left")
+        rates = rates.with_columns(success_rate=1 - pl.col("rate"))
+        found[name] = declared(rates, FailureByRequest, by=(name,))
+    return found
+
+
+def bin_values(values: pl.Series, /) -> pl.Series:
+    """Return the bin of each value as an Enum in ascending order; null is null.
+
+    Up to :data:`MOST_VALUES` distinct values are their own bins. More are put into bins between
+    powers of two, each with its upper end, so that requests for 1, 2, 4 and 8 are in different
+    bins. 0 is its own bin.
+    """
+    distinct = values.drop_nulls().unique().sort().to_list()
+    if len(distinct) <= MOST_VALUES:
+        labels = {value: f"{value:,.6g}" for value in distinct}
+    else:
+        whole = all(value == int(value) for value in distinct)
+        labels = {value: _label(value, whole=whole) for value in distinct}
+    kind = pl.Enum(list(dict.fromkeys(labels.values())))
+    named = values.replace_strict(labels, return_dtype=pl.String) if labels else values
+    return named.cast(kind).alias(values.name)
+
+
+def _label(value: float, *, whole: bool) -> str:
+    if value <= 0:
+        return f"{value:g}"
+    high = 2.0 ** math.ceil(math.log2(value))
+    low = high / 2 + 1 if whole else high / 2
+    if whole and low >= high:
+        return f"{high:,.6g}"
+    return f"{low:,.6g} to {high:,.6g}" if whole else f"over {low:,.6g} to {high:,.6g}"

@@ -1,0 +1,208 @@
+"""Anonymize a trace: digests for identifiers, shifted times, no free text."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import polars as pl
+
+from traceana.errors import DataError
+from traceana.exchange.copying import copy_trace
+from traceana.ingesters.describe import UNIX_S
+from traceana.results.exchange import Disclosure
+from traceana.results.tables import declared, returns, schema_of
+from traceana.schema import privacy_of
+from traceana.store import open_store
+
+if TYPE_CHECKING:
+    from os import PathLike
+
+    from traceana.store import Store
+    from traceana.store.manifest import Manifest
+
+_WEEK_S: Final = 7 * 86_400
+_DIGEST_BYTES: Final = 8
+_KEY_BYTES: Final = 16
+_RANK: Final = r"(?i)^(worker|rank)?[ _-]?\d{1,6}$"
+_ONE_WORD: Final = r"^[A-Za-z_]{1,40}$"
+_TRACE_FACTS: Final = (
+    "timezone", "utc_offset_h", "independent_unit", "failure_statuses", "lists_only_survivors",
+)  # fmt: skip
+_TABLE_FACTS: Final = (
+    "unit_noun", "groups", "generated", "left_truncated", "values_held", "workers_per_job",
+    "cut_at_s",
+)  # fmt: skip
+
+
+@returns(Disclosure)
+def anonymize(
+    trace: str,
+    /,
+    *,
+    out: str | PathLike[str],
+    store: str | PathLike[str] | None = None,
+    key: bytes | None = None,
+    round_s: float | None = None,
+) -> pl.DataFrame:
+    """Write a trace to another store, without what names a user, a job or a machine.
+
+    Identifiers (users, groups, accounts, queues, clusters, jobs, machines, hosts, and every
+    column beyond the table's declaration) become 16 hexadecimal digits: BLAKE2b with a key, the
+    same for the same identifier in every table. Unix times are shifted by a whole number of weeks
+    that depends on the key, so that hour and weekday (UTC) stay true; times on the trace's own
+    clock stay. Job names are dropped, and of the reasons for an end all but single words.
+    Everything else stays: requests, runtimes, statuses, GPU types. Rejected rows are left out.
+    The rows pass the same checks as any that are ingested.
+
+    Parameters
+    ----------
+    trace
+        Id of the trace; the id is kept.
+    out
+        Folder of the store to write to.
+    store
+        Folder of the store to read; None: TRACEANA_STORE, else ``./data``.
+    key
+        Secret of at least 16 bytes: the same key gives the same digests and shift for a later
+        export. None: a random one that is forgotten.
+    round_s
+        Times and runtimes are rounded down to multiples of this many seconds; None: not rounded.
+
+    Returns
+    -------
+    polars.DataFrame
+        What could still identify: one row per column with values, and one per table.
+
+        {columns}
+
+    Raises
+    ------
+    DataError
+        If the key is too short, `round_s` is not positive, or `out` is the store itself.
+    StoreError
+        If the store does not have the trace.
+
+    Examples
+    --------
+    >>> import polars as pl, tempfile, traceana
+    >>> folder = tempfile.mkdtemp()
+    >>> jobs = pl.DataFrame({"job_id": ["a", "b"], "user": ["ann", "ann"], "gpus": [1, 8]})
+    >>> ledger = traceana.add_table(jobs, trace="mine", table="jobs", store=folder)
+    >>> left = traceana.anonymize("mine", store=folder, out=f"{folder}/public", key=b"k" * 16)
+    >>> left.filter(pl.col("single") == 2)["column"].to_list()
+    ['job_id', 'gpus', None]
+    >>> traceana.open_store(f"{folder}/public").scan("mine", "jobs").collect()["user"].n_unique()
+    1
+    """
+    source = open_store(store)
+    manifest = source.manifest(trace)
+    if key is not None and len(key) < _KEY_BYTES:
+        raise DataError(f"key has {len(key)} bytes; at least {_KEY_BYTES} are needed")
+    if round_s is not None and not 0 < round_s < float("inf"):
+        raise DataError(f"round_s is {round_s}; a positive number of seconds is needed")
+    rows = _Rows(key or secrets.token_bytes(32), round_s, manifest)
+    target = Path(out)
+    copy_trace(
+        source,
+        manifest,
+        target,
+        facts=rows.facts,
+        about=_TABLE_FACTS,
+        write=lambda table, path: rows.write(source.scan(trace, table), table, path),
+    )
+    return _disclosure(open_store(target), trace, rows.treatments)
+
+
+class _Rows:
+    """What becomes of rows: one key, shift and rounding for all tables of a trace."""
+
+    def __init__(self, key: bytes, round_s: float | None, manifest: Manifest) -> None:
+        self._key = hashlib.sha256(key).digest()
+        self._round_s = round_s
+        self._shift_s = 0.0
+        first = manifest.window_start_s
+        if manifest.absolute_times and first is not None and first >= 2 * _WEEK_S:
+            drawn = int.from_bytes(self._digest("weeks").digest(), "big")
+            self._shift_s = float(_WEEK_S * (1 + drawn % int(first // _WEEK_S - 1)))
+        rounded = "rounded" if round_s else "kept"
+        self.treatments = {
+            "identifier": "digest",
+            "rank": "digest",
+            "reason": "words",
+            "time": "shifted" if self._shift_s else rounded,
+            "duration": rounded,
+        }
+        facts = {name: getattr(manifest, name) for name in _TRACE_FACTS}
+        if manifest.window == "stated":
+            ends = {name: getattr(manifest, name) for name in ("window_start_s", "window_end_s")}
+            facts |= {k: None if v is None else v - self._shift_s for k, v in ends.items()}
+        self.facts = {"title": f"{manifest.trace} (anonymized)"} | facts
+
+    def write(self, stored: pl.LazyFrame, table: str, out: Path) -> list[str]:
+        """Write a table's anonymized rows, block by block; return the columns they have."""
+        privacy = privacy_of(table)
+        for name in [name for name, kind in privacy.items() if kind == "rank"]:
+            numbers_only = pl.col(name).str.contains(_RANK).all()
+            is_label = stored.select(numbers_only).collect(engine="streaming").item()
+            privacy[name] = "label" if is_label else "identifier"
+        names = [n for n in stored.collect_schema().names() if privacy.get(n) != "free text"]
+
+        def change(block: pl.DataFrame) -> pl.DataFrame:
+            return block.select(self._column(block[n], privacy.get(n, "identifier")) for n in names)
+
+        changed = change(stored.head(0).collect()).schema
+        stored.select(names).map_batches(change, streamable=True, schema=changed).sink_parquet(out)
+        return names
+
+    def _column(self, values: pl.Series, privacy: str) -> pl.Series:
+        if privacy == "time":
+            is_unix = values >= UNIX_S  # a step's time may count from its job's start
+            values = pl.select(pl.when(is_unix).then(values - self._shift_s).otherwise(values))[
+                values.name
+            ]
+        if privacy in ("time", "duration") and self._round_s:
+            return (values / self._round_s).floor() * self._round_s
+        if privacy == "reason":
+            return values.set(~values.str.contains(_ONE_WORD), None)
+        if privacy == "identifier":
+            words = values.cast(pl.String).rename(values.name)
+            known = words.drop_nulls().unique()
+            digests = [self._digest(f"id {word}").hexdigest() for word in known]
+            return words.replace_strict(known, digests, return_dtype=pl.String)
+        return values
+
+    def _digest(self, text: str) -> hashlib.blake2b:
+        return hashlib.blake2b(text.encode(), digest_size=_DIGEST_BYTES, key=self._key)
+
+
+def _disclosure(store: Store, trace: str, treatments: dict[str, str]) -> pl.DataFrame:
+    """Return what could still identify a row, column by column."""
+    rows: list[dict[str, Any]] = []
+    for table, described in store.manifest(trace).tables.items():
+        privacy = privacy_of(table)
+        together = []
+        for name in described.columns:
+            kind = privacy.get(name, "identifier")
+            treatment = treatments.get(kind, "kept")
+            if treatment != "digest":
+                together.append(name)
+            rows.append(_counts(store, trace, table, [name], treatment))
+        rows.append(_counts(store, trace, table, together, None) | {"column": None})
+    return declared(pl.DataFrame(rows, schema=schema_of(Disclosure)), Disclosure)
+
+
+def _counts(
+    store: Store, trace: str, table: str, columns: list[str], treatment: str | None
+) -> dict[str, Any]:
+    rows = store.scan(trace, table).select(columns)
+    values = rows.drop_nulls() if treatment else rows
+    counts = (
+        values.group_by(columns)
+        .len()
+        .select(distinct=pl.len().cast(pl.Int64), single=(pl.col("len") == 1).sum().cast(pl.Int64))
+    )
+    found = counts.collect(engine="streaming").row(0, named=True)
+    return {"table": table, "column": columns[0], "treatment": treatment} | found

@@ -1,0 +1,91 @@
+"""Copy a trace to another store, its rows changed on the way and checked again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from traceana.errors import DataError
+from traceana.ingesters import ingest
+from traceana.ingesters.files import SYNTHETIC_PREFIX
+from traceana.schema import get_table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from traceana.store import Manifest, Store, TableManifest
+
+
+def copy_trace(
+    source: Store,
+    manifest: Manifest,
+    target: Path,
+    /,
+    *,
+    facts: dict[str, Any],
+    about: tuple[str, ...],
+    write: Callable[[str, Path], list[str]],
+) -> None:
+    """Copy the tables of a trace.
+
+    Parameters
+    ----------
+    source, manifest, target
+        The store to read, the trace's manifest in it, and the folder of the store to write.
+    facts
+        What the copy's manifest states of the trace.
+    about
+        Facts on its tables that stay.
+    write
+        Called with a table and a file: writes the rows as Parquet and returns their columns.
+
+    Raises
+    ------
+    DataError
+        If the target is the store itself.
+    """
+    if target.resolve() == source.path.resolve():
+        raise DataError(f"{target}: this is the store itself; pass another folder (--out)")
+    mark = SYNTHETIC_PREFIX if manifest.synthetic else ""
+    with TemporaryDirectory(prefix="traceana-") as scratch:
+        for table, described in manifest.tables.items():
+            path = Path(scratch) / f"{mark}{table}.parquet"
+            columns = write(table, path)
+            mapping = _mapping(facts, table, described, columns, about)
+            ingest(path, trace=manifest.trace, mapping=mapping, store=target)
+
+
+def _mapping(
+    facts: dict[str, Any],
+    table: str,
+    described: TableManifest,
+    columns: list[str],
+    about: tuple[str, ...],
+) -> str:
+    """Return the mapping of a table whose columns have their names."""
+    own = [name for name in columns if name in get_table(table).columns()]
+    units = {name: f", unit = {_toml(unit)}" for name, unit in described.units.items()}
+    return "\n".join(
+        [
+            "[trace]",
+            'reader = "parquet"',
+            *_lines(facts | {"keep": [name for name in columns if name not in own]}),
+            f"[{table}]",
+            *(f"{name} = {{ column = {_toml(name)}{units.get(name, '')} }}" for name in own),
+            f"[{table}.about]",
+            *_lines({name: getattr(described, name) for name in about}),
+            "",
+        ]
+    )
+
+
+def _lines(facts: dict[str, Any]) -> Iterator[str]:
+    return (
+        f"{name} = {_toml(value)}" for name, value in facts.items() if value not in (None, (), [])
+    )
+
+
+def _toml(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)  # the same in TOML

@@ -1,0 +1,156 @@
+"""Write tables of a trace as Parquet, CSV or, for jobs, in the Standard Workload Format."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from traceana.errors import DataError
+from traceana.results.display import neutral
+from traceana.store import open_store
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from os import PathLike
+
+    from traceana.store import Manifest
+
+FORMATS: Final = ("parquet", "csv", "swf")
+"""Formats to export to."""
+_ROW: Final = "row of the log"
+_SWF_STATUS: Final = {"failed": 0, "completed": 1, "cancelled": 5}
+_SWF_FIELDS: Final = (
+    "job number, submit time [s], wait time [s], run time [s], processors used, CPU time used "
+    "[s], memory used [KiB], processors requested, time requested [s], memory requested [KiB], "
+    "status (1 completed, 0 failed, 5 cancelled), user, group (account), executable, queue, "
+    "partition (cluster), preceding job, think time"
+)
+
+
+def export_tables(
+    trace: str,
+    /,
+    *,
+    out: str | PathLike[str],
+    store: str | PathLike[str] | None = None,
+    tables: Sequence[str] = (),
+    file_format: str = "parquet",
+) -> list[Path]:
+    """Write tables of a trace to files that other tools read.
+
+    Parameters
+    ----------
+    trace
+        Id of the trace.
+    out
+        Folder of the files, ``<table>.<format>``; it is made where it does not exist.
+    store
+        Folder of the store; None: TRACEANA_STORE, else ``./data``.
+    tables
+        Names of the tables; none: all, or ``jobs`` in SWF.
+    file_format
+        ``parquet``, ``csv`` (text that a spreadsheet would take for a formula begins with an
+        apostrophe), or ``swf``: the Standard Workload Format of the Parallel Workloads Archive,
+        18 numbers a job, in the order of submission and counted from the first; missing is -1.
+        Names become numbers in the order of their first job; processors are CPU cores, and the
+        memory is per processor. GPUs have no field in it.
+
+    Returns
+    -------
+    list of pathlib.Path
+        The files.
+
+    Raises
+    ------
+    DataError
+        If the format is unknown, or a table other than ``jobs`` is to be written as SWF.
+    StoreError
+        If the store does not have the table.
+
+    References
+    ----------
+    Chapin et al. (1999), Benchmarks and standards for the evaluation of parallel job schedulers.
+    JSSPP, 67-90, https://doi.org/10.1007/3-540-47954-6_4.
+
+    Examples
+    --------
+    >>> import polars as pl, tempfile, traceana
+    >>> folder = tempfile.mkdtemp()
+    >>> jobs = pl.DataFrame({"job_id": ["a"], "submit_s": [5.0], "runtime_s": [60.0], "cpus": [4]})
+    >>> ledger = traceana.add_table(jobs, trace="mine", table="jobs", store=folder)
+    >>> [path] = traceana.export_tables("mine", store=folder, out=folder, file_format="swf")
+    >>> print(path.read_text().splitlines()[-1])
+    1 0 -1 60 4 -1 -1 4 -1 -1 -1 -1 -1 -1 -1 -1 -1 -1
+    """
+    if file_format not in FORMATS:
+        raise DataError(f"format {file_format!r} is unknown; use {', '.join(FORMATS)}")
+    source = open_store(store)
+    named = list(tables) or (
+        ["jobs"] if file_format == "swf" else list(source.manifest(trace).tables)
+    )
+    if file_format == "swf" and named != ["jobs"]:
+        raise DataError(f"SWF holds jobs alone, not {', '.join(named)}; leave tables= out")
+    frames = {table: source.scan(trace, table) for table in named}
+    folder = Path(out)
+    folder.mkdir(parents=True, exist_ok=True)
+    written = []
+    for table, frame in frames.items():
+        path = folder / f"{table}.{file_format}"
+        beside = path.with_name(f".{path.name}.tmp")
+        try:
+            if file_format == "parquet":
+                frame.sink_parquet(beside)
+            elif file_format == "csv":
+                neutral(frame).sink_csv(beside)
+            else:
+                with beside.open("wb") as stream:
+                    stream.write(_swf_header(source.manifest(trace), frame).encode())
+                    swf_jobs(frame).write_csv(stream, separator=" ", include_header=False)
+            beside.replace(path)
+        finally:
+            beside.unlink(missing_ok=True)
+        written.append(path)
+    return written
+
+
+def _swf_header(manifest: Manifest, jobs: pl.LazyFrame) -> str:
+    first_s = jobs.select(pl.col("submit_s").min()).collect().item()
+    start = f"; UnixStartTime: {first_s:.0f}\n" if manifest.absolute_times and first_s else ""
+    return f"; {' '.join(manifest.title.split())}\n{start}; Fields: {_SWF_FIELDS}\n"
+
+
+def swf_jobs(jobs: pl.LazyFrame, /) -> pl.DataFrame:
+    """Return the 18 fields of SWF, one row per job in the order of submission."""
+    col = pl.col
+    first_s = col("submit_s").min()
+    cores = pl.when(col("cpus") > 0).then(col("cpus").ceil())
+    kib = 1 << 20  # of a GiB
+    fields = {
+        "job": col(_ROW) + 1,
+        "submit": col("submit_s") - first_s,
+        "wait": col("start_s") - col("submit_s"),
+        "runtime": col("runtime_s"),
+        "used": cores,
+        "cpu_time": col("cpu_time_s") / cores,
+        "memory_used": col("memory_gib_used") * kib / cores,
+        "requested": cores,
+        "time_limit": col("time_limit_s"),
+        "memory": col("memory_gib") * kib / cores,
+        "status": col("status").replace_strict(_SWF_STATUS, default=None, return_dtype=pl.Int64),
+        **{name: _numbered(name) for name in ("user", "account", "workload", "queue", "cluster")},
+        "preceding": pl.lit(None, pl.Int64),
+        "think": pl.lit(None, pl.Int64),
+    }
+    ordered = jobs.sort("submit_s", nulls_last=True, maintain_order=True).with_row_index(_ROW)
+    return ordered.select(
+        value.cast(pl.Float64).round().cast(pl.Int64).fill_null(-1).alias(name)
+        for name, value in fields.items()
+    ).collect()
+
+
+def _numbered(name: str) -> pl.Expr:
+    """Return numbers from 1 in the order of the first rows; null where there is no value."""
+    first = pl.when(pl.col(name).is_not_null()).then(pl.col(_ROW).min().over(name))
+    return first.rank("dense")

@@ -1,0 +1,238 @@
+"""Missed deadlines of jobs that share a cluster under simple scheduling policies."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import numpy as np
+import polars as pl
+
+from traceana.errors import DataError
+from traceana.results.deadlines import DeadlinePolicies
+from traceana.results.tables import declared, returns, schema_of
+from traceana.simulate.deadlines.synthesis import read_jobs
+from traceana.simulate.frames import read_columns
+from traceana.stats.arguments import is_number
+from traceana.stats.intervals import wilson_interval
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from narwhals.stable.v2.typing import IntoFrame
+    from numpy.typing import NDArray
+
+Policy: TypeAlias = Callable[[pl.DataFrame], pl.Series]
+"""Ranks jobs [submit_s, runtime_s, gpus, deadline_s]: the smallest rank starts first."""
+
+POLICIES: Final[dict[str, Policy]] = {
+    "fifo": lambda jobs: jobs["submit_s"],
+    "sjf": lambda jobs: jobs["runtime_s"],
+    "edf": lambda jobs: jobs["deadline_s"],
+    "least_slack": lambda jobs: jobs["deadline_s"] - jobs["runtime_s"],
+}
+"""First in first out, shortest job first, earliest deadline first, and least slack first."""
+
+_ROUNDING: Final = 1e-9
+"""GPUs that a sum of fractions may miss."""
+
+
+@returns(DeadlinePolicies)
+def simulate_deadlines(
+    jobs: IntoFrame,
+    /,
+    *,
+    plans: IntoFrame | None = None,
+    policies: Sequence[str | Policy] = tuple(POLICIES),
+    capacity: float | None = None,
+    load: float = 0.8,
+    submit: str = "submit_s",
+    runtime: str = "runtime_s",
+    gpus: str = "gpus",
+    deadline: str = "deadline_s",
+) -> pl.DataFrame:
+    """Count the deadlines that jobs miss under scheduling policies.
+
+    The jobs of a cluster share identical GPUs. A job starts on all of its GPUs at once, runs for
+    its recorded runtime, and is not interrupted. The waiting job of smallest rank starts as soon
+    as its GPUs are free; later ones wait behind it (no backfilling). Jobs that cannot meet their
+    deadline run all the same.
+
+    Parameters
+    ----------
+    jobs
+        One row per job: job_id, optionally cluster, and the columns below; eager or lazy, of any
+        listed engine. Rows with a null, or a runtime or GPU count of zero, are excluded.
+    plans
+        [cluster, job_id, deadline_s] with the deadlines, such as what
+        :func:`synthesize_deadlines` returns; None: `jobs` has them.
+    policies
+        Names of :data:`POLICIES` ("fifo", "sjf", "edf", "least_slack"), or functions of the jobs
+        that return one rank per job.
+    capacity
+        GPUs of each cluster. None: the fewest at which the jobs use the fraction `load` of
+        them from the first submission to the last, and at least those of the largest job.
+    load
+        See `capacity`.
+    submit, runtime, gpus, deadline
+        Columns of the jobs: submission and deadline (seconds or datetimes), runtime, GPUs.
+
+    Returns
+    -------
+    DataFrame
+        One row per cluster and policy, and with several clusters one of all together (cluster
+        null):
+
+        {columns}
+
+    Raises
+    ------
+    DataError
+        If a column is missing or not numeric, a value is negative or infinite, a job is not
+        unique, no job is left, no policy has that name, or `capacity` or `load` is not above 0.
+
+    Examples
+    --------
+    >>> jobs = pl.DataFrame(
+    ...     {"job_id": [1, 2], "submit_s": [0, 1], "runtime_s": [10, 5], "gpus": [1, 1],
+    ...      "deadline_s": [10, 12]}
+    ... )
+    >>> simulate_deadlines(jobs, policies=["fifo"], capacity=1)["n_missed"].item()
+    1
+    """
+    if not (capacity is None or (is_number(capacity) and 0 < capacity < math.inf)):
+        raise DataError(f"capacity must be a number of GPUs above 0, or None; it is {capacity!r}")
+    if not (is_number(load) and 0 < load <= 1):
+        raise DataError(f"load must be above 0 and at most 1; it is {load!r}")
+    ranks = _policies(policies)
+    roles = {"submit": submit, "runtime": runtime, "gpus": gpus}
+    if plans is None:
+        table = read_jobs(jobs, {**roles, "deadline": deadline})
+    else:
+        kinds = {"cluster": pl.String, "job_id": pl.String, "deadline_s": pl.Float64}
+        of_plans = read_columns(plans, kinds, "plans")
+        table = read_jobs(jobs, roles)
+        table = table.join(of_plans, on=["cluster", "job_id"], how="left", maintain_order="left")
+    if table.drop_nulls("job_id").select("cluster", "job_id").is_duplicated().any():
+        raise DataError("a job occurs twice: (cluster, job_id) must be unique")
+    known = table.drop_nulls().filter(pl.col("runtime_s") > 0, pl.col("gpus") > 0)
+    if known.is_empty():
+        raise DataError("no job has a submission, runtime, GPUs and deadline, the two above 0")
+    rows = []
+    for (cluster,), of_cluster in known.sort("submit_s", maintain_order=True).group_by(
+        "cluster", maintain_order=True
+    ):
+        size = _capacity(of_cluster, load) if capacity is None else float(capacity)
+        fits = of_cluster.filter(pl.col("gpus") <= size + _ROUNDING)
+        excluded = table.filter(cluster=str(cluster)).height - fits.height
+        for name, policy in ranks.items():
+            row = {"cluster": cluster, "policy": name, "capacity": size, "n_excluded": excluded}
+            rows.append(row | _outcome(fits, _ranks(policy, fits, name), size))
+    found = pl.DataFrame(rows, schema=schema_of(DeadlinePolicies)).sort(
+        "cluster", maintain_order=True
+    )
+    if found["cluster"].n_unique() > 1:
+        found = pl.concat([found, _together(found)])
+    low, high = wilson_interval(found["n_missed"], found["n"])
+    return declared(
+        found.with_columns(
+            share_missed=pl.when(pl.col("n") > 0).then(pl.col("n_missed") / pl.col("n")),
+            ci_low=pl.Series(low).fill_nan(None),
+            ci_high=pl.Series(high).fill_nan(None),
+        ),
+        DeadlinePolicies,
+    )
+
+
+def _policies(policies: Sequence[str | Policy]) -> dict[str, Policy]:
+    found: dict[str, Policy] = {}
+    for policy in policies:
+        if isinstance(policy, str) and policy in POLICIES:
+            found[policy] = POLICIES[policy]
+        elif callable(policy):
+            found[getattr(policy, "__name__", type(policy).__name__)] = policy
+        else:
+            raise DataError(
+                f"no policy is called {policy!r}; there is {', '.join(POLICIES)}, or a function of "
+                "the jobs that returns one rank per job"
+            )
+    if not found or len(found) < len(policies):
+        raise DataError("policies must be one or more with different names")
+    return found
+
+
+def _capacity(jobs: pl.DataFrame, load: float) -> float:
+    work = float((jobs["gpus"] * jobs["runtime_s"]).sum())
+    span = float(jobs["submit_s"][-1] - jobs["submit_s"][0])
+    needed = math.ceil(work / span / load) if span > 0 else 0
+    return max(float(needed), math.ceil(float(str(jobs["gpus"].max()))))
+
+
+def _ranks(policy: Policy, jobs: pl.DataFrame, name: str) -> NDArray[np.float64]:
+    ranks = np.asarray(policy(jobs), dtype=float)
+    if ranks.shape != (jobs.height,) or np.isnan(ranks).any():
+        raise DataError(f"policy {name} must return {jobs.height} ranks, one per job")
+    return ranks
+
+
+def _outcome(jobs: pl.DataFrame, ranks: NDArray[np.float64], capacity: float) -> dict[str, Any]:
+    submit, runtime, gpus = (jobs[name].to_numpy() for name in ("submit_s", "runtime_s", "gpus"))
+    start = start_times(submit, runtime, gpus, ranks, capacity)
+    if not len(start):
+        return {"n": 0, "n_missed": 0}
+    end, wait = start + runtime, start - submit
+    return {
+        "n": len(start),
+        "n_missed": int((end > jobs["deadline_s"].to_numpy()).sum()),
+        "mean_wait_s": float(wait.mean()),
+        "median_wait_s": float(np.median(wait)),
+        "p95_wait_s": float(np.quantile(wait, 0.95)),
+        "utilization": float((runtime * gpus).sum() / (capacity * (end.max() - submit.min()))),
+    }
+
+
+def start_times(
+    submit: NDArray[np.float64],
+    runtime: NDArray[np.float64],
+    gpus: NDArray[np.float64],
+    ranks: NDArray[np.float64],
+    capacity: float,
+    /,
+) -> NDArray[np.float64]:
+    """Return when each job starts; jobs are in order of submission, and each fits."""
+    start = np.zeros(len(submit))
+    waiting: list[tuple[float, int]] = []
+    running: list[tuple[float, float]] = []
+    free, arrived, now = capacity, 0, 0.0
+    times, needs, durations = submit.tolist(), gpus.tolist(), runtime.tolist()
+    while arrived < len(times) or waiting:
+        if not waiting:
+            now = max(now, times[arrived])
+        while running and running[0][0] <= now:
+            free += heapq.heappop(running)[1]
+        while arrived < len(times) and times[arrived] <= now:
+            heapq.heappush(waiting, (float(ranks[arrived]), arrived))
+            arrived += 1
+        while waiting and needs[waiting[0][1]] <= free + _ROUNDING:
+            _, job = heapq.heappop(waiting)
+            start[job], free = now, free - needs[job]
+            heapq.heappush(running, (now + durations[job], needs[job]))
+        if waiting:
+            following = times[arrived] if arrived < len(times) else math.inf
+            now = min(running[0][0], following)
+    return start
+
+
+def _together(rows: pl.DataFrame) -> pl.DataFrame:
+    n = pl.col("n")
+    return rows.group_by("policy", maintain_order=True).agg(
+        pl.lit(None, pl.String).alias("cluster"),
+        pl.col("capacity", "n_excluded", "n_missed", "n").sum(),
+        mean_wait_s=(pl.col("mean_wait_s") * n).sum() / n.sum(),
+        utilization=(pl.col("utilization") * pl.col("capacity")).sum() / pl.col("capacity").sum(),
+    ).with_columns(
+        pl.lit(None, pl.Float64).alias(name)
+        for name in ("median_wait_s", "p95_wait_s", "share_missed", "ci_low", "ci_high")
+    ).select(rows.columns)  # fmt: skip
