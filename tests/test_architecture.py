@@ -30,7 +30,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "analysis": {"schema", "stats", "results"},
     "simulate": {"schema", "stats", "results", "analysis"},
     "figures": {"analysis", "simulate", "schema", "results"},
-    "derived": {"schema", "store", "analysis", "simulate", "results"},
+    "derived": {"schema", "store", "stats", "analysis", "simulate", "results"},
     "claims": {"store", "analysis", "simulate", "derived", "results"},
     "report": {
         "schema", "catalog", "ingesters", "store", "stats", "analysis", "simulate", "figures",

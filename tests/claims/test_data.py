@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import lzma
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -15,6 +16,7 @@ from traceana.claims import (
     PAPERS,
     Claim,
     ClaimResults,
+    Judgement,
     Paper,
     check_claims,
     decide,
@@ -28,7 +30,7 @@ from traceana.store.session import Session
 
 ITP = ("microsoft-itp-2021", "jobs")
 CLAIMS = {claim.id: claim for paper in PAPERS.values() for claim in paper.claims}
-BY_ITSELF = {name for name, claim in CLAIMS.items() if not claim.needs}
+NO_DATA = {name for name, claim in CLAIMS.items() if not claim.needs}
 ONE_PAPER = "made-up"
 
 
@@ -59,7 +61,7 @@ def sample(tmp_path_factory: pytest.TempPathFactory) -> Store:
 def test_a_store_without_tables_leaves_only_what_is_judged_by_itself(tmp_path: Path) -> None:
     results = check_claims(Store(tmp_path))
     tested = {name for name, verdict in verdicts(results).items() if verdict != "untested"}
-    assert tested == BY_ITSELF
+    assert tested == NO_DATA
     told = results.table.filter(verdict="untested")
     assert told["measured"].null_count() == told.height
     assert told["note"].str.starts_with("not in the store: ").all()
@@ -68,7 +70,7 @@ def test_a_store_without_tables_leaves_only_what_is_judged_by_itself(tmp_path: P
 def test_synthetic_rows_neither_bear_out_nor_refute(sample: Store) -> None:
     results = check_claims(sample)
     tested = {name for name, verdict in verdicts(results).items() if verdict != "untested"}
-    assert tested == BY_ITSELF
+    assert tested == NO_DATA
     notes = dict(results.table.select("id", "note").rows())
     assert notes["zeus-ratio-mean"] == "the store's rows of zeus-2023 are synthetic"
     assert notes["pai-jobs"] == "the store's rows of alibaba-pai-2020 are synthetic"
@@ -150,14 +152,71 @@ def test_claims_on_pai_against_a_count_by_hand(sample: Store, tmp_path: Path) ->
     done = joined.filter(status="completed")
     points = done.drop_nulls("gpus").group_by("gpus").agg(pl.col("runtime_s").mean())
     r = points.select(pl.corr("gpus", "runtime_s")).item()
-    assert found["pai-success-gpu"]["measured"].startswith(f"r = {r:.2f} (p = ")
-    assert found["pai-success-gpu"]["note"].startswith(f"Over {points.height} distinct values")
+    assert f"; drop: r = {r:.2f} (p = " in found["pai-success-gpu"]["measured"]
+    assert found["pai-success-gpu"]["note"].startswith(
+        "No end_imputation gives the printed numbers"
+    )
     t4 = done.filter(gpu_type="T4").select(pl.col("runtime_s").mean()).item()
+    assert "; drop: MISC " in found["pai-success-runtime"]["measured"]
     assert f"T4 {t4:,.1f}, V100 " in found["pai-success-runtime"]["measured"]
     jobs = store.scan("alibaba-pai-2020", "jobs").collect().height
     most = int(instances["job_id"].value_counts()["count"].to_numpy().max())
     assert found["pai-jobs"]["measured"].startswith(f"{jobs:,} jobs; from ")
-    assert found["pai-jobs"]["measured"].endswith(f" to {most:,} instances a job")
+    assert found["pai-jobs"]["measured"].endswith(f" to {most:,} instances per job")
+
+
+def pai_store(folder: Path, published: Path, end: str = "") -> Store:
+    """Four completed tasks of 10 to 40 % of a GPU whose second instance has lost its end.
+
+    Their runtimes are 100, 200, 400 and 500 s if the end is that of the task, else 100 s.
+    """
+    tasks, instances = [], []
+    for i, whole in enumerate((100, 200, 400, 500), 1):
+        tasks.append(f"j{i},t,2,Terminated,1000,{1000 + whole},600,1,{10 * i},T4")
+        instances.append(f"j{i},t,a,w{i}a,i{i},Terminated,1000,1100,m")
+        instances.append(f"j{i},t,b,w{i}b,i{i},Terminated,1000,{end},m")
+    folder.mkdir(exist_ok=True)
+    files = {"pai_task_table": tasks, "pai_instance_table": instances}
+    for name, rows in files.items():
+        (folder / f"{name}.csv").write_text("\n".join(rows) + "\n")
+        shutil.copy(published / f"{name}.header", folder)
+    ingest(folder, store=folder / "store")
+    return open_store(folder / "store")
+
+
+def test_correlations_are_compared_under_every_imputation(
+    tmp_path: Path, real_data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = pai_store(tmp_path, real_data / "alibaba-pai-2020")
+    # r of (10, 20, 30, 40) with (100, 200, 400, 500) is 70 / sqrt(500 * 10)
+    r, p = f"{70 / (500 * 10) ** 0.5:.2f}", "1.01e-02"
+    values = {"outcome": "success", "x": "gpu_percent", "r": r, "p": p}
+    claim = replace(CLAIMS["pai-success-gpu"], values=values, every_file=False, paper=ONE_PAPER)
+    planted(monkeypatch, claim)
+    (row,) = check_claims(store, paper=ONE_PAPER).table.iter_rows(named=True)
+    assert row["verdict"] == "reproduced", row
+    assert row["note"] == "The printed numbers fit end_imputation task."
+    assert f"; task: r = {r} (p = {p})" in row["measured"]
+    monkeypatch.undo()
+    planted(monkeypatch, replace(claim, values=values | {"r": "0.44"}))
+    (row,) = check_claims(store, paper=ONE_PAPER).table.iter_rows(named=True)
+    assert row["verdict"] == "differs"
+
+
+def test_runtimes_of_terminated_tasks_are_compared_with_the_task_table(
+    tmp_path: Path, real_data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claim = replace(CLAIMS["pai-terminated-runtime"], every_file=False, paper=ONE_PAPER)
+    planted(monkeypatch, claim)
+    (lost, known) = (
+        pai_store(tmp_path / name, real_data / "alibaba-pai-2020", end)
+        for name, end in (("lost", ""), ("known", "1050"))
+    )
+    assert verdicts(check_claims(lost, paper=ONE_PAPER)) == {claim.id: "untested"}
+    (row,) = check_claims(known, paper=ONE_PAPER).table.iter_rows(named=True)
+    # the instances end after 100 s; the tasks after 100, 200, 400 and 500 s
+    assert row["verdict"] == "differs"
+    assert row["measured"].startswith("1 of 4 are equal to the second; the differences are up to 4")
 
 
 def test_a_claim_judged_from_a_sample_of_jobs_says_so(
@@ -169,11 +228,14 @@ def test_a_claim_judged_from_a_sample_of_jobs_says_so(
     monkeypatch.setattr(job_sample, "MAX_TASKS", 2000)
     monkeypatch.setattr(job_sample, "SAMPLED_TASKS", 1500)
     drawn = check_claims(store, paper="pai").table
-    told = drawn.filter(pl.col("note").str.contains(r"of a sample: 1,\d{3} of [\d,]+ tasks"))
+    told = drawn.filter(
+        pl.concat_str("note", "measured").str.contains(r"[Oo]f a sample: 1,\d{3} of [\d,]+ tasks")
+    )
     of_tasks = {name for name in drawn["id"] if name.startswith(("pai-success", "pai-failure"))}
-    assert set(told["id"]) == {"pai-jobs", *of_tasks}
+    assert set(told["id"]) == {"pai-terminated-runtime", *of_tasks}
     # what is counted is counted in all rows
     jobs = store.scan("alibaba-pai-2020", "jobs").collect().height
+    assert drawn.filter(id="pai-jobs").equals(whole.filter(id="pai-jobs"))
     assert drawn.filter(id="pai-jobs")["measured"].item().startswith(f"{jobs:,} jobs; ")
 
 
@@ -190,7 +252,7 @@ def test_claims_on_groups(tmp_path: Path, other: float, verdict: str) -> None:
 
 
 def planted(monkeypatch: pytest.MonkeyPatch, *claims: Claim) -> None:
-    monkeypatch.setitem(PAPERS, ONE_PAPER, Paper("A paper that does not exist", claims))
+    monkeypatch.setitem(PAPERS, ONE_PAPER, Paper("A paper that does not exist", lambda: claims))
 
 
 def test_what_two_claims_need_is_computed_once_a_run(
@@ -202,10 +264,12 @@ def test_what_two_claims_need_is_computed_once_a_run(
         calls.append(data)
         return data.scan(*ITP).collect().height
 
-    def judge(data: Session):  # type: ignore[no-untyped-def]  # noqa: ANN202
+    def judge(data: Session, _claim: Claim) -> Judgement:
         return decide(holds=data.once(count) == 20, measured="", note="")
 
-    planted(monkeypatch, *(Claim(name, ONE_PAPER, "", "", (ITP,), judge) for name in "ab"))
+    planted(
+        monkeypatch, *(Claim(name, ONE_PAPER, "", "", ("/".join(ITP),), judge) for name in "ab")
+    )
     store, shares = itp_store(tmp_path), list[float]()
     for run in (1, 2):
         found = check_claims(store, paper=ONE_PAPER, progress=shares.append)
@@ -214,25 +278,25 @@ def test_what_two_claims_need_is_computed_once_a_run(
     assert shares == [0.5, 1.0] * 2
 
 
-def test_rows_that_cannot_be_analysed_are_no_verdict(
+def test_rows_that_cannot_be_analyzed_are_no_verdict(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(_data: Session):  # type: ignore[no-untyped-def]  # noqa: ANN202
+    def refuse(_data: Session, _claim: Claim) -> float:
         raise DataError("a column is constant")
 
-    planted(monkeypatch, Claim("refused", ONE_PAPER, "", "", (ITP,), refuse))
+    planted(monkeypatch, Claim("refused", ONE_PAPER, "", "", ("/".join(ITP),), refuse))
     (row,) = check_claims(itp_store(tmp_path), paper=ONE_PAPER).table.iter_rows(named=True)
     assert row["verdict"] == "untested"
-    assert row["note"] == "the rows in the store cannot be analysed: a column is constant"
+    assert row["note"] == "the rows in the store cannot be analyzed: a column is constant"
 
 
 def test_an_unknown_paper(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"paper 'zues' is unknown; there is antman-minibatch, pai"):
+    with pytest.raises(DataError, match=r"paper 'zues' is unknown; there is antman-minibatch, "):
         check_claims(Store(tmp_path), paper="zues")
 
 
 def test_claims_name_their_paper_and_tables() -> None:
     for name, paper in PAPERS.items():
         assert {claim.paper for claim in paper.claims} == {name}
-    needed = {trace for claim in CLAIMS.values() for trace, _ in claim.needs}
+    needed = {trace for claim in CLAIMS.values() for trace, _ in claim.tables}
     assert needed == set(load_catalog())

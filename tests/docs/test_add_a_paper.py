@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.claims.test_data import itp_store
-from traceana.claims import PAPERS, Paper, check_claims
+from traceana.claims import PAPERS, check_claims
+from traceana.claims.papers import read_paper
 from traceana.store import Store
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "add-a-paper.md"
@@ -18,16 +19,14 @@ PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "add-a-paper.md"
 
 def test_the_page_adds_a_paper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     blocks = re.findall(r"```\w+\n(.*?)```", PAGE.read_text(encoding="utf-8"), flags=re.DOTALL)
-    module, line, result = blocks
+    text, module, result = blocks
     example = types.ModuleType("traceana.claims.example")
     monkeypatch.setitem(sys.modules, "traceana.claims.example", example)
     exec(compile(module, "example.py", "exec"), example.__dict__)  # noqa: S102
-    name, paper = line.strip().rstrip(",").split(": ", maxsplit=1)
-    made = eval(paper, {"Paper": Paper})  # noqa: S307
-    monkeypatch.setitem(PAPERS, name.strip('"'), made)
+    monkeypatch.setitem(PAPERS, "example", read_paper("example", text))
 
     results = check_claims(itp_store(tmp_path), paper="example")
     assert results.headline == result.strip()
-    assert results.table["measured"].to_list() == ["2"]
+    assert results.table["measured"].to_list() == ["2", "20"]
     nothing = check_claims(Store(tmp_path / "no store"), paper="example")
-    assert nothing.table["verdict"].to_list() == ["untested"]
+    assert nothing.table["verdict"].to_list() == ["untested"] * 2

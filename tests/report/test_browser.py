@@ -76,9 +76,18 @@ def visit(browser: Browser, report: Path, request: pytest.FixtureRequest) -> Ite
     visit.context.close()
 
 
+def unfold(page: Page) -> None:
+    """Open the details of every section."""
+    page.evaluate(
+        "document.querySelectorAll('details.more').forEach((one) => { one.open = true; })"
+    )
+    page.wait_for_function("() => !document.querySelector('template')")
+
+
 @pytest.fixture(scope="module")
 def desk(browser: Browser, report: Path) -> Iterator[Page]:
     visit = Visit(browser, report, DESK, color_scheme="light")
+    unfold(visit.page)
     yield visit.page
     visit.context.close()
 
@@ -104,6 +113,7 @@ def test_axe_finds_no_barrier(
     only = "stragglers,energy,provenance"
     page = build_report(zeus_store.path, out=tmp_path, only=only, formats="html")
     visit = Visit(browser, page, size, color_scheme=scheme)
+    unfold(visit.page)
     axe = resources.files("axe_playwright_python") / "axe.min.js"
     visit.page.evaluate(axe.read_text(encoding="utf-8"))
     # what is inside a figure is told by its caption
@@ -240,15 +250,27 @@ def test_without_javascript_everything_is_there_to_read(browser: Browser, report
     )
     assert hidden == []
     assert page.locator("main button").count() == 0, "no button that does nothing"
-    folded = page.locator("#data-quality details").first
-    folded.locator("summary").click()
-    assert folded.locator("td").first.is_visible()
+    assert page.locator("noscript p").is_visible(), "it names where the details are"
     visit.context.close()
 
 
-def test_on_paper_nothing_is_folded_and_the_contents_are_gone(desk: Page) -> None:
-    desk.emulate_media(media="print")
-    assert not desk.is_visible("nav")
-    assert desk.locator(".tools:visible").count() == 0
-    assert desk.locator("#data-quality details td").first.is_visible()
-    desk.emulate_media(media="screen")
+def test_on_paper_details_and_contents_are_gone(browser: Browser, report: Path) -> None:
+    visit = Visit(browser, report, DESK)
+    visit.page.emulate_media(media="print")
+    assert not visit.page.is_visible("nav")
+    assert visit.page.locator(".tools:visible").count() == 0
+    assert visit.page.locator("details:visible").count() == 0
+    assert visit.page.locator("#outcomes figure").first.is_visible()
+    visit.context.close()
+
+
+def test_an_address_opens_the_fold_that_it_leads_into(browser: Browser, report: Path) -> None:
+    visit = Visit(browser, report, DESK)
+    name = visit.page.evaluate(
+        "() => document.querySelector('#outcomes template').content.querySelector('table').id"
+    )
+    assert visit.page.locator(f"[id='{name}']").count() == 0
+    visit.page.goto(f"{report.as_uri()}#{name}")
+    visit.page.locator(f"[id='{name}']").wait_for()
+    assert visit.told == []
+    visit.context.close()

@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import polars as pl
+import pytest
+
 from tests.report.reader import Element, read_table, section
-from traceana.claims import PAPERS, check_claims
+from traceana.claims import PAPERS, Claim, Paper, check_claims, decide
+from traceana.report import find_origin
+from traceana.report.blocks import Table
+from traceana.report.context import Context
+from traceana.report.sections import claims
 from traceana.store import Store
 
 
@@ -18,9 +27,24 @@ def test_every_claim_has_a_row(page: Element, store: Store) -> None:
     assert counts == {name: str(number) for name, number in results.counts.items()}
 
 
-def test_what_differs_has_its_evidence(page: Element) -> None:
-    (row,) = read_table(section(page, "claims"), "batching-gpu-resnet: 4.5x.")
-    assert (row["Id"], row["Published"], row["Ratio"]) == ("batching-gpu-resnet", "4.5", "8")
+def test_what_differs_has_its_evidence(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = pl.DataFrame({"batch_size": [512], "runs": [1]})
+    claim = Claim(
+        *("planted", "made-up", "at least four runs", "four", ()),
+        lambda _session, _claim: decide(holds=False, measured="1", evidence=rows),
+        tolerance="ours: none",
+    )
+    monkeypatch.setitem(PAPERS, "made-up", Paper("Made up", lambda: (claim,)))
+    content = claims.build(Context(store, origin=find_origin(tmp_path)))
+    (table,) = (
+        each for each in content.blocks if isinstance(each, Table) and "planted" in each.caption
+    )
+    assert table.caption == "planted: four. By Store.scan"
+    assert table.rows == (("512", "1"),)
+    (counts, *_) = (each for each in content.blocks if isinstance(each, Table))
+    assert ("differs", "1", "1") in {row[:3] for row in counts.rows}
 
 
 def test_a_synthetic_store_has_no_finding(page: Element) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -12,9 +13,9 @@ from tests.report.reader import Element, read_page, section
 from traceana.errors import DataError
 from traceana.figures import WATERMARK
 from traceana.report import build_report
-from traceana.report.blocks import Gallery, Picture
-from traceana.report.page import write_prose
-from traceana.report.section import sections
+from traceana.report.blocks import Content, Gallery, Picture, Points, Table, arrange
+from traceana.report.page import Built, number_blocks, write_prose
+from traceana.report.section import PARTS, sections
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -71,13 +72,34 @@ def test_headings_come_in_order_and_every_section_is_listed(page: Element) -> No
     assert levels.count(1) == 1
     assert all(after <= before + 1 for before, after in pairwise(levels))
     (nav,) = page.all("nav")
-    assert [link.attributes["href"] for link in nav.all("a")] == [
-        "#findings",
-        *(f"#{part.id}" for part in sections()),
+    listed = [link.attributes["href"] for link in nav.all("a")]
+    assert listed[0] == "#summary"
+    assert [name for name in listed[1:] if not name.startswith("#part-")] == [
+        f"#{part.id}" for part in sections()
     ]
     assert [part.attributes["id"] for part in page.all("section")][1:] == [
         part.id for part in sections()
     ]
+
+
+def test_claims_come_first_and_the_appendix_last(page: Element) -> None:
+    parts = [heading.text.removesuffix(" #") for heading in page.all("h2")]
+    assert parts[0] == "Summary"
+    assert parts[1] == "Reproduction of published claims"
+    assert parts[-1] == "Appendix"
+    assert [part for part in PARTS if part in parts] == parts[1:]
+
+
+def test_a_section_opens_with_findings_and_folds_the_rest(page: Element) -> None:
+    for part in sections():
+        found = section(page, part.id)
+        assert part.question
+        assert found.all("p")[0].text == part.question
+        for findings in (one for one in found.all("ul") if one.attributes.get("class")):
+            assert 1 <= len(findings.all("li")) <= 3
+        folded = {id(one) for fold in found.all("template") for one in fold.all("figure", "table")}
+        assert len([one for one in found.all("figure") if id(one) not in folded]) <= 2
+        assert len([one for one in found.all("table") if id(one) not in folded]) <= 1
 
 
 def test_the_keyboard_can_skip_the_head(page: Element) -> None:
@@ -100,11 +122,15 @@ def test_tables_have_a_caption_scopes_and_rows(page: Element) -> None:
 def test_figures_are_numbered_and_described(page: Element) -> None:
     figures = page.all("figure")
     assert len(figures) >= 30
-    for number, figure in enumerate(figures, start=1):
+    folded = [figure for fold in page.all("template") for figure in fold.all("figure")]
+    open_ones = [figure for figure in figures if not any(figure is one for one in folded)]
+    numbers = {id(one): str(place) for place, one in enumerate(open_ones, start=1)}
+    numbers |= {id(one): f"S{place}" for place, one in enumerate(folded, start=1)}
+    for figure in figures:
         (image,) = (part for part in figure.all("div") if part.attributes.get("role") == "img")
         (caption,) = figure.all("figcaption")
         assert image.attributes["aria-labelledby"] == caption.attributes["id"]
-        assert caption.text.startswith(f"Figure {number}. ")
+        assert caption.text.startswith(f"Figure {numbers[id(figure)]}. ")
         assert image.all("svg")
 
 
@@ -126,11 +152,13 @@ def test_no_figure_is_large_and_neither_is_the_page(html: str, page: Element) ->
     assert max(len(figure.partition("</svg>")[0]) for figure in figures) < 300_000
 
 
-def test_findings_lead_to_their_sections(page: Element) -> None:
-    findings = section(page, "findings").all("li")
-    assert len(findings) >= 9, "one a section that found anything"
-    for finding in findings:
-        assert finding.all("a")[0].attributes["href"][1:] in {part.id for part in sections()}
+def test_six_results_lead_to_their_sections(page: Element) -> None:
+    results = section(page, "summary").all("ul")[0].all("li")
+    assert len(results) == 6
+    names = {result.all("a")[0].attributes["href"][1:] for result in results}
+    assert len(names) == 6
+    parts = {part.id: part.part for part in sections()}
+    assert len({parts[name] for name in names}) >= 5, "they are from different parts"
 
 
 def test_the_same_data_give_the_same_bytes(store: Store, html: str, tmp_path: Path) -> None:
@@ -161,9 +189,32 @@ def test_text_is_escaped_before_it_is_marked_up() -> None:
     )
 
 
-def test_how_figures_of_one_kind_are_read_is_said_once_a_gallery() -> None:
+def test_how_figures_of_one_kind_are_read_is_said_once() -> None:
     one, two = (Picture("", f"{name}.", name, "cov", "Read so.") for name in ("a", "b"))
     other = Picture("", "c.", "c", "regret", "Read otherwise.")
-    assert Gallery((one, other, two)).captions(7) == [
-        "a. Read so.", "c. Read otherwise.", "b. Read as figure 7.",
-    ]  # fmt: skip
+    table = Table("t", ("a",), (True,), (("1",),))
+    lead, fold = (Gallery((one, other)), table), (Gallery((two,)), table)
+    part = Built(sections()[0], Content((), fold, lead=lead))
+    (numbered,) = number_blocks([part])
+    assert [(p.number, p.id, p.caption) for p in numbered.pictures] == [
+        ("1", "figure-a", "a. Read so."),
+        ("2", "figure-c", "c. Read otherwise."),
+        ("S1", "figure-b", "b."),
+    ]
+    tables = [block for block in numbered.blocks if isinstance(block, Table)]
+    assert [(t.number, t.id) for t in tables] == [
+        ("1", "table-claims"),
+        ("S1", "table-claims-2"),
+    ]
+
+
+def test_a_content_without_a_lead_gets_its_first_figure_and_table() -> None:
+    pictures = tuple(Picture("", f"{name}.", name) for name in "abc")
+    table = Table("t", ("a",), (True,), (("1",),))
+    folded = replace(table, folded=True)
+    found = arrange(Content(("1", "2", "3", "4"), (folded, Gallery(pictures), table)))
+    assert found.lead == (Gallery(pictures[:2]), table)
+    assert found.blocks == (Points("Further findings", ("4",)), folded, Gallery(pictures[2:]))
+    assert found.findings == ("1", "2", "3")
+    given = Content((), (table,), lead=(folded,))
+    assert arrange(given) == given

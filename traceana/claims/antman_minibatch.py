@@ -10,26 +10,22 @@ import polars as pl
 
 from traceana.analysis import summarize_cov
 from traceana.claims.claim import Claim, Judgement, decide, not_testable, untested
-from traceana.claims.printed import same_number, span
-from traceana.derived.workers import cov_matches, stragglers
+from traceana.claims.printed import span
+from traceana.derived.workers import cov_matches, stragglers, worker_samples
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from traceana.store.session import Session
 
-_PAPER: Final = "antman-minibatch"
 _TRACE: Final = "alibaba-minibatch-2020"
 _COV: Final = (_TRACE, "cov_samples")
-_SAMPLES: Final = (_TRACE, "worker_samples")
 _WORKERS: Final = 10
 _IS_ROW: Final = 0.99
-"""A job is a row of the table where rounding explains this share of the differences, or more."""
+_TICK_S: Final = 10
 
 
 def _files(session: Session) -> pl.DataFrame:
     time = pl.col("batch_time")
-    jobs = session.scan(*_SAMPLES).group_by("job_id")
+    jobs = session.scan(_TRACE, "worker_samples").group_by("job_id")
     return (
         jobs.agg(
             workers=pl.col("worker_id").n_unique(),
@@ -44,49 +40,53 @@ def _files(session: Session) -> pl.DataFrame:
     )
 
 
-def _own_range(session: Session) -> pl.DataFrame:
-    """How far each worker's own time varies: its 95 % over its 5 % quantile."""
+def _own_range(session: Session, job: str) -> float:
+    """Return the largest ratio of a worker's own 95 % to its 5 % quantile."""
     high, low = (pl.col("batch_time").quantile(q, "linear") for q in (0.95, 0.05))
-    return (
-        session.scan(*_SAMPLES)
-        .group_by("job_id", "worker_id")
-        .agg(own_range=high / low)
-        .sort("job_id", "worker_id")
-        .collect()
-    )
+    rows = session.scan(_TRACE, "worker_samples").filter(job_id=job)
+    return span(rows.group_by("worker_id").agg(own=high / low).collect()["own"])[1]
 
 
-def _judge_workers(session: Session) -> Judgement:
+def antman_workers(session: Session, _claim: Claim) -> Judgement:
+    """Compare the bound that each CoV implies with ten workers."""
     files = session.once(_files)
     largest = session.scan(*_COV).group_by("job_id").agg(pl.col("cov").max()).sort("cov").collect()
     # n values that are not negative have a CoV of sqrt(n) at most, with ddof 1
-    beyond = largest.filter(pl.col("cov") > sqrt(_WORKERS))
+    beyond = largest.filter(pl.col("cov") > sqrt(_WORKERS)).height
     tight = largest.filter(pl.col("cov") > sqrt(_WORKERS - 1)).height
     of_files = "/".join(str(n) for n in files["workers"].unique().sort())
     measured = (
         f"{of_files} workers in the {files.height} job files; of {largest.height} jobs in the CoV "
-        f"table {tight} need {_WORKERS} or more, {beyond.height} need more than {_WORKERS}"
+        f"table {tight} need {_WORKERS} or more, {beyond} need more than {_WORKERS}"
     )
-    if not beyond.is_empty() or of_files != str(_WORKERS):
+    if beyond or of_files != str(_WORKERS):
         return decide(
-            holds=False, measured=measured, note="A CoV above sqrt(n) or a file says otherwise."
+            holds=False,
+            measured=measured,
+            note="A CoV above sqrt(n) or a job file contradicts it.",
+            evidence=largest.tail(max(beyond, 1)),
         )
     return not_testable(
         measured,
-        "The table has CoVs and no number of workers: a CoV of c needs c^2 workers or more, which "
-        "could refute the statement and does not, and nothing public could confirm it for all.",
+        "The table has no number of workers. A CoV of c needs at least c^2 workers, which could "
+        "refute the statement and does not; no public data could confirm it for all jobs.",
         evidence=largest.tail(tight) if tight else None,
     )
 
 
-def _judge_definition(session: Session) -> Judgement:
+def _rows_of_table(session: Session) -> pl.DataFrame:
     matches = session.once(cov_matches, _TRACE)
-    rows = matches.filter(pl.col("share_within_rounding") > _IS_ROW)
+    return matches.filter(pl.col("share_within_rounding") > _IS_ROW)
+
+
+def antman_cov_definition(session: Session, _claim: Claim) -> Judgement:
+    """Find the deviation with which job files are rows of the table."""
+    matches, rows = session.once(cov_matches, _TRACE), _rows_of_table(session)
     above = session.scan(*_COV).filter(pl.col("cov") > sqrt(_WORKERS - 1)).collect().height
-    bound = f"{above:,} CoVs above {sqrt(_WORKERS - 1):g}, the largest that {_WORKERS} values have"
+    bound = f"{above:,} CoVs above {sqrt(_WORKERS - 1):g}, the largest of {_WORKERS} values"
     if rows.is_empty():
         if above:
-            note = "No ten values give such CoVs with the population deviation."
+            note = "No ten values have such CoVs with the population deviation."
             return decide(holds=False, measured=bound, note=note, evidence=matches)
         return untested("no job file is a row of the table, with either deviation")
     found = rows["job_id"].unique().sort().to_list()
@@ -107,103 +107,107 @@ def _judge_definition(session: Session) -> Judgement:
     )
 
 
-def _judge_scale(session: Session) -> Judgement:
+def antman_iterations(session: Session, _claim: Claim) -> Judgement:
+    """Compare the columns of the table with the ticks of job files."""
+    rows = _rows_of_table(session)
+    if rows.is_empty():
+        return untested("no job file is a row of the table, with either deviation")
+    of_rows = worker_samples(session, _TRACE).filter(
+        pl.col("job_id").is_in(rows["job_id"].unique())
+    )
+    ticks = of_rows.select("job_id", "time_s").unique().sort("job_id", "time_s")
+    steps = ticks.select(pl.col("time_s").diff().over("job_id")).drop_nulls()["time_s"]
+    held = (
+        of_rows.sort("job_id", "worker_id", "time_s")
+        .select((pl.col("batch_time").diff() == 0).over("job_id", "worker_id"))["batch_time"]
+        .drop_nulls()
+    )
+    regular = (steps == _TICK_S).sum()
+    return decide(
+        holds=regular < _IS_ROW * len(steps),
+        measured=f"the columns of {', '.join(rows['job_id'].unique().sort())} are consecutive "
+        f"samples, {_TICK_S} s apart at {regular:,} of {len(steps):,}; "
+        f"{100 * held.sum() / len(held):.0f} % of a worker's values repeat its previous sample",
+        note=f"A column is a sample taken every {_TICK_S} s, whatever the mini-batch time; the "
+        "last reported time is repeated until the next.",
+        evidence=rows,
+    )
+
+
+def antman_scale(session: Session, _claim: Claim) -> Judgement:
+    """Compare the range of each job file."""
     files = session.once(_files)
-    least, most = span(files["smallest"])[0], span(files["largest"])[1]
+    low, high = span(files["smallest"])[0], span(files["largest"])[1]
     own = files.filter(largest=1000).height
     return decide(
-        holds=own == files.height and least >= 0,
-        measured=f"the largest is 1000 in {own} of {files.height} files; all from {least:g} to "
-        f"{most:g}",
-        note="Each file is scaled by its own maximum and its smallest stays above 0, so that "
-        "times of two jobs cannot be compared.",
+        holds=own == files.height and low >= 0,
+        measured=f"the largest is 1000 in {own} of {files.height} files; all from {low:g} to "
+        f"{high:g}",
+        evidence=files,
     )
 
 
-def _of_job(
-    job: str, gpus: float, judge: Callable[[Session, pl.DataFrame], Judgement]
-) -> Callable[[Session], Judgement]:
-    """Judge a job: the GPU share it asked for, then what is said of its workers."""
-
-    def judge_job(session: Session) -> Judgement:
-        file = session.once(_files).filter(job_id=job)
-        if file.is_empty():
-            return untested(f"{job} is not among the jobs of {'/'.join(_SAMPLES)}")
-        found = judge(session, session.once(stragglers, _TRACE).episodes.filter(job_id=job))
-        asked = file["gpus"].item().to_list()
-        share = ", ".join(f"{100 * each:g} %" for each in asked) or "unknown"
-        return Judgement(
-            found.verdict if asked == [gpus] else "differs",
-            f"GPU request {share}; {found.measured}",
-            found.note,
-            found.evidence,
-        )
-
-    return judge_job
+def job(session: Session, claim: Claim) -> Judgement:
+    """Check a job file: its GPU request, then what is stated of its workers."""
+    name = claim.values["job"]
+    file = session.once(_files).filter(job_id=name)
+    if file.is_empty():
+        return untested(f"{name} is not among the jobs of {claim.needs[0]}")
+    episodes = session.once(stragglers, _TRACE).episodes.filter(job_id=name)
+    holds, measured = _JOBS[name](session, file, episodes)
+    request = file["gpus"].item().to_list()
+    printed = ", ".join(f"{100 * each:g} %" for each in request) or "unknown"
+    return decide(
+        holds=holds and request == [claim.values["gpus"]],
+        measured=f"GPU request {printed}; {measured}",
+        evidence=episodes,
+    )
 
 
-def _judge_job1(session: Session, episodes: pl.DataFrame) -> Judgement:
-    first, last = session.once(_files).filter(job_id="job_1").select("first_s", "last_s").row(0)
-    told = [
-        f"worker {row['worker_id']} from {100 * (row['onset_s'] - first) / (last - first):.0f} % "
-        f"of the job on, {row['severity']:.2f} times its usual"
-        for row in episodes.iter_rows(named=True)
-    ]
+def _job1(_session: Session, file: pl.DataFrame, episodes: pl.DataFrame) -> tuple[bool, str]:
+    first, last = file.select("first_s", "last_s").row(0)
     onset = ((episodes["onset_s"] - first) / (last - first)).to_list()
-    return decide(
-        holds=episodes["worker_id"].to_list() == ["6"] and 0.25 <= onset[0] <= 0.75,
-        measured=f"episodes: {'; '.join(told) or 'none'}",
-        note="It holds where worker 6 alone has an episode, one that begins in the middle half of "
-        "the job.",
-        evidence=episodes,
+    told = [
+        f"worker {worker} from {100 * at:.0f} % of the job on, {severity:.2f} times its usual"
+        for worker, severity, at in zip(
+            episodes["worker_id"], episodes["severity"], onset, strict=True
+        )
+    ]
+    holds = episodes["worker_id"].to_list() == ["6"] and 0.25 <= onset[0] <= 0.75
+    return holds, f"episodes: {'; '.join(told) or 'none'}"
+
+
+def _job2(session: Session, _file: pl.DataFrame, episodes: pl.DataFrame) -> tuple[bool, str]:
+    low, high = span(session.once(stragglers, _TRACE).levels.filter(job_id="job_2")["median"])
+    own = _own_range(session, "job_2")
+    return episodes.is_empty() and high / low > own, (
+        f"{episodes.height} episodes; workers' medians differ by a factor of {high / low:.2f}, a "
+        f"worker's own 95 % and 5 % quantiles by {own:.2f} at most"
     )
 
 
-def _judge_job2(session: Session, episodes: pl.DataFrame) -> Judgement:
-    medians = session.once(stragglers, _TRACE).levels.filter(job_id="job_2")["median"]
-    least, most = span(medians)
-    between = most / least
-    own = span(session.once(_own_range).filter(job_id="job_2")["own_range"])[1]
-    return decide(
-        holds=episodes.is_empty() and between > own,
-        measured=f"{episodes.height} episodes; workers' medians differ by a factor of "
-        f"{between:.2f}, a worker's own 95 % and 5 % quantiles by {own:.2f} at most",
-        note="It holds where no worker has an episode and workers differ by more than any of them "
-        "varies.",
+def _job3(session: Session, file: pl.DataFrame, episodes: pl.DataFrame) -> tuple[bool, str]:
+    levels = session.once(stragglers, _TRACE).levels.filter(job_id=file["job_id"].item())
+    slow = levels.filter("is_slow")["worker_id"]
+    workers = episodes["worker_id"].unique()
+    return len(set(slow) | set(workers)) >= 2, (
+        f"{episodes.height} episodes of {len(workers)} workers, {len(slow)} persistent stragglers"
     )
 
 
-def _judge_job3(session: Session, episodes: pl.DataFrame) -> Judgement:
-    return _several("job_3", session, episodes, "It holds where two workers or more")
-
-
-def _judge_job4(session: Session, episodes: pl.DataFrame) -> Judgement:
-    own = span(session.once(_own_range).filter(job_id="job_4")["own_range"])[1]
-    found = _several(
-        "job_4", session, episodes, "It holds where some worker's own time doubles and two"
-    )
-    return Judgement(
-        found.verdict if own >= 2 else "differs",
-        f"{found.measured}; a worker's own 95 % and 5 % quantiles differ by a factor of "
-        f"{own:.2f} at most",
-        found.note,
-        found.evidence,
+def _job4(session: Session, file: pl.DataFrame, episodes: pl.DataFrame) -> tuple[bool, str]:
+    holds, measured = _job3(session, file, episodes)
+    own = _own_range(session, "job_4")
+    return holds and own >= 2, (
+        f"{measured}; a worker's own 95 % and 5 % quantiles differ by a factor of {own:.2f} at most"
     )
 
 
-def _several(job: str, session: Session, episodes: pl.DataFrame, holds: str) -> Judgement:
-    slow = session.once(stragglers, _TRACE).levels.filter(job_id=job).filter("is_slow")["worker_id"]
-    in_episodes = episodes["worker_id"].unique()
-    return decide(
-        holds=len(set(slow) | set(in_episodes)) >= 2,
-        measured=f"{episodes.height} episodes of {len(in_episodes)} workers, {len(slow)} workers "
-        "slow all along",
-        note=f"{holds} have an episode or are slow all along.",
-        evidence=episodes,
-    )
+_JOBS: Final = {"job_1": _job1, "job_2": _job2, "job_3": _job3, "job_4": _job4}
 
 
-def _judge_diversity(session: Session) -> Judgement:
+def antman_diversity(session: Session, _claim: Claim) -> Judgement:
+    """Compare the CoV between jobs and within them."""
     jobs = summarize_cov(session.scan(*_COV))
     low, high = np.quantile(jobs["median"].to_numpy(), (0.1, 0.9)).tolist()
     within = float(np.median((jobs["q95"] / jobs["q05"]).to_numpy()))
@@ -211,59 +215,4 @@ def _judge_diversity(session: Session) -> Judgement:
         holds=high >= 2 * low and within >= 2,
         measured=f"job medians: a tenth below {low:.3f}, a tenth above {high:.3f}; within the "
         f"middle job the 95 % quantile is {within:.1f} times the 5 % one",
-        note='"Diverse" has no number: it is taken to hold where each of the two is a factor of 2 '
-        "or more.",
     )
-
-
-CLAIMS: Final = (
-    Claim(
-        "antman-jobs", _PAPER, "the CoV table holds 100 training jobs", "100", (_COV,),
-        same_number(
-            "100",
-            lambda session: session.scan(*_COV).select(pl.n_unique("job_id")).collect().item(),
-            "Rows of the published table.",
-        ),
-    ),
-    Claim(
-        "antman-workers", _PAPER, "each of them has 10 workers", "10", (_COV, _SAMPLES),
-        _judge_workers,
-    ),
-    Claim(
-        "antman-cov-definition", _PAPER,
-        "CoV uses the population standard deviation, sqrt(1/N sum (x-mu)^2)",
-        "population standard deviation (ddof 0)", (_COV, _SAMPLES), _judge_definition,
-        "match_cov_rows",
-    ),
-    Claim(
-        "antman-scale", _PAPER, "mini-batch time is normalised to 0-1000", "0-1000", (_SAMPLES,),
-        _judge_scale,
-    ),
-    Claim(
-        "antman-job1", _PAPER,
-        "GPU request 25 %; a straggler, worker 6, emerges in the middle of the training",
-        "25 %, worker 6, in the middle", (_SAMPLES,), _of_job("job_1", 0.25, _judge_job1),
-        "detect_stragglers", every_file=False,
-    ),
-    Claim(
-        "antman-job2", _PAPER,
-        "GPU request 20 %; variation is stable, but workers have different mini-batch times",
-        "20 %, stable, different workers", (_SAMPLES,), _of_job("job_2", 0.2, _judge_job2),
-        "detect_stragglers", every_file=False,
-    ),
-    Claim(
-        "antman-job3", _PAPER, "GPU request 25 %; there are multiple stragglers",
-        "25 %, multiple stragglers", (_SAMPLES,), _of_job("job_3", 0.25, _judge_job3),
-        "detect_stragglers", every_file=False,
-    ),
-    Claim(
-        "antman-job4", _PAPER,
-        "GPU request 50 %; there are multiple stragglers, and the mini-batch time may fluctuate",
-        "50 %, multiple stragglers, fluctuation", (_SAMPLES,),
-        _of_job("job_4", 0.5, _judge_job4), "detect_stragglers", every_file=False,
-    ),
-    Claim(
-        "antman-cov-diversity", _PAPER, "CoV is diverse between jobs and between iterations",
-        "diverse", (_COV,), _judge_diversity, "summarize_cov",
-    ),
-)  # fmt: skip

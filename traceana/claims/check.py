@@ -1,13 +1,15 @@
-"""Hold every published statement against the store."""
+"""Compare every published claim with the store."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from traceana.claims.claim import Claim, ClaimResults, Judgement, untested
+from traceana.claims.claim import Claim, ClaimResults, Judgement, decide, untested
 from traceana.claims.papers import PAPERS
+from traceana.claims.printed import agrees, as_printed
 from traceana.errors import DataError
 from traceana.results.claims import ClaimVerdicts
 from traceana.store.session import Session
@@ -28,12 +30,12 @@ def check_claims(
     session: Session | None = None,
     progress: Callable[[float], None] | None = None,
 ) -> ClaimResults:
-    """Judge published statements by what a store holds.
+    """Compare published claims with the data in a store.
 
-    Verdicts: ``reproduced`` (equal to the precision printed), ``differs`` (not so; the note says
-    why where that can be shown), ``untested`` (the tables that it needs are not in the store, or
-    are synthetic, lack a file, or cannot be analysed), ``not testable`` (no public data could
-    decide it). What is measured is computed from the store on every call.
+    Verdicts: ``reproduced`` (equal to the printed digits, or within the stated tolerance),
+    ``differs`` (the note gives the reason, if known), ``observation`` (nobody published it, so it
+    is no reproduction), ``untested`` (a table is missing, synthetic or incomplete, or cannot be
+    analyzed), ``not testable`` (no public data can decide it).
 
     Parameters
     ----------
@@ -44,7 +46,7 @@ def check_claims(
     session
         Session on the store that shares derived tables, such as a report's.
     progress
-        Called after each claim with the share of claims that are done.
+        Called after each claim with the fraction of claims that are done.
 
     Returns
     -------
@@ -74,15 +76,16 @@ def check_claims(
         rows.append(
             (
                 *(claim.id, claim.paper, claim.statement, claim.published),
-                *(found.measured, found.verdict, found.note),
+                *(found.measured, found.verdict, found.note or claim.note),
                 *(claim.function, _source(claim, entries)),
+                *(claim.kind, claim.tolerance, claim.reference),
             )
         )
         if found.evidence is not None:
             evidence[claim.id] = found.evidence
         if progress is not None:
             progress(done / len(claims))
-    used = dict.fromkeys(need for claim in claims for need in claim.needs if need in entries)
+    used = dict.fromkeys(need for claim in claims for need in claim.tables if need in entries)
     altered = dict.fromkeys(
         f"{trace}/{file.file}"
         for trace, table in used
@@ -94,30 +97,37 @@ def check_claims(
 
 def _judge(claim: Claim, session: Session, entries: dict[tuple[str, str], TableEntry]) -> Judgement:
     absent = [
-        f"{trace}/{table}"
-        for trace, table in claim.needs
-        if (trace, table) not in entries or not entries[trace, table].rows_kept
+        "/".join(need)
+        for need in claim.tables
+        if need not in entries or not entries[need].rows_kept
     ]
     if absent:
         return untested(f"not in the store: {', '.join(absent)}")
-    synthetic = dict.fromkeys(need[0] for need in claim.needs if entries[need].synthetic)
+    synthetic = dict.fromkeys(need[0] for need in claim.tables if entries[need].synthetic)
     if synthetic:
         return untested(f"the store's rows of {', '.join(synthetic)} are synthetic")
     if claim.every_file:
-        csvs = dict.fromkeys(csv for need in claim.needs for csv in session.store.missing(*need))
-        if csvs:
-            return untested(f"files of the trace are not in the store: {', '.join(csvs)}")
+        missing = dict.fromkeys(
+            csv for need in claim.tables for csv in session.store.missing(*need)
+        )
+        if missing:
+            return untested(f"files of the trace are not in the store: {', '.join(missing)}")
     try:
-        return claim.judge(session)
+        found = claim.measure(session, claim)
     except DataError as error:
-        return untested(f"the rows in the store cannot be analysed: {error}")
+        return untested(f"the rows in the store cannot be analyzed: {error}")
+    if not isinstance(found, Judgement):
+        measured = as_printed(found, claim.published)
+        found = decide(holds=agrees(found, claim.published), measured=measured)
+    if claim.kind == "observation" and found.verdict in ("reproduced", "differs"):
+        return replace(found, verdict="observation")
+    return found
 
 
 def _source(claim: Claim, entries: dict[tuple[str, str], TableEntry]) -> str | None:
+    rows = {need: entries[need].rows_kept for need in claim.tables if need in entries}
     told = [
-        f"{trace}/{table} ({entries[trace, table].rows_kept:,} rows)"
-        if (trace, table) in entries
-        else f"{trace}/{table}"
-        for trace, table in claim.needs
+        "/".join(need) + (f" ({rows[need]:,} rows)" if need in rows else "")
+        for need in claim.tables
     ]
     return "; ".join(told) or None

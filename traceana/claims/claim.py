@@ -1,84 +1,105 @@
-"""What a claim is, what a judge finds, and the verdicts on all claims."""
+"""Claims, the judgement of each, and the verdicts on all of them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
+
+import polars as pl
 
 from traceana.results.base import Result
 from traceana.results.claims import ClaimVerdicts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    import polars as pl
+    from collections.abc import Callable, Mapping
 
     from traceana.store.session import Session
 
-VERDICTS: Final = ("reproduced", "differs", "untested", "not testable")
-"""Equal to the precision printed; not so; its tables are not at hand; no public data decides it."""
+VERDICTS: Final = ("reproduced", "differs", "observation", "untested", "not testable")
+"""`observation` is the verdict on what nobody published; it counts as no reproduction."""
 
 
 @dataclass(frozen=True, repr=False)
 class Judgement(Result):
-    """What a judge found.
+    """Verdict of a measuring function, with what was measured.
 
     Attributes
     ----------
     verdict
         One of :data:`VERDICTS`.
     measured
-        What was measured, as text; None where nothing was.
+        What was measured, as text; None if nothing was.
     note
-        The reason for the verdict, in a sentence.
+        The reason for the verdict; empty for the claim's own note.
     evidence
-        The rows behind it, few enough to be shown; None where the measured text says it all.
+        The rows behind it, few enough to be shown; None if the measured text is enough.
     """
 
     verdict: str
     measured: str | None
-    note: str
+    note: str = ""
     evidence: pl.DataFrame | None = None
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A published statement, and the function that judges it.
+    """A statement, and the function that measures what it is about.
 
     Attributes
     ----------
     id, paper
         Its name, and the name of its paper in :data:`traceana.claims.PAPERS`.
     statement, published
-        What was said, and the value that is compared, as printed. Nothing else is typed in:
-        what is measured is computed.
+        The statement and the value that is compared, as printed.
     needs
-        The tables, as (trace, table), that it is judged from; empty where the statement is judged
-        by itself. Where one is not in the store, has no row, is synthetic or lacks a file of its
-        publisher's, the claim is untested and its judge is not called.
-    judge
-        Takes the :class:`~traceana.claims.Data` and returns a :class:`Judgement`.
+        The tables, as ``trace/table``, that it is measured in. If one is not in the store, has no
+        row, is synthetic or lacks a file of its publisher, the claim is untested and `measure` is
+        not called. Empty: it needs no data.
+    measure
+        Takes the session and the claim. Returns a :class:`Judgement`, or a number to compare with
+        the printed one.
+    note
+        The reason for the verdict, if the judgement has none.
+    reference
+        Where it was published.
+    kind
+        ``published``, or ``observation`` for what nobody published.
+    tolerance
+        What is compared and how closely, beginning with who chose it: ``ours:`` or ``authors:``.
+        None: the printed digits.
     function
         The public functions that measure it.
     every_file
-        False where some of the publisher's files of a table are enough.
+        False if some of the publisher's files of a table are enough.
+    values
+        Further printed values.
     """
 
     id: str
     paper: str
     statement: str
     published: str
-    needs: tuple[tuple[str, str], ...]
-    judge: Callable[[Session], Judgement]
+    needs: tuple[str, ...]
+    measure: Callable[[Session, Claim], Judgement | float | None]
+    note: str = ""
+    reference: str = ""
+    kind: str = "published"
+    tolerance: str | None = None
     function: str = "Store.scan"
     every_file: bool = True
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def tables(self) -> tuple[tuple[str, str], ...]:
+        """Trace and table of each of its needs."""
+        return tuple((need.split("/")[0], need.split("/")[1]) for need in self.needs)
 
 
 def decide(
-    *, holds: bool, measured: str, note: str, evidence: pl.DataFrame | None = None
+    *, holds: bool, measured: str, note: str = "", evidence: pl.DataFrame | None = None
 ) -> Judgement:
-    """Return ``reproduced`` where the statement holds, else ``differs``."""
+    """Return ``reproduced`` if the statement holds, else ``differs``."""
     return Judgement("reproduced" if holds else "differs", measured, note, evidence)
 
 
@@ -87,7 +108,9 @@ def untested(note: str, /) -> Judgement:
     return Judgement("untested", None, note)
 
 
-def not_testable(measured: str, note: str, *, evidence: pl.DataFrame | None = None) -> Judgement:
+def not_testable(
+    measured: str, note: str = "", *, evidence: pl.DataFrame | None = None
+) -> Judgement:
     """Return ``not testable``: what can be measured, and why it decides nothing."""
     return Judgement("not testable", measured, note, evidence)
 
@@ -114,15 +137,26 @@ class ClaimResults(Result):
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many claims have each verdict, every verdict named."""
+        """Number of claims by verdict; all verdicts are included."""
         return {verdict: self.table.filter(verdict=verdict).height for verdict in VERDICTS}
+
+    @property
+    def by_our_tolerance(self) -> dict[str, int]:
+        """Number of claims reproduced and different by a tolerance that is not the authors'."""
+        ours = self.table.filter(pl.col("tolerance").str.starts_with("ours"))
+        return {verdict: ours.filter(verdict=verdict).height for verdict in VERDICTS[:2]}
 
     @property
     def headline(self) -> str:
         """The counts in a line."""
-        told = ", ".join(f"{number} {verdict}" for verdict, number in self.counts.items())
+        ours = self.by_our_tolerance
+        parts = [
+            f"{number} {verdict}"
+            + (f" ({ours[verdict]} by a tolerance of ours)" if ours.get(verdict) else "")
+            for verdict, number in self.counts.items()
+        ]
         number = self.table.height
-        return f"{number} claim{'' if number == 1 else 's'}: {told}"
+        return f"{number} claim{'' if number == 1 else 's'}: {', '.join(parts)}"
 
     def summary(self) -> str:
         """Return a short text on the result."""

@@ -1,228 +1,205 @@
 """Alibaba's GPU clusters: PAI (MLaaS in the Wild, NSDI'22; task analysis) and openb (FGD, ATC'23).
 
 The analysis of tasks took success for Terminated (completed) and failure for every other status.
-A runtime is the last end of a task's instances minus their first start, over the instances of
-which both are known (policy "drop" of :func:`traceana.analysis.task_runtimes`).
+A runtime is the last end of a task's instances minus their first start.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-import narwhals.stable.v2 as nw
 import polars as pl
 
 from traceana.analysis import implied_n, runtime_by, runtime_correlations
-from traceana.analysis.frames import open_frame, reduce_frame
+from traceana.analysis.runtimes.tasks import END_IMPUTATIONS
 from traceana.claims.claim import Claim, Judgement, decide, untested
-from traceana.claims.printed import agrees, as_printed, same_number
-from traceana.derived.tasks import sampled_rows, task_sample, task_times
+from traceana.claims.papers import PAPERS
+from traceana.claims.printed import agrees, as_printed, span
+from traceana.derived.tasks import instance_times, task_sample, task_times
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Mapping
 
     from traceana.store.session import Session
 
-_PAPER: Final = "pai"
 _TRACE: Final = "alibaba-pai-2020"
-_JOBS, _TASKS, _INSTANCES, _MACHINES = (
-    (_TRACE, table) for table in ("jobs", "tasks", "instances", "machines")
-)
-_PODS, _NODES = (("alibaba-openb-2023", table) for table in ("jobs", "machines"))
-_FEATURES: Final = {
-    "gpu": "gpu_percent", "cpu": "cpu_percent", "memory": "memory_gib", "size": "n_instances",
-}  # fmt: skip
-_CORRELATIONS: Final = {
-    ("success", "gpu"): ("0.44", "2.01e-02"),
-    ("success", "cpu"): ("0.64", "4.51e-07"),
-    ("success", "memory"): ("0.35", "3.78e-05"),
-    ("success", "size"): ("0.04", "4.50e-01"),
-    ("failure", "gpu"): ("-0.14", "4.98e-01"),
-    ("failure", "cpu"): ("-0.11", "4.50e-01"),
-    ("failure", "memory"): ("-0.09", "3.19e-01"),  # p is printed as 3.19e-0.1
-    ("failure", "size"): ("0.04", "4.50e-01"),
-}
-_RUNTIMES: Final = {
-    "success": {
-        "MISC": "5197.2", "P100": "7669.9", "T4": "2876.3", "V100": "9707.03",
-        "V100M32": "11905.27",
-    },
-    "failure": {
-        "MISC": "5993.6", "P100": "7114.5", "T4": "5064.8", "V100": "11332.1", "V100M32": "6889.3",
-    },
-}  # fmt: skip
+_FAILURE: Final = ("failed", "cancelled", "running", "pending", "unknown")
 
 
-def _runtimes(session: Session) -> pl.DataFrame:
-    frame = task_times(session, _TRACE).drop("job_id")
-    completed = pl.col("status") == "completed"
-    return frame.with_columns(
-        outcome=pl.when(completed).then(pl.lit("success")).otherwise(pl.lit("failure"))
+def pai_jobs(session: Session, claim: Claim) -> Judgement:
+    """Count jobs, and instances by job."""
+    jobs = session.scan(_TRACE, "jobs").select(pl.len()).collect().item()
+    each = session.scan(_TRACE, "instances").group_by("job_id").len()
+    found = each.select(low=pl.col("len").min(), high=pl.col("len").max())
+    low, high = found.collect(engine="streaming").row(0)
+    return decide(
+        holds=agrees(jobs, claim.values["jobs"]) and [low, high] == claim.values["instances"],
+        measured=f"{jobs:,} jobs; from {low:,} to {high:,} instances per job",
     )
 
 
 def _correlations(session: Session) -> pl.DataFrame:
-    frame = session.once(_runtimes).drop("outcome")
-    failure = session.manifest(_TRACE).failure_statuses
-    return runtime_correlations(frame, failure=failure, method="pearson", level="group_mean").table
-
-
-def _judge_jobs(session: Session) -> Judgement:
-    jobs = session.scan(*_JOBS).select(pl.len()).collect().item()
-    sampled = sampled_rows(session, _TRACE, session.frame(*_INSTANCES))
-    rows = open_frame(sampled, keys=("job_id",))
-    each = rows.group_by("job_id").agg(n=nw.len())
-    least, most = reduce_frame(each, (), least=nw.col("n").min(), most=nw.col("n").max()).row(0)
-    return decide(
-        holds=agrees(jobs, "1,050,501") and (least, most) == (2, 6330),
-        measured=f"{jobs:,} jobs; from {least:,} to {most:,} instances a job",
-        note="Rows of the job table and of the instance table by job; the publisher itself counts "
-        f"1,055,501 jobs.{_sampled(session, 'Instances a job are')}",
+    """Return the correlations over group means under every imputation of missing ends."""
+    return pl.concat(
+        runtime_correlations(
+            task_times(session, _TRACE, policy).drop("job_id"),
+            failure=_FAILURE,
+            method="pearson",
+            level="group_mean",
+        ).table.select(pl.lit(policy).alias("end_imputation"), pl.all())
+        for policy in END_IMPUTATIONS
     )
 
 
-def _sampled(session: Session, what: str) -> str:
-    """Return what the note of a judgement adds where it is not of all tasks."""
+def _runtimes(session: Session) -> pl.DataFrame:
+    """Return the mean runtimes by GPU type under every imputation of missing ends."""
+    success = pl.col("status") == "completed"
+    outcome = pl.when(success).then(pl.lit("success")).otherwise(pl.lit("failure"))
+    return pl.concat(
+        runtime_by(rows, "gpu_type").select(
+            pl.lit(policy).alias("end_imputation"), pl.lit(name).alias("outcome"), pl.all()
+        )
+        for policy in END_IMPUTATIONS
+        for (name,), rows in task_times(session, _TRACE, policy)
+        .with_columns(outcome=outcome)
+        .group_by("outcome", maintain_order=True)
+    )
+
+
+def correlation(session: Session, claim: Claim) -> Judgement:
+    """Compare r and p with those under each imputation of missing ends."""
+    printed = {"r": claim.values["r"], "pvalue_t": claim.values["p"]}
+    table = session.once(_correlations).filter(outcome=claim.values["outcome"], x=claim.values["x"])
+    if not table["r"].count():
+        note = table["note"].to_list() or ["no such task"]
+        return untested(f"no correlation can be computed: {note[0]}")
+    told = [
+        f"{row['end_imputation']}: r = {as_printed(row['r'], printed['r'])} "
+        f"(p = {as_printed(row['pvalue_t'], printed['pvalue_t'])})"
+        for row in table.iter_rows(named=True)
+    ]
+    return _under_policies(session, told, {row["end_imputation"]: row for row in table.to_dicts()},
+                           printed, table)  # fmt: skip
+
+
+def runtimes(session: Session, claim: Claim) -> Judgement:
+    """Compare mean runtimes with those under each imputation of missing ends."""
+    printed: dict[str, str] = claim.values["means"]
+    rows = session.once(_runtimes).filter(outcome=claim.values["outcome"])
+    table = rows.filter(pl.col("gpu_type").is_in(list(printed)))
+    means: dict[str, dict[str, Any]] = {policy: {} for policy in END_IMPUTATIONS}
+    for policy, gpu, mean in table.select("end_imputation", "gpu_type", "mean_s").rows():
+        means[policy][gpu] = mean
+    told = []
+    for policy, of in means.items():
+        each = [f"{gpu} {as_printed(of.get(gpu), mean)}" for gpu, mean in printed.items()]
+        told.append(f"{policy}: {', '.join(each)}")
+    return _under_policies(session, told, means, printed, table)
+
+
+def _under_policies(
+    session: Session,
+    told: list[str],
+    measured: Mapping[str, Mapping[str, Any]],
+    printed: Mapping[str, str],
+    evidence: pl.DataFrame,
+) -> Judgement:
+    """Decide by the imputations whose values all agree, or name the nearest one."""
+    fits = [
+        policy
+        for policy, values in measured.items()
+        if all(agrees(values.get(name), text) for name, text in printed.items())
+    ]
+    agreeing = {
+        policy: sum(agrees(values.get(name), text) for name, text in printed.items())
+        for policy, values in measured.items()
+    }
+    first = next(iter(printed))
+    nearest = min(
+        measured,
+        key=lambda policy: abs((measured[policy].get(first) or 1e99) - float(printed[first])),
+    )
     sample = session.once(task_sample, _TRACE)
-    return "" if sample is None else f" {what} of a sample: {sample.description}."
-
-
-def _correlation(outcome: str, feature: str) -> Claim:
-    r, p = _CORRELATIONS[outcome, feature]
-
-    def judge(session: Session) -> Judgement:
-        table = session.once(_correlations).filter(outcome=outcome, x=_FEATURES[feature])
-        found = table.row(0, named=True) if table.height else {"r": None}
-        if found["r"] is None:
-            return untested(f"no correlation can be had: {found.get('note') or 'no such task'}")
-        return decide(
-            holds=agrees(found["r"], r) and agrees(found["pvalue_t"], p),
-            measured=f"r = {as_printed(found['r'], r)} (p = {as_printed(found['pvalue_t'], p)})",
-            note=f"Over {found['n_groups']:,} distinct values, means of {found['n']:,} tasks whose "
-            "runtime is known; of the others the end is lost, and other policies on it differ."
-            + _sampled(session, "They are"),
-            evidence=table,
-        )
-
-    what = {"gpu": "GPU %", "cpu": "CPU %", "memory": "memory", "size": "task size"}[feature]
-    return Claim(
-        f"pai-{outcome}-{feature}",
-        _PAPER,
-        f"mean runtime against {what}, {outcome}: r = {r} (p = {p})",
-        f"r = {r} (p = {p})",
-        (_TASKS, _INSTANCES),
-        judge,
-        "task_runtimes, runtime_correlations",
+    note = (
+        f"The printed numbers fit end_imputation {', '.join(fits)}."
+        if fits
+        else f"No end_imputation gives the printed numbers; the nearest is {nearest} "
+        f"({agreeing[nearest]} of {len(printed)} agree)."
     )
+    if sample is not None:
+        note += f" Of a sample: {sample.description}."
+    return decide(holds=bool(fits), measured="; ".join(told), note=note, evidence=evidence)
 
 
-def _runtime(outcome: str) -> Claim:
-    printed = _RUNTIMES[outcome]
-
-    def judge(session: Session) -> Judgement:
-        rows = session.once(_runtimes).filter(outcome=outcome)
-        table = runtime_by(rows, "gpu_type").filter(pl.col("gpu_type").is_in(list(printed)))
-        means = dict(table.select("gpu_type", "mean_s").rows())
-        return decide(
-            holds=all(agrees(means.get(gpu), mean) for gpu, mean in printed.items()),
-            measured=", ".join(
-                f"{gpu} {as_printed(means.get(gpu), mean)}" for gpu, mean in printed.items()
-            ),
-            note=f"Means over the {table['n'].sum():,} tasks of these types with a known runtime."
-            + _sampled(session, "They are"),
-            evidence=table,
-        )
-
-    told = ", ".join(f"{gpu} {mean}" for gpu, mean in printed.items())
-    return Claim(
-        f"pai-{outcome}-runtime",
-        _PAPER,
-        f"mean runtime in s, {outcome}: {told}",
-        told,
-        (_TASKS, _INSTANCES),
-        judge,
-        "task_runtimes, runtime_by",
+def terminated_runtime(session: Session, _claim: Claim) -> Judgement:
+    """Compare the two runtimes of completed tasks."""
+    tasks = session.once(instance_times, _TRACE).tasks.filter(
+        pl.col("status") == "completed",
+        pl.col("n_known") == pl.col("n_instances"),
+        pl.col("n_known") > 0,
     )
-
-
-def _judge_machines(session: Session) -> Judgement:
-    machines = session.scan(*_MACHINES).select("gpus").collect()["gpus"]
-    gpus, with_gpu = machines.sum(), int((machines > 0).sum())
+    both = tasks.drop_nulls(["task_start_s", "task_end_s"]).select(
+        task=pl.col("task_end_s") - pl.col("task_start_s"),
+        instances=pl.col("last_s") - pl.col("first_s"),
+    )
+    if both.is_empty():
+        return untested("no completed task has both runtimes")
+    gap = (both["task"] - both["instances"]).abs()
+    same, mean = int((gap < 1).sum()), float(gap.to_numpy().mean())
+    sample = session.once(task_sample, _TRACE)
     return decide(
-        # "about 1,800" is read as: to the hundred that is printed
-        holds=gpus > 6500 and round(with_gpu, -2) == 1800,
+        holds=same == both.height,
+        measured=f"{same:,} of {both.height:,} are equal to the second; the differences are up to "
+        f"{span(gap)[1]:,.0f} s, {mean:,.1f} s on average"
+        + (f" (of a sample: {sample.description})" if sample else ""),
+        evidence=both.with_columns(difference=gap).sort("difference", descending=True).head(10),
+    )
+
+
+def machines(session: Session, claim: Claim) -> Judgement:
+    """Count GPUs, and machines that have any."""
+    counts = session.scan(_TRACE, "machines").select("gpus").collect()["gpus"]
+    gpus, with_gpu = counts.sum(), int((counts > 0).sum())
+    return decide(
+        holds=gpus > claim.values["gpus"] and round(with_gpu, -2) == claim.values["machines"],
         measured=f"{gpus:,.0f} GPUs on {with_gpu:,} machines that have any",
-        note=f"{len(machines):,} machines are listed; those without a GPU are not counted.",
+        note=f"{len(counts):,} machines are listed; those without a GPU are not counted.",
     )
 
 
-def _judge_consistency(_session: Session) -> Judgement:
+def consistency(_session: Session, _claim: Claim) -> Judgement:
+    """Return the number of groups that each printed pair of r and p implies."""
+    pairs = [claim for claim in PAPERS["pai"].claims if "r" in claim.values]
+    values = [claim.values for claim in pairs]
     rows = []
-    for (outcome, feature), (r, p) in _CORRELATIONS.items():
+    for claim in pairs:
+        r, p = claim.values["r"], claim.values["p"]
         implied = implied_n(r, p)
-        rows.append((outcome, feature, r, p, implied.low, implied.high))
+        rows.append((*claim.id.split("-")[1:], r, p, implied.low, implied.high))
     table = pl.DataFrame(
-        rows, schema=["outcome", "feature", "r", "p", "groups_least", "groups_most"], orient="row"
+        rows, schema=["outcome", "feature", "r", "p", "groups_min", "groups_max"], orient="row"
     )
-    missing = table["groups_least"].null_count()
+    missing = table["groups_min"].null_count()
     told = [
         f"{outcome} {feature} {'none' if low is None else f'{low}-{high}'}"
         for outcome, feature, _, _, low, high in rows
     ]
-    (p, times), *_ = Counter(pair[1] for pair in _CORRELATIONS.values()).most_common(1)
-    twice = _CORRELATIONS["success", "size"] == _CORRELATIONS["failure", "size"]
-    note = "Each pair implies a number of distinct values that the feature may well have" + (
-        f"; yet p = {p} is printed {times} times, and r and p of task size are the same for success"
-        " and failure, which looks copied."
-        if twice
-        else "."
-    )
+    (p, times), *_ = Counter(each["p"] for each in values).most_common(1)
+    sizes = {(each["r"], each["p"]) for each in values if each["x"] == "n_instances"}
+    note = "Each pair implies a number of distinct values that the feature may have"
+    if len(sizes) == 1:
+        note += f", but p = {p} is printed {times} times, and r and p of task size are the same "
+        note += "for success and failure, which looks copied"
     return decide(
         holds=not missing,
         measured=f"groups: {', '.join(told)}",
-        note="Some pairs are of no two-sided Pearson test." if missing else note,
+        note="Some pairs cannot be from a two-sided Pearson test." if missing else f"{note}.",
         evidence=table,
     )
 
 
-def _rows_of(need: tuple[str, str]) -> Callable[[Session], int]:
-    return lambda session: int(session.scan(*need).select(pl.len()).collect().item())
-
-
-def _judge_openb_gpus(session: Session) -> Judgement:
-    gpus = session.scan(*_NODES).select(pl.col("gpus").sum()).collect().item()
-    return decide(
-        holds=gpus > 6200, measured=f"{gpus:,.0f}", note="Sum over the nodes' list of GPUs."
-    )
-
-
-CLAIMS: Final = (
-    Claim(
-        "pai-jobs", _PAPER, "1,050,501 jobs; instances per job from 2 to 6330",
-        "1,050,501; 2 to 6330", (_JOBS, _INSTANCES), _judge_jobs,
-    ),
-    *(_correlation(outcome, feature) for outcome, feature in _CORRELATIONS),
-    *(_runtime(outcome) for outcome in _RUNTIMES),
-    Claim(
-        "pai-machines", _PAPER, "over 6,500 GPUs on about 1,800 machines",
-        "over 6,500 on about 1,800", (_MACHINES,), _judge_machines,
-    ),
-    Claim(
-        "pai-internal-consistency", _PAPER,
-        "for each printed (r, p) there is a plausible number of groups that a two-sided Pearson "
-        "test implies",
-        f"{len(_CORRELATIONS)} pairs of r and p", (), _judge_consistency, "implied_n",
-    ),
-    Claim(
-        "openb-tasks", _PAPER, "8,152 tasks", "8,152", (_PODS,),
-        same_number("8,152", _rows_of(_PODS), "Rows of the default list of pods."),
-    ),
-    Claim(
-        "openb-nodes", _PAPER, "1,523 nodes", "1,523", (_NODES,),
-        same_number("1,523", _rows_of(_NODES), "Rows of the list of all nodes."),
-    ),
-    Claim(
-        "openb-gpus", _PAPER, "over 6,200 GPUs", "over 6,200", (_NODES,), _judge_openb_gpus,
-    ),
-)  # fmt: skip
+def openb_gpus(session: Session, claim: Claim) -> Judgement:
+    """Sum the GPUs of the nodes."""
+    gpus = session.scan(*claim.tables[0]).select(pl.col("gpus").sum()).collect().item()
+    return decide(holds=gpus > claim.values["gpus"], measured=f"{gpus:,.0f}")

@@ -1,13 +1,22 @@
-"""The papers whose statements are judged. A new one is one file and one line here."""
+"""Papers whose claims are checked: a TOML with the statements, a module with what measures them."""
 
 from __future__ import annotations
 
+import tomllib
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Final
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, Final
+
+import polars as pl
+
+from traceana.claims.claim import Claim
 
 if TYPE_CHECKING:
-    from traceana.claims.claim import Claim
+    from collections.abc import Callable, Mapping
+
+    from traceana.store.session import Session
 
 
 @dataclass(frozen=True)
@@ -17,29 +26,59 @@ class Paper:
     Attributes
     ----------
     title
-        What it is called.
-    holds
-        Its claims in order, or the name of the file of this folder that has them as CLAIMS: it is
-        imported, and all analyses with it, when the claims are asked for.
+        Its title.
+    read
+        Returns its claims in order. All analyses are imported by it.
     """
 
     title: str
-    holds: tuple[Claim, ...] | str
+    read: Callable[[], tuple[Claim, ...]]
 
     @property
     def claims(self) -> tuple[Claim, ...]:
         """Its claims, in order."""
-        if not isinstance(self.holds, str):
-            return self.holds
-        claims: tuple[Claim, ...] = import_module(f"traceana.claims.{self.holds}").CLAIMS
-        return claims
+        return self.read()
+
+
+def read_paper(name: str, text: str, /) -> Paper:
+    """Read the TOML of a paper.
+
+    Each ``[claims.<id>]`` has the fields of :class:`Claim`; what the paper's own lines state holds
+    for all of its claims. ``measure`` names a function of the module ``traceana.claims.<name>``
+    (default: the id); ``count`` is an SQL aggregate over the first table instead.
+    """
+    content = tomllib.loads(text)
+    shared = {key: value for key, value in content.items() if key not in ("title", "claims")}
+    entries = {key: shared | entry for key, entry in content["claims"].items()}
+    return Paper(content["title"], partial(_claims, name, entries))
+
+
+def _claims(name: str, entries: Mapping[str, dict[str, Any]]) -> tuple[Claim, ...]:
+    module = import_module(f"traceana.claims.{_module(name)}")
+    claims = []
+    for key, entry in entries.items():
+        stated = dict(entry)
+        measure, sql = stated.pop("measure", _module(key)), stated.pop("count", None)
+        stated["measure"] = partial(_count, sql) if sql else getattr(module, measure)
+        stated["needs"] = tuple(stated.get("needs", ()))
+        claims.append(Claim(id=key, paper=name, **stated))
+    return tuple(claims)
+
+
+def _module(name: str) -> str:
+    return name.replace("-", "_")
+
+
+def _count(sql: str, session: Session, claim: Claim) -> float:
+    number: float = session.scan(*claim.tables[0]).select(pl.sql_expr(sql)).collect().item()
+    return number
 
 
 PAPERS: Final[dict[str, Paper]] = {
-    "antman-minibatch": Paper("AntMan (OSDI'20)", "antman_minibatch"),
-    "pai": Paper("Alibaba PAI (NSDI'22), analysis of its tasks, and openb (ATC'23)", "pai"),
-    "zeus": Paper("Zeus (NSDI'23)", "zeus"),
-    "itp-elasticflow": Paper("Microsoft ITP and ElasticFlow (ASPLOS'23)", "itp_elasticflow"),
-    "dynamic-batching": Paper("Dynamic batching (ACSOS'20)", "dynamic_batching"),
+    entry.name.removesuffix(".toml"): read_paper(
+        entry.name.removesuffix(".toml"), entry.read_text(encoding="utf-8")
+    )
+    for entry in sorted(files("traceana.claims").iterdir(), key=lambda entry: entry.name)
+    if entry.name.endswith(".toml")
 }
 """By the name that ``--paper`` takes."""

@@ -6,15 +6,10 @@ import math
 from decimal import ROUND_HALF_UP, Decimal
 from typing import TYPE_CHECKING
 
-from traceana.claims.claim import Judgement, decide
 from traceana.errors import DataError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import polars as pl
-
-    from traceana.store.session import Session
 
 
 def agrees(value: float | None, printed: str, /) -> bool:
@@ -38,20 +33,8 @@ def as_printed(value: float | None, printed: str, /) -> str:
     return f"{rounded:,}"
 
 
-def same_number(
-    printed: str, measure: Callable[[Session], float | None], note: str
-) -> Callable[[Session], Judgement]:
-    """Return a judge: the measured number is the printed one, or differs from it."""
-
-    def judge(session: Session) -> Judgement:
-        value = measure(session)
-        return decide(holds=agrees(value, printed), measured=as_printed(value, printed), note=note)
-
-    return judge
-
-
 def span(values: pl.Series, /) -> tuple[float, float]:
-    """Return the least and the largest of some numbers.
+    """Return the smallest and the largest of some numbers.
 
     Raises
     ------

@@ -17,6 +17,7 @@ import typer
 from traceana.cli import (
     anonymize,
     claims,
+    compare,
     export,
     fetch,
     figures,
@@ -72,6 +73,7 @@ app.command()(report.report)
 app.command()(figures.figures)
 app.command()(anonymize.anonymize)
 app.command()(export.export)
+app.command()(compare.compare)
 app.add_typer(simulate.app, name="simulate")
 
 

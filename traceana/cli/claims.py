@@ -1,4 +1,4 @@
-"""``traceana claims``: published statements, and whether what the store holds bears them out."""
+"""``traceana claims``: published claims compared with the data in a store."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 _COLOURS: Final = {
     "reproduced": "green",
     "differs": "bold red",
+    "observation": "blue",
     "untested": "yellow",
     "not testable": "cyan",
 }
@@ -30,9 +31,9 @@ def claims(
     json: JsonOption = False,
     strict: Annotated[bool, typer.Option("--strict", help="Exit 1 if a claim differs.")] = False,
 ) -> None:
-    """Judge published statements by what the store holds.
+    """Compare published claims with the data in a store.
 
-    A statement is reproduced, differs, is untested or not testable.
+    A claim is reproduced, differs, is an observation, untested or not testable.
     """
     from traceana.claims import check_claims
     from traceana.cli.output import print_json, show_share
@@ -71,7 +72,8 @@ def _print_table(results: ClaimResults) -> None:
         told = Text(row["statement"])
         if row["measured"] is not None:
             told.append(f"\nmeasured: {row['measured']}", style="bold")
-        told.append(f"\n{row['note']}", style="dim")
+        tolerance = f" ({row['tolerance']})" if row["tolerance"] else ""
+        told.append(f"\n{row['note']}{tolerance}", style="dim")
         shown.add_row(name, told)
     print_table(shown)
     out = terminal()

@@ -81,6 +81,13 @@ def recurring_sweep(session: Session, trace: str, /) -> pl.DataFrame:
     return simulate.sweep_recurring(*tables, seeds=SEEDS, defaults=session.once(defaults, trace))
 
 
+def recurring_seeds(session: Session, trace: str, gpu: str, seeds: int, /) -> pl.DataFrame:
+    """Return the sweep of the recurring jobs of one GPU over this number of seeds."""
+    known = session.once(defaults, trace)
+    tables = training_tables(session, trace)
+    return simulate.sweep_recurring(*tables, gpus=gpu, seeds=range(seeds), defaults=known)
+
+
 def recurring_policies(
     session: Session, trace: str, gpu: str, dataset: str, /
 ) -> list[RecurringResult]:

@@ -109,6 +109,7 @@ def anonymize(
         source,
         manifest,
         target,
+        name=trace,
         facts=rows.facts,
         about=_TABLE_FACTS,
         write=lambda table, path: rows.write(source.scan(trace, table), table, path),

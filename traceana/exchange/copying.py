@@ -24,6 +24,7 @@ def copy_trace(
     target: Path,
     /,
     *,
+    name: str,
     facts: dict[str, Any],
     about: tuple[str, ...],
     write: Callable[[str, Path], list[str]],
@@ -34,6 +35,8 @@ def copy_trace(
     ----------
     source, manifest, target
         The store to read, the trace's manifest in it, and the folder of the store to write.
+    name
+        Id of the copy.
     facts
         What the copy's manifest states of the trace.
     about
@@ -54,7 +57,7 @@ def copy_trace(
             path = Path(scratch) / f"{mark}{table}.parquet"
             columns = write(table, path)
             mapping = _mapping(facts, table, described, columns, about)
-            ingest(path, trace=manifest.trace, mapping=mapping, store=target)
+            ingest(path, trace=name, mapping=mapping, store=target)
 
 
 def _mapping(

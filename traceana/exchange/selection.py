@@ -36,6 +36,7 @@ def select_jobs(
     since: str | float | date | None = None,
     until: str | float | date | None = None,
     where: str | None = None,
+    name: str | None = None,
 ) -> Path:
     """Write a trace with some of its jobs to another store.
 
@@ -46,7 +47,7 @@ def select_jobs(
     Parameters
     ----------
     trace
-        Id of the trace; the id is kept.
+        Id of the trace.
     out
         Folder of the store to write to.
     store
@@ -57,6 +58,8 @@ def select_jobs(
     where
         SQL condition over the columns of ``jobs``, such as ``queue = 'gpu' AND gpus >= 8``. Rows
         for which it is null are left out.
+    name
+        Id of the trace written; None: the same.
 
     Returns
     -------
@@ -121,7 +124,9 @@ def select_jobs(
     if start_s is not None and first_s is not None:
         stated["window_start_s"] = max(start_s, first_s)
     stated["title"] = f"{manifest.title} ({', '.join(limits)})" if limits else manifest.title
-    copy_trace(source, manifest, Path(out), facts=stated, about=_ABOUT, write=write)
+    copy_trace(
+        source, manifest, Path(out), name=name or trace, facts=stated, about=_ABOUT, write=write
+    )
     return Path(out)
 
 

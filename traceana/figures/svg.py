@@ -6,6 +6,8 @@ import io
 import re
 from typing import TYPE_CHECKING, Final
 
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+
 from traceana.figures.style import use_style
 
 if TYPE_CHECKING:
@@ -73,8 +75,12 @@ def render_svg(figure: Figure, /, *, prefix: str) -> str:
     """
     sheet = io.StringIO()
     nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+    canvas, dpi = figure.canvas, figure.get_dpi()
     with use_style():
-        figure.savefig(sheet, format="svg", metadata=nothing)
+        # savefig draws twice, first to lay out, which drawing does anyway
+        FigureCanvasSVG(figure).print_svg(sheet, metadata=nothing)
+    figure.set_canvas(canvas)
+    figure.set_dpi(dpi)
     text = sheet.getvalue()
     text = text[text.index("<svg") :].rstrip()
     rule = _STYLE.search(text)

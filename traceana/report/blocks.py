@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from traceana.results.display import cells_of
 
@@ -25,9 +25,10 @@ class Text:
 
 @dataclass(frozen=True)
 class Heading:
-    """A heading inside a section."""
+    """A heading inside a section; the page assigns `id`."""
 
     text: str
+    id: str = ""
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,8 @@ class Quote:
 class Table:
     """A finished table: every cell is text already; the first cell names its row.
 
-    `total` is a last row that sums the others up; a `folded` table opens on demand.
+    `total` is a last row that sums the others up; a `folded` table opens on demand. The page
+    assigns `number` and `id`.
     """
 
     caption: str
@@ -66,6 +68,8 @@ class Table:
     rows: tuple[tuple[str, ...], ...]
     total: tuple[str, ...] = ()
     folded: bool = False
+    number: str = ""
+    id: str = ""
 
 
 @dataclass(frozen=True)
@@ -73,7 +77,8 @@ class Picture:
     """A figure as an `<svg>` element, and its caption.
 
     `key` names it on the page and as a file, `figure` is its id in the registry, `reading` says
-    how such figures are read, and `files` holds it in the formats that were asked for beside.
+    how such figures are read, and `files` holds it in the formats that were asked for beside. The
+    page assigns `number` and `id`.
     """
 
     svg: str
@@ -82,6 +87,8 @@ class Picture:
     figure: str = ""
     reading: str = ""
     files: tuple[tuple[str, bytes], ...] = ()
+    number: str = ""
+    id: str = ""
 
 
 @dataclass(frozen=True)
@@ -148,22 +155,6 @@ class Gallery:
         """The figures, once they are drawn."""
         return [picture for picture in self.pictures if isinstance(picture, Picture)]
 
-    def captions(self, first: int, /) -> list[str]:
-        """Return what stands under each; how figures of one kind are read is said once.
-
-        Parameters
-        ----------
-        first
-            Number of the first figure, to which the others of its kind refer.
-        """
-        captions = []
-        told: dict[str, int] = {}
-        for number, picture in enumerate(self.drawn, start=first):
-            before = told.setdefault(picture.figure, number)
-            how = picture.reading if before == number else f"Read as figure {before}."
-            captions.append(f"{picture.caption} {how}".strip())
-        return captions
-
 
 @dataclass(frozen=True)
 class Absent:
@@ -178,22 +169,53 @@ Block: TypeAlias = Text | Heading | Points | Facts | Quote | Table | Gallery | A
 
 @dataclass(frozen=True)
 class Content:
-    """What a section's builder returns.
+    """What a section's builder returns, in the order of the page.
 
     Attributes
     ----------
     findings
-        What was found, with n and intervals; they open the section.
+        One to three results, each with effect, interval, n, comparison, and the trace's title.
     blocks
-        What follows them.
+        The rest, in a fold "Details" that is closed at first.
     headline
-        The same in one or two plain sentences, for the page's head; where there is none, the
-        findings stand there.
+        The most important finding in one sentence for the page's summary, beside the first
+        figure of `lead`; none stands for the first finding.
+    lead
+        One or two figures that show the findings, and one compact table. Without it the first
+        figure and table of `blocks` take its place.
+    limitations
+        Two sentences.
     """
 
     findings: tuple[str, ...] = ()
     blocks: tuple[Block, ...] = ()
     headline: str = ""
+    lead: tuple[Block, ...] = ()
+    limitations: str = ""
+
+
+MAX_FINDINGS: Final = 3
+_MAX_PICTURES: Final = 2
+
+
+def arrange(content: Content, /) -> Content:
+    """Return the content with a lead, and with no more findings than are displayed at first."""
+    blocks = list(content.blocks)
+    lead = content.lead
+    if not lead:
+        gallery = next((one for one in blocks if isinstance(one, Gallery) and one.pictures), None)
+        table = next((one for one in blocks if isinstance(one, Table) and not one.folded), None)
+        if gallery:
+            lead = (Gallery(gallery.pictures[:_MAX_PICTURES]),)
+            blocks[blocks.index(gallery)] = Gallery(gallery.pictures[_MAX_PICTURES:])
+        if table:
+            lead = (*lead, table)
+            blocks.remove(table)
+    if more := content.findings[MAX_FINDINGS:]:
+        blocks.insert(0, Points("Further findings", more))
+    return replace(
+        content, findings=content.findings[:MAX_FINDINGS], blocks=tuple(blocks), lead=lead
+    )
 
 
 def join_parts(opening: str, parts: Iterable[tuple[str, Content]], /) -> Content:
@@ -201,11 +223,17 @@ def join_parts(opening: str, parts: Iterable[tuple[str, Content]], /) -> Content
     findings: list[str] = []
     headlines: list[str] = []
     blocks: list[Block] = [Text(opening)]
+    lead: list[Block] = []
+    limitations: dict[str, None] = {}
     for heading, content in parts:
         findings += content.findings
         headlines += [content.headline] if content.headline else []
         blocks += [Heading(heading), *content.blocks]
-    return Content(tuple(findings), tuple(blocks), " ".join(headlines))
+        lead += content.lead
+        limitations |= {content.limitations: None} if content.limitations else {}
+    return Content(
+        tuple(findings), tuple(blocks), " ".join(headlines), tuple(lead), " ".join(limitations)
+    )
 
 
 def result_table(

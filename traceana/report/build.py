@@ -11,7 +11,7 @@ from traceana.ingesters import ingest_cached
 from traceana.report.context import Context
 from traceana.report.markdown import render_markdown
 from traceana.report.origin import find_origin, open_origin, read_date
-from traceana.report.page import Built, render_page
+from traceana.report.page import Built, number_blocks, render_page
 from traceana.report.run import build_sections
 from traceana.report.section import sections
 from traceana.store import open_spark
@@ -110,7 +110,7 @@ def build_report(
         workers=1 if spark else workers,
         on_done=lambda done, section: tell(done, steps, section.title),
     )
-    built = [Built(*pair) for pair in zip(chosen, contents, strict=True)]
+    built = number_blocks([Built(*pair) for pair in zip(chosen, contents, strict=True)])
     try:
         if "md" in forms:
             _write_figures(folder / FIGURES_FOLDER, built)

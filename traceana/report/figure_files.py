@@ -135,7 +135,7 @@ def _tell_absent(name: str, result: str, built: list[Built]) -> str:
         " && ".join(block.commands)
         for part in built
         if name in part.section.figures
-        for block in part.content.blocks
+        for block in part.blocks
         if isinstance(block, Absent)
     ]
     remedy = f"; to get it: {' or '.join(dict.fromkeys(commands))}" if commands else ""

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from traceana.report.blocks import Absent, Facts, Gallery, Heading, Points, Quote, Table, Text
-from traceana.report.page import name_page, trace_titles
+from traceana.report.page import group_parts, name_page, trace_titles
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,32 +41,42 @@ def render_markdown(built: list[Built], context: Context, /, *, title: str, figu
             f"> **SYNTHETIC data** ({', '.join(synthetic)}): no number and no figure that comes "
             "from them describes a real system."
         )
-    told = [f"- {_prose(text)} ([more](#{_anchor(part)}))" for part in built for text in part.lead]
+    told = [
+        f"- {_prose(part.headline)} ([more](#{_anchor(part.section.title)}))"
+        for part in built
+        if part.headline
+    ]
     if told:
-        parts += ["## Findings", "\n".join(told)]
-    number = 0
-    for part in built:
-        parts.append(f"## {_prose(part.section.title)}")
-        parts += [_prose(text) for text in part.opening]
-        for block in part.content.blocks:
-            if isinstance(block, Gallery):
-                captions = block.captions(number + 1)
-                for picture, caption in zip(block.drawn, captions, strict=True):
-                    number += 1
-                    about = picture.caption.partition(". ")[0]
-                    parts.append(f"![{_prose(about)}]({figures}/{picture.key}.svg)")
-                    parts.append(f"**Figure {number}.** {_prose(caption)}")
-            else:
-                parts += _write(block)
+        parts += ["## Summary", "\n".join(told)]
+    for name, sections in group_parts(built):
+        parts.append(f"## {name}")
+        for part in sections:
+            if [part.section.title] != [name] * len(sections):
+                parts.append(f"### {_prose(part.section.title)}")
+            if part.section.question:
+                parts.append(f"*{_prose(part.section.question)}*")
+            if part.content.findings:
+                parts.append("\n".join(f"- {_prose(text)}" for text in part.content.findings))
+            for block in part.content.lead:
+                parts += _write(block, figures)
+            if part.content.limitations:
+                parts.append(f"**Limitations.** {_prose(part.content.limitations)}")
+            for block in part.content.blocks:
+                parts += _write(block, figures)
     return "\n\n".join(parts) + "\n"
 
 
-def _write(block: Block) -> Iterator[str]:
+def _write(block: Block, figures: str) -> Iterator[str]:
     match block:
+        case Gallery():
+            for picture in block.drawn:
+                about = picture.caption.partition(". ")[0]
+                yield f"![{_prose(about)}]({figures}/{picture.key}.svg)"
+                yield f"**Figure {picture.number}.** {_prose(picture.caption)}"
         case Text(text):
             yield _prose(text)
         case Heading(text):
-            yield f"### {_prose(text)}"
+            yield f"#### {_prose(text)}"
         case Points(summary, points):
             yield f"{_prose(summary)}:"
             yield "\n".join(f"- {_prose(point)}" for point in points)
@@ -80,7 +90,7 @@ def _write(block: Block) -> Iterator[str]:
             if commands:
                 yield "To add what is missing:\n\n```sh\n" + "\n".join(commands) + "\n```"
         case Table():
-            yield f"*{_prose(block.caption)}*"
+            yield f"**Table {block.number}.** {_prose(block.caption)}"
             yield "\n".join(_rows(block))
 
 
@@ -108,6 +118,6 @@ def _prose(text: str) -> str:
     )
 
 
-def _anchor(part: Built) -> str:
+def _anchor(title: str) -> str:
     """Return the name that a heading gets from those who show Markdown."""
-    return _NOT_IN_ANCHORS.sub("", part.section.title.lower()).replace(" ", "-")
+    return _NOT_IN_ANCHORS.sub("", title.lower()).replace(" ", "-")

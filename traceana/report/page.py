@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, replace
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
 import jinja2
 from markupsafe import Markup, escape
 
-from traceana.report.blocks import Gallery
+from traceana.report.blocks import Absent, Content, Gallery, Heading, Table
+from traceana.report.section import PARTS
+from traceana.results.formatting import plural
 
 if TYPE_CHECKING:
-    from traceana.report.blocks import Content, Picture
+    from traceana.report.blocks import Block, Picture
     from traceana.report.context import Context
     from traceana.report.section import Section
 
+_MAX_RESULTS: Final = 6
 _CODE: Final = re.compile(r"`([^`]+)`")
 _UNIT: Final = re.compile(r"(?<=\d) (?=(?:%|s|kB|MB|GB)(?!\w))")
 _ADDRESS: Final = re.compile(r"https?://[^\s<>]+")
@@ -29,20 +35,110 @@ class Built:
     content: Content
 
     @property
-    def lead(self) -> tuple[str, ...]:
-        """What stands in the report's opening: the headline, or the findings for lack of one."""
-        return (self.content.headline,) if self.content.headline else self.content.findings
-
-    @property
-    def opening(self) -> tuple[str, ...]:
-        """What the section begins with: its findings, where the report's opening has not them."""
-        return self.content.findings if self.content.headline else ()
+    def blocks(self) -> tuple[Block, ...]:
+        """Its blocks, in the order of the page."""
+        return (*self.content.lead, *self.content.blocks)
 
     @property
     def pictures(self) -> list[Picture]:
         """Its figures, in order."""
-        galleries = (block for block in self.content.blocks if isinstance(block, Gallery))
+        galleries = (block for block in self.blocks if isinstance(block, Gallery))
         return [picture for gallery in galleries for picture in gallery.drawn]
+
+    @property
+    def headline(self) -> str:
+        """Its most important result."""
+        return self.content.headline or next(iter(self.content.findings), "")
+
+    @property
+    def is_absent(self) -> bool:
+        """Whether the store has no data for it."""
+        return all(isinstance(block, Absent) for block in self.blocks)
+
+    @property
+    def extent(self) -> str:
+        """How many figures and tables are in the fold."""
+        fold = Built(self.section, Content(blocks=self.content.blocks))
+        numbers = {
+            "figure": len(fold.pictures),
+            "table": sum(isinstance(block, Table) for block in fold.blocks),
+        }
+        return ", ".join(plural(number, noun) for noun, number in numbers.items() if number)
+
+    @property
+    def evidence(self) -> list[Picture | Table]:
+        """The figures and tables that show its findings."""
+        lead = Built(self.section, Content(lead=self.content.lead))
+        return [*lead.pictures, *(one for one in lead.blocks if isinstance(one, Table))]
+
+
+def group_parts(built: list[Built], /) -> list[tuple[str, list[Built]]]:
+    """Return the sections under the part that each belongs to."""
+    return [(part, list(group)) for part, group in groupby(built, lambda one: one.section.part)]
+
+
+def main_results(built: list[Built], /) -> list[Built]:
+    """Return the sections of the six main results: the first of each part, then the second ones."""
+    ranked = [
+        (place, part)
+        for name, sections in group_parts(built)
+        if name not in (PARTS[0], PARTS[-1])
+        for place, part in enumerate(one for one in sections if one.headline)
+    ]
+    chosen = sorted(ranked, key=itemgetter(0))[:_MAX_RESULTS]
+    return [part for part in built if any(part is one for _, one in chosen)]
+
+
+def number_blocks(built: list[Built], /) -> list[Built]:
+    """Assign numbers to figures and tables (S1, S2, ... in folds), and ids to these and headings.
+
+    The first figure of a kind also gets the sentence on how to read it into its caption.
+    """
+    numbers, names = Counter[str](), Counter[str]()
+    explained: set[str] = set()
+
+    def following(kind: str, fold: str) -> str:
+        numbers[kind + fold] += 1
+        return f"{fold}{numbers[kind + fold]}"
+
+    def unique(text: str) -> str:
+        name = slug(text)
+        names[name] += 1
+        return name if names[name] == 1 else f"{name}-{names[name]}"
+
+    def of_picture(picture: Picture, fold: str) -> Picture:
+        reading = "" if picture.figure in explained else picture.reading
+        explained.add(picture.figure)
+        return replace(
+            picture,
+            number=following("figure", fold),
+            id=unique(f"figure-{picture.key}"),
+            caption=f"{picture.caption} {reading}".strip(),
+        )
+
+    def numbered(block: Block, section: str, fold: str) -> Block:
+        match block:
+            case Gallery():
+                return Gallery(tuple(of_picture(picture, fold) for picture in block.drawn))
+            case Table():
+                number, name = following("table", fold), unique(f"table-{section}")
+                return replace(block, number=number, id=name)
+            case Heading(text):
+                return Heading(text, unique(f"{section}-{text}"))
+        return block
+
+    def of_section(part: Built) -> Built:
+        name, content = part.section.id, part.content
+        lead = tuple(numbered(block, name, "") for block in content.lead)
+        blocks = tuple(numbered(block, name, "S") for block in content.blocks)
+        return replace(part, content=replace(content, lead=lead, blocks=blocks))
+
+    return [of_section(part) for part in built]
+
+
+def slug(text: str, /) -> str:
+    """Return a text as an id of the page."""
+    return re.sub(r"[^A-Za-z0-9_.]+", "-", text).strip("-").lower()
 
 
 def render_page(built: list[Built], context: Context, /, *, title: str) -> str:
@@ -55,9 +151,11 @@ def render_page(built: list[Built], context: Context, /, *, title: str) -> str:
         lstrip_blocks=True,
     )
     environment.filters["prose"] = write_prose
+    environment.filters["slug"] = slug
     environment.tests["kind"] = lambda block, name: type(block).__name__ == name
     return environment.get_template("page.html.jinja").render(
-        built=built,
+        parts=group_parts(built),
+        results=main_results(built),
         title=name_page(title, context),
         heading=title,
         traces=trace_titles(context),

@@ -20,6 +20,7 @@ from traceana.store.ledger import ledger_json
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from traceana.report.blocks import Block
     from traceana.report.context import Context
     from traceana.report.section import Section
 
@@ -167,19 +168,22 @@ def section_key(context: Context, section: str, /) -> str:
 
 def draw_content(content: Content, context: Context, /) -> Content:
     """Return a section's content with its drawings drawn, those of other figures left out."""
-    blocks = tuple(
-        Gallery(
-            tuple(
-                _draw(one, context) if isinstance(one, Drawing) else one
-                for one in block.pictures
-                if context.figures is None or one.figure in context.figures
-            )
+
+    def drawn(block: Block) -> Block:
+        if not isinstance(block, Gallery):
+            return block
+        wanted = (
+            one
+            for one in block.pictures
+            if context.figures is None or one.figure in context.figures
         )
-        if isinstance(block, Gallery)
-        else block
-        for block in content.blocks
+        return Gallery(
+            tuple(_draw(one, context) if isinstance(one, Drawing) else one for one in wanted)
+        )
+
+    return replace(
+        content, lead=tuple(map(drawn, content.lead)), blocks=tuple(map(drawn, content.blocks))
     )
-    return replace(content, blocks=blocks)
 
 
 def _draw(drawing: Drawing, context: Context) -> Picture:
@@ -190,16 +194,18 @@ def _draw(drawing: Drawing, context: Context) -> Picture:
         mark_synthetic,
         render_file,
         render_svg,
+        use_style,
     )
 
     entry = get_figure(drawing.figure)
-    drawn = draw_figure(drawing.figure, drawing.result, **drawing.options)
+    with use_style(alone=True):
+        drawn = draw_figure(drawing.figure, drawing.result, **drawing.options)
     title = drawing.title or context.title(drawing.trace)
     caption = f"{drawing.about}. {title}. {entry.describe(drawing.result)}"
     if context.synthetic(drawing.trace):
         mark_synthetic(drawn)
         caption += " SYNTHETIC data: no real system is shown."
-    # SVG first: each rendering moves the layout a little
-    svg = render_svg(drawn, prefix=drawing.key)
-    files = tuple((suffix, render_file(drawn, suffix)) for suffix in context.formats)
+    with use_style(alone=True):
+        svg = render_svg(drawn, prefix=drawing.key)
+        files = tuple((suffix, render_file(drawn, suffix)) for suffix in context.formats)
     return Picture(svg, caption, drawing.key, drawing.figure, entry.reading, files)

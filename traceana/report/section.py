@@ -1,4 +1,9 @@
-"""What a section of the report is, and which traces it is built over."""
+"""What a section of the report is, and which traces it is built over.
+
+A section answers one `question` in one `part` of the page. Its builder returns a
+:class:`~traceana.report.blocks.Content`: findings, a lead (one or two figures and one compact
+table that show them), limitations, and further blocks, which the page puts into a closed fold.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +12,10 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from traceana.catalog import load_catalog
-from traceana.report.blocks import Absent, Content
+from traceana.report.blocks import Absent, Content, arrange
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,6 +24,20 @@ if TYPE_CHECKING:
 
 Needs = Mapping[str, tuple[str, ...]]
 """Tables, and the columns of each in which a trace must have values."""
+
+
+PARTS: Final = (
+    "Reproduction of published claims",
+    "Workload",
+    "Runtimes",
+    "Failures",
+    "Utilization",
+    "Stragglers",
+    "Energy",
+    "Deadlines and simulations",
+    "Appendix",
+)
+"""Parts of the page after its summary, in their order."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +49,7 @@ class Section:
     id, title
         Its name in addresses, and its heading.
     order
-        Sections stand in this order.
+        Sections of a part stand in this order.
     build
         Returns the content: of a session and the traces that qualify, or of the session alone if
         nothing is needed.
@@ -42,6 +61,10 @@ class Section:
         Whether it has content without a trace that qualifies.
     of_tasks
         Whether it needs one row per task: such sections share these in one process.
+    part
+        One of :data:`PARTS`.
+    question
+        What the section answers, in one line below its heading.
     """
 
     id: str
@@ -52,6 +75,8 @@ class Section:
     figures: tuple[str, ...] = ()
     always: bool = False
     of_tasks: bool = False
+    part: str = "Appendix"
+    question: str = ""
 
     def traces(self, context: Context, /) -> list[str]:
         """Return the traces in the store that qualify, in alphabetical order."""
@@ -69,11 +94,12 @@ class Section:
     def content(self, context: Context, /) -> Content:
         """Build the section; one block states what other traces would need."""
         if not self.needs:
-            return self.build(context)
+            return arrange(self.build(context))
         traces = self.traces(context)
         built: Content = self.build(context, traces) if traces or self.always else Content()
         absent = self._absent(context, traces)
-        return replace(built, blocks=(*built.blocks, *absent))
+        arranged = arrange(built)
+        return replace(arranged, blocks=(*arranged.blocks, *absent))
 
     def _absent(self, context: Context, traces: list[str]) -> tuple[Absent, ...]:
         missing = [
@@ -110,4 +136,4 @@ def sections() -> tuple[Section, ...]:
         for module in iter_modules(package.__path__)
     )
     found = [module.SECTION for module in modules if hasattr(module, "SECTION")]
-    return tuple(sorted(found, key=lambda section: section.order))
+    return tuple(sorted(found, key=lambda one: (PARTS.index(one.part), one.order)))

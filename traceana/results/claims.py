@@ -13,7 +13,12 @@ class ClaimVerdicts(ResultTable):
     statement = text("Statement")
     published = text("Published", "the published value, as printed")
     measured = text("Measured", "null if nothing was measured")
-    verdict = text("Verdict", "reproduced, differs, untested or not testable")
+    verdict = text("Verdict", "reproduced, differs, observation, untested or not testable")
     note = text("Reason")
     function = text("Function", "public functions that measure it")
-    source = text("Source", "tables with their rows; null if judged from the statement alone")
+    source = text("Source", "tables with their rows; null if no data are needed")
+    kind = text("Kind", "published, or observation for what nobody published")
+    tolerance = text(
+        "Tolerance", "what is compared and whose choice it is; null for the printed digits"
+    )
+    reference = text("Reference", "where it was published")

@@ -262,4 +262,6 @@ SECTION = Section(
     needs=({"worker_samples": ("batch_time",)},),
     figures=("batching-replay", "batching-iterations", "batching-trajectory", "batching-speedup"),
     always=True,
+    part="Deadlines and simulations",
+    question="How much faster would jobs run if batch sizes followed the speed of workers?",
 )

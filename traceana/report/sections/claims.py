@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from traceana.report.context import Context
 
 _MEANINGS: Final = {
-    "reproduced": "equal to the precision printed",
+    "reproduced": "equal to the printed digits, or within the stated tolerance",
     "differs": "not equal; the measured value and, if known, the reason are given",
+    "observation": "nobody published it: an internal check, a property of a model, or a question",
     "untested": "a table that it needs is missing from the store, incomplete, or synthetic",
     "not testable": "no public data can decide it",
 }
@@ -31,7 +32,8 @@ def build(context: Context) -> Content:
     blocks: list[Block] = [
         Text(
             "Claims of the papers, compared with the tables in the store. Measured values are "
-            "computed when this page is made, and compared after rounding to the printed digits. "
+            "computed when this page is made. Printed numbers are compared by their digits; other "
+            "statements by the tolerance given with them, and whose choice it is. "
             "Synthetic rows neither reproduce nor refute a claim."
         ),
         _counts(results),
@@ -43,11 +45,15 @@ def build(context: Context) -> Content:
 
 
 def _counts(results: ClaimResults) -> Table:
+    ours = results.by_our_tolerance
     return Table(
-        f"Verdicts on {plural(results.table.height, 'published claim')}.",
-        ("Verdict", "Claims", "Meaning"),
-        (False, True, False),
-        tuple((name, str(n), _MEANINGS[name]) for name, n in results.counts.items()),
+        f"Verdicts on {plural(results.table.height, 'claim')}.",
+        ("Verdict", "Claims", "By a tolerance of ours", "Meaning"),
+        (False, True, True, False),
+        tuple(
+            (name, str(n), str(ours.get(name, "")), _MEANINGS[name])
+            for name, n in results.counts.items()
+        ),
     )
 
 
@@ -59,11 +65,13 @@ def _altered(results: ClaimResults) -> list[Block]:
 
 
 def _paper(claims: pl.DataFrame) -> Table:
-    columns = ("id", "statement", "published", "measured", "verdict", "note")
-    caption = f"{PAPERS[claims['paper'][0]].title}."
-    return result_table(
-        claims, ClaimVerdicts, caption=caption, columns=columns, null={"measured": "nothing"}
+    columns = (
+        *("id", "statement", "published", "reference", "measured"),
+        *("verdict", "tolerance", "note"),
     )
+    caption = f"{PAPERS[claims['paper'][0]].title}."
+    null = {"measured": "nothing", "tolerance": "printed digits"}
+    return result_table(claims, ClaimVerdicts, caption=caption, columns=columns, null=null)
 
 
 def _evidence(results: ClaimResults) -> list[Block]:
@@ -82,17 +90,27 @@ def _evidence(results: ClaimResults) -> list[Block]:
 
 
 def _findings(results: ClaimResults) -> list[str]:
-    # a claim judged from its statement alone is no finding on the store
+    # a claim that needs no data is no finding on the store
     judged = results.table.filter(results.table["source"].is_not_null())
     if not judged["verdict"].is_in(["reproduced", "differs"]).any():
         return []
-    counts = results.counts
+    counts, ours = results.counts, results.by_our_tolerance
+    published = results.table.filter(kind="published").height
     told = (
-        f"Of {plural(results.table.height, 'published claim')}, {counts['reproduced']} are "
-        f"reproduced and {counts['differs']} differ; {counts['untested']} are untested because "
+        f"Of {plural(published, 'published claim')}, {counts['reproduced']} are reproduced "
+        f"({ours['reproduced']} by a tolerance of ours) and {counts['differs']} differ "
+        f"({ours['differs']} by a tolerance of ours); {counts['untested']} are untested because "
         f"data are missing, and {counts['not testable']} cannot be decided by public data."
     )
     return [told]
 
 
-SECTION = Section("claims", "Reproduction of published claims", 170, build, of_tasks=True)
+SECTION = Section(
+    "claims",
+    "Reproduction of published claims",
+    170,
+    build,
+    of_tasks=True,
+    part="Reproduction of published claims",
+    question="Which published results does the data reproduce, and which not?",
+)

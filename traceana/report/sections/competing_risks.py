@@ -181,4 +181,6 @@ SECTION = Section(
     needs=COHORT_NEEDS,
     figures=("cumulative-incidence",),
     of_tasks=True,
+    part="Failures",
+    question="How soon do jobs fail or complete?",
 )

@@ -227,4 +227,6 @@ SECTION = Section(
     needs=COHORT_NEEDS,
     figures=("runtime-against", "group-means"),
     of_tasks=True,
+    part="Runtimes",
+    question="Do jobs that request more resources run longer?",
 )

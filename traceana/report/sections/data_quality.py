@@ -135,4 +135,11 @@ def _rows_by_file(trace: str, ledger: Ledger) -> Table:
     )
 
 
-SECTION = Section("data-quality", "Data quality", 10, build)
+SECTION = Section(
+    "data-quality",
+    "Data quality",
+    10,
+    build,
+    part="Appendix",
+    question="How many rows were read, kept and rejected, and from which files?",
+)

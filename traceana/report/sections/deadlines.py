@@ -183,4 +183,6 @@ SECTION = Section(
     build,
     needs=PLANS_NEEDS,
     figures=("deadline-tightness", "throughput"),
+    part="Deadlines and simulations",
+    question="How many deadlines could be met, and how tight are they?",
 )

@@ -231,4 +231,6 @@ SECTION = Section(
     ),
     figures=("distribution-fit",),
     of_tasks=True,
+    part="Runtimes",
+    question="Which distribution describes the runtimes?",
 )

@@ -214,4 +214,6 @@ SECTION = Section(
     build,
     needs=ENERGY_NEEDS,
     figures=("energy-savings", "energy-front", "batch-sweep"),
+    part="Energy",
+    question="How much energy do a better batch size and power limit save?",
 )

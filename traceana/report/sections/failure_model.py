@@ -143,4 +143,6 @@ SECTION = Section(
     needs=COHORT_NEEDS,
     figures=("failure-odds", "failure-calibration"),
     of_tasks=True,
+    part="Failures",
+    question="Which features predict failure when the others are equal?",
 )

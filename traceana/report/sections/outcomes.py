@@ -125,4 +125,6 @@ SECTION = Section(
     needs=COHORT_NEEDS,
     figures=("runtime-by", "outcome-rates"),
     of_tasks=True,
+    part="Failures",
+    question="Which groups fail most, and which run longest?",
 )

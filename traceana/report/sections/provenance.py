@@ -73,4 +73,11 @@ def _data(context: Context) -> str:
     return f"store `{context.origin.place}`; its source files are listed above with sha256"
 
 
-SECTION = Section("provenance", "Definitions and provenance", 180, build)
+SECTION = Section(
+    "provenance",
+    "Definitions and provenance",
+    180,
+    build,
+    part="Appendix",
+    question="How is each statistic defined, and what made this page?",
+)

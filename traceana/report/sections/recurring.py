@@ -134,4 +134,6 @@ SECTION = Section(
     build,
     needs=ENERGY_NEEDS,
     figures=("regret", "recurring-choices", "recurring-savings"),
+    part="Energy",
+    question="How much energy do recurring jobs save while they learn their settings?",
 )

@@ -123,4 +123,6 @@ SECTION = Section(
     ),
     figures=("runtime-ratio",),
     of_tasks=True,
+    part="Runtimes",
+    question="How far does a runtime deviate from the mean of its group?",
 )

@@ -177,4 +177,6 @@ SECTION = Section(
     build,
     needs=({"worker_samples": ("batch_time",)},),
     figures=("straggler-map",),
+    part="Stragglers",
+    question="Which workers delay their jobs, and what does this cost?",
 )

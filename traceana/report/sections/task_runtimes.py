@@ -145,4 +145,6 @@ SECTION = Section(
     build,
     needs=({"tasks": ("status",), "instances": ("start_s", "end_s")},),
     of_tasks=True,
+    part="Runtimes",
+    question="Do runtimes that are derived from instances agree with the tasks?",
 )

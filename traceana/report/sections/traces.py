@@ -93,4 +93,11 @@ def _tables(trace: str, tables: tuple[str, ...], held: pl.DataFrame) -> Block:
     )
 
 
-SECTION = Section("traces", "Traces", 20, build)
+SECTION = Section(
+    "traces",
+    "Traces",
+    20,
+    build,
+    part="Appendix",
+    question="Where does each trace come from, and which of its tables are present?",
+)

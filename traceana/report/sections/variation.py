@@ -169,4 +169,6 @@ SECTION = Section(
     build,
     needs=({"worker_samples": ("batch_time",)}, {"cov_samples": ("cov",)}),
     figures=("worker-times", "cov", "batch-time-ecdf", "cov-ecdf"),
+    part="Stragglers",
+    question="How much do mini-batch times vary between the workers of a job?",
 )

@@ -117,4 +117,6 @@ SECTION = Section(
     build,
     needs=({"jobs": ()},),
     figures=("arrivals", "interarrivals", "gpu-demand", "concentration"),
+    part="Workload",
+    question="When are jobs submitted, what do they request, and who uses the GPUs?",
 )

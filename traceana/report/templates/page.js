@@ -75,17 +75,17 @@
   };
   const next = { none: "ascending", ascending: "descending", descending: "none" };
 
-  for (const table of document.querySelectorAll("main table")) {
+  const enable_table = (table) => {
     const rows = [...table.tBodies[0].rows];
     rows.forEach((row, place) => { row.dataset.place = place; });
-    if (rows.length < 2) continue;
+    if (rows.length < 2) return;
     for (const [column, heading] of [...table.tHead.rows[0].cells].entries()) {
       const button = make("button", { type: "button", className: "sort" }, ...heading.childNodes);
       heading.append(button);
       heading.ariaSort = "none";
       button.addEventListener("click", () => sort(table, column, next[heading.ariaSort]));
     }
-    if (rows.length < 8) continue;
+    if (rows.length < 8) return;
     const shown = make("output", {});
     const box = make("input", { type: "search", placeholder: "words or numbers" });
     box.addEventListener("input", () => {
@@ -99,7 +99,7 @@
     });
     const tools = make("div", { className: "tools" }, make("label", {}, "Filter rows ", box), shown);
     table.parentElement.before(tools);
-  }
+  };
 
   // figures
   const close = make("button", { type: "button", autofocus: true }, "Close");
@@ -119,8 +119,8 @@
   dialog.addEventListener("click", (event) => { if (event.target === dialog) dialog.close(); });
   close.addEventListener("click", () => dialog.close());
 
-  for (const figure of document.querySelectorAll("main figure")) {
-    const name = figure.querySelector("figcaption b").textContent.replace(/\.$/, "");
+  const enable_figure = (figure) => {
+    const name = figure.querySelector("figcaption .number").textContent.replace(/\.$/, "");
     const larger = make("button", { type: "button", ariaLabel: `Enlarge ${name}` }, "Enlarge");
     const save = make("button", { type: "button", ariaLabel: `Save ${name} as SVG` }, "Save SVG");
     larger.addEventListener("click", () => enlarge(figure));
@@ -131,15 +131,33 @@
       make("a", { href, download: `${figure.dataset.name}.svg` }).click();
     });
     figure.querySelector(".card").after(make("div", { className: "tools" }, larger, save));
-  }
+  };
 
-  // on paper nothing is folded
-  const folded = [];
-  addEventListener("beforeprint", () => {
-    folded.push(...document.querySelectorAll("main details:not([open])"));
-    for (const details of folded) details.open = true;
-  });
-  addEventListener("afterprint", () => {
-    for (const details of folded.splice(0)) details.open = false;
-  });
+  // details are built when they are opened, or when an address leads into them
+  const enable = (part) => {
+    part.querySelectorAll("table").forEach(enable_table);
+    part.querySelectorAll("figure").forEach(enable_figure);
+  };
+  const build = (details) => {
+    const template = details.querySelector(":scope > template");
+    if (!template) return;
+    template.replaceWith(template.content);
+    enable(details);
+  };
+  const folds = [...document.querySelectorAll("details.more")];
+  for (const details of folds) details.addEventListener("toggle", () => build(details));
+  const reveal = () => {
+    const id = decodeURIComponent(location.hash.slice(1));
+    if (!id) return;
+    const fold = folds.find((one) => one.querySelector("template")?.content.getElementById(id));
+    if (fold) build(fold);
+    const found = document.getElementById(id);
+    for (let one = found?.closest("details"); one; one = one.parentElement.closest("details")) {
+      one.open = true;
+    }
+    if (fold) found.scrollIntoView();
+  };
+  addEventListener("hashchange", reveal);
+  enable(document.querySelector("main"));
+  reveal();
 })();

@@ -1,0 +1,25 @@
+"""The section with all traces side by side."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import traceana
+
+
+def test_traces_stand_side_by_side(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    store = tmp_path / "store"
+    for name, runtimes in (("one", [10.0, 20.0, 30.0]), ("two", [1000.0, 2000.0, 3000.0])):
+        jobs = pl.DataFrame({"job_id": ["a", "b", "c"], "runtime_s": runtimes})
+        traceana.add_table(jobs, trace=name, table="jobs", store=store, title=f"Cluster {name}")
+    page = traceana.build_report(store, out=tmp_path / "out", only="comparison", formats="md")
+    text = page.read_text()
+    assert (
+        "Median runtime (s): from 20.0 (Cluster one; n = 3) to 2,000 (Cluster two; n = 3)" in text
+    )
+    assert "| Median runtime (s) | Cluster two | 3 | 2,000 | \N{EN DASH} | 1 |" in text
+    assert "no times of submission and start" in text
