@@ -298,3 +298,30 @@ def test_a_job_that_never_started_has_no_runtime(tmp_path: Path) -> None:
     ingest(tmp_path / "sacct.txt", store=tmp_path / "store")
     jobs = Store(tmp_path / "store").scan("sacct", "jobs").collect().sort("job_id")
     assert jobs["runtime_s"].to_list() == [None, 0, 5]
+
+
+def test_ids_that_are_used_again_in_another_file(write: Write, tmp_path: Path) -> None:
+    write("logs/a.txt", sacct(record(JobID="50"), record(JobID="51")))
+    later = {"Submit": "2026-04-02T08:00:00", "Start": "2026-04-02T08:00:30"}
+    again = record(JobID="50", End="2026-04-02T09:00:30", State="FAILED", **later)
+    write("logs/b.txt", sacct(again, record(JobID="51"), record(JobID="52")))
+    ledger = ingest(tmp_path / "files" / "logs", store=tmp_path / "store")
+    jobs = Store(tmp_path / "store").scan("logs", "jobs").collect().sort("job_id")
+    assert dict(jobs.select("job_id", "status").iter_rows()) == {
+        "50": "completed", "50@2026-04-02T08:00:00": "failed", "51": "completed",
+        "52": "completed",
+    }  # fmt: skip
+    assert ledger.entries[0].rejected == {"duplicate_key": 1}  # 51, exported twice
+
+
+def test_lines_that_are_no_records_and_names_over_several_lines(
+    write: Write, tmp_path: Path
+) -> None:
+    names = {"1": "a", "2": "two\n\nlines", "3": "x|y\n|z", "4": "plain"}
+    lines = ["JobID|JobName|State|Submit|Elapsed"]
+    for job, name in names.items():
+        lines.append(f"{job}|{name}|COMPLETED|2026-03-02T08:00:00|00:01:00")
+        lines += [""] * 150 if job == "3" else []
+    jobs, ledger = read(write("log.txt", "\n".join(lines) + "\n"), tmp_path)
+    assert dict(jobs.select("job_id", "job_name").iter_rows()) == names
+    assert ledger.entries[0].rejected == {"blank_line": 150}

@@ -138,6 +138,17 @@ def test_failure_correlates_and_is_counted_by_request(page: Element, tasks: pd.D
         assert any(f"Failure rate of tasks by {name}. Alibaba PAI" in text for text in captions)
 
 
+def test_the_wait_of_pai_is_until_the_first_task_starts(page: Element, store: Store) -> None:
+    first = store.scan(PAI, "tasks").group_by("job_id").agg(pl.col("start_s").min())
+    waits = store.scan(PAI, "jobs").select("job_id", "submit_s").join(first, on="job_id")
+    wait = waits.select(pl.col("start_s") - pl.col("submit_s")).collect().to_series().drop_nulls()
+    rows = tables(section(page, "workload"), "Queueing delay", "Alibaba PAI")
+    assert number(rows[-1]["Delays"]) == wait.len()
+    assert number(rows[-1]["Maximum (s)"]) == pytest.approx(wait.max(), rel=1e-3)
+    captions = [caption.text for caption in section(page, "workload").all("figcaption")]
+    assert any("time from submission to start by GPU type. Alibaba PAI" in c for c in captions)
+
+
 def test_the_model_takes_every_row_that_has_its_features(page: Element, store: Store) -> None:
     part = section(page, "failure-model")
     summary = tables(part, "Fit of the model,", "Alibaba PAI")

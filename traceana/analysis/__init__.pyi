@@ -10,6 +10,7 @@ from .deadlines.rates import iteration_rates as iteration_rates
 from .deadlines.rules import deadline_rules as deadline_rules
 from .deadlines.tightness import deadline_tightness as deadline_tightness
 from .distributions.compare import compare_distributions as compare_distributions
+from .distributions.empirical import empirical_distribution as empirical_distribution
 from .distributions.fit import fit_distributions as fit_distributions
 from .distributions.quantiles import fitted_quantiles as fitted_quantiles
 from .distributions.tail import tail_index as tail_index

@@ -8,6 +8,13 @@ from typing import Annotated, Any
 
 import typer
 
+from traceana.cli.limits import (
+    AnonymizeOption,
+    SinceOption,
+    UntilOption,
+    WhereOption,
+    limited_store,
+)
 from traceana.cli.options import MappingOption, ReaderOption, StoreOption, TimezoneOption
 
 
@@ -24,6 +31,10 @@ def report(
     mapping: MappingOption = None,
     reader: ReaderOption = None,
     timezone: TimezoneOption = None,
+    since: SinceOption = None,
+    until: UntilOption = None,
+    where: WhereOption = None,
+    anonymize: AnonymizeOption = False,
     out: Annotated[
         Path, typer.Option(metavar="DIR", help="Folder for the report; replaced where it exists.")
     ] = Path("reports/latest"),
@@ -71,9 +82,13 @@ def report(
     origin = find_origin(store)
     if origin.is_sample:
         sys.stderr.write(f"traceana: note: {origin.notice}\n")
-    with show_steps("report") as on_step:
+    limits = {"since": since, "until": until, "where": where}
+    with (
+        limited_store(store, **limits, anonymize=anonymize) as place,
+        show_steps("report") as on_step,
+    ):
         page = build_report(
-            store,
+            place,
             out=out,
             only=only or (),
             title=title,

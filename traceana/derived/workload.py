@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from traceana import analysis
+from traceana.derived.cohorts import GROUPINGS
+from traceana.derived.jobs_of_tasks import from_tasks, jobs_of_tasks
 from traceana.derived.observation import Observation, observe
 
 if TYPE_CHECKING:
@@ -53,6 +55,8 @@ class Workload:
         Lorenz curves.
     observation
         What the trace's window cuts off; None without runtimes.
+    waits, runtimes
+        Distribution functions of queueing delay and runtime, by group.
     """
 
     by: str | None
@@ -68,18 +72,26 @@ class Workload:
     starts_assumed: bool
     lorenz: Split | None
     observation: Observation | None
+    waits: pl.DataFrame | None
+    runtimes: pl.DataFrame | None
 
 
 def describe_workload(session: Session, trace: str, /) -> Workload:
     """Compute the results on the jobs of a trace."""
     manifest = session.manifest(trace)
     # a trace may have many jobs: each result reads the columns it needs
-    jobs = session.scan(trace, "jobs")
-    by = grouping_column(session, trace, "jobs")
+    jobs, by = session.scan(trace, "jobs"), grouping_column(session, trace, "jobs")
+    there = set(manifest.tables["jobs"].columns)
+    derived = from_tasks(session, trace)
+    if derived:
+        rows_of_tasks = session.once(jobs_of_tasks, trace)
+        jobs = rows_of_tasks.lazy()
+        there = {column.name for column in rows_of_tasks if column.count()}
+        groups = (*manifest.tables["tasks"].groups, *GROUPINGS)
+        by = next((name for name in groups if name in there), None)
     since, survivors, first_end_s = _without_survivors(jobs, manifest)
-    sized = manifest.has("jobs", ("gpus", "runtime_s"))
-    timed = manifest.has("jobs", ("submit_s",))
-    demand, assumed = _demand(jobs, manifest)
+    sized, timed = {"gpus", "runtime_s"} <= there, "submit_s" in there
+    demand, assumed = _demand(jobs, there)
 
     def split(
         function: Callable[..., pl.DataFrame], rows: IntoFrame = jobs, *, later: bool = False
@@ -90,11 +102,12 @@ def describe_workload(session: Session, trace: str, /) -> Workload:
             function(since) if survivors and later else None,
         )
 
-    observation, rows, columns = _observed(session, trace)
+    observation, rows, columns = (None, jobs, {}) if derived else _observed(session, trace)
     curve = analysis.interarrival_curve(since) if timed else pl.DataFrame()
     lorenz = split(analysis.lorenz_curve) if sized else None
     queueing = None
-    if manifest.has("jobs", ("submit_s", "start_s")):
+    waited = {"submit_s", "start_s"} <= there
+    if waited:
         queueing = split(analysis.queueing_delay)
     return Workload(
         by=by,
@@ -110,6 +123,8 @@ def describe_workload(session: Session, trace: str, /) -> Workload:
         starts_assumed=assumed,
         lorenz=lorenz if lorenz and lorenz.total.height else None,
         observation=observation,
+        waits=_distribution(jobs, pl.col("start_s") - pl.col("submit_s"), by) if waited else None,
+        runtimes=_distribution(jobs, pl.col("runtime_s"), by) if sized else None,
     )
 
 
@@ -163,14 +178,25 @@ def _value(jobs: pl.LazyFrame, of: pl.Expr) -> Any:  # noqa: ANN401  a number
     return jobs.select(of).collect().item()
 
 
-def _demand(jobs: pl.LazyFrame, manifest: Manifest) -> tuple[pl.DataFrame | None, bool]:
+def _demand(jobs: pl.LazyFrame, there: set[str]) -> tuple[pl.DataFrame | None, bool]:
     """Return the demand, and whether jobs are assumed to start when submitted."""
-    for start, runtime in (("start_s", None), ("submit_s", "runtime_s")):
-        if manifest.has("jobs", (start, runtime or "end_s", "gpus")):
+    for start, end, assumed in (
+        ("start_s", "end_s", False),
+        ("start_s", "runtime_s", False),
+        ("submit_s", "runtime_s", True),
+    ):
+        if {start, end, "gpus"} <= there:
+            runtime = end if end == "runtime_s" else None
             demand = analysis.gpu_demand(jobs, start=start, runtime=runtime)
             if demand["gpus_mean"].count():
-                return demand, runtime is not None
+                return demand, assumed
     return None, False
+
+
+def _distribution(jobs: pl.LazyFrame, value: pl.Expr, by: str | None) -> pl.DataFrame | None:
+    keys = () if by is None else (by,)
+    found = analysis.empirical_distribution(jobs.select(*keys, value=value), "value", by=keys)
+    return found if found.height else None
 
 
 def _rhythms(jobs: pl.LazyFrame, manifest: Manifest) -> tuple[pl.DataFrame, ...]:

@@ -1,4 +1,5 @@
 from .workload import plot_arrivals as plot_arrivals
+from .empirical import plot_empirical_distribution as plot_empirical_distribution
 from .energy import plot_batch_sweep as plot_batch_sweep
 from .variation import plot_batch_time_ecdf as plot_batch_time_ecdf
 from .batching_replay import plot_batching_iterations as plot_batching_iterations

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
-from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from traceana.errors import SourceError
@@ -30,14 +29,16 @@ def read_ahead(items: Iterator[Item], /) -> Iterator[Item]:
             yield item
 
 
-def numbered_lines(source: CsvFile, /, *, most: int) -> Iterator[tuple[int, list[str]]]:
-    """Read a text file, at most so many lines at once, with the number of the first of them."""
-    line = 1
+def text_lines(source: CsvFile, /) -> Iterator[str]:
+    """Read the lines of a text file; bytes that are no UTF-8 are escaped."""
     for data in read_ahead(whole_lines(source)):
-        lines = io.StringIO(data.decode(errors="backslashreplace"), newline="\n")
-        while texts := [text.removesuffix("\n") for text in islice(lines, most)]:
-            yield line, texts
-            line += len(texts)
+        for text in io.StringIO(data.decode(errors="backslashreplace"), newline="\n"):
+            yield text[:-1]
+
+
+def first_lines(source: CsvFile, /) -> list[str]:
+    """Return the lines of a text file's first 16 MiB."""
+    return next(whole_lines(source), b"").decode(errors="replace").splitlines()
 
 
 def whole_lines(source: CsvFile, /, *, size: int | None = None) -> Iterator[bytes]:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from traceana.store.writer import TableWriter
 
 Progress = Callable[[str, str, int], None]
+_OCCASION: Final = "\0occasion"
 _WORDS: Final = 1000
 _LONGEST_TEXT: Final = 1 << 16
 _SHOWN: Final = 200
@@ -54,6 +55,7 @@ class TableBuilder:
         self._writer = writer
         self._progress = progress
         self._duplicates = KeyFilter(key) if key else RowCounter(get_table(table).column_names())
+        self._records = KeyFilter(["job_id", _OCCASION])
         self._unknown: dict[str, Counter[str]] = defaultdict(Counter)
         self._rows_read = 0
         self.first_rejected = ""
@@ -129,7 +131,7 @@ class TableBuilder:
             known = self._unknown[column]
             for word, rows in words.items():
                 known[word if word in known or len(known) < _WORDS else _OTHERS] += rows
-        good, repeated = self._duplicates.split(result.kept)
+        good, repeated = self._split_repeated(block, result.kept)
         bad = result.rejected
         if repeated.height:
             told = repeated.select(
@@ -139,3 +141,17 @@ class TableBuilder:
         if not reshaped and block.lines != good.height + bad.height:
             raise AssertionError(f"{block.lines} lines: {good.height} kept, {bad.height} rejected")
         return good.drop(LINE), bad.cast({"line": REJECTED["line"]})
+
+    def _split_repeated(
+        self, block: AnyBlock, rows: pl.DataFrame
+    ) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """Return new rows and repeated ones; another job with an id used before is called so."""
+        occasions = block.occasions(rows[LINE]) if self._table == "jobs" else None
+        if occasions is None:
+            return self._duplicates.split(rows)
+        rows, repeated = self._records.split(rows.with_columns(occasions.alias(_OCCASION)))
+        rows, others = self._duplicates.split(rows)
+        if others.height:
+            renamed = pl.concat_str("job_id", pl.lit("@"), _OCCASION)
+            rows = pl.concat([rows, others.with_columns(job_id=renamed)]).sort(LINE)
+        return rows.drop(_OCCASION), repeated.drop(_OCCASION)

@@ -113,6 +113,14 @@ class BestFamilies(ResultTable):
     note = text("Note", "why a value is null")
 
 
+class EmpiricalDistribution(ResultTable):
+    """Quantiles of a column by group."""
+
+    n = count("n", "values of the group")
+    share_below = number("Fraction", "fraction of values up to `value`", display="share")
+    value = number("Value", "the quantile")
+
+
 class FittedQuantiles(ResultTable):
     """Quantiles of values beside the quantiles of the fitted families."""
 

@@ -125,7 +125,7 @@ class GroupTests(ResultTable):
     ci_low = number(_CI, "its confidence interval", display="ratio")
     ci_high = number(_CI, "its confidence interval", display="ratio")
     statistic = number("Statistic", "chi-squared or H, divided by the design effect")
-    df = number("df", "degrees of freedom", display="plain")
+    df = number("df", "degrees of freedom")
     pvalue = number("p", "of equal groups", display="pvalue")
     pvalue_adjusted = number("Adjusted p", "Holm over all tests of the table", display="pvalue")
     conclusion = text("Conclusion", "by :func:`traceana.stats.effect_sizes.conclude`")
@@ -159,7 +159,7 @@ class FailureOdds(ResultTable):
 
 
 class RuntimeTest(ResultTable):
-    """Kruskal-Wallis test of the runtimes of all groups."""
+    """Rank ANOVA of the runtimes of all groups."""
 
     n = count("Runtimes", "rows with a runtime")
     n_effective = number("Effective n", "n divided by the design effect", display="count")
@@ -170,9 +170,16 @@ class RuntimeTest(ResultTable):
     )
     ci_low = number(_CI, "confidence interval of epsilon squared", display="ratio")
     ci_high = number(_CI, "confidence interval of epsilon squared", display="ratio")
-    statistic = number("H", "Kruskal-Wallis H, divided by the design effect")
-    df = number("df", "degrees of freedom", display="plain")
-    pvalue = number("p", "of the test", display="pvalue")
+    statistic = number("H", "Kruskal-Wallis H, divided by the design effect or for unequal spreads")
+    df = number("df", "degrees of freedom")
+    df_error = number(
+        "Error df",
+        "denominator: statistic / df has an F distribution; null for chi-squared",
+    )
+    pvalue = number(
+        "p", "of the rank ANOVA; of two groups, of the pair; by permutations if rows are few",
+        display="pvalue",
+    )  # fmt: skip
     note = text("Note", "why a value is null")
 
 
@@ -205,7 +212,7 @@ class RuntimePairs(ResultTable):
     ci_high = number(_CI, "its interval (Brunner and Munzel)", display="ratio")
     cliffs_delta = number("Cliff's delta", "`2 * superiority - 1`", display="ratio")
     pvalue = number(
-        "p", "Brunner and Munzel's test; with clusters the Mann-Whitney test", display="pvalue"
+        "p", "Brunner and Munzel's test, or the Mann-Whitney test by `method`", display="pvalue"
     )
     pvalue_adjusted = number("Adjusted p", "adjusted over all pairs", display="pvalue")
     note = text("Note", "why a value is null")
@@ -248,7 +255,7 @@ class RuntimeComparison(Result):
             known = f"{row['ci_low']:.3g} to {row['ci_high']:.3g}"
         test = "no test" if row["pvalue"] is None else f"p {row['pvalue']:.2g}"
         return (
-            f"{head}\nepsilon squared {row['epsilon_squared']:.3g} ({known}); Kruskal-Wallis {test}"
+            f"{head}\nepsilon squared {row['epsilon_squared']:.3g} ({known}); rank ANOVA {test}"
             f"\n{differ} of {self.pairs.height} pairs differ at an adjusted p below 0.05"
         )
 

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from itertools import count
+from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
 from traceana.errors import DataError
+from traceana.ingesters.files import LONGEST_LINE
 from traceana.ingesters.readers.lines import BAD_LINES, LINE
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from traceana.ingesters.expressions import Kind
-    from traceana.ingesters.readers.lines import BadLine
 
 ROWS_A_BLOCK: Final = 1 << 17
 
@@ -82,31 +83,61 @@ class FrameBlock:
         text = rows.with_columns(pl.col(odd).cast(pl.String))
         return text.select(pl.struct(pl.all()).struct.json_encode()).to_series()
 
+    def occasions(self, _lines: pl.Series, /) -> pl.Series | None:
+        """Return None: a key names one row."""
+        return None
+
     def parts(self) -> Sequence[FrameBlock]:
         """Return the block: it is small."""
         return [self]
 
 
-def block_of_text(
-    rows: list[list[str | int | None]],
-    schema: Mapping[str, pl.DataType],
+def item_blocks(
+    items: Iterable[tuple[str, Any]],
+    parse: Callable[[Any], Sequence[str | None] | str | bool],
     kinds: Mapping[str, Kind],
     /,
-    *,
-    first_line: int,
-    texts: list[str],
-    bad: list[BadLine],
-    not_applicable: int = 0,
-) -> FrameBlock:
-    """Return the block of some lines: rows of text, and lines that are none."""
-    return FrameBlock(
-        pl.DataFrame(rows, schema=schema, orient="row"),
-        kinds,
-        first_line,
-        pl.Series(texts, dtype=pl.String),
-        pl.DataFrame(bad, schema=BAD_LINES, orient="row"),
-        not_applicable=not_applicable,
-    )
+) -> Iterator[FrameBlock]:
+    """Read items, each given with its text, in blocks of rows.
+
+    `parse` returns an item's cells in the order of `kinds`, or the rule that it breaks; False for
+    one that belongs to no table, True for one that is not counted, such as a comment.
+    """
+    counter, given = count(1), iter(items)
+    first, more = 1, True
+    while more:
+        texts, lines, rows, wrong, rules = list[str](), list[int](), [], list[int](), list[str]()
+        beside = size = 0
+        more = False
+        for text, item in given:
+            number = next(counter)
+            texts.append(text)
+            size += len(text)
+            row = parse(item)
+            if isinstance(row, str):
+                wrong.append(number)
+                rules.append(row)
+            elif not isinstance(row, bool):
+                lines.append(number)
+                rows.append(row)
+            elif not row:
+                beside += 1
+            if len(texts) == ROWS_A_BLOCK or size > LONGEST_LINE:
+                more = True
+                break
+        cells = zip(*rows, strict=True) if rows else [()] * len(kinds)
+        columns = [
+            pl.Series(name, values, pl.String) for name, values in zip(kinds, cells, strict=True)
+        ]
+        source = pl.Series("text", texts, pl.String)
+        place = pl.Series("line", wrong, pl.Int64)
+        bad = [place, pl.Series("rule", rules, pl.String), source.gather(place - first)]
+        if texts:
+            yield FrameBlock(
+                pl.DataFrame([*columns, pl.Series(LINE, lines, pl.Int64)]),
+                kinds, first, source, pl.DataFrame(bad), not_applicable=beside,
+            )  # fmt: skip
+        first += len(texts)
 
 
 def frame_blocks(frame: pl.LazyFrame, kinds: Mapping[str, Kind], /) -> Iterator[FrameBlock]:

@@ -9,13 +9,10 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-import polars as pl
-
 from traceana.errors import SourceError
 from traceana.ingesters.files import LONGEST_LINE, open_csv
-from traceana.ingesters.readers.frames import FrameBlock, block_of_text
-from traceana.ingesters.readers.jsonl import flatten
-from traceana.ingesters.readers.lines import LINE, BadLine
+from traceana.ingesters.readers.frames import item_blocks
+from traceana.ingesters.readers.jsonl import DECODER, flatten
 from traceana.ingesters.readers.reader import Reader, Rows
 
 if TYPE_CHECKING:
@@ -23,18 +20,18 @@ if TYPE_CHECKING:
 
     from traceana.ingesters.expressions import Kind
     from traceana.ingesters.files import CsvFile
+    from traceana.ingesters.readers.frames import FrameBlock
 
-ROWS_A_BLOCK: Final = 10_000
+_ELEMENTS: Final = 10_000  # in which the members are looked up
 _BYTES: Final = 1 << 20
 _NAME: Final = r'\s*"[^"\\]*"\s*'
 _SCALAR: Final = r'\s*(?:"[^"\\]*"|[\w.+-]+|\{[^{}\[\]]*\})\s*'
 _OPENING: Final = re.compile(rf"\s*(?:\{{(?:{_NAME}:{_SCALAR},)*{_NAME}:\s*)?\[")
 _BETWEEN: Final = re.compile(r"[\s,]*")
-_DECODER: Final = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=str)
 
 
-def read_items(file: CsvFile, /) -> Iterator[tuple[Any, str]]:
-    """Read the elements of an array with their text; one that is cut off is None.
+def read_items(file: CsvFile, /) -> Iterator[tuple[str, Any]]:
+    """Read the elements of an array after their text; one that is cut off is None.
 
     Raises
     ------
@@ -53,12 +50,12 @@ def read_items(file: CsvFile, /) -> Iterator[tuple[Any, str]]:
             if text.startswith("]", at):
                 return
             try:
-                item, end = _DECODER.raw_decode(text, at)
+                item, end = DECODER.raw_decode(text, at)
             except (ValueError, RecursionError):
                 more = decode(stream.read(max(_BYTES, len(text) - at)))
                 if not more:
                     if at < len(text):
-                        yield None, text[at:].rstrip()
+                        yield text[at:].rstrip(), None
                     return
                 text, at = text[at:] + more, 0
                 if len(text) > LONGEST_LINE + 2 * _BYTES:
@@ -66,66 +63,35 @@ def read_items(file: CsvFile, /) -> Iterator[tuple[Any, str]]:
                         f"{file.where}: not JSON, or longer than 16 MiB: {text[:60]!r}"
                     ) from None
             else:
-                yield item, text[at:end]
+                yield text[at:end], item
                 at = end
 
 
-def item_blocks(
+def array_blocks(
     file: CsvFile, row_of: Callable[[Any], dict[str, Any] | None], kinds: Mapping[str, Kind], /
 ) -> Iterator[FrameBlock]:
     """Read the elements in blocks; `row_of` returns an object's row, None where it has none."""
-    schema = {**dict.fromkeys(kinds, pl.String()), LINE: pl.Int64()}
-    first = 1
-    for part in _batches(read_items(file)):
-        rows: list[list[str | int | None]] = []
-        bad: list[BadLine] = []
-        beside = 0
-        for number, (item, text) in enumerate(part, first):
-            if not isinstance(item, dict):
-                bad.append((number, "not_json" if item is None else "no_object", text))
-                continue
-            try:
-                row = row_of(item)
-            except (ValueError, TypeError, AttributeError):
-                bad.append((number, "malformed", text))
-                continue
-            if row is None:
-                beside += 1
-            else:
-                rows.append([*map(row.get, kinds), number])
-        texts = [text for _, text in part]
-        yield block_of_text(
-            rows, schema, kinds, first_line=first, texts=texts, bad=bad, not_applicable=beside
-        )
-        first += len(part)
 
+    def cells(item: Any) -> list[str | None] | str | bool:  # noqa: ANN401
+        if not isinstance(item, dict):
+            return "not_json" if item is None else "no_object"
+        try:
+            row = row_of(item)
+        except (ValueError, TypeError, AttributeError, LookupError, RecursionError):
+            return "malformed"
+        return row is not None and [*map(row.get, kinds)]
 
-def _batches(items: Iterator[tuple[Any, str]]) -> Iterator[list[tuple[Any, str]]]:
-    """Collect elements up to a number and a length."""
-    part: list[tuple[Any, str]] = []
-    size = 0
-    for item in items:
-        part.append(item)
-        size += len(item[1])
-        if len(part) == ROWS_A_BLOCK or size > LONGEST_LINE:
-            yield part
-            part, size = [], 0
-    if part:
-        yield part
-
-
-def _row(item: dict[str, Any]) -> dict[str, str | None]:
-    return dict(flatten(item))
+    return item_blocks(read_items(file), cells, kinds)
 
 
 def _open(file: CsvFile, _timezone: str) -> Rows:
     names: dict[str, None] = {}
-    for item, _ in islice(read_items(file), ROWS_A_BLOCK):
+    for _, item in islice(read_items(file), _ELEMENTS):
         if isinstance(item, dict):
-            names |= dict.fromkeys(_row(item))
+            names |= dict.fromkeys(flatten(item))
     if not names:
         raise SourceError(f"{file.where}: its array has no JSON object")
-    return Rows(tuple(names), partial(item_blocks, file, _row))
+    return Rows(tuple(names), partial(array_blocks, file, flatten))
 
 
 def _detect(file: CsvFile) -> bool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from traceana.errors import SourceError
 from traceana.ingesters.files import open_csv
-from traceana.ingesters.readers.json import item_blocks
+from traceana.ingesters.readers.json import array_blocks
 from traceana.ingesters.readers.reader import Reader, Rows
 
 if TYPE_CHECKING:
@@ -19,20 +19,10 @@ if TYPE_CHECKING:
     from traceana.ingesters.files import CsvFile
 
 _COLUMNS: Final = (
-    *("id", "name", "namespace", "job", "group", "state", "reason", "exit_code", "node", "qos"),
-    *(
-        "priority",
-        "queue",
-        "created",
-        "started",
-        "finished",
-        "restarts",
-        "runtime_s",
-        "cpus",
-        "memory_bytes",
-    ),
-    *("gpus", "gpu_type"),
-)
+    "id", "name", "namespace", "job", "group", "state", "reason", "exit_code", "node", "qos",
+    "priority", "queue", "created", "started", "finished", "restarts", "runtime_s", "cpus",
+    "memory_bytes", "gpus", "gpu_type",
+)  # fmt: skip
 _QUANTITY: Final = re.compile(r"([+-]?\d*\.?\d+(?:[eE][+-]?\d+)?)(m|u|n|[kKMGTPE]i?)?")
 _SCALE: Final = {"": 1.0, "n": 1e-9, "u": 1e-6, "m": 1e-3, "k": 1e3} | {
     f"{letter}{binary}": float((1024 if binary else 1000) ** power)
@@ -174,7 +164,7 @@ def _detect(file: CsvFile) -> bool:
 READER: Final = Reader(
     "kubectl",
     _detect,
-    lambda file, _timezone: Rows(_COLUMNS, partial(item_blocks, file, _row)),
+    lambda file, _timezone: Rows(_COLUMNS, partial(array_blocks, file, _row)),
     (".json",),
     files("traceana.ingesters.mappings").joinpath("kubectl.toml").read_text(encoding="utf-8"),
 )

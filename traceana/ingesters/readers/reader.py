@@ -52,6 +52,9 @@ class AnyBlock(Protocol):
     def text_of(self, lines: pl.Series, /) -> pl.Series:
         """Return rows as they stand in the source."""
 
+    def occasions(self, lines: pl.Series, /) -> pl.Series | None:
+        """Return what tells rows with the same job_id apart; None where it names one row."""
+
     def parts(self) -> Sequence[AnyBlock]:
         """Split into blocks small enough to be read row by row."""
 

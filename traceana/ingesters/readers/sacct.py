@@ -40,52 +40,31 @@ _AT: Final = "\0at"
 _BEFORE: Final = "\0before"
 
 
-@dataclass(frozen=True)
-class _Survey:
-    """What is known of the jobs only at the end of a file, by the line of each.
-
-    Attributes
-    ----------
-    usage
-        What the steps of each job used; None where there are no steps.
-    recycled
-        Lines of jobs whose id an earlier job has.
-    """
-
-    usage: pl.DataFrame
-    recycled: pl.Series
-
-
-def _survey(file: CsvFile, layout: Layout) -> _Survey:
+def _usage(file: CsvFile, layout: Layout) -> pl.DataFrame:
+    """Return what the steps of each job used, by the line of the job."""
     jobs = [pl.DataFrame(schema={_JOB: pl.UInt64, LINE: pl.Int64})]
-    empty = pl.DataFrame(schema=dict.fromkeys((_STEP, *USAGE), pl.String)).with_columns(
-        pl.lit(None, pl.Int64).alias(_AT)
-    )
-    usage, strays = [total_usage(step_usage(empty, _STEP), _AT)], []
+    schema = {**dict.fromkeys((_STEP, *USAGE), pl.String()), _AT: pl.Int64()}
+    usage, strays = [total_usage(step_usage(pl.DataFrame(schema=schema), _STEP), _AT)], []
     before: tuple[str | None, int | None] = (None, None)
     for records, _, _ in layout.records(file, ("JobID", *USAGE)):
         parts = pl.col("JobID").str.splitn(".", 2).struct
-        is_job = pl.col(_STEP).is_null()
+        of_job = pl.when(pl.col(_STEP).is_null())
         rows = records.with_columns(parts[0].alias(_JOB), parts[1].alias(_STEP)).with_columns(
-            pl.when(is_job).then(_JOB).forward_fill().alias(_BEFORE).fill_null(pl.lit(before[0])),
-            pl.when(is_job)
-            .then(LINE)
-            .forward_fill()
-            .alias(_AT)
-            .fill_null(pl.lit(before[1], pl.Int64)),
+            of_job.then(_JOB).forward_fill().fill_null(pl.lit(before[0])).alias(_BEFORE),
+            of_job.then(LINE).forward_fill().fill_null(pl.lit(before[1], pl.Int64)).alias(_AT),
         )
+        is_job = rows[_STEP].is_null()
         jobs.append(rows.filter(is_job).select(pl.col(_JOB).hash(), LINE))
         if rows.height:
             before = rows[_BEFORE][-1], rows[_AT][-1]
-        if rows[_STEP].null_count() < rows.height:
+        if not is_job.all():
             steps = step_usage(_with_fields(rows.filter(~is_job), USAGE), _STEP)
             follows = (pl.col(_JOB) == pl.col(_BEFORE)).fill_null(value=False)
             usage.append(total_usage(steps.filter(follows), _AT))
             strays.append(steps.filter(~follows).drop(_AT).with_columns(pl.col(_JOB).hash()))
     known = pl.concat(jobs)
     usage += [total_usage(_find_jobs(stray, known), _AT) for stray in strays if stray.height]
-    recycled = known.filter(~pl.col(_JOB).is_first_distinct())[LINE]
-    return _Survey(total_usage(pl.concat(usage), _AT).sort(_AT), recycled)
+    return total_usage(pl.concat(usage), _AT).sort(_AT)
 
 
 def _find_jobs(steps: pl.DataFrame, jobs: pl.DataFrame) -> pl.DataFrame:
@@ -106,44 +85,33 @@ class _Jobs(FrameBlock):
 
     def text_of(self, lines: pl.Series, /) -> pl.Series:
         """Return records as they stand in the file."""
-        records = lines.alias(LINE).to_frame().join(self.frame, on=LINE, maintain_order="left")
-        return self.layout.texts(records)
+        return self.layout.texts(self._records(lines))
+
+    def occasions(self, lines: pl.Series, /) -> pl.Series:
+        """Return when jobs were submitted: Slurm uses an id again."""
+        return self._records(lines).select(pl.coalesce(*TIMES, pl.lit(""))).to_series()
+
+    def _records(self, lines: pl.Series) -> pl.DataFrame:
+        return lines.alias(LINE).to_frame().join(self.frame, on=LINE, maintain_order="left")
 
 
 def _blocks(
     file: CsvFile, layout: Layout, timezone: str, kinds: Mapping[str, Kind]
 ) -> Iterator[FrameBlock]:
-    survey = _survey(file, layout)
-    for records, bad, line in layout.records(file):
+    usage = _usage(file, layout)
+    for records, strange, line in layout.records(file):
         is_step = pl.col("JobID").str.contains(".", literal=True).fill_null(value=False)
-        jobs = records.filter(~is_step)
-        usage = survey.usage.filter(pl.col(_AT).is_in(jobs[LINE].implode()))
-        rows = derive(
-            _with_fields(jobs, FIELDS).join(
-                usage, left_on=LINE, right_on=_AT, how="left", maintain_order="left"
-            ),
-            timezone,
-        )
-        again = pl.col(LINE).is_in(survey.recycled.implode())
-        moment = pl.concat_str(pl.lit("@"), pl.coalesce(*TIMES, pl.lit("")))
-        rows = rows.with_columns(
-            job_id=pl.concat_str("JobID", pl.when(again).then(moment).otherwise(pl.lit("")))
-        )
-        wrong = rows.filter(pl.col(RULE).is_not_null())
-        unread = wrong.select(line=LINE, rule=RULE).with_columns(text=layout.texts(wrong))
+        jobs = _with_fields(records.filter(~is_step), FIELDS).with_columns(job_id="JobID")
+        used = usage.filter(pl.col(_AT).is_in(jobs[LINE].implode()))
+        joined = jobs.join(used, left_on=LINE, right_on=_AT, how="left", maintain_order="left")
+        rows = derive(joined, timezone)
+        wrong, bad = rows.filter(pl.col(RULE).is_not_null()), strange
         if wrong.height:
             rows = rows.filter(pl.col(RULE).is_null())
+            unread = wrong.select(line=LINE, rule=RULE).with_columns(text=layout.texts(wrong))
+            bad = pl.concat([strange, unread])
         steps = records.height - jobs.height
-        yield _Jobs(
-            rows,
-            kinds,
-            line,
-            None,
-            pl.concat([bad, unread]),
-            1,
-            not_applicable=steps,
-            layout=layout,
-        )
+        yield _Jobs(rows, kinds, line, None, bad, 1, not_applicable=steps, layout=layout)
 
 
 def _with_fields(records: pl.DataFrame, names: tuple[str, ...]) -> pl.DataFrame:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from dataclasses import dataclass
-from itertools import chain
+from functools import cached_property
+from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
 from traceana.errors import SourceError
 from traceana.ingesters.ahead import whole_lines
-from traceana.ingesters.readers.lines import BAD_LINES, LINE, BadLine, Block
+from traceana.ingesters.readers.lines import BAD_LINES, LINE, Block
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,14 +22,15 @@ if TYPE_CHECKING:
 
 _UNIT_SEPARATOR: Final = b"\x1f"  # stands for a separator of several bytes
 _FREE_TEXT: Final = ("JobName", "Comment", "AdminComment", "SystemComment", "WorkDir", "SubmitLine")
-_JOB_ID: Final = r"\d+(?:_(?:\d+|\[.*\]))?(?:\+\d+)?(?:\.\w+)?"
+_TIME: Final = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d|\d+|Unknown|None"
 _SHAPES: Final = {
-    "JobID": _JOB_ID,
-    "State": r"[A-Z_]+\+?(?: by .+)?",
-    "ExitCode": r"\d+:\d+",
-    "Elapsed": r"(?:\d+-)?\d\d:\d\d:\d\d",
-    **dict.fromkeys(("Submit", "Start", "End"), r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d|\d+|Unknown|None"),
+    "JobID": re.compile(r"\d+(?:_(?:\d+|\[.*\]))?(?:\+\d+)?(?:\.\w+)?"),
+    "State": re.compile(r"0|[A-Z_]+\+?(?: by .+)?"),
+    "ExitCode": re.compile(r"0|\d+:\d+"),
+    "Elapsed": re.compile(r"0|(?:\d+-)?\d\d:\d\d:\d\d"),
+    **dict.fromkeys(("Submit", "Start", "End"), re.compile(_TIME)),
 }
+"""Shapes of fields; an empty one is taken for 0."""
 _KNOWN: Final = {
     *_SHAPES, *_FREE_TEXT, "User", "Account", "Partition", "NNodes", "AllocCPUS", "ReqCPUS",
     "AllocTRES", "ReqTRES", "ReqMem", "MaxRSS", "ElapsedRaw", "Timelimit", "TotalCPU", "NodeList",
@@ -104,7 +107,7 @@ class Layout:
                     strange = lines_.to_frame().with_columns(
                         rule=pl.lit(_NO_ID), text=block.text_of(lines_)
                     )
-                    found = pl.concat([bad, strange]).sort("line").rows()
+                    found = pl.concat([bad, strange]).sort("line")
                     mended, bad = self._mend(found, mark.decode())
                     rows = pl.concat([rows.filter(named), mended.select(rows.columns)]).sort(LINE)
                 yield rows.select(*names, LINE), bad, line
@@ -118,57 +121,61 @@ class Layout:
     def _end(self, lines: bytes, mark: bytes) -> int:
         """Return where the last record ends that is whole: names may have line ends in them."""
         end = len(lines)
-        while end:
-            start = lines.rfind(b"\n", 0, end - 1) + 1
+        for _ in range(_MOST_LINES):
+            start = lines.rfind(b"\n", 0, max(end - 1, 0)) + 1
             if lines.count(mark, start, end) >= len(self.columns) - 1:
                 return end
             end = start
         return len(lines)
 
-    def _mend(self, bad: list[BadLine], mark: str) -> tuple[pl.DataFrame, pl.DataFrame]:
+    def _mend(self, bad: pl.DataFrame, mark: str) -> tuple[pl.DataFrame, pl.DataFrame]:
         """Join what a separator or a line end inside a name took apart."""
-        rows: list[list[str | int | None]] = []
-        lost: list[BadLine] = []
-        width, at = len(self.columns), 0
-        while at < len(bad):
-            (line, _, text), after = bad[at], at + 1
-            while (
-                text.count(mark) < width - 1
-                and after < min(len(bad), at + _MOST_LINES)
-                and bad[after][0] == line + after - at
-                and not self._begins(bad[after][2].split(mark))
-            ):
-                text += f"\n{bad[after][2]}"
-                after += 1
-            row = self._fitted(text.split(mark)) if text.count(mark) >= width - 1 else None
+        texts, places = bad["text"].to_list(), bad["line"].to_list()
+        marks = [0, *accumulate(text.count(mark) for text in texts)]
+        begins = [self._begins(text.split(mark)) for text in texts]
+        stops = [len(texts)] * len(texts)  # where the next record begins, or lines are left out
+        for at in range(len(texts) - 2, -1, -1):
+            apart = begins[at + 1] is True or places[at + 1] != places[at] + 1
+            stops[at] = at + 1 if apart else stops[at + 1]
+        rows: list[list[str | None]] = []
+        lines: list[int] = []
+        lost: list[int] = []
+        at, fewest = 0, len(self.columns) - 1
+        while at < len(texts):
+            # as many lines as have all the marks of a record
+            after = bisect_left(marks, marks[at] + fewest, at + 1)
+            row = None
+            if begins[at] is not False and after <= min(stops[at], at + _MOST_LINES):
+                row = self._fitted("\n".join(texts[at:after]).split(mark))
             if row is None:
-                lost.append(bad[at])
+                lost.append(at)
                 at += 1
             else:
-                rows.append([*(cell or None for cell in row), line])
+                rows.append([cell or None for cell in row])
+                lines.append(places[at])
                 at = after
-        schema = {**dict.fromkeys(self.columns, pl.String), LINE: pl.Int64}
-        return (
-            pl.DataFrame(rows, schema=schema, orient="row"),
-            pl.DataFrame(lost, schema=BAD_LINES, orient="row"),
-        )
+        cells = zip(*rows, strict=True) if rows else [()] * len(self.columns)
+        named = zip(self.columns, cells, strict=True)
+        mended = [pl.Series(name, values, pl.String) for name, values in named]
+        return pl.DataFrame([*mended, pl.Series(LINE, lines, pl.Int64)]), bad[lost]
 
-    def _begins(self, cells: list[str]) -> bool:
-        """Return whether a line begins a record: it has a job's id where that belongs."""
+    def _begins(self, cells: list[str]) -> bool | None:
+        """Return whether a line begins a record by a job's id; None where that may come later."""
         at = self.columns.index("JobID")
-        return at < len(cells) and re.fullmatch(_JOB_ID, cells[at]) is not None
+        if at < len(cells):
+            return _SHAPES["JobID"].fullmatch(cells[at]) is not None
+        return None if at else False
 
     def _fitted(self, cells: list[str]) -> list[str] | None:
         """Join the cells that are parts of a name, such that the others have their shape."""
         excess = len(cells) - len(self.columns)
-        for name in _FREE_TEXT:
-            if name in self.columns:
-                at = self.columns.index(name)
-                joined = self.separator.join(cells[at : at + excess + 1])
-                row = [*cells[:at], joined, *cells[at + excess + 1 :]]
-                pairs = zip(self.columns, row, strict=True)
-                if all(
-                    re.fullmatch(_SHAPES.get(one, "(?s).*"), cell or "0") for one, cell in pairs
-                ):
-                    return row
+        for at in (self.columns.index(name) for name in _FREE_TEXT if name in self.columns):
+            joined = self.separator.join(cells[at : at + excess + 1])
+            row = [*cells[:at], joined, *cells[at + excess + 1 :]]
+            if all(_SHAPES[self.columns[n]].fullmatch(row[n] or "0") for n in self._shaped):
+                return row
         return None
+
+    @cached_property
+    def _shaped(self) -> list[int]:
+        return [n for n, name in enumerate(self.columns) if name in _SHAPES]

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import re
 import zoneinfo
-from functools import partial
 from importlib.resources import files
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final
 
-import polars as pl
-
 from traceana.errors import SourceError
-from traceana.ingesters.ahead import numbered_lines, whole_lines
-from traceana.ingesters.readers.frames import ROWS_A_BLOCK, FrameBlock, block_of_text
-from traceana.ingesters.readers.lines import LINE, BadLine
+from traceana.ingesters.ahead import first_lines, text_lines
+from traceana.ingesters.readers.frames import item_blocks
 from traceana.ingesters.readers.reader import Reader, Rows
 
 if TYPE_CHECKING:
@@ -21,13 +18,14 @@ if TYPE_CHECKING:
 
     from traceana.ingesters.expressions import Kind
     from traceana.ingesters.files import CsvFile
+    from traceana.ingesters.readers.frames import FrameBlock
 
 _FIELDS: Final = (
     *("job", "submit", "wait", "runtime", "allocated", "cpu_time", "memory_used_kb"),
     *("requested_processors", "requested_time", "requested_memory_kb", "status", "user"),
     *("group_id", "executable", "queue", "partition", "preceding_job", "think_time"),
 )
-_START: Final = "unix_start"
+_COLUMNS: Final = (*_FIELDS, "unix_start")
 _PARTS: Final = ("2", "3", "4")  # states of parts of a job that was checkpointed or swapped out
 _STATUS: Final = _FIELDS.index("status")
 _HEADER: Final = re.compile(r";\s*([A-Za-z]+):\s*(.*\S)")
@@ -36,13 +34,9 @@ _HEADER: Final = re.compile(r";\s*([A-Za-z]+):\s*(.*\S)")
 def _header(file: CsvFile) -> dict[str, str]:
     """Return the labels in the comments that a file begins with."""
     labels: dict[str, str] = {}
-    for data in whole_lines(file):
-        for line in data.decode(errors="replace").splitlines():
-            if line.strip() and not line.startswith(";"):
-                return labels
-            if found := _HEADER.match(line):
-                labels.setdefault(found[1], found[2])
-        break
+    for line in takewhile(lambda text: not text.strip() or text[0] == ";", first_lines(file)):
+        if found := _HEADER.match(line):
+            labels.setdefault(found[1], found[2])
     return labels
 
 
@@ -55,33 +49,27 @@ def _facts(labels: dict[str, str]) -> dict[str, Any]:
     return facts
 
 
-def _blocks(file: CsvFile, start: str, kinds: Mapping[str, Kind]) -> Iterator[FrameBlock]:
-    schema = {**dict.fromkeys((*_FIELDS, _START), pl.String()), LINE: pl.Int64()}
-    for line, texts in numbered_lines(file, most=ROWS_A_BLOCK):
-        rows: list[list[str | int | None]] = []
-        bad: list[BadLine] = []
-        parts = 0
-        for number, text in enumerate(texts, line):
-            cells = text.split(maxsplit=len(_FIELDS))
-            if not cells or cells[0].startswith(";"):
-                continue
-            if len(cells) != len(_FIELDS):
-                bad.append((number, "short_row" if len(cells) < len(_FIELDS) else "long_row", text))
-            elif cells[_STATUS] in _PARTS:
-                parts += 1
-            else:
-                rows.append([*cells, start, number])
-        yield block_of_text(
-            rows, schema, kinds, first_line=line, texts=texts, bad=bad, not_applicable=parts
-        )
-
-
 def _open(file: CsvFile, _timezone: str) -> Rows:
     labels = _header(file)
     start = labels.get("UnixStartTime", "0")
-    if not start.isdigit():
+    if not re.fullmatch(r"[0-9]{1,12}", start):
         raise SourceError(f"{file.where}: UnixStartTime is {start!r}; expected Unix seconds")
-    return Rows((*_FIELDS, _START), partial(_blocks, file, start), facts=_facts(labels))
+
+    def blocks(kinds: Mapping[str, Kind]) -> Iterator[FrameBlock]:
+        places = [_COLUMNS.index(name) for name in kinds]
+
+        def parse(text: str) -> list[str | None] | str | bool:
+            cells: list[str | None] = [*text.split(maxsplit=len(_FIELDS))]
+            if not cells or text.lstrip()[0] == ";":
+                return True
+            if len(cells) != len(_FIELDS):
+                return "short_row" if len(cells) < len(_FIELDS) else "long_row"
+            cells.append(start)
+            return cells[_STATUS] not in _PARTS and [cells[place] for place in places]
+
+        return item_blocks(((text, text) for text in text_lines(file)), parse, kinds)
+
+    return Rows(_COLUMNS, blocks, facts=_facts(labels))
 
 
 def _detect(file: CsvFile) -> bool:

@@ -178,4 +178,6 @@ SECTION = Section(
     needs=COHORT_NEEDS,
     figures=("failure-rates",),
     of_tasks=True,
+    part="Failures",
+    question="Do jobs that request more resources fail more often?",
 )

@@ -36,8 +36,9 @@ def tests_table(cohort: Cohort, tests: pl.DataFrame, /) -> Table:
         tests,
         GroupTests,
         caption=f"Tests between groups of {cohort.noun}. Failure: chi-squared test with Cramér's "
-        "V. Runtime: Kruskal-Wallis test of ranks with epsilon squared, the fraction of the "
-        "variance of ranks between groups. Conclusion: negligible below V = 0.1 or epsilon "
+        "V. Runtime: rank ANOVA (Brunner, Dette and Munk; of two groups Brunner and Munzel's "
+        "test) with epsilon squared, the fraction of the variance of ranks between groups. Left "
+        "truncation is ignored. Conclusion: negligible below V = 0.1 or epsilon "
         "squared = 0.01; cannot tell if the adjusted p is at least 0.05; else small, medium (0.3; "
         f"0.06) or large (0.5; 0.14), after Cohen. {cohort.title}",
         null={"method": ""},
@@ -159,15 +160,14 @@ def details(cohort: Cohort, found: Outcomes, /) -> tuple[Block, ...]:
             result.pairs.select(pl.lit(status).alias("status"), pl.all())
             for status, result in found.comparisons.items()
         )
-        test = "Brunner and Munzel's test" if cohort.cluster is None else "the Mann-Whitney test"
         blocks.append(
             result_table(
                 pairs.drop("pvalue"),
                 RuntimePairs,
                 headings={f"{found.by}_a": "First", f"{found.by}_b": "Second"},
                 caption=f"Pairs of groups by {heading}: probability that a runtime of the first is "
-                f"longer, and p of {test}, adjusted (Holm) over the pairs of a status. Left "
-                f"truncation is ignored. {cohort.title}",
+                "longer, and p of Brunner and Munzel's test, adjusted (Holm) over the pairs of a "
+                f"status. Left truncation is ignored. {cohort.title}",
                 folded=True,
             )
         )

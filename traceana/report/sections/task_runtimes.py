@@ -12,7 +12,7 @@ from traceana.derived.task_tables import capacity, means_by_outcome, missing_tim
 from traceana.derived.tasks import task_sample
 from traceana.report.blocks import Block, Content, Heading, Points, Text, result_table
 from traceana.report.section import Section
-from traceana.results.formatting import plain, seconds, share, three_digits
+from traceana.results.formatting import hours, plain, seconds, share, three_digits
 from traceana.results.runtimes import CapacityCheck, MissingTimes
 
 if TYPE_CHECKING:
@@ -121,7 +121,13 @@ def _means_table(means: pl.DataFrame, title: str) -> Table:
 def _findings(check: pl.DataFrame, title: str) -> tuple[str, ...]:
     fractions = dict(check.select("end_imputation", "share_of_capacity").iter_rows())
     if fractions["drop"] is None:
-        return ()
+        hours_of = dict(check.select("end_imputation", "gpu_hours").iter_rows())
+        finding = (
+            f"{title}: tasks request {hours(hours_of['drop'])} GPU-hours if instances without an "
+            f"end are excluded, and {hours(hours_of['trace_end'])} if they run to the end of the "
+            "trace; the capacity is not known."
+        )
+        return (finding,)
     first, *_ = check.rows(named=True)
     text = (
         f"{title}: tasks request {share(fractions['drop'])} of the GPU-hours of "

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from traceana.derived.cohorts import sample_note, task_title
+from traceana.derived.jobs_of_tasks import from_tasks
 from traceana.derived.workload import describe_workload
 from traceana.report.blocks import Block, Content, Heading, Table, Text
 from traceana.report.section import Section
@@ -20,6 +22,13 @@ if TYPE_CHECKING:
 _QUEUEING = (
     *("jobs", "n", "n_no_start", "share_zero", "mean_s", "median_s", "p90_s", "p99_s", "max_s"),
 )
+_FROM_TASKS = (
+    "A job starts with the first start of its tasks; a start before the submission is missing. Its "
+    "runtime is from the first start to the last end of its instances, of which those without a "
+    "start or an end are excluded (`drop`, see task runtimes). Its GPUs are those that its "
+    "instances hold, averaged over its runtime: their product is the GPU-hours of its instances. "
+    "Its GPU type is that of its first task with one."
+)
 
 
 def build(session: Context, traces: list[str]) -> Content:
@@ -33,12 +42,15 @@ def build(session: Context, traces: list[str]) -> Content:
         )
     ]
     for trace in traces:
-        manifest, title = session.manifest(trace), session.title(trace)
+        manifest, of_tasks = session.manifest(trace), from_tasks(session, trace)
+        title = task_title(session, trace) if of_tasks else session.title(trace)
         table = manifest.tables["jobs"]
         found = session.once(describe_workload, trace)
         repeated = manifest.repeats in traces
         again = f"This trace repeats the jobs of {session.title(manifest.repeats)}."
         notes = table.notes or ((again,) if repeated else ())
+        if of_tasks:
+            notes += (_FROM_TASKS + sample_note(session, trace),)
         blocks += [
             Heading(title),
             *([Text(" ".join(notes))] if notes else []),
@@ -116,7 +128,8 @@ SECTION = Section(
     50,
     build,
     needs=({"jobs": ()},),
-    figures=("arrivals", "interarrivals", "gpu-demand", "concentration"),
+    figures=("arrivals", "interarrivals", "gpu-demand", "concentration", "empirical-distribution"),
+    of_tasks=True,
     part="Workload",
     question="When are jobs submitted, what do they request, and who uses the GPUs?",
 )

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from traceana.derived.workload import clock_name
 from traceana.report.blocks import Block, Drawing, Gallery, Text, drawing
+from traceana.results.display import key_heading
+from traceana.results.formatting import in_sentence
 
 if TYPE_CHECKING:
     from traceana.derived.workload import Workload
@@ -44,6 +46,23 @@ def draw_shape(session: Context, trace: str, found: Workload, /) -> list[Block]:
             )
         )
     pictures += _sized(session, trace, found)
+    for name, curve, about in (
+        ("runtime", found.runtimes, "Runtime"),
+        ("wait", found.waits, "Time from submission to start"),
+    ):
+        if curve is not None:
+            by = f" by {in_sentence(key_heading(found.by))}" if found.by else ""
+            pictures.append(
+                drawing(
+                    "empirical-distribution",
+                    curve,
+                    trace=trace,
+                    key=f"{name}-distribution-{trace}",
+                    about=f"Distribution of jobs: {in_sentence(about)}{by}",
+                    x_label=f"{about} (s)",
+                    heading=f"{about}{by}",
+                )
+            )
     if not pictures:
         return []
     note = manifest.clock_note or ("" if clock else _OWN_CLOCK)

@@ -1,0 +1,44 @@
+"""A report on a part of the jobs, and one that names nobody."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from traceana.cli import app
+
+LOG = """JobID|JobName|User|Partition|State|Submit|Start|End|Elapsed|AllocTRES
+1|merger|annabel|gpu|COMPLETED|2026-03-02T08:00:00|2026-03-02T08:01:00|2026-03-02T10:01:00|02:00:00|gres/gpu=4
+2|merger|evelyn|gpu|FAILED|2026-03-02T08:00:00|2026-03-02T08:02:00|2026-03-02T08:12:00|00:10:00|gres/gpu=1
+3|merger|evelyn|cpu|COMPLETED|2026-04-02T08:00:00|2026-04-02T08:02:00|2026-04-02T08:12:00|00:10:00|
+"""
+
+
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *options: str) -> str:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    log = tmp_path / "march.txt"
+    log.write_text(LOG)
+    only = ["--only", "workload", "--format", "md", "--out", str(tmp_path / "out")]
+    result = CliRunner().invoke(app, ["report", str(log), *only, *options])
+    assert result.exit_code == 0, (result.output, result.exception)
+    return (tmp_path / "out" / "index.md").read_text()
+
+
+def test_a_month_and_a_queue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    march = run(tmp_path, monkeypatch, "--since", "2026-03-01", "--until", "2026-04-01")
+    assert "submitted since 2026-03-01, submitted until 2026-04-01" in march
+    assert "2 jobs" in march
+    queue = run(tmp_path, monkeypatch, "--where", "queue = 'cpu'")
+    assert "where queue = 'cpu'" in queue
+    assert "1 job" in queue
+
+
+def test_an_anonymized_page_holds_no_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = run(tmp_path, monkeypatch)
+    page = run(tmp_path, monkeypatch, "--anonymize")
+    assert "march (anonymized)" in page
+    assert "march" in plain
+    for name in ("annabel", "evelyn", "merger"):
+        assert name not in page
