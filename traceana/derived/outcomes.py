@@ -98,7 +98,8 @@ def analyze_outcomes(
     groupings: list[Outcomes] = []
     tests: list[dict[str, Any]] = []
     notes: list[str] = []
-    for by, strata in grouping_columns(session, cohort) or [(None, None)]:
+    columns: list[tuple[str | None, str | None]] = [*grouping_columns(session, cohort)]
+    for by, strata in columns or [(None, None)]:
         found = _outcomes(cohort, by, strata, notes)
         groupings.append(found)
         if by is not None:

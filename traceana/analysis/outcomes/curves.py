@@ -306,7 +306,7 @@ def _restricted(
             if cluster is None:
                 row |= {"restricted_ci_low": max(0.0, mean - half)}
                 row |= {"restricted_ci_high": min(horizon_s, mean + half)}
-                if own["n_at_risk"].max() < 25 * _skewness(t, s, mean, horizon_s) ** 2:
+                if max(own["n_at_risk"]) < 25 * _skewness(t, s, mean, horizon_s) ** 2:
                     row["skewed"] = _SKEWED
         rows.append(row)
     schema = pl.Schema(times.select(keys).schema) | dict.fromkeys(_RESTRICTED, pl.Float64())
