@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 from scipy import optimize, stats
 
-from tests.report.reader import Element, number, read_page, read_table, section
+from tests.report.reader import Element, number, read_caption, read_page, read_table, section
 from traceana.analysis import failure_rates, task_runtimes
 from traceana.ingesters import add_table
 from traceana.report import build_report
@@ -36,10 +36,9 @@ def tasks(store: Store) -> pd.DataFrame:
 def tables(part: Element, words: str, title: str) -> list[dict[str, str]]:
     """Return the one table whose caption begins with these words and ends with that trace."""
     (caption,) = (
-        caption.text
-        for caption in part.all("caption")
-        if caption.text.startswith(words) and title in caption.text
-    )
+        text for table in part.all("table")
+        if (text := read_caption(table)).startswith(words) and title in text
+    )  # fmt: skip
     return read_table(part, caption)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
@@ -11,6 +11,7 @@ from traceana.analysis.frames import Names, as_names, refuse_clash
 from traceana.analysis.outcomes.events import Columns, count_events
 from traceana.errors import DataError
 from traceana.results.competing_risks import RowsAtRisk
+from traceana.results.formatting import duration_ticks
 from traceana.results.tables import declared, returns, schema_of
 from traceana.stats.arguments import is_number
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from narwhals.stable.v2.typing import IntoFrame
+
+_MOST: Final = 4
 
 
 @returns(RowsAtRisk)
@@ -83,12 +86,9 @@ def at_risk(
     return declared(pl.concat(parts).sort([*keys, "time_s"], nulls_last=True), RowsAtRisk, by=keys)
 
 
-def decades(times: pl.Series, /) -> list[float]:
-    """Return at most about four powers of ten within the times."""
+def round_times(times: pl.Series, /) -> list[float]:
+    """Return at most four round durations within the times, such as 1 min, 1 h and 1 d."""
     positive = times.filter(times > 0)
     if positive.is_empty():
         return []
-    low, high = (math.log10(end) for end in (min(positive), max(positive)))
-    first, last = math.ceil(low), math.floor(high)
-    step = max(1, math.ceil((last - first + 1) / 4))
-    return [10.0**power for power in range(first, last + 1, step)]
+    return duration_ticks(min(positive), max(positive), _MOST)

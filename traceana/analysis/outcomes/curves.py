@@ -10,7 +10,7 @@ import polars as pl
 from scipy.special import ndtri
 
 from traceana.analysis.frames import Names, as_names, refuse_clash
-from traceana.analysis.outcomes.at_risk import at_risk, decades
+from traceana.analysis.outcomes.at_risk import at_risk, round_times
 from traceana.analysis.outcomes.clusters import ONE_CLUSTER
 from traceana.analysis.outcomes.events import (
     CELLS,
@@ -157,7 +157,7 @@ def cumulative_incidence(
     return CumulativeIncidence(
         curves=steps.sort([*order, "time_s"], nulls_last=True),
         groups=pl.concat(groups).drop(names).sort(order, nulls_last=True),
-        at_risk=at_risk(times, totals.select(keys), keys, decades(steps["time_s"])),
+        at_risk=at_risk(times, totals.select(keys), keys, round_times(steps["time_s"])),
     )
 
 
