@@ -37,6 +37,7 @@ from .runtimes.recurring import map_groups_to_workloads as map_groups_to_workloa
 from .runtimes.recurring import recurring_groups as recurring_groups
 from .runtimes.tasks import task_runtimes as task_runtimes
 from .stragglers.detect import detect_stragglers as detect_stragglers
+from .stragglers.attributes import straggler_attributes as straggler_attributes
 from .stragglers.detect import StragglerResult as StragglerResult
 from .variation.cov_rows import match_cov_rows as match_cov_rows
 from .variation.iterations import iteration_cov as iteration_cov
