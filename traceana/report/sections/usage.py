@@ -133,14 +133,11 @@ def _slowest(waits: pl.DataFrame, title: str) -> list[str]:
     known = waits.drop_nulls(["size", "median_s"])
     if known.height < 2:
         return []
-    small, large = known.row(0, named=True), known.row(-1, named=True)
-    return [
-        (
-            f"{title}: the median queueing delay was {seconds(small['median_s'])} s for jobs with "
-            f"{small['size']} GPUs (n = {small['n']:,}) and {seconds(large['median_s'])} s for jobs "
-            f"with {large['size']} (n = {large['n']:,})."
-        )
+    ends = [
+        f"{seconds(row['median_s'])} s for jobs with {row['size']} GPUs (n = {row['n']:,})"
+        for row in (known.row(0, named=True), known.row(-1, named=True))
     ]
+    return [f"{title}: the median queueing delay was {' and '.join(ends)}."]
 
 
 def _outliers(nodes: pl.DataFrame, title: str) -> str:
