@@ -1,19 +1,32 @@
 """Settings of the documentation: ``sphinx-build docs docs/_build``."""
 
+import sys
+from pathlib import Path
+from typing import Any
+
 import traceana
 
+sys.path.insert(0, str(Path(__file__).parent))
+from api import public_names, write_pages
+
 project = "traceana"
-copyright = "the traceana developers"
+copyright = "the traceana contributors"
 release = traceana.__version__
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
-myst_enable_extensions = ["colon_fence"]
+myst_enable_extensions = ["colon_fence", "dollarmath"]
 myst_heading_anchors = 3
 exclude_patterns = ["_build"]
 html_theme = "furo"
 html_title = "traceana"
 autodoc_typehints = "description"
 autodoc_member_order = "bysource"
-nitpicky = False
+nitpicky = True
+# no inventory of other libraries is kept here, and internal modules have no pages
+nitpick_ignore_regex = [
+    ("py:.*", r"(?!traceana\.).*"),
+    ("py:.*", r"traceana\.(stats|schema|results)\..*"),
+    ("py:data", r"traceana\..*"),
+]
 
 
 def escape_stars(*event: object) -> None:
@@ -22,5 +35,19 @@ def escape_stars(*event: object) -> None:
     lines[:] = [line.replace("*by", r"\*by") for line in lines]
 
 
+def find_public_name(app: Any, env: Any, node: Any, contnode: Any) -> Any:  # noqa: ANN401
+    """Resolve a name by its last part: `traceana.analysis.correlate` is `traceana.correlate`."""
+    name = node.get("reftarget", "").rpartition(".")[2]
+    path, _ = public_names().get(name, (None, None))
+    if node.get("refdomain") != "py" or path in (None, node["reftarget"]):
+        return None
+    domain = env.get_domain("py")
+    return domain.resolve_xref(
+        env, node["refdoc"], app.builder, node["reftype"], path, node, contnode
+    )
+
+
 def setup(app: object) -> None:
+    write_pages(Path(__file__).parent / "reference" / "api")
     app.connect("autodoc-process-docstring", escape_stars, priority=400)
+    app.connect("missing-reference", find_public_name)

@@ -273,8 +273,8 @@ def test_what_spark_cannot_give_is_refused_in_one_line(spark: Any, query: str, t
 
 def told(content: Content) -> tuple[object, ...]:
     """Texts and tables of a section, and the names of its figures."""
-    blocks = [block for block in content.blocks if not isinstance(block, Gallery)]
-    galleries = [block for block in content.blocks if isinstance(block, Gallery)]
+    blocks = [block for block in content.all_blocks if not isinstance(block, Gallery)]
+    galleries = [block for block in content.all_blocks if isinstance(block, Gallery)]
     keys = [picture.key for gallery in galleries for picture in gallery.pictures]
     return content.findings, content.headline, blocks, keys
 
@@ -288,7 +288,7 @@ SHOWN = ("workload", "task-runtimes", "outcomes", "competing-risks", "runtime-ra
 def test_a_section_is_the_same_from_spark(
     section: Any, spark: Any, synthetic_store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    polars = replace(open_context(find_origin(synthetic_store.path)), figures=frozenset())
+    polars = open_context(find_origin(synthetic_store.path))
     by_spark = replace(polars, master=MASTER)
     read: list[str] = []
     reader = type(spark.read)
@@ -310,7 +310,7 @@ def test_a_sample_of_jobs_is_the_same_from_spark(
 ) -> None:
     monkeypatch.setattr(job_sample, "MAX_TASKS", 1000)
     monkeypatch.setattr(job_sample, "SAMPLED_TASKS", 300)
-    polars = replace(open_context(find_origin(synthetic_store.path)), figures=frozenset())
+    polars = open_context(find_origin(synthetic_store.path))
     (section,) = (part for part in sections() if part.id == "task-runtimes")
     found = section.content(replace(polars, master=MASTER))
     assert told(found) == told(section.content(polars))

@@ -114,7 +114,7 @@ def ranks(
             "median": holds(median, 1.0),
         }
         if not shift:
-            checks["Kruskal-Wallis"] = test["pvalue"] < 0.05
+            checks["rank ANOVA"] = test["pvalue"] < 0.05
             checks["any pair, Holm"] = bool((found.pairs["pvalue_adjusted"] < 0.05).any())
         return checks
 
@@ -253,7 +253,7 @@ def cases() -> Iterator[tuple[str, Sample]]:
 
 
 TESTS = (
-    "Kruskal-Wallis",
+    "rank ANOVA",
     "any pair, Holm",
     "chi-square",
     "its test",

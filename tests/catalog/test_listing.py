@@ -23,11 +23,16 @@ def test_one_row_a_trace_with_what_it_takes_to_choose() -> None:
         "files": pl.Int64,
     }
     assert traces["trace"].to_list() == [
+        "acme-2023",
         "alibaba-minibatch-2020",
         "alibaba-openb-2023",
         "alibaba-pai-2020",
+        "alibaba-spot-2026",
+        "bytedance-stragglers-2025",
         "elasticflow-2023",
+        "helios-2020",
         "microsoft-itp-2021",
+        "philly-2017",
         "zeus-2023",
     ]
 

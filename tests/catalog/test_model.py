@@ -35,9 +35,26 @@ TABLES_OF = {
     },
     "elasticflow-2023": {"jobs", "training_plans"},
     "microsoft-itp-2021": {"jobs"},
+    "acme-2023": {"jobs"},
+    "alibaba-spot-2026": {"jobs", "machines"},
+    "bytedance-stragglers-2025": {"worker_samples"},
+    "helios-2020": {"jobs"},
+    "philly-2017": {"jobs", "tasks", "machines"},
     "zeus-2023": {"training_runs", "power_profiles", "recurring_jobs"},
 }
 every_trace = pytest.mark.parametrize("trace", load_catalog().values(), ids=lambda trace: trace.id)
+every_tried_trace = pytest.mark.parametrize(
+    "trace", [one for one in load_catalog().values() if one.tried], ids=lambda trace: trace.id
+)
+every_trace_of_csvs = pytest.mark.parametrize(
+    "trace",
+    [
+        one
+        for one in load_catalog().values()
+        if one.tried and all(content.reader == "csv" for content in one.contents)
+    ],
+    ids=lambda trace: trace.id,
+)
 
 
 def test_catalog_holds_the_public_traces_with_their_tables() -> None:
@@ -63,6 +80,10 @@ def test_trace_says_all_that_a_reader_needs(trace: Trace) -> None:
 
 @every_trace
 def test_files_can_be_checked_and_stand_at_a_pinned_revision(trace: Trace) -> None:
+    if not trace.tried:
+        assert trace.notes[0] == "Format as published; not tried on the publisher's files."
+        assert trace.files == ()
+        return
     assert re.fullmatch("[0-9a-f]{40}", trace.revision)
     assert len({file.name for file in trace.files}) == len(trace.files)
     for file in trace.files:
@@ -84,7 +105,8 @@ def test_contents_lead_to_every_table_and_each_csv_to_one_content(trace: Trace) 
         assert set(content.not_applicable) <= set(trace.tables) - set(content.tables)
         assert len(set(content.columns)) == len(content.columns)
         for name in content.csvs:
-            matching = [c.name for c in trace.contents if re.fullmatch(c.pattern, name)]
+            base = name.rsplit("/", 1)[-1]
+            matching = [c.name for c in trace.contents if re.fullmatch(c.pattern, base)]
             assert matching == [content.name]
 
 
@@ -157,7 +179,7 @@ def read_csvs(folder: Path) -> Iterator[tuple[str, list[list[str]]]]:
                         yield member.name, list(csv.reader(io.StringIO(text)))
 
 
-@every_trace
+@every_tried_trace
 def test_checksums_and_sizes_are_those_of_the_published_files(
     trace: Trace, real_data: Path
 ) -> None:
@@ -172,7 +194,7 @@ def test_checksums_and_sizes_are_those_of_the_published_files(
     assert checked
 
 
-@every_trace
+@every_trace_of_csvs
 def test_every_published_csv_is_known_with_its_columns_and_rows(
     trace: Trace, real_data: Path
 ) -> None:

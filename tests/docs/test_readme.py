@@ -1,44 +1,65 @@
-"""README's Python, run as it stands; only the files come from at hand."""
+"""README's commands and example, and the tutorials, run as they stand."""
 
 from __future__ import annotations
 
 import re
-from functools import partial
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
 
 import pytest
 
-import traceana
-from traceana.catalog import load_catalog
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
 
-README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
 
-
-def test_the_python_example_runs(
-    real_data: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    (code,) = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(traceana, "fetch", partial(traceana.fetch, mirror=real_data), raising=False)
-    exec(compile(code, "README.md", "exec"), {})  # noqa: S102
-    printed = capsys.readouterr().out
-    assert "microsoft-itp-2021/jobs: 69,351 rows read = 69,351 kept + 0 rejected" in printed
-    assert "cluster10" in printed
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
-def test_every_trace_and_command_is_named() -> None:
-    for trace in load_catalog():
-        assert f"`{trace}`" in README
-    from traceana.cli import app  # noqa: PLC0415
+def run(code: str, names: dict[str, object]) -> str:
+    with redirect_stdout(StringIO()) as printed:
+        exec(compile(code, "page", "exec"), names)  # noqa: S102
+    return printed.getvalue()
 
-    for command in app.registered_commands:
-        assert command.callback
-        assert f"`traceana {command.name or command.callback.__name__}" in README
+
+def test_readme_example_prints_what_readme_shows(tmp_path: Path) -> None:
+    log, printed = re.findall(r"```text\n(.*?)```", README, flags=re.DOTALL)
+    (code,) = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+    (tmp_path / "sacct.txt").write_text(log)
+    assert run(code, {}) == printed
 
 
 def test_the_first_two_commands_set_everything_up() -> None:
     commands = re.findall(r"```sh\n(.*?)\n```", README)
     assert commands == ["pip install . && traceana report", "pip install -e '.[test]' && pytest"]
+
+
+def test_links_are_absolute_and_lead_to_files() -> None:
+    base = "https://github.com/traceana/traceana/blob/main/"
+    raw = "https://raw.githubusercontent.com/traceana/traceana/main/"
+    links = re.findall(r"\]\((.*?)\)", README)
+    assert len(links) > 5
+    for link in links:
+        assert link.startswith((base, raw)), link
+        assert (ROOT / link.removeprefix(base).removeprefix(raw)).exists(), link
+
+
+@pytest.mark.parametrize("page", TUTORIALS, ids=lambda page: page.stem)
+def test_tutorials_print_what_they_show(page: Path, tmp_path: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    for name, content in re.findall(
+        r"<!-- file: (\S+) -->\n```\w+\n(.*?)```", text, flags=re.DOTALL
+    ):
+        (tmp_path / name).write_text(content)
+    blocks = re.findall(
+        r"```python\n(.*?)```(?:\n\n<!-- output -->\n```text\n(.*?)```)?", text, flags=re.DOTALL
+    )
+    assert blocks
+    names: dict[str, object] = {}
+    for code, shown in blocks:
+        printed = run(code, names)
+        assert printed == shown or not shown

@@ -175,7 +175,7 @@ def test_lines_that_cannot_all_be_rows_are_not_parsed(monkeypatch: pytest.Monkey
 
 def test_a_block_with_a_fault_is_read_in_parts() -> None:
     rows = b"".join(b"%d,2,3\n" % i for i in range(400_000))
-    parts = Block(rows + b"1\n", ("a", "b", "c"), 5, 1).parts()
+    parts = list(Block(rows + b"1\n", ("a", "b", "c"), 5, 1).parts())
     assert [part.lines for part in parts] == [349_525, 50_476]
     assert parts[1].first_line == 5 + 349_525
     assert b"".join(part.data for part in parts) == rows + b"1\n"

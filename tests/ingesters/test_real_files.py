@@ -12,6 +12,7 @@ from pathlib import Path
 
 import duckdb
 import polars as pl
+import pyarrow.parquet
 import pytest
 
 from traceana.catalog import load_catalog
@@ -68,6 +69,11 @@ def counted(real_data: Path) -> dict[tuple[str, str], int]:
     rows["zeus-2023", "training_runs"] = data_rows(zeus / "summary_train.csv")
     for path in zeus.glob("summary_power_*.csv"):
         rows["zeus-2023", "power_profiles"] += data_rows(path)
+    for path in (real_data / "bytedance-stragglers-2025").glob("trace-*.parquet"):
+        workers = pyarrow.parquet.read_table(path, columns=["rank", "step"]).to_pylist()
+        rows["bytedance-stragglers-2025", "worker_samples"] += len(
+            {(row["rank"], row["step"]) for row in workers}
+        )
     return dict(rows)
 
 

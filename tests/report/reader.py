@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 
+_NUMBER = re.compile(r"^Table S?\d+\. ")
 VOID = {"meta", "br", "hr", "img", "link", "input"}
 
 
@@ -72,11 +74,15 @@ def section(page: Element, name: str) -> Element:
     return found
 
 
+def read_caption(table: Element) -> str:
+    """Return the caption of a table without its number."""
+    return _NUMBER.sub("", table.all("caption")[0].text)
+
+
 def read_table(part: Element, caption: str) -> list[dict[str, str]]:
-    """Return the body and foot rows of the table whose caption starts so."""
-    (table,) = (
-        table for table in part.all("table") if table.all("caption")[0].text.startswith(caption)
-    )
+    """Return the body and foot rows of the table whose caption, without number, starts so."""
+    wanted = _NUMBER.sub("", caption)
+    (table,) = (table for table in part.all("table") if read_caption(table).startswith(wanted))
     headings = [cell.text for cell in table.all("thead")[0].all("th")]
     rows = [
         [cell.text for cell in row.all("th", "td")]

@@ -20,7 +20,9 @@ def test_a_file_that_is_not_as_published_is_told_first(tmp_path: Path) -> None:
     )
     ingest(tmp_path / "files", store=tmp_path / "store")
     page = build_report(tmp_path / "store", out=tmp_path / "out").read_text(encoding="utf-8")
-    _, told, *_ = [item.text for item in section(read_page(page), "findings").all("p")]
+    _, told = [
+        item.text for item in section(read_page(page), "data-quality").all("ul")[0].all("li")
+    ]
     assert told.startswith(
         "These files of alibaba-minibatch-2020 differ from the published ones, and so may all its "
         "numbers: job_1_norm.csv."

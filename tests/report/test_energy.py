@@ -109,7 +109,7 @@ def test_a_figure_a_gpu_and_the_range_on_the_v100(
         .to_list()
     )
     low, high = 100 * (1 - max(ratios)), 100 * (1 - min(ratios))
-    assert f"{low:.1f} % to {high:.1f} % of the energy" in section(page, "findings").text.replace(
+    assert f"{low:.1f} % to {high:.1f} % of the energy" in section(page, "energy").text.replace(
         "\N{NO-BREAK SPACE}", " "
     )
 
@@ -131,7 +131,7 @@ def test_data_sets_that_nobody_named_reach_energy_recurring_and_deadlines(
         (part,) = (part for part in sections() if part.id == name)
         content = part.content(context)
         assert all(finding.startswith("Our lab") for finding in content.findings)
-        drawn = [block for block in content.blocks if isinstance(block, Gallery)]
+        drawn = [block for block in content.all_blocks if isinstance(block, Gallery)]
         assert sum(len(gallery.pictures) for gallery in drawn) >= figures
         # rules are tested where the publisher generated the plans, which nobody states here
-        assert "Tests of the rules" not in str(content.blocks)
+        assert "Tests of the rules" not in str(content.all_blocks)

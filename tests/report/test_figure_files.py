@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import re
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import polars as pl
 import pytest
 from matplotlib.image import imread
 
+from traceana.claims import PAPERS
 from traceana.cli import main
 from traceana.errors import DataError
 from traceana.figures import figures
+from traceana.figures.published import PUBLISHED
+from traceana.ingesters import add_table
 from traceana.report import build_report, write_figures
 from traceana.report.section import sections
 
@@ -106,6 +111,83 @@ def test_the_command_lists_writes_and_refuses(
     place = ("--store", str(zeus_store.path), "--out", str(tmp_path / "taken"))
     assert run(monkeypatch, "energy-front", *place) == 2
     assert "figures cannot be written here (File exists)" in capsys.readouterr().err
+
+
+def test_a_chosen_gpu_and_data_set_are_drawn_though_the_report_has_others(
+    zeus_store: Store, tmp_path: Path
+) -> None:
+    written = write_figures(
+        "energy-front", store=zeus_store.path, out=tmp_path, gpu="A40", dataset="cifar100",
+        formats="png", dpi=100, size="84mm",
+    )  # fmt: skip
+    (png,) = (path for path in written.paths if path.suffix == ".png")
+    assert png.name == "front-zeus-2023-a40-cifar100.png"
+    assert imread(png).shape[1] == pytest.approx(84 / 25.4 * 100, abs=1)
+    caption = (tmp_path / "energy-front.captions.md").read_text(encoding="utf-8")
+    assert "Energy versus time to the target of cifar100 on a40" in caption
+    bars = write_figures(
+        "energy-savings", store=zeus_store.path, out=tmp_path / "bars", gpu="p100", formats=["svg"]
+    )
+    assert [path.name for path in bars.paths] == [
+        "savings-zeus-2023-p100.svg",
+        "energy-savings.captions.md",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"gpu": "h100"}, "there is no GPU 'h100'; there are a40, p100, rtx6000, v100"),
+        ({"dataset": "mnist", "gpu": "a40"}, "no configuration on a40 of data set 'mnist'"),
+        ({"job": "job_1"}, "no picture of it is of job 'job_1'; there are front-zeus-2023-"),
+        ({"trace": "mine"}, "the store has no trace 'mine'; it has zeus-2023"),
+        ({"formats": "gif"}, "no format is called 'gif'"),
+        ({"size": "wide"}, "size must be a width from 20 mm to 1,000 mm"),
+        ({"size": "1mm"}, "size must be a width from 20 mm to 1,000 mm"),
+        ({"dpi": 0}, "dpi must be from 30 to 2400; it is 0"),
+    ],
+)
+def test_a_choice_that_is_not_there_names_what_is(
+    zeus_store: Store, tmp_path: Path, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(DataError, match=re.escape(message)):
+        write_figures("energy-front", store=zeus_store.path, out=tmp_path / "out", **options)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_job_is_drawn_from_its_own_rows(tmp_path: Path) -> None:
+    rows = {
+        "job_id": ["b"] * 4 + ["a-b"] * 4,
+        "worker_id": ["0", "0", "1", "1"] * 2,
+        "time_s": [0.0, 10.0, 0.0, 10.0] * 2,
+        "batch_time": [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0],
+    }
+    store = tmp_path / "store"
+    add_table(pl.DataFrame(rows), trace="mine", table="worker_samples", store=store)
+    written = write_figures(
+        ["worker-times", "straggler-map"], store=store, out=tmp_path, job="b", formats="svg"
+    )
+    assert {path.name for path in written.paths if path.suffix == ".svg"} == {
+        "times-mine-b.svg",
+        "stragglers-mine-b.svg",
+    }
+    captions = (tmp_path / "worker-times.captions.md").read_text(encoding="utf-8")
+    assert "2 workers, 4 samples" in captions
+    assert "values from 1.00 to 4.00" in captions or "values from 1 to 4" in captions
+
+
+def test_figures_of_a_paper_are_listed_without_a_store(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert set(PUBLISHED) == set(PAPERS)
+    for paper, published in PUBLISHED.items():
+        assert run(monkeypatch, "--paper", paper) == 0
+        listed = capsys.readouterr().out
+        for one in published:
+            assert one.figure in figures()
+            assert one.figure in listed
+    assert run(monkeypatch, "--paper", "gandiva") == 2
+    assert f"the papers are {', '.join(PUBLISHED)}" in capsys.readouterr().err
 
 
 def test_every_figure_has_a_section_that_draws_it() -> None:

@@ -58,16 +58,16 @@ def test_every_number_of_a_sample_says_that_it_is_one(sampled: Context, name: st
     sample = sampled.once(task_sample, TRACE)
     assert sample is not None
     share = f", a sample of {100 * sample.fraction:.1f} % of its tasks"
-    texts = [block.text for block in content.blocks if isinstance(block, Text)]
+    texts = [block.text for block in content.all_blocks if isinstance(block, Text)]
     assert (
         sum(f"All results are from a sample: {sample.description}" in text for text in texts) == 1
     )
     told = [
         *content.findings,
-        *(block.caption for block in content.blocks if isinstance(block, Table)),
+        *(block.caption for block in content.all_blocks if isinstance(block, Table)),
         *(
             f"{drawing.about}. {drawing.title}"
-            for block in content.blocks
+            for block in content.all_blocks
             if isinstance(block, Gallery)
             for drawing in block.pictures
             if isinstance(drawing, Drawing)
@@ -84,14 +84,14 @@ def test_gpu_hours_of_a_sample_are_those_of_the_trace_within_their_error(
     def hours_of(content: Content) -> dict[str, float]:
         (table,) = (
             block
-            for block in content.blocks
+            for block in content.all_blocks
             if isinstance(block, Table) and block.caption.startswith("GPU-hours requested")
         )
         at = table.headings.index("GPU-hours")
         return {row[0]: float(row[at].replace(",", "")) for row in table.rows}
 
     part = build(sampled, "task-runtimes")
-    text = " ".join(block.text for block in part.blocks if isinstance(block, Text))
+    text = " ".join(block.text for block in part.all_blocks if isinstance(block, Text))
     off = float(re.search(r"margin of error is at most ([\d.]+) %", text)[1]) / 100  # type: ignore[index]
     monkeypatch.undo()
     whole = hours_of(build(open_context(find_origin(store.path), None), "task-runtimes"))

@@ -38,9 +38,9 @@ def test_some_sections_in_the_reports_order(
 ) -> None:
     page = build_report(zeus_store.path, out=tmp_path, only=only, formats="html")
     assert shown(read_page(page.read_text(encoding="utf-8"))) == [
-        "findings",
-        "data-quality",
+        "summary",
         "energy",
+        "data-quality",
     ]
     assert [path.name for path in tmp_path.iterdir()] == ["index.html"]
 
@@ -48,12 +48,12 @@ def test_some_sections_in_the_reports_order(
 def test_without_findings_there_is_no_opening(zeus_store: Store, tmp_path: Path) -> None:
     page = build_report(zeus_store.path, out=tmp_path, only="provenance", title="Ours & <theirs>")
     read = read_page(page.read_text(encoding="utf-8"))
-    assert shown(read) == ["provenance"]
+    assert shown(read) == ["summary", "provenance"]
     assert read.all("h1")[0].text == "Ours & <theirs> on the synthetic sample"
     assert read.all("title")[0].text == "SYNTHETIC sample: Ours & <theirs>"
     text = (tmp_path / "index.md").read_text(encoding="utf-8")
     assert text.startswith("# SYNTHETIC sample: Ours & \\<theirs>\n")
-    assert "## Findings" not in text
+    assert "## Summary" not in text
 
 
 def test_markdown_alone_with_its_figures(zeus_store: Store, tmp_path: Path) -> None:
@@ -74,12 +74,14 @@ def test_markdown_alone_with_its_figures(zeus_store: Store, tmp_path: Path) -> N
 
 def test_the_markdown_says_what_the_page_says(page: Element, markdown: str) -> None:
     titles = [part.title for part in sections()]
-    assert re.findall("^## (.*)$", markdown, flags=re.MULTILINE) == ["Findings", *titles]
+    headings = re.findall("^###? (.*)$", markdown, flags=re.MULTILINE)
+    assert headings[0] == "Summary"
+    assert set(titles) <= set(headings)
     assert markdown.count("\n**Figure ") == len(page.all("figure"))
     rows = [line for line in markdown.splitlines() if line.startswith("| ")]
     tables = page.all("table")
     assert len(rows) == sum(len(table.all("tr")) + 1 for table in tables), "and a rule each"
-    of_a_table = re.findall(r"^\*.*\*\n\n((?:\|.*\n)+)", markdown, flags=re.MULTILINE)
+    of_a_table = re.findall(r"^\*\*Table .*\n\n((?:\|.*\n)+)", markdown, flags=re.MULTILINE)
     assert len(of_a_table) == len(tables)
     for text in of_a_table:
         widths = {len(re.split(r"(?<!\\)\|", line)) for line in text.splitlines()}
@@ -89,18 +91,17 @@ def test_the_markdown_says_what_the_page_says(page: Element, markdown: str) -> N
         assert anchor.replace("-", " ") in {re.sub("[,:]", "", title.lower()) for title in titles}
 
 
-def test_findings_in_full_begin_their_section(page: Element) -> None:
-    part = section(page, "stragglers")
-    assert part.all("p")[0].text.startswith("Alibaba PAI mini-batch time of workers, 2020 (SYN")
-    opening = section(page, "findings").text
-    assert part.all("p")[0].text not in opening
-    assert "jobs had stragglers." in opening
+def test_findings_begin_their_section_and_the_headline_is_a_result(page: Element) -> None:
+    finding = section(page, "stragglers").all("li")[0].text
+    assert finding.startswith("Alibaba PAI mini-batch time of workers, 2020 (SYN")
+    assert "had straggler episodes" in finding
+    assert finding not in section(page, "summary").text
 
 
 def test_every_figure_is_declared_by_the_section_that_draws_it(store: Store) -> None:
     context = open_context(find_origin(store.path))
     for part in sections():
-        galleries = (b for b in part.content(context).blocks if isinstance(b, Gallery))
+        galleries = (b for b in part.content(context).all_blocks if isinstance(b, Gallery))
         drawn = {picture.figure for gallery in galleries for picture in gallery.pictures}
         assert drawn == set(part.figures), part.id
 

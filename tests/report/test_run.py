@@ -106,13 +106,12 @@ def test_an_unchanged_section_is_not_built_again(
     "change",
     [
         lambda m, _: replace(m, date="1970-01-02 00:00 UTC"),
-        lambda m, _: replace(m, figures=frozenset({"cov"})),
-        lambda m, _: replace(m, formats=("pdf",)),
+        lambda m, _: replace(m, master="local[2]"),
         lambda m, _: replace(m, origin=replace(m.origin, is_sample=True)),
         lambda m, patch: patch.setattr(report_run, "versions", lambda *_: ("99",)) or m,
         lambda m, patch: patch.setattr(report_run, "code_digest", lambda *_: "new") or m,
     ],
-    ids=["date", "figures", "formats", "origin", "library", "code"],
+    ids=["date", "engine", "origin", "library", "code"],
 )
 def test_a_kept_section_is_for_the_same_options_and_code_only(
     context: Context, monkeypatch: pytest.MonkeyPatch, change: object

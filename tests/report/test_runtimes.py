@@ -55,7 +55,9 @@ def test_capacity_of_drop_is_pandas(store: Store, page: Element, runtimes: pd.Da
 
 def test_the_finding_says_that_running_to_the_end_cannot_be(page: Element) -> None:
     (told,) = (
-        item.text for item in section(page, "findings").all("p") if "tasks request" in item.text
+        item.text
+        for item in section(page, "task-runtimes").all("li")
+        if "tasks request" in item.text
     )
     assert told.startswith("Alibaba PAI GPU cluster trace, 2020 (SYNTHETIC): ")
     assert "Imputations that exceed the capacity: running, trace_end." in told

@@ -116,7 +116,7 @@ def test_thresholds_and_the_finding_are_those_that_hold(
         assert f"{parameters[name].default:g}" in text
     (finding,) = (
         item.text
-        for item in section(page, "stragglers").all("p")
+        for item in section(page, "stragglers").all("li")
         if "straggler episodes" in item.text
     )
     hit = (result.jobs["n_episodes"] > 0).sum()
@@ -148,6 +148,6 @@ def test_a_job_without_stragglers_and_one_of_a_single_worker(tmp_path: Path) -> 
     assert "No straggler episode was found." in part.text
     assert "There is no persistent straggler." in part.text
     assert len(part.all("figure")) == 1, "one worker alone has no peers"
-    assert "2020: 0 of 2 jobs had stragglers." in section(page, "findings").text
+    assert "2020: 0 of 2 jobs had stragglers." in section(page, "summary").text
     findings = section(page, "stragglers").text
     assert "0 of 2 jobs had straggler episodes, and none had persistent stragglers" in findings

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import traceana
-from tests.report.reader import Element, number, read_page, read_table, section
+from tests.report.reader import Element, number, read_caption, read_page, read_table, section
 from traceana.report import build_report
 
 WORKERS, STEPS = 4, 60
@@ -88,7 +88,7 @@ def test_the_slow_worker_is_an_episode_in_steps(page: Element) -> None:
         *("20", "39"),
     )
     replayed = section(page, "batching")
-    captions = [table.all("caption")[0].text for table in replayed.all("table")]
+    captions = [read_caption(table) for table in replayed.all("table")]
     (caption,) = (
         text for text in captions if text.startswith("Relative") and text.endswith("training log")
     )

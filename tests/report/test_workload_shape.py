@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tests.report.reader import Element, number, read_table, section
+from tests.report.reader import Element, number, read_caption, read_table, section
 from traceana.analysis import interarrivals
 from traceana.derived.workload import describe_workload
 from traceana.report import find_origin
@@ -47,9 +47,9 @@ def captions(part: Element, first_words: str) -> list[str]:
 
 def table_of(part: Element, what: str, title: str) -> list[dict[str, str]]:
     (caption,) = (
-        caption.text
-        for caption in part.all("caption")
-        if caption.text.startswith(what) and title in caption.text
+        text
+        for table in part.all("table")
+        if (text := read_caption(table)).startswith(what) and title in text
     )
     return read_table(part, caption)
 
@@ -150,16 +150,16 @@ def test_survivors_of_an_earlier_time_are_told_and_left_out_of_arrivals(store: S
     first_end = min(jobs["end_s"].drop_nulls())
     survivors = sum(submit < first_end for submit in jobs["submit_s"])
     assert survivors >= 5
-    texts = [block.text for block in content.blocks if isinstance(block, Text)]
+    texts = [block.text for block in content.all_blocks if isinstance(block, Text)]
     (told,) = (text for text in texts if "survivorship" in text)
     assert told.startswith(f"{survivors} of {jobs.height:,} pods were submitted before")
-    (gallery,) = (block for block in content.blocks if isinstance(block, Gallery))
+    (gallery,) = (block for block in content.all_blocks if isinstance(block, Gallery))
     (hours, *_) = gallery.pictures
     assert isinstance(hours, Drawing)
     assert hours.result["jobs"].sum() == jobs.height - survivors
     (table,) = (
         block
-        for block in content.blocks
+        for block in content.all_blocks
         if isinstance(block, Table) and block.caption.startswith("Burstiness")
     )
     assert table.rows[-1][0] == "without survivors"
@@ -187,7 +187,7 @@ def test_a_trace_that_no_catalog_has_is_drawn_under_its_title(store: Store, tmp_
     content = draw_content(SECTION.content(context), context)
     captions = [
         picture.caption
-        for block in content.blocks
+        for block in content.all_blocks
         if isinstance(block, Gallery)
         for picture in block.pictures
         if isinstance(picture, Picture)

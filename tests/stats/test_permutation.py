@@ -93,6 +93,37 @@ def test_drawn_permutations_agree_with_plain_ones(n: int) -> None:
     assert row_pvalue(x, y, rng=rng()) == pytest.approx(expected, abs=0.07)
 
 
+def test_ranked_means_of_many_groups_agree_with_plain_permutations() -> None:
+    draw = rng(4)
+    x, y = np.square(draw.integers(0, 40, 11_000).astype(float)), draw.lognormal(0, 2, 11_000)
+    values, group, size = np.unique(x, return_inverse=True, return_counts=True)
+
+    def rho(y: np.ndarray) -> float:
+        return float(scipy.stats.spearmanr(values, np.bincount(group, y) / size).statistic)
+
+    key = ("group_mean", "spearman")
+    expected = doubled([rho(draw.permutation(y)) for _ in range(400)], rho(y))
+    assert group_mean_pvalues(x, y, [key], rng=rng())[key] == pytest.approx(expected, abs=0.12)
+
+
+def test_sign_changes_of_skewed_clusters_reject_at_their_level() -> None:
+    draw, rejected = rng(9), 0
+    for _ in range(300):
+        cluster = np.repeat(np.arange(20), draw.geometric(1 / 8, 20))
+        x, y = (np.exp(draw.standard_normal(20)[cluster] + draw.standard_normal(len(cluster)))
+                for _ in range(2))  # fmt: skip
+        p = sign_flip_pvalue(x - x.mean(), y - y.mean(), cluster, rng=draw)
+        rejected += p < 0.05
+    assert rejected <= 15 + 3 * 3.8  # Student's t over rows rejects four times as often
+
+
+def test_many_clusters_have_the_normal_limit_of_sign_changes() -> None:
+    scores = rng(1).standard_normal(8000)
+    z = abs(scores.sum()) / np.sqrt(scores @ scores)
+    found = sign_flip_pvalue(scores, np.ones(8000), np.arange(8000), rng=rng())
+    assert found == pytest.approx(2 * scipy.stats.norm.sf(z))
+
+
 def test_a_drawn_p_is_never_below_one_in_resamples() -> None:
     x = np.repeat(np.arange(6.0), [3, 9, 50, 20, 7, 4])
     found = group_mean_pvalues(x, x + 1e-3 * rng().random(len(x)), MEANS, rng=rng())

@@ -19,6 +19,7 @@ from .energy.coverage import energy_coverage as energy_coverage
 from .energy.defaults import training_defaults as training_defaults
 from .energy.savings import energy_savings as energy_savings
 from .energy.accuracy import batch_size_sweep as batch_size_sweep
+from .energy.weights import eta_sweep as eta_sweep
 from .outcomes.association import outcome_association as outcome_association
 from .outcomes.comparison import compare_runtimes as compare_runtimes
 from .outcomes.curves import cumulative_incidence as cumulative_incidence

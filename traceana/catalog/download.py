@@ -54,6 +54,11 @@ def fetch(trace: str, *, to: Path | str | None = None, mirror: Path | str | None
     import pooch  # noqa: PLC0415  it loads requests, which nothing but a download needs
 
     published = get_trace(trace)
+    if not published.files:
+        raise CatalogError(
+            f"{trace}: its files have no published checksum; get them from {published.homepage} "
+            "and run traceana ingest DIR"
+        )
     folder = Path(pooch.os_cache("traceana")) / trace if to is None else Path(to)
     source = None if mirror is None else _read_mirror(mirror)
     if isinstance(source, Path) and folder.resolve() in (

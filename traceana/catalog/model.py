@@ -61,6 +61,10 @@ class Content:
         Tables that its rows go to.
     not_applicable
         Tables of the trace that its rows are not for, although its name and columns suggest it.
+    reader
+        Format of the files.
+    by_folder
+        Whether files of the same name stand in folders of different names.
     """
 
     name: str
@@ -70,6 +74,8 @@ class Content:
     header: bool
     tables: tuple[str, ...]
     not_applicable: tuple[str, ...]
+    reader: str = "csv"
+    by_folder: bool = False
 
 
 @dataclass(frozen=True)
@@ -96,6 +102,9 @@ class Trace:
         The kinds of CSV in these files.
     text
         The entry's TOML, whose sections ``[trace]`` and ``[<table>]`` are a mapping.
+    tried
+        Whether it was tried on the publisher's files; else on files made as the publisher
+        describes them.
     """
 
     id: str
@@ -111,6 +120,7 @@ class Trace:
     files: tuple[PublishedFile, ...]
     contents: tuple[Content, ...]
     text: str
+    tried: bool = True
 
 
 @cache
@@ -147,7 +157,7 @@ def get_trace(trace: str, /) -> Trace:
 
 def _read_trace(trace: str, text: str) -> Trace:
     entry: dict[str, Any] = tomllib.loads(text)
-    facts, base_url = entry["trace"], entry["base_url"]
+    facts, base_url = entry["trace"], entry.get("base_url", "")
     return Trace(
         id=trace,
         title=facts["title"],
@@ -157,7 +167,7 @@ def _read_trace(trace: str, text: str) -> Trace:
         license=facts["license"],
         citation=facts["citation"],
         homepage=facts["homepage"],
-        revision=entry["revision"],
+        revision=entry.get("revision", ""),
         notes=tuple(facts["notes"]),
         files=tuple(
             PublishedFile(
@@ -168,7 +178,7 @@ def _read_trace(trace: str, text: str) -> Trace:
                 bytes=file.get("bytes"),
                 optional=file.get("optional", False),
             )
-            for file in entry["files"]
+            for file in entry.get("files", ())
         ),
         contents=tuple(
             Content(
@@ -179,9 +189,12 @@ def _read_trace(trace: str, text: str) -> Trace:
                 header=content.get("header", True),
                 tables=tuple(content["tables"]),
                 not_applicable=tuple(content.get("not_applicable", ())),
+                reader=content.get("reader", "csv"),
+                by_folder=content.get("by_folder", False),
             )
             for content in entry["contents"]
         ),
+        tried=entry.get("tried", True),
         text=text,
     )
 

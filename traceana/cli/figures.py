@@ -11,6 +11,11 @@ import typer
 from traceana.cli.options import StoreOption
 
 
+def _option(metavar: str, text: str) -> typer.models.OptionInfo:
+    option: typer.models.OptionInfo = typer.Option(metavar=metavar, help=text)
+    return option
+
+
 def figures(
     ids: Annotated[
         list[str] | None,
@@ -20,42 +25,84 @@ def figures(
     store: StoreOption = None,
     out: Annotated[
         Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="Folder for the files; without an ID, every figure.  [default: figures]",
-        ),
+        _option("DIR", "Folder for the files; without an ID, every figure.  [default: figures]"),
+    ] = None,
+    paper: Annotated[str | None, _option("PAPER", "Figures of a paper, such as zeus.")] = None,
+    trace: Annotated[str | None, _option("TRACE", "Of this trace alone.")] = None,
+    job: Annotated[str | None, _option("JOB", "A job of the trace.")] = None,
+    gpu: Annotated[str | None, _option("GPU", "A GPU, such as a40.")] = None,
+    dataset: Annotated[str | None, _option("NAME", "A data set, such as cifar100.")] = None,
+    feature: Annotated[str | None, _option("COLUMN", "A feature, such as gpus.")] = None,
+    outcome: Annotated[str | None, _option("STATUS", "An outcome, such as failed.")] = None,
+    formats: Annotated[
+        str, typer.Option("--format", metavar="FORMAT,...", help="Of svg, pdf and png.")
+    ] = "svg,pdf,png",
+    dpi: Annotated[int, _option("N", "Resolution of PNG, and of images within PDF.")] = 300,
+    size: Annotated[
+        str | None, _option("WIDTH", "Width: 84mm, 8.4cm, 3.3in.  [default: 3.6in]")
     ] = None,
 ) -> None:
     """List the figures, or write them as SVG, PDF and PNG.
 
-    Every picture that the report has of a figure is written.
+    Without a choice of trace, job and so on, every picture that the report has of a figure is
+    written.
     """
     if not ids and out is None:
-        _list_figures()
+        _list_figures(paper)
         return
     from traceana.cli.output import show_steps
-    from traceana.report import check_figures, count_workers, find_origin, write_figures
+    from traceana.report import check_figures, find_origin, write_figures
 
-    check_figures(ids or ())  # before anything is said of a store
+    wanted = [*(ids or ()), *(_of_paper(paper) if paper and not ids else ())]
+    check_figures(wanted)  # before anything is said of a store
     origin = find_origin(store)
     if origin.is_sample:
         sys.stderr.write(f"traceana: note: {origin.notice}\n")
     with show_steps("figures") as on_step:
         written = write_figures(
-            ids or (), store=store, out=out or "figures", workers=count_workers(), on_step=on_step
+            wanted,
+            store=store,
+            out=out or "figures",
+            trace=trace,
+            job=job,
+            gpu=gpu,
+            dataset=dataset,
+            feature=feature,
+            outcome=outcome,
+            formats=formats,
+            dpi=dpi,
+            size=size,
+            on_step=on_step,
         )
     for line in written.absent:
         sys.stderr.write(f"traceana: note: {line}\n")
     sys.stdout.write("".join(f"{path}\n" for path in written.paths))
 
 
-def _list_figures() -> None:
+def _of_paper(paper: str) -> list[str]:
+    from traceana.figures.published import figures_of
+
+    return list(dict.fromkeys(one.figure for one in figures_of(paper)))
+
+
+def _list_figures(paper: str | None) -> None:
     from rich.table import Table
 
     from traceana.cli.output import print_table
-    from traceana.figures import figures as all_figures
 
     shown = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    if paper is not None:
+        from traceana.figures.published import figures_of
+
+        for heading in ("published figure", "figure"):
+            shown.add_column(heading, no_wrap=heading == "figure")
+        shown.add_column("command")
+        for one in figures_of(paper):
+            shown.add_row(one.name, one.figure, one.command)
+        print_table(shown)
+        return
+    from traceana.figures import figures as all_figures
+
     shown.add_column("figure", no_wrap=True)
     shown.add_column("what it shows, what it is drawn from, and which published one it is")
     for name, entry in all_figures().items():

@@ -19,7 +19,9 @@ def tables(*, store: StoreOption = None, json: JsonOption = False) -> None:
     where = store_path(store)
     there = Store(where) if store is None else open_store(where)
     stored = {(row["trace"], row["table"]): row for row in there.tables().iter_rows(named=True)}
-    every = [(trace.id, table) for trace in load_catalog().values() for table in trace.tables]
+    catalog = load_catalog()
+    every = [(trace.id, table) for trace in catalog.values() for table in trace.tables]
+    untried = {name for name, trace in catalog.items() if not trace.tried}
     rows: list[dict[str, Any]] = [
         {
             "trace": trace,
@@ -46,10 +48,12 @@ def tables(*, store: StoreOption = None, json: JsonOption = False) -> None:
             f"{row['rows']:,}" if held else "-",
             f"{row['rows_rejected']:,}" if held else "",
             f"{row['bytes'] / 1000:,.0f}" if held else "",
-            "SYNTHETIC" if row["synthetic"] else "",
+            "SYNTHETIC" if row["synthetic"] else "" if row["trace"] not in untried else "not tried",
         )
     out = terminal()
     print_table(shown)
+    if untried:
+        out.print("not tried: read as the publisher describes it, not tried on its files")
     out.print(
         f"store: {where}" + ("" if stored else " (nothing there yet; see `traceana ingest --help`)")
     )

@@ -108,3 +108,8 @@ def batching_sweep(_session: Session, /) -> pl.DataFrame:
     """Return the summary of a sweep over heterogeneity, with and without overhead and noise."""
     sweep = simulate.sweep_batching(overheads_s=[0.0, 0.1], noise_cvs=[0.0, 0.1])
     return simulate.summarize_batching(sweep)
+
+
+def batching_clusters(_session: Session, /) -> pl.DataFrame:
+    """Return the published clusters under uniform, static and dynamic batch sizes."""
+    return simulate.compare_clusters()

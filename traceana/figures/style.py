@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from functools import cache
 from importlib.resources import as_file, files
 from typing import TYPE_CHECKING, Any, Final
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 WIDTH_IN: Final = 3.6
 """Width of a figure in inches: one column of print, or a phone's screen."""
+_HEIGHT_IN: Final = 2.6
 MOST_MARKS: Final = 500
 """Marks of a scatter from which on they are an image, and the figure stays small."""
 
@@ -28,32 +30,41 @@ def use_style(*, alone: bool = False) -> AbstractContextManager[None]:
     Parameters the user has set, in a matplotlibrc or with a style such as dark_background, stay
     as they are, unless the house style is to be `alone`, as on the report's page.
     """
-    house = _house()
-    if alone:
-        return rc_context(_complete())
-    return rc_context({key: house[key] for key in house if rcParams[key] == rcParamsDefault[key]})
+    house: Any = _complete() if alone else _house()
+    own: Any = rcParams
+    default: Any = rcParamsDefault
+    return rc_context({key: house[key] for key in house if alone or own[key] == default[key]})
+
+
+def use_width(width_in: float | None, /) -> AbstractContextManager[None]:
+    """Return a context in which new figures have this width; None: that of the style."""
+    if width_in is None:
+        return nullcontext()
+    height_in = max(1.0, width_in / WIDTH_IN) * _HEIGHT_IN
+    return rc_context({"figure.figsize": (width_in, height_in)})
 
 
 @cache
-def _house() -> dict[str, Any]:
+def _house() -> Any:  # noqa: ANN401  matplotlib's type lists every parameter
     with as_file(files("traceana.figures") / "traceana.mplstyle") as path:
-        return dict(rc_params_from_file(path, use_default_template=False))
+        return rc_params_from_file(path, use_default_template=False)
 
 
 @cache
-def _complete() -> dict[str, Any]:
+def _complete() -> Any:  # noqa: ANN401  as above
     figure_keys = ("axes", "errorbar", "figure", "font", "grid", "hatch", "image", "legend")
     more = ("lines", "markers", "mathtext", "patch", "path", "pdf", "savefig", "scatter", "svg")
     drawn = (*figure_keys, *more, "text", "xtick", "ytick", "xaxis", "yaxis")
-    default = {key: rcParamsDefault[key] for key in rcParamsDefault if key.startswith(drawn)}
-    return {**default, **_house()}
+    default: Any = {key: rcParamsDefault[key] for key in rcParamsDefault if key.startswith(drawn)}
+    return default | dict(_house())
 
 
 def start_axes(ax: Axes | None, /, *, height_in: float = 2.6) -> Axes:
     """Return the axes given, or those of a new figure, which is in nobody's global list."""
     if ax is not None:
         return ax
-    return Figure(figsize=(WIDTH_IN, height_in)).add_subplot()
+    width, usual_height = rcParams["figure.figsize"]
+    return Figure(figsize=(width, height_in * usual_height / _HEIGHT_IN)).add_subplot()
 
 
 def palette() -> list[str]:

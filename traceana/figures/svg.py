@@ -40,7 +40,7 @@ def mark_synthetic(figure: Figure, /) -> None:
         )  # fmt: skip
 
 
-def render_file(figure: Figure, form: str, /) -> bytes:
+def render_file(figure: Figure, form: str, /, *, dpi: int = PNG_DPI) -> bytes:
     """Return a figure as a file's bytes, without a date, so that the same figure gives the same.
 
     Parameters
@@ -49,11 +49,13 @@ def render_file(figure: Figure, form: str, /) -> bytes:
         The figure.
     form
         ``pdf`` or ``png``.
+    dpi
+        Resolution of a PNG, and of images within a PDF.
     """
     nothing = {"pdf": ("Creator", "Producer", "CreationDate"), "png": ("Software",)}[form]
     sheet = io.BytesIO()
     with use_style():
-        figure.savefig(sheet, format=form, dpi=PNG_DPI, metadata=dict.fromkeys(nothing))
+        figure.savefig(sheet, format=form, dpi=dpi, metadata=dict.fromkeys(nothing))
     return sheet.getvalue()
 
 
@@ -78,7 +80,7 @@ def render_svg(figure: Figure, /, *, prefix: str) -> str:
     canvas, dpi = figure.canvas, figure.get_dpi()
     with use_style():
         # savefig draws twice, first to lay out, which drawing does anyway
-        FigureCanvasSVG(figure).print_svg(sheet, metadata=nothing)
+        FigureCanvasSVG(figure).print_svg(sheet, metadata=nothing)  # type: ignore[no-untyped-call]
     figure.set_canvas(canvas)
     figure.set_dpi(dpi)
     text = sheet.getvalue()

@@ -14,6 +14,7 @@ from traceana.ingesters.ahead import read_ahead
 from traceana.ingesters.convert import convert
 from traceana.ingesters.duplicates import KeyFilter, RowCounter
 from traceana.ingesters.readers.lines import LINE
+from traceana.ingesters.unwrap import plain
 from traceana.schema import REJECTED, get_key, get_table, schema_version
 from traceana.store.ledger import FileEntry, TableEntry
 
@@ -92,13 +93,16 @@ class TableBuilder:
     ) -> FileEntry:
         kept = not_applicable = 0
         rejected: Counter[str] = Counter()
-        converted = (convert(one, recipe) for one in source.blocks(recipe.kinds))
+        kinds = recipe.kinds
+        if recipe.reshape:  # it takes all of the source's columns
+            kinds = dict.fromkeys(source.columns, "text")
+        converted = (convert(one, recipe) for one in source.blocks(kinds))
         for block, result in read_ahead(chain.from_iterable(converted)):
             good, bad = self._split(block, result, reshaped=recipe.reshape is not None)
             self._writer.keep(good)
             if bad.height:
                 self.first_rejected = self.first_rejected or (
-                    f"line {bad['line'][0]} of {source.label}: {bad['text'][0][:_SHOWN]}"
+                    f"line {bad['line'][0]} of {source.label}: {plain(bad['text'][0][:_SHOWN])}"
                 )
                 self._writer.reject(
                     bad.select(

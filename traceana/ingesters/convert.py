@@ -60,11 +60,12 @@ def convert(block: AnyBlock, recipe: Recipe, /) -> Iterator[tuple[AnyBlock, Conv
         rows = _rows_without_fault(typed.rename(recipe.views), recipe)
     if rows is not None:
         yield block, Converted(rows, _NONE_REJECTED, {})
-    elif len(parts := block.parts()) > 1:
-        for part in parts:
+        return
+    for part in block.parts():
+        if part is block:
+            yield block, _find_faults(block, typed, recipe)
+        else:
             yield from convert(part, recipe)
-    else:
-        yield block, _find_faults(block, typed, recipe)
 
 
 def _find_faults(block: AnyBlock, typed: pl.DataFrame | None, recipe: Recipe) -> Converted:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from traceana.catalog import Content, get_trace, load_catalog
@@ -18,7 +19,8 @@ from traceana.ingesters.files import (
 )
 from traceana.ingesters.readers.csv import read_header
 from traceana.ingesters.readers.registry import detect_reader, get_reader, readers
-from traceana.ingesters.source import Source
+from traceana.ingesters.source import Source, open_source
+from traceana.ingesters.unwrap import plain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -74,6 +76,7 @@ def discover(
     discovery = Discovery()
     mapped = [get_reader(reader)] if reader else [one for one in readers().values() if one.mapping]
     suffixes = (".csv", *(suffix for one in mapped for suffix in one.suffixes))
+    suffixes += tuple(PurePath(csv).suffix or csv for _, c in contents for csv in c.csvs)
     for path in paths:
         listing = list_csvs(path, leave_out=leave_out, read_through=read_through, suffixes=suffixes)
         _match(listing, contents, discovery, trace or _name_of(path), reader)
@@ -155,6 +158,10 @@ def _fit(csv: CsvFile, named: list[tuple[str, Content]], listing: Listing) -> tu
         raise SourceError(f"{csv.where}: the file is empty; fetch it again")
     fits: list[tuple[int, str, Source]] = []
     for trace, content in named:
+        if content.by_folder:
+            csv = replace(csv, within=f"{_folder_of(csv)}/")
+        if content.reader != "csv":
+            return trace, _open(csv, content)
         columns = read_header(csv.head) if content.header else _columns_beside(csv, listing)
         columns = columns or list(content.columns)
         if set(content.columns) <= set(columns) and len(columns) == len(set(columns)):
@@ -180,6 +187,17 @@ def _fit(csv: CsvFile, named: list[tuple[str, Content]], listing: Listing) -> tu
     return trace, source
 
 
+def _open(file: CsvFile, content: Content) -> Source:
+    source = open_source(file, reader=content.reader)
+    if missing := [name for name in content.columns if name not in source.columns]:
+        raise SourceError(f"{file.where}: it lacks {_shorten(tuple(missing))}; fetch it again")
+    return replace(source, tables=content.tables, not_applicable=content.not_applicable)
+
+
+def _folder_of(file: CsvFile) -> str:
+    return PurePath(file.member or file.paths[0].resolve()).parent.name
+
+
 def _columns_beside(csv: CsvFile, listing: Listing) -> list[str]:
     """Return the names in the `.header` file beside a CSV, or nothing."""
     path = listing.headers.get((csv.folder, csv.name.removesuffix(".csv")))
@@ -191,7 +209,7 @@ def _drop_repeated(trace: str, discovery: Discovery) -> None:
     by_name: dict[str, list[tuple[Source, CsvFile]]] = defaultdict(list)
     for source in discovery.sources[trace]:
         if source.file:
-            by_name[source.file.name].append((source, source.file))
+            by_name[source.file.within + source.file.name].append((source, source.file))
     kept = []
     for name, sources in by_name.items():
         (first, _), *others = sources
@@ -222,5 +240,5 @@ def _nothing_found(
 
 
 def _shorten(names: tuple[str, ...], most: int = 12) -> str:
-    shown = ", ".join(name or "(no name)" for name in names[:most])
+    shown = ", ".join(plain(name) or "(no name)" for name in names[:most])
     return f"{shown}, ... ({len(names)} in all)" if len(names) > most else shown or "nothing"

@@ -16,7 +16,9 @@ from traceana.schema import STATUSES, TABLES, describe_table
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_OF_A_CATALOG: Final = {"tables", "revision", "base_url", "rows", "files", "contents"}
+_OF_A_CATALOG: Final = {
+    *("tables", "revision", "base_url", "rows", "files", "contents", "tried"),
+}
 _SPECIAL: Final = ("about", "source")
 _FORMS: Final = {
     "time": {"format", "timezone", "unit"},

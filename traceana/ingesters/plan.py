@@ -18,8 +18,8 @@ from traceana.errors import DataError, SourceError, StoreError
 from traceana.ingesters.build import Progress, TableBuilder
 from traceana.ingesters.checksums import Checksums
 from traceana.ingesters.describe import describe_trace
-from traceana.ingesters.minibatch import RESHAPES
 from traceana.ingesters.recipe import Recipe, compile_recipe
+from traceana.ingesters.reshape import RESHAPES
 from traceana.ingesters.unwrap import plain
 from traceana.schema import schema_version
 from traceana.store.ledger import FileEntry, Ledger, TableEntry, ledger_json
@@ -258,9 +258,10 @@ def _missing(
     plan: Plan, entries: dict[str, TableEntry]
 ) -> tuple[tuple[str, str, tuple[str, ...]], ...]:
     there = {
-        (file.member or file.file).rsplit("/", 1)[-1].removeprefix("SYNTHETIC-")
+        name.removeprefix("SYNTHETIC-")
         for entry in entries.values()
         for file in entry.files
+        for name in (file.file, (file.member or file.file).rsplit("/", 1)[-1])
     }
     there = {name.removesuffix(".gz").removesuffix(".xz").split(".csv")[0] for name in there}
     return tuple(

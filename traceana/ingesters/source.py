@@ -80,7 +80,7 @@ class Source:
     def blocks(self, kinds: Mapping[str, Kind], /) -> Iterator[AnyBlock]:
         """Read it block by block; `kinds` are the columns that are used, and how."""
         if self.frame is not None:
-            return frame_blocks(self.frame, kinds)
+            return frame_blocks(self.frame, kinds, self.label)
         if self.rows is not None:
             return self.rows.blocks(kinds)
         assert self.file is not None  # noqa: S101  what is no frame is a file

@@ -77,8 +77,7 @@ class Picture:
     """A figure as an `<svg>` element, and its caption.
 
     `key` names it on the page and as a file, `figure` is its id in the registry, `reading` says
-    how such figures are read, and `files` holds it in the formats that were asked for beside. The
-    page assigns `number` and `id`.
+    how such figures are read. The page assigns `number` and `id`.
     """
 
     svg: str
@@ -86,7 +85,6 @@ class Picture:
     key: str = ""
     figure: str = ""
     reading: str = ""
-    files: tuple[tuple[str, bytes], ...] = ()
     number: str = ""
     id: str = ""
 
@@ -192,6 +190,11 @@ class Content:
     headline: str = ""
     lead: tuple[Block, ...] = ()
     limitations: str = ""
+
+    @property
+    def all_blocks(self) -> tuple[Block, ...]:
+        """The blocks of the lead and of the fold."""
+        return (*self.lead, *self.blocks)
 
 
 MAX_FINDINGS: Final = 3

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Context(Session):
-    """A session with what the page states and which figures it draws.
+    """A session with what the page states.
 
     Attributes
     ----------
@@ -21,13 +21,7 @@ class Context(Session):
         Where the store is from.
     date
         The date to show, if any.
-    figures
-        Ids of the figures to draw; None draws all.
-    formats
-        Formats besides SVG in which they are drawn: pdf, png.
     """
 
     origin: Origin = field(kw_only=True)
     date: str | None = None
-    figures: frozenset[str] | None = None
-    formats: tuple[str, ...] = ()

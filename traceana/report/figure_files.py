@@ -1,17 +1,18 @@
-"""Figures as files: the report's own pictures, from the same sections, in three formats."""
+"""Figures as files: pictures of a store, chosen by figure, trace, job, GPU and so on."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import re
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from traceana.errors import DataError
-from traceana.report.blocks import Absent
+from traceana.report.blocks import Absent, Content, Drawing, Gallery
 from traceana.report.build import cannot_write, choose, open_context
+from traceana.report.figure_sources import DIRECT, Choice
 from traceana.report.origin import find_origin
-from traceana.report.page import Built
-from traceana.report.run import build_sections
+from traceana.report.run import draw
 from traceana.report.section import sections
 from traceana.store.writer import write_bytes_whole
 
@@ -19,7 +20,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from os import PathLike
 
-    from traceana.report.blocks import Picture
+    from traceana.report.context import Context
+    from traceana.report.section import Section
+
+FIGURE_FORMATS: Final = ("svg", "pdf", "png")
+_MM: Final = {"mm": 1.0, "cm": 10.0, "in": 25.4, "": 1.0}
+_WIDTHS_MM: Final = (20.0, 1000.0)
+_DPIS: Final = (30, 2400)
 
 
 @dataclass(frozen=True)
@@ -47,57 +54,88 @@ def write_figures(
     *,
     store: str | PathLike[str] | None = None,
     out: str | PathLike[str] = "figures",
-    workers: int = 1,
+    trace: str | None = None,
+    job: str | None = None,
+    gpu: str | None = None,
+    dataset: str | None = None,
+    feature: str | None = None,
+    outcome: str | None = None,
+    formats: str | Sequence[str] = FIGURE_FORMATS,
+    dpi: int = 300,
+    size: str | float | None = None,
     on_step: Callable[[int, int, str], None] | None = None,
 ) -> WrittenFigures:
-    """Write every picture that the report has of a figure, as SVG, PDF and PNG.
+    """Write the pictures of figures as SVG, PDF and PNG.
 
-    The same data and versions give the same bytes. Each figure's captions stand in
-    ``<figure>.captions.md``; pictures of synthetic data say so in both.
+    Without a choice these are all pictures that the report has of a figure. A chosen job, GPU or
+    data set is drawn even if the report does not show it. The same data and versions give the
+    same bytes. Captions are in ``<figure>.captions.md``; pictures of synthetic data are marked in
+    both.
 
     Parameters
     ----------
     figures
         Ids of figures; none stands for all.
-    store, workers, on_step
+    store, on_step
         As for :func:`build_report`.
     out
         Folder for the files; made where it does not exist.
+    trace
+        Id of a trace.
+    job
+        A job of it.
+    gpu, dataset
+        A GPU and a data set.
+    feature, outcome
+        Column of a feature, such as gpus; an outcome, such as completed or failed.
+    formats
+        Of svg, pdf and png.
+    dpi
+        Resolution of PNG, and of images within a PDF.
+    size
+        Width, such as "84mm", "8.4cm" or "3.3in"; a number is in mm. Text keeps its size. By
+        default 3.6 in.
 
     Raises
     ------
     DataError
-        If no figure has such an id, or the store has data for none of them.
+        If no figure has such an id, a choice or format does not exist, or the store has data for
+        none of the figures.
     TraceanaError
         If the store cannot be read or the folder cannot be written.
-    """
-    from traceana.figures import figures as all_figures  # noqa: PLC0415  a report that was kept draws nothing
 
+    Examples
+    --------
+    >>> from traceana.report import write_figures
+    >>> written = write_figures(  # doctest: +SKIP
+    ...     "energy-front", gpu="a40", dataset="cifar100", formats="png", size="84mm"
+    ... )
+    """
     ids = check_figures(figures)
-    chosen = [section for section in sections() if set(section.figures) & set(ids)]
+    suffixes = choose(formats, FIGURE_FORMATS, what="format")
+    if not _DPIS[0] <= dpi <= _DPIS[1]:
+        raise DataError(f"dpi must be from {_DPIS[0]} to {_DPIS[1]}; it is {dpi}")
+    width_in = _parse_width(size)
+    choice = Choice(job, gpu, dataset, feature, outcome)
     tell = on_step or (lambda _done, _steps, _what: None)
-    context = replace(
-        open_context(find_origin(store)), figures=frozenset(ids), formats=("pdf", "png")
-    )
-    contents = build_sections(
-        chosen,
-        context,
-        workers=workers,
-        on_done=lambda done, section: tell(done, len(chosen), section.title),
-    )
-    built = [Built(*pair) for pair in zip(chosen, contents, strict=True)]
+    context = open_context(find_origin(store))
+    if trace is not None and trace not in context.ledgers:
+        raise DataError(f"the store has no trace {trace!r}; it has {', '.join(context.ledgers)}")
+    folder = Path(out)
     paths: list[Path] = []
-    absent = []
-    try:
-        Path(out).mkdir(parents=True, exist_ok=True)
-        for name in ids:
-            drawn = [p for part in built for p in part.pictures if p.figure == name]
-            if drawn:
-                paths += _write(Path(out), name, drawn)
-            else:
-                absent.append(f"{name}: {_tell_absent(name, all_figures()[name].result, built)}")
-    except OSError as error:
-        raise cannot_write(Path(out), "figures", error) from error
+    absent: list[str] = []
+    kept: dict[str, Content] = {}
+    for done, name in enumerate(ids, start=1):
+        try:
+            drawings = _choose_drawings(context, name, trace, choice, kept)
+        except DataError as error:
+            absent.append(f"{name}: {error}")
+            continue
+        drawn = [
+            (one.key, *draw(one, context, suffixes, dpi=dpi, width_in=width_in)) for one in drawings
+        ]
+        paths += _write(folder, name, drawn)
+        tell(done, len(ids), name)
     if not paths:
         raise DataError("; ".join(absent))
     return WrittenFigures(tuple(paths), tuple(absent))
@@ -111,32 +149,115 @@ def check_figures(figures: str | Sequence[str], /) -> list[str]:
     DataError
         If no figure has such an id; the message lists the ids.
     """
-    from traceana.figures import figures as all_figures  # noqa: PLC0415  as above
+    from traceana.figures import figures as all_figures  # noqa: PLC0415  matplotlib is slow to load
 
     return choose(figures, list(all_figures()), what="figure")
 
 
-def _write(folder: Path, name: str, drawn: list[Picture]) -> list[Path]:
-    captions = [f"# {name}", drawn[0].reading]
+def _choose_drawings(
+    context: Context, name: str, trace: str | None, choice: Choice, kept: dict[str, Content]
+) -> list[Drawing]:
+    """Return the drawings of a figure that are chosen.
+
+    Raises
+    ------
+    DataError
+        If there is none.
+    """
+    if name in DIRECT and choice.has(DIRECT[name].options):
+        found, errors = _direct_drawings(context, name, trace, choice)
+        if found:
+            return found
+        if errors:
+            raise errors[0]
+    own = [section for section in sections() if name in section.figures]
+    for section in own:
+        if section.id not in kept:
+            kept[section.id] = _content(section, context, trace)
+    contents = [kept[section.id] for section in own]
+    known = [
+        picture
+        for content in contents
+        for block in (*content.lead, *content.blocks)
+        if isinstance(block, Gallery)
+        for picture in block.pictures
+        if isinstance(picture, Drawing) and picture.figure == name
+    ]
+    if not known:
+        raise DataError(_tell_absent(name, contents))
+    chosen = [drawing for drawing in known if choice.matches(drawing.key)]
+    if not chosen:
+        there = ", ".join(drawing.key for drawing in known)
+        raise DataError(f"no picture of it is of {choice}; there are {there}")
+    return chosen
+
+
+def _direct_drawings(
+    context: Context, name: str, trace: str | None, choice: Choice
+) -> tuple[list[Drawing], list[DataError]]:
+    """Return the drawings of each trace, and the errors of those that have not what is chosen."""
+    found, errors = [], []
+    for one in DIRECT[name].traces(context):
+        if trace in (None, one):
+            try:
+                drawings = DIRECT[name].drawings(context, one, choice)
+            except DataError as error:
+                errors.append(error)
+            else:
+                found += [drawing for drawing in drawings if drawing.figure == name]
+    return found, errors
+
+
+def _content(section: Section, context: Context, trace: str | None) -> Content:
+    """Build a section, of one trace alone if one is named."""
+    if trace is None or not section.needs:
+        return section.content(context)
+    traces = [one for one in section.traces(context) if one == trace]
+    return section.build(context, traces) if traces else Content()
+
+
+def _write(folder: Path, name: str, drawn: list[tuple[str, dict[str, bytes], str]]) -> list[Path]:
+    """Write the pictures of a figure, and their captions."""
+    from traceana.figures import get_figure  # noqa: PLC0415  as above
+
+    captions = [f"# {name}", get_figure(name).reading]
     paths = []
-    for picture in drawn:
-        for suffix, content in (("svg", f"{picture.svg}\n".encode()), *picture.files):
-            paths.append(folder / f"{picture.key}.{suffix}")
-            write_bytes_whole(paths[-1], content)
-        captions.append(f"**{picture.key}**: {picture.caption}")
-    paths.append(folder / f"{name}.captions.md")
-    write_bytes_whole(paths[-1], ("\n\n".join(captions) + "\n").encode())
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for key, files, caption in drawn:
+            for suffix, content in files.items():
+                paths.append(folder / f"{key}.{suffix}")
+                write_bytes_whole(paths[-1], content)
+            captions.append(f"**{key}**: {caption}")
+        paths.append(folder / f"{name}.captions.md")
+        write_bytes_whole(paths[-1], ("\n\n".join(captions) + "\n").encode())
+    except OSError as error:
+        raise cannot_write(folder, "figures", error) from error
     return paths
 
 
-def _tell_absent(name: str, result: str, built: list[Built]) -> str:
+def _parse_width(size: str | float | None) -> float | None:
+    if size is None:
+        return None
+    found = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(mm|cm|in|)\s*", str(size))
+    width_mm = float(found[1]) * _MM[found[2]] if found else 0.0
+    if not _WIDTHS_MM[0] <= width_mm <= _WIDTHS_MM[1]:
+        raise DataError(
+            f"size must be a width from 20 mm to 1,000 mm, such as 84mm, 8.4cm or 3.3in; it is "
+            f"{size!r}"
+        )
+    return width_mm / _MM["in"]
+
+
+def _tell_absent(name: str, contents: list[Content]) -> str:
     """Say what brings the data of a figure that its sections could not draw."""
+    from traceana.figures import get_figure  # noqa: PLC0415  as above
+
     commands = [
         " && ".join(block.commands)
-        for part in built
-        if name in part.section.figures
-        for block in part.blocks
+        for content in contents
+        for block in (*content.lead, *content.blocks)
         if isinstance(block, Absent)
     ]
     remedy = f"; to get it: {' or '.join(dict.fromkeys(commands))}" if commands else ""
-    return f"the store has nothing to draw it from ({result}){remedy}"
+    return f"the store has nothing to draw it from ({get_figure(name).result}){remedy}"

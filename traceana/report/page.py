@@ -37,7 +37,7 @@ class Built:
     @property
     def blocks(self) -> tuple[Block, ...]:
         """Its blocks, in the order of the page."""
-        return (*self.content.lead, *self.content.blocks)
+        return self.content.all_blocks
 
     @property
     def pictures(self) -> list[Picture]:

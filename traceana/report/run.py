@@ -160,25 +160,22 @@ def _build(section: Section, context: Context) -> Content:
 def section_key(context: Context, section: str, /) -> str:
     """Return a key of all that a section depends on: data, code, versions, options."""
     ledgers = {name: ledger_json(ledger) for name, ledger in sorted(context.ledgers.items())}
-    figures = None if context.figures is None else sorted(context.figures)
-    options = (str(context.origin.place), context.origin.is_sample, context.date, figures)
-    engine = (context.formats, context.master, versions("matplotlib", "jinja2", "pyspark"))
+    options = (str(context.origin.place), context.origin.is_sample, context.date)
+    engine = (context.master, versions("matplotlib", "jinja2", "pyspark"))
     return key_of(section, ledgers, options, engine, code_digest())
 
 
 def draw_content(content: Content, context: Context, /) -> Content:
-    """Return a section's content with its drawings drawn, those of other figures left out."""
+    """Return a section's content with its drawings drawn."""
 
     def drawn(block: Block) -> Block:
         if not isinstance(block, Gallery):
             return block
-        wanted = (
-            one
-            for one in block.pictures
-            if context.figures is None or one.figure in context.figures
-        )
         return Gallery(
-            tuple(_draw(one, context) if isinstance(one, Drawing) else one for one in wanted)
+            tuple(
+                _picture(one, context) if isinstance(one, Drawing) else one
+                for one in block.pictures
+            )
         )
 
     return replace(
@@ -186,26 +183,47 @@ def draw_content(content: Content, context: Context, /) -> Content:
     )
 
 
-def _draw(drawing: Drawing, context: Context) -> Picture:
+def _picture(drawing: Drawing, context: Context) -> Picture:
     # matplotlib is slow to load, and a report that was kept draws nothing
-    from traceana.figures import (  # noqa: PLC0415
+    from traceana.figures import get_figure, use_style  # noqa: PLC0415
+
+    with use_style(alone=True):
+        files, caption = draw(drawing, context, ("svg",))
+    reading = get_figure(drawing.figure).reading
+    return Picture(files["svg"].decode().rstrip(), caption, drawing.key, drawing.figure, reading)
+
+
+def draw(
+    drawing: Drawing,
+    context: Context,
+    suffixes: Sequence[str],
+    /,
+    *,
+    dpi: int = 300,
+    width_in: float | None = None,
+) -> tuple[dict[str, bytes], str]:
+    """Return a drawing as files by suffix, and its caption; synthetic data is marked in both."""
+    from traceana.figures import (  # noqa: PLC0415  as above
         draw_figure,
         get_figure,
         mark_synthetic,
         render_file,
         render_svg,
-        use_style,
+        use_width,
     )
 
-    entry = get_figure(drawing.figure)
-    with use_style(alone=True):
+    with use_width(width_in):
         drawn = draw_figure(drawing.figure, drawing.result, **drawing.options)
     title = drawing.title or context.title(drawing.trace)
-    caption = f"{drawing.about}. {title}. {entry.describe(drawing.result)}"
+    described = get_figure(drawing.figure).describe(drawing.result)
+    caption = f"{drawing.about}. {title}. {described}"
     if context.synthetic(drawing.trace):
         mark_synthetic(drawn)
         caption += " SYNTHETIC data: no real system is shown."
-    with use_style(alone=True):
-        svg = render_svg(drawn, prefix=drawing.key)
-        files = tuple((suffix, render_file(drawn, suffix)) for suffix in context.formats)
-    return Picture(svg, caption, drawing.key, drawing.figure, entry.reading, files)
+    files = {
+        suffix: f"{render_svg(drawn, prefix=drawing.key)}\n".encode()
+        if suffix == "svg"
+        else render_file(drawn, suffix, dpi=dpi)
+        for suffix in suffixes
+    }
+    return files, caption

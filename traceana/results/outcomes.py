@@ -139,7 +139,7 @@ class FailureOdds(ResultTable):
 
 
 class RuntimeTest(ResultTable):
-    """Kruskal-Wallis test of the runtimes of all groups."""
+    """Rank ANOVA of the runtimes of all groups."""
 
     n = count("Runtimes", "rows with a runtime")
     n_effective = number("Effective n", "n divided by the design effect", display="count")
@@ -150,9 +150,16 @@ class RuntimeTest(ResultTable):
     )
     ci_low = number(_CI, "confidence interval of epsilon squared", display="ratio")
     ci_high = number(_CI, "confidence interval of epsilon squared", display="ratio")
-    statistic = number("H", "Kruskal-Wallis H, divided by the design effect")
-    df = number("df", "degrees of freedom", display="plain")
-    pvalue = number("p", "of the test", display="pvalue")
+    statistic = number("H", "Kruskal-Wallis H, divided by the design effect or for unequal spreads")
+    df = number("df", "degrees of freedom")
+    df_error = number(
+        "Error df",
+        "denominator: statistic / df has an F distribution; null for chi-squared",
+    )
+    pvalue = number(
+        "p", "of the rank ANOVA; of two groups, of the pair; by permutations if rows are few",
+        display="pvalue",
+    )  # fmt: skip
     note = text("Note", "why a value is null")
 
 
@@ -185,7 +192,7 @@ class RuntimePairs(ResultTable):
     ci_high = number(_CI, "its interval (Brunner and Munzel)", display="ratio")
     cliffs_delta = number("Cliff's delta", "`2 * superiority - 1`", display="ratio")
     pvalue = number(
-        "p", "Brunner and Munzel's test; with clusters the Mann-Whitney test", display="pvalue"
+        "p", "Brunner and Munzel's test, or the Mann-Whitney test by `method`", display="pvalue"
     )
     pvalue_adjusted = number("Adjusted p", "adjusted over all pairs", display="pvalue")
     note = text("Note", "why a value is null")
@@ -228,7 +235,7 @@ class RuntimeComparison(Result):
             known = f"{row['ci_low']:.3g} to {row['ci_high']:.3g}"
         test = "no test" if row["pvalue"] is None else f"p {row['pvalue']:.2g}"
         return (
-            f"{head}\nepsilon squared {row['epsilon_squared']:.3g} ({known}); Kruskal-Wallis {test}"
+            f"{head}\nepsilon squared {row['epsilon_squared']:.3g} ({known}); rank ANOVA {test}"
             f"\n{differ} of {self.pairs.height} pairs differ at an adjusted p below 0.05"
         )
 

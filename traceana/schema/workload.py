@@ -149,8 +149,8 @@ class Machines(dy.Schema):
     machine_id = identifier("machine, as published", key=True)
     gpu_type = text("type of its GPUs; null where it has none", nullable=True)
     gpus = measure("GPUs", unit="GPUs")
-    cpus = measure("CPU cores", unit="cores")
-    memory_gib = measure("main memory", unit="GiB")
+    cpus = measure("CPU cores", unit="cores", nullable=True)
+    memory_gib = measure("main memory", unit="GiB", nullable=True)
 
 
 class MachineUsage(dy.Schema):

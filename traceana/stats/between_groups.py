@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from scipy.special import chdtrc, chndtr, chndtrinc
+from scipy.special import chdtrc, chndtr, chndtrinc, fdtrc
 
 from traceana.stats.arguments import check_confidence
 
@@ -26,6 +26,7 @@ class GroupDifference(NamedTuple):
     statistic: float
     """Sum over groups of n (mean - overall mean)^2 / variance, over the design effect."""
     df: float
+    error_df: float
     pvalue: float
     effect: float
     """Fraction of the variance of the scores between groups: statistic / (N - 1)."""
@@ -43,6 +44,7 @@ def between_groups(
     *,
     null: Floats | None = None,
     spread: Floats | None = None,
+    error_df: float = np.inf,
     confidence: float = 0.95,
 ) -> GroupDifference:
     """Test whether the mean scores of groups differ, and estimate the variance between them.
@@ -65,6 +67,8 @@ def between_groups(
         independent rows.
     spread
         The same whether they differ or not, for the interval; None as for `null`.
+    error_df
+        Degrees of freedom of `null`: Q / (c f) has an F distribution of f and so many.
     confidence
         Coverage, in (0, 1).
 
@@ -89,7 +93,8 @@ def between_groups(
     return GroupDifference(
         statistic=q / c,
         df=f,
-        pvalue=float(chdtrc(f, q / c)),
+        pvalue=float(chdtrc(f, q / c) if np.isinf(error_df) else fdtrc(f, error_df, q / c / f)),
+        error_df=error_df,
         effect=effect,
         ci_low=float(np.minimum(low, effect)),
         ci_high=float(np.clip(high, effect, 1)),

@@ -6,9 +6,10 @@ from itertools import permutations
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+from scipy.special import gammainc, gammaincc, ndtr, stdtr
 from scipy.stats import rankdata
 
-from traceana.stats.correlation import weighted_ranks
+from traceana.stats.correlation import SMALLEST_P, weighted_ranks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -21,8 +22,10 @@ EXACT: Final = 9
 """Up to so many points, all permutations are enumerated."""
 _SIDE: Final = 100  # resamples are the products of 100 by 100 random permutations
 _RESAMPLES: Final = _SIDE**2
-_WHOLE: Final = 10_000  # rows up to which permutations do not move blocks
-_BLOCKS: Final = 2500
+_WHOLE: Final = 10_000  # rows up to which permutations do not move blocks, and are 9,999
+_FEW: Final = 10  # beyond, random orders of blocks, each times _SIDE
+_MANY: Final = 30  # groups from which a rank coefficient of permuted means is normal
+_BLOCKS: Final = 1000
 _MAX_GROUPS: Final = 20_000
 _CANONICAL: Final = 100_000  # rows up to which p does not depend on their order
 
@@ -32,15 +35,17 @@ def row_pvalue(x: Floats, y: Floats, /, *, rng: np.random.Generator) -> float:
 
     It is twice the smaller tail. Up to :data:`EXACT` rows all permutations are enumerated.
     Otherwise rows are put in random order and y is shifted cyclically by every distance, in random
-    orders until there are 9,999 permutations; beyond 10,000 rows, blocks are shifted together. The
-    shifts are a group, which keeps the level (Hemerik and Goeman, TEST 27, 2018), and Fourier
-    transforms compute them all.
+    orders until there are 9,999 permutations. The shifts are a group, which keeps the level
+    (Hemerik and Goeman, TEST 27, 2018), and Fourier transforms compute them all. Beyond 10,000
+    rows the distribution is of type III (see :func:`group_mean_pvalues`), or blocks are shifted.
     """
     n = len(x)
     a, b = ((part - part.mean()) / np.abs(part - part.mean()).max() for part in (x, y))
     if n <= EXACT:
         every = b[np.array(list(permutations(range(n))))] @ a
         return _twice(_tails(every, a @ b), len(every))
+    if n > _WHOLE and (p := _type_three(a, np.ones(n, np.int64), b, b)) is not None:
+        return p
     if n <= _CANONICAL:
         order = np.lexsort((b, a))
         a, b = a[order], b[order]
@@ -64,8 +69,14 @@ def group_mean_pvalues(
     y is permuted over the rows and the group means are computed again, so that the null keeps the
     sizes of the groups and the distribution of y. p is twice the smaller tail, as the null is not
     symmetric. All permutations are enumerated for up to :data:`EXACT` rows, or as many groups of
-    equal size; otherwise 10,000 are drawn. Beyond 10,000 rows a permutation is one of ten random
-    orders of the rows with its blocks in random order.
+    equal size; otherwise 10,000 are drawn.
+
+    Beyond 10,000 rows, Pearson's p is from the exact mean, variance and skewness of the permuted
+    covariance, as a Pearson type III distribution (Mielke and Berry, Permutation Methods, 2007,
+    section 2.3), unless the skewness or excess kurtosis is above 1. The other p-values are of 1,000
+    permutations: a random order of the rows with its blocks in random order. Rank coefficients of
+    30 or more (effective) groups have 200 permutations: under the null, the distance of the
+    coefficient from their mean over sd sqrt(1 + 1 / 200) has Student's t distribution (199 df).
 
     Parameters
     ----------
@@ -79,7 +90,8 @@ def group_mean_pvalues(
     Returns
     -------
     dict
-        p by (level, method), at least 1 / (resamples + 1); empty for more than 20,000 groups.
+        p by (level, method), not below 2 / resamples where permutations are counted; empty for more
+        than 20,000 groups.
     """
     if len(x) <= _CANONICAL:
         order = np.lexsort((y, x))
@@ -98,14 +110,71 @@ def group_mean_pvalues(
         resamples = iter([np.add.reduceat(every, starts, axis=1) / size])
     else:
         exact, resamples = False, _drawn(y, starts, size, rng)
+    found: dict[tuple[str, str], float] = {}
+    known = {key: float(_statistic(*key, values, size, observed[None])[0]) for key in asked}
+    if len(y) > _WHOLE and not exact:
+        found = _asymptotic(y, (values, size, observed), known, resamples)
+        known = {key: one for key, one in known.items() if key not in found}
+        if not known:
+            return found
     tried = 0 if exact else 1
-    tails = {key: np.full(2, float(tried)) for key in asked}
-    known = {key: _statistic(*key, values, size, observed[None])[0] for key in asked}
+    tails = {key: np.full(2, float(tried)) for key in known}
     for means in resamples:
         tried += len(means)
-        for key in asked:
-            tails[key] += _tails(_statistic(*key, values, size, means), known[key])
-    return {key: _twice(both, tried) for key, both in tails.items()}
+        for key, one in known.items():
+            tails[key] += _tails(_statistic(*key, values, size, means), one)
+    return found | {key: _twice(both, tried) for key, both in tails.items()}
+
+
+def _asymptotic(
+    y: Floats,
+    groups: tuple[Floats, NDArray[np.int64], Floats],
+    known: dict[tuple[str, str], float],
+    resamples: Iterator[Floats],
+) -> dict[tuple[str, str], float]:
+    """Return the p-values of many rows whose null distribution has a known form."""
+    values, size, observed = groups
+    found, drawn = {}, None
+    for key, one in known.items():
+        weight = size.astype(float) if key[0] == "group_mean_weighted" else np.ones(len(size))
+        if key[1] == "pearson":
+            away = (values - np.average(values, weights=weight)) * weight / size
+            if (p := _type_three(away, size, observed, y)) is not None:
+                found[key] = p
+        elif weight.sum() ** 2 / (weight**2).sum() >= _MANY:
+            drawn = np.vstack([next(resamples) for _ in range(2)]) if drawn is None else drawn
+            null = _statistic(*key, values, size, drawn)
+            error = np.std(null, ddof=1) * np.sqrt(1 + 1 / len(null))
+            tail = stdtr(len(null) - 1, -abs(one - null.mean()) / error)
+            found[key] = max(2 * float(tail), SMALLEST_P)
+    return found
+
+
+def _type_three(d: Floats, size: NDArray[np.int64], means: Floats, y: Floats) -> float | None:
+    """Return the p-value of the sum of d y under permutations of y, with one d per group.
+
+    The rows' d and y have a mean of 0.
+    """
+    n = len(y)
+    d, scale = d / np.abs(d).max(), np.abs(y).max()
+    y, squares = y / scale, (y / scale) ** 2
+    (d2, d3, d4), (y2, y3, y4) = (
+        (float(size @ d**2), float(size @ d**3), float(size @ d**4)),
+        (float(y @ y), float(y @ squares), float(squares @ squares)),
+    )
+    variance = d2 * y2 / (n - 1)
+    z = float((size * d) @ means) / scale / np.sqrt(variance)
+    skewness = n / ((n - 1) * (n - 2)) * d3 * y3 / variance**1.5
+    kurtosis = (n * d4 / d2**2 - 3) * (n * y4 / y2**2 - 3) / n
+    if abs(skewness) > 1 or abs(kurtosis) > 1:
+        return None
+    if abs(skewness) < 1e-3:
+        tail = float(ndtr(-abs(z)))
+    else:
+        shape, at = 4 / skewness**2, z * np.sign(skewness)
+        at = max(shape + at * np.sqrt(shape), 0.0)
+        tail = float(min(gammainc(shape, at), gammaincc(shape, at)))
+    return min(max(2 * tail, SMALLEST_P), 1.0)
 
 
 def _drawn(
@@ -119,8 +188,8 @@ def _drawn(
     second = rng.permuted(numbers, axis=1)
     last = np.minimum(end // length, blocks)
     rest = end - last * length  # rows of a group's last block; those after all blocks stay
-    for at in range(_SIDE):
-        if length == 1 or at % 10 == 0:
+    for at in range(_SIDE if length == 1 else _FEW):
+        if length == 1 or at % 5 == 0:
             y = rng.permutation(y)
             inside = np.pad(
                 y[: blocks * length].reshape(blocks, length).cumsum(axis=1), ((0, 1), (1, 0))

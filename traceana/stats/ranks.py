@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from itertools import combinations
-from math import comb
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
-from scipy.special import logit, stdtr, stdtrit
+from scipy.special import stdtr, stdtrit
 
 from traceana.stats.between_groups import (
     GroupDifference,
@@ -15,6 +13,8 @@ from traceana.stats.between_groups import (
     cluster_covariance,
     covariance_of_sum,
 )
+from traceana.stats.rank_permutation import permuted_kruskal_wallis, permuted_superiority
+from traceana.stats.wild_bootstrap import effective_clusters
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,13 +23,10 @@ if TYPE_CHECKING:
     Integers = NDArray[np.int64]
 
 
-_SMALL: Final = 15  # rows of a group below which permutations replace Student's t
-_MOST_PERMUTED: Final = (
-    300  # rows that are permuted; more only in a group far larger than the other
-)
-_FEW: Final = 5  # rows of a group below which permutations replace chi-squared
-_EXACT: Final = 20_000
-_RESAMPLES: Final = 9_999
+_SMALL: Final = 15
+"""Rows of a group below which permutations replace Student's t."""
+FEW: Final = 6
+"""Rows of a group below which the test of all groups is approximate."""
 
 
 class Superiority(NamedTuple):
@@ -52,15 +49,25 @@ def placements(values: Floats, group: Integers, /) -> Floats:
     return result
 
 
-def kruskal_wallis(
-    group: Integers, placed: Floats, cluster: Integers | None, /, *, confidence: float
+def rank_anova(
+    group: Integers,
+    placed: Floats,
+    cluster: Integers | None,
+    /,
+    *,
+    confidence: float,
+    equal_spreads: bool = False,
 ) -> tuple[GroupDifference, Floats]:
-    """Return Kruskal and Wallis' test (JASA 47, 1952) with ties, and the mean rank of each group.
+    """Test whether groups have the same mean rank; return the test and the mean ranks.
 
-    The effect is epsilon squared, H / (N - 1) (Kelley, PNAS 21, 1935). Independent rows have the
-    values of :func:`scipy.stats.kruskal`, but where a group has fewer than 5 the p-value is from
-    permutations: exact for two groups up to 20,000 of them, else with 9,999 at random. Clusters:
-    see :func:`between_groups`.
+    The rank ANOVA of Brunner, Dette and Munk (JASA 92, 1997) allows for unequal spreads: the
+    ANOVA-type statistic with the covariance of the mean ranks estimated from the placements
+    (Brunner, Konietschke, Pauly and Puri, JRSS B 79, 2017) has an F distribution. For groups of
+    fewer than 6 rows, p is not below that of permutations of Kruskal and Wallis' statistic.
+
+    With `equal_spreads` it is Kruskal and Wallis' test (JASA 47, 1952) with ties: the values of
+    :func:`scipy.stats.kruskal` for independent rows, but permutations where a group has fewer than
+    5. The effect of both is epsilon squared, H / (N - 1) (Kelley, PNAS 21, 1935).
 
     Parameters
     ----------
@@ -70,50 +77,43 @@ def kruskal_wallis(
         From :func:`placements`. Not all values are equal.
     confidence
         Coverage of the effect's interval, in (0, 1).
+    equal_spreads
+        Whether the null hypothesis is that all groups have one distribution.
     """
     n = np.bincount(group).astype(float)
     rank = placed @ n + 0.5
     total = np.bincount(group, weights=rank)
-    null = None
-    if cluster is not None:
-        centre = (len(rank) + 1) / 2
-        null = cluster_covariance(cluster, group, np.ones(len(rank)), rank, centre=centre)
+    spread, error_df = _rank_covariance(group, placed, cluster, rank)
+    null: Floats | None = spread
+    if equal_spreads:
+        null, error_df = None, np.inf
+        if cluster is not None:
+            centre = (len(rank) + 1) / 2
+            null = cluster_covariance(cluster, group, np.ones(len(rank)), rank, centre=centre)
     test = between_groups(
         n,
         total,
         float((rank**2).sum()),
         null=null,
-        spread=_rank_covariance(group, placed, cluster, rank),
+        spread=spread,
+        error_df=error_df,
         confidence=confidence,
     )
-    if cluster is None and n.min() < _FEW:
-        test = test._replace(pvalue=_permuted_statistic(group, rank))
+    if cluster is None and n.min() < (FEW - equal_spreads):
+        permuted = permuted_kruskal_wallis(group, rank)
+        approximate = 0.0 if equal_spreads or np.isnan(test.pvalue) else test.pvalue
+        test = test._replace(pvalue=max(permuted, approximate))
     return test, total / n
-
-
-def _permuted_statistic(group: Integers, rank: Floats) -> float:
-    """Return the permutation p-value of Kruskal and Wallis' statistic."""
-    n = np.bincount(group)
-    if len(n) == 2 and comb(len(rank), int(n[0])) <= _EXACT:
-        one = rank[np.array(list(combinations(range(len(rank)), int(n[0]))))].sum(axis=1)
-        sums = np.stack([one, rank.sum() - one], axis=1)
-    else:
-        rng = np.random.default_rng(1)
-        mixed = rng.permuted(np.broadcast_to(rank, (_RESAMPLES, len(rank))), axis=1)
-        mixed = np.vstack([rank[np.argsort(group, kind="stable")], mixed])
-        sums = np.add.reduceat(mixed, np.concatenate([[0], n.cumsum()[:-1]]), axis=1)
-    found = (sums**2 / n).sum(axis=1)
-    actual = (np.bincount(group, weights=rank) ** 2 / n).sum()
-    return float((found >= actual * (1 - 1e-12)).mean())
 
 
 def _rank_covariance(
     group: Integers, placed: Floats, cluster: Integers | None, rank: Floats
-) -> Floats:
-    """Return the covariance of the groups' mean ranks.
+) -> tuple[Floats, float]:
+    """Return the covariance of the groups' mean ranks, and the degrees of freedom of its trace.
 
     A value adds its own rank, and one to the rank of each larger value. Clusters are compared with
-    k means of their own, which leaves clusters - k degrees of freedom.
+    k means of their own, which leaves clusters - k degrees of freedom; for those of a group's
+    variance, the effective number of its clusters minus 1.
     """
     above = 1 - placed
     n = np.bincount(group)
@@ -121,11 +121,25 @@ def _rank_covariance(
     parts = above - means[group]
     own = np.bincount(group, weights=rank) / n
     parts[np.arange(len(group)), group] += (rank - own[group]) / n[group]
-    if cluster is not None:
+    if cluster is None:
+        of = [
+            parts[group == g].T @ parts[group == g] * (m / max(m - 1, 1)) for g, m in enumerate(n)
+        ]
+        covariance, df = np.sum(of, axis=0), n - 1
+        traces = np.array([float(n @ np.diag(each)) for each in of])
+    else:
         parts = np.stack([np.bincount(cluster, weights=part) for part in parts.T], axis=1)
         left = max(len(parts) - len(n), 1)
-        return covariance_of_sum(parts) * ((len(parts) - 1) / left)
-    return covariance_of_sum(parts)
+        covariance = covariance_of_sum(parts) * ((len(parts) - 1) / left)
+        df = np.array([_effective(cluster[group == g]) - 1 for g in range(len(n))])
+        traces = n * np.diag(covariance)
+    known = df > 0
+    squares = float((traces[known] ** 2 / df[known]).sum())
+    return covariance, float(np.trace(covariance * n) ** 2 / squares) if squares > 0 else np.inf
+
+
+def _effective(cluster: Integers) -> float:
+    return effective_clusters(np.ones(len(cluster)), cluster)
 
 
 def superiority(
@@ -141,17 +155,18 @@ def superiority(
 ) -> Superiority:
     """Compare two groups by the probability of superiority, with its test and interval.
 
-    Independent rows: both use one statistic, the logit of the probability over its standard error
-    by Brunner and Munzel (Biometrical Journal 42, 2000), so that p < 1 - `confidence` where the
-    interval excludes 1/2. It is compared with Student's t with their degrees of freedom or, for a
-    group of fewer than 15 rows, with its permutation distribution (Neubert and Brunner,
-    Computational Statistics & Data Analysis 51, 2007): exact up to 20,000 permutations, else
-    9,999 at random. Groups need not have equal variances.
+    The test is Brunner and Munzel's (Biometrical Journal 42, 2000), which allows for unequal
+    spreads: the values of :func:`scipy.stats.brunnermunzel` or, for a group of fewer than 15 rows,
+    of :func:`traceana.stats.rank_permutation.permuted_superiority`. The interval is on the scale of
+    the logit, with the same error and quantile; where the test rejects 1/2 and the logit's
+    interval would include it, its bound towards 1/2 is the estimate minus quantile times error.
 
-    Clusters, or `mann_whitney`: p-value by the normal approximation with ties, without continuity
-    correction; the values of :func:`scipy.stats.mannwhitneyu` for independent rows. The interval
-    has the variance of Obuchowski (Biometrics 53, 1997) for clusters, and the smaller number of
-    clusters minus one degrees of freedom.
+    Clusters: the variance of Obuchowski (Biometrics 53, 1997) with Student's t, of the smaller
+    effective number of clusters (Kish) minus 1 degrees of freedom, as clusters of very unequal
+    sizes count for fewer.
+
+    With `mann_whitney` p is by the normal approximation with ties, without continuity correction:
+    the values of :func:`scipy.stats.mannwhitneyu` for independent rows.
     """
     a, b = group == first, group == second
     both = a | b
@@ -171,66 +186,26 @@ def superiority(
     total = np.bincount(side, weights=rank)
     pvalue = between_groups(n, total, float((rank**2).sum()), null=null).pvalue
     variance, df = _chance_variance(side, place, own, n, chance)
-    if not (variance > 0 and df >= 1 and 0 < chance < 1):
-        if cluster is None and not mann_whitney:
-            pvalue = _permuted(side, place @ n, np.inf, confidence)[0]
+    defined = variance > 0 and df >= 1 and 0 < chance < 1
+    permuted = cluster is None and not mann_whitney and (n.min() < _SMALL or not defined)
+    if permuted:
+        in_smaller = side == int(n[1] < n[0])
+        pvalue, reach = permuted_superiority(rank, in_smaller, confidence)
+    elif defined:
+        reach = float(stdtrit(df, (1 + confidence) / 2))
+    if not defined or not np.isfinite(reach):
         return Superiority(pvalue, chance, np.nan, np.nan)
-    error = np.sqrt(variance) / (chance * (1 - chance))
-    reach = stdtrit(df, (1 + confidence) / 2)
-    if cluster is None and not mann_whitney:
-        t = abs(float(logit(chance))) / error
-        pvalue = float(2 * stdtr(df, -t))
-        if n.min() < _SMALL:
-            pvalue, reach = _permuted(side, place @ n, t, confidence)
-    if not np.isfinite(reach):
-        return Superiority(pvalue, chance, np.nan, np.nan)
-    half = reach * error
+    error = float(np.sqrt(variance))
+    if not (permuted or mann_whitney):
+        pvalue = float(2 * stdtr(df, -abs(chance - 0.5) / error))
+    step = reach * error / (chance * (1 - chance))
     odds = chance / (1 - chance)
-    low, high = (odds * np.exp(step) for step in (-half, half))
-    return Superiority(pvalue, chance, float(low / (1 + low)), float(high / (1 + high)))
-
-
-def _permuted(side: Integers, rank: Floats, t: float, confidence: float) -> tuple[float, float]:
-    """Return the permutation p-value of a statistic of superiority, and its critical value.
-
-    A group far larger than the other is thinned to evenly spaced order statistics, since only the
-    order of the values matters and its own part of the variance is then negligible.
-    """
-    if len(rank) > _MOST_PERMUTED:
-        larger = int((side == 1).sum() > (side == 0).sum())
-        rows = np.flatnonzero(side == larger)
-        kept = np.linspace(0, len(rows) - 1, _MOST_PERMUTED - int((side != larger).sum()))
-        rows = rows[np.argsort(rank[rows])][kept.round().astype(int)]
-        rows = np.concatenate([rows, np.flatnonzero(side != larger)])
-        side, rank = side[rows], rank[rows]
-    size, first = len(rank), int((side == 0).sum())
-    if comb(size, first) <= _EXACT:
-        chosen = np.array(list(combinations(range(size), first)))
-    else:
-        random = np.random.default_rng(1).random((_RESAMPLES, size))
-        chosen = random.argpartition(first - 1, axis=1)[:, :first]
-        chosen[0] = np.flatnonzero(side == 0)
-    own = np.zeros((len(chosen), size))
-    np.put_along_axis(own, chosen, 1.0, axis=1)
-    above = (rank[:, None] > rank[None]) + 0.5 * (rank[:, None] == rank[None])
-    # placement of each value in the first and in the second group
-    below_first, below_second = own @ above.T / first, (1 - own) @ above.T / (size - first)
-    chance = (own * below_second).sum(axis=1) / first
-    a = (own * (below_second - chance[:, None]) ** 2).sum(axis=1) / max(first * (first - 1), 1)
-    others = size - first
-    b = ((1 - own) * (1 - chance[:, None] - below_first) ** 2).sum(axis=1)
-    error = np.sqrt(a + b / max(others * (others - 1), 1))
-    inside = (chance > 1e-12) & (chance < 1 - 1e-12) & (error > 0)
-    p, se = np.where(inside, chance, 0.5), np.where(inside, error, 1.0)
-    away = np.abs(chance - 0.5) > 1e-12
-    found = np.where(inside, np.abs(logit(p)) * p * (1 - p) / se, np.where(away, np.inf, 0.0))
-    if size == _MOST_PERMUTED:
-        found[0] = t  # the first permutation is the rows as they are
-    # rounding must not part equal permutations
-    pvalue = float((found >= t * (1 - 1e-9)).mean())
-    ordered = np.sort(found)
-    critical = ordered[min(int(np.floor(confidence * len(found))), len(found) - 1)]
-    return pvalue, float(critical)
+    low, high = (odds * np.exp(away) / (1 + odds * np.exp(away)) for away in (-step, step))
+    if abs(chance - 0.5) > reach * error and low <= 0.5 <= high:
+        low, high = (
+            (chance - reach * error, high) if chance > 0.5 else (low, chance + reach * error)
+        )
+    return Superiority(pvalue, chance, float(low), float(high))
 
 
 def _chance_variance(
@@ -246,7 +221,7 @@ def _chance_variance(
             df = each.sum() ** 2 / (each**2 / (n - 1)).sum()
         return float(each.sum()), float(df)
     clusters = cluster.max() + 1
-    fewest = min(len(np.unique(cluster[side == 0])), len(np.unique(cluster[side == 1])))
+    fewest = min(_effective(cluster[side == 0]), _effective(cluster[side == 1]))
     sums = np.bincount(cluster, weights=parts)
     return float((sums**2).sum() * clusters / (clusters - 1)), float(fewest - 1)
 

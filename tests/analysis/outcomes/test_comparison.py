@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from itertools import combinations
 from typing import Any
 
@@ -15,14 +16,15 @@ from scipy import stats
 from traceana.analysis import compare_runtimes
 from traceana.errors import DataError
 from traceana.stats.multiplicity import adjust_pvalues
-from traceana.stats.ranks import median_interval
+from traceana.stats.rank_permutation import permuted_superiority
+from traceana.stats.ranks import median_interval, placements, superiority
 
 
 def test_plant_growth_as_r_has_it(published: dict[str, Any]) -> None:
     known = published["plant_growth"]
     rows = [(name, x) for name in ("ctrl", "trt1", "trt2") for x in known[name]]
     frame = pl.DataFrame(rows, schema=["g", "runtime_s"], orient="row")
-    row = compare_runtimes(frame, "g").test.row(0, named=True)
+    row = compare_runtimes(frame, "g", method="mann-whitney").test.row(0, named=True)
     assert row["statistic"] == pytest.approx(known["statistic"], abs=5e-5)
     assert row["df"] == known["df"]
     assert row["pvalue"] == pytest.approx(known["pvalue"], abs=5e-6)
@@ -86,6 +88,73 @@ def test_the_error_of_superiority_is_brunner_and_munzels() -> None:
     assert low + high == pytest.approx(2 * centre)
     quantile = (high - centre) * p * (1 - p) / abs(se)
     assert 1.66 < quantile < 1.68  # Student's t of 50 to 100 degrees of freedom at 0.95
+
+
+def test_the_p_of_superiority_is_scipys_and_agrees_with_the_interval() -> None:
+    rng = np.random.default_rng(6)
+    for spread in (0.3, 1, 4):
+        for shift in (0.0, 0.3, 0.5, 0.7):
+            a, b = rng.normal(0, 1, 20), rng.normal(shift, spread, 60)
+            values = np.exp([*a, *b])
+            frame = pl.DataFrame({"g": ["a"] * 20 + ["b"] * 60, "runtime_s": values})
+            found = compare_runtimes(frame, "g")
+            pair = found.pairs.row(0, named=True)
+            assert pair["pvalue"] == pytest.approx(stats.brunnermunzel(a, b).pvalue)
+            excluded = not pair["ci_low"] <= 0.5 <= pair["ci_high"]
+            assert excluded == (pair["pvalue"] < 0.05)
+            assert found.test["pvalue"].item() == pair["pvalue"]
+
+
+def test_permuted_statistics_are_scipys() -> None:
+    rng = np.random.default_rng(7)
+    for values in (rng.normal(size=11), rng.integers(0, 4, 11).astype(float)):
+        smaller = np.arange(11) < 4
+        subsets = [np.isin(np.arange(11), one) for one in combinations(range(11), 4)]
+
+        def t(chosen: np.ndarray, values: np.ndarray = values) -> float:
+            a, b = values[chosen], values[~chosen]
+            with np.errstate(all="ignore"), warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # no variance
+                found = stats.brunnermunzel(a, b)
+            chance = (a[:, None] > b).mean() + (a[:, None] == b).mean() / 2
+            if chance in {0, 1}:
+                return np.inf
+            return (
+                abs(found.statistic)
+                * (chance * (1 - chance))
+                * (abs(np.log(chance / (1 - chance))) / max(abs(chance - 0.5), 1e-12))
+            )
+
+        every = np.nan_to_num([t(one) for one in subsets], nan=0.0, posinf=np.inf)
+        expected = np.mean(every >= t(smaller) * (1 - 1e-9))
+        assert permuted_superiority(values, smaller, 0.95)[0] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(("small", "large", "spread"), [(6, 400, 3), (10, 400, 3), (12, 40, 1 / 3)])
+def test_small_groups_of_other_spread_reject_at_their_level(
+    small: int, large: int, spread: float
+) -> None:
+    rng = np.random.default_rng(8)
+    group = np.repeat([0, 1], [small, large])
+    rejected = 0
+    for _ in range(150):
+        values = np.r_[rng.normal(0, spread, small), rng.normal(size=large)]
+        found = superiority(group, placements(values, group), None, 0, 1, confidence=0.95)
+        rejected += found.pvalue < 0.05
+    assert 1 <= rejected <= 15  # 7.5 expected; more has a chance below one in 100
+
+
+def test_groups_of_other_spread_have_no_other_mean_rank() -> None:
+    rng = np.random.default_rng(9)
+    group = np.repeat([0, 1, 2], [10, 30, 100])
+    rejected = old = 0
+    for _ in range(200):
+        values = rng.normal(size=140) * np.array([5, 2, 1])[group]
+        frame = pl.DataFrame({"g": group, "runtime_s": np.exp(values)})
+        rejected += compare_runtimes(frame, "g").test["pvalue"].item() < 0.05
+        old += compare_runtimes(frame, "g", method="mann-whitney").test["pvalue"].item() < 0.05
+    assert 2 <= rejected <= 18  # 10 expected
+    assert old > 20  # Kruskal and Wallis' test assumes equal spreads
 
 
 def make_clustered(rng: np.random.Generator, n: int = 400) -> pl.DataFrame:
@@ -223,3 +292,17 @@ def test_unequal_spreads_keep_the_level_and_p_agrees_with_its_interval(
             excluded = not row["ci_low"] <= 0.5 <= row["ci_high"]
             assert (row["pvalue"] < 0.05) == excluded
     assert rejected <= 20  # 10 are expected; more than 20 has a chance below one in 500
+
+
+def test_superiority_of_clusters_of_very_unequal_sizes_covers() -> None:
+    rng = np.random.default_rng(12)
+    covered, chance = 0, stats.norm.cdf(-0.7 / np.sqrt(2))
+    for _ in range(150):
+        size = np.ceil(4 * (1 + rng.pareto(1.5, 60))).astype(int)
+        cluster = np.repeat(np.arange(60), size)
+        group = (np.arange(60) % 2)[cluster]
+        own = np.sqrt(0.3) * rng.standard_normal(60)[cluster]
+        values = own + np.sqrt(0.7) * rng.standard_normal(len(cluster)) + 0.7 * group
+        found = superiority(group, placements(values, group), cluster, 0, 1, confidence=0.95)
+        covered += not (found.ci_low > chance or found.ci_high < chance)
+    assert covered >= 150 * 0.95 - 3 * np.sqrt(150 * 0.95 * 0.05)

@@ -140,4 +140,4 @@ def test_the_allocation_rate_is_demand_over_the_gpus_of_the_type() -> None:
     assert summary["mean"].to_list() == pytest.approx([0.35, 0.5], rel=1e-3)
     ax = plot_allocation_rate(found, heading="Allocation rate")
     assert [line.get_label() for line in ax.lines] == ["T4", "V100"]
-    np.testing.assert_allclose(ax.lines[0].get_ydata(), [0.5, 0.2], rtol=1e-3)
+    assert list(np.asarray(ax.lines[0].get_ydata())) == pytest.approx([0.5, 0.2], rel=1e-3)

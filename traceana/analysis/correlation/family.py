@@ -92,7 +92,9 @@ def estimate_family(
             if needs_rows and not note:
                 x, y = (rows_here[name].to_numpy().astype(float, copy=False) for name in pair)
                 keep = (np.abs(x) <= LARGEST) & (np.abs(y) <= LARGEST)  # False for NaN
-                values = (x[keep], y[keep])
+                if not keep.all():
+                    x, y = x[keep], y[keep]
+                values = (x, y)
                 if codes is not None:
                     code, cells = codes
                     clusters = Clusters.of(*values, code[keep], cells[keep], asked, rng=rng)

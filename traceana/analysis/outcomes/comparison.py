@@ -11,10 +11,10 @@ import polars as pl
 from traceana.analysis.frames import Names, as_names, collect, open_frame, refuse_clash
 from traceana.analysis.outcomes.codes import cluster_codes, group_codes
 from traceana.errors import DataError
-from traceana.results.outcomes import RuntimeComparison, RuntimeGroups
+from traceana.results.outcomes import RuntimeComparison, RuntimeGroups, RuntimeTest
 from traceana.stats.arguments import check_confidence
 from traceana.stats.multiplicity import adjust_pvalues
-from traceana.stats.ranks import kruskal_wallis, median_interval, placements, superiority
+from traceana.stats.ranks import FEW, median_interval, placements, rank_anova, superiority
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
@@ -37,12 +37,12 @@ def compare_runtimes(
 ) -> RuntimeComparison:
     """Compare the runtimes of groups by their ranks, all together and pairwise.
 
-    Ranks are robust against the heavy tails of runtimes. The test is Kruskal and Wallis' (JASA 47,
-    1952) with effect size epsilon squared = H / (N - 1) (Kelley, PNAS 21, 1935). Pairs are
-    compared by Brunner and Munzel's test of the probability that a runtime of the first group is
-    longer (ties counted half), with Cliff's delta; spreads may differ. Small groups are compared by
-    permutations. In large samples any p-value is small: read the
-    effect sizes first.
+    Ranks are robust against the heavy tails of runtimes. All groups are compared by the rank ANOVA
+    of Brunner, Dette and Munk (JASA 92, 1997), with effect size epsilon squared = H / (N - 1)
+    (Kelley, PNAS 21, 1935). Pairs are compared by Brunner and Munzel's test of the probability that
+    a runtime of the first group is longer (ties counted half), with Cliff's delta; it is also the
+    test of two groups. Spreads may differ. Small groups are compared by permutations. In large
+    samples any p-value is small: read the effect sizes first.
 
     Parameters
     ----------
@@ -57,9 +57,9 @@ def compare_runtimes(
         Column of the independent unit, such as user: rows of one cluster may be dependent. None:
         rows are independent; if they are not, p is far too small.
     method
-        Test of the pairs: "brunner-munzel", which agrees with the interval, or "mann-whitney"
-        (normal approximation; assumes equal spreads). With `cluster` always the latter, for
-        clusters.
+        "brunner-munzel": rank ANOVA of all groups and Brunner and Munzel's test of pairs, which
+        agrees with the interval. "mann-whitney": the tests of Kruskal and Wallis and of Mann and
+        Whitney, which assume equal spreads.
     adjust
         Adjustment of the p-values over all pairs: "holm", "bonferroni", "fdr_bh", "fdr_by" or
         "none".
@@ -94,19 +94,30 @@ def compare_runtimes(
     placed = placements(value, codes)
     groups = labels.hstack(_groups(value, codes, of, placed, confidence))
     every = rows.group_by(keys).agg(rows=pl.len().cast(pl.Int64))
+    old = method == "mann-whitney"
+    pairs = _pairs(codes, of, placed, labels, old, adjust=adjust, confidence=confidence)
+    test = _test(value, codes, of, placed, confidence=confidence, old=old)
+    if pairs.height == 1 and not old:
+        test = test.with_columns(pvalue=pairs["pvalue"])
     return RuntimeComparison(
-        test=_test(value, codes, of, placed, confidence),
+        test=test,
         groups=every.join(groups, on=keys, how="left", nulls_equal=True)
         .sort(keys, nulls_last=True)
         .with_columns(pl.col("n").fill_null(0))
         .with_columns(n_missing=pl.col("rows") - pl.col("n"))
         .drop("rows"),
-        pairs=_pairs(codes, of, placed, labels, method, adjust=adjust, confidence=confidence),
+        pairs=pairs,
     )
 
 
 def _test(
-    value: Floats, group: Integers, cluster: Integers | None, placed: Floats, confidence: float
+    value: Floats,
+    group: Integers,
+    cluster: Integers | None,
+    placed: Floats,
+    *,
+    confidence: float,
+    old: bool,
 ) -> pl.DataFrame:
     row: dict[str, Any] = {
         "n": len(value),
@@ -114,21 +125,24 @@ def _test(
         "n_clusters": None if cluster is None else int(cluster.max()) + 1,
     }
     if value.min() == value.max():
-        empty = ("n_effective", "epsilon_squared", "ci_low", "ci_high", "statistic", "df", "pvalue")
+        empty = [name for name in RuntimeTest.columns() if name not in {*row, "note"}]
         return pl.DataFrame([row | dict.fromkeys(empty) | {"note": "all runtimes are equal"}])
-    found, _ = kruskal_wallis(group, placed, cluster, confidence=confidence)
-    undefined = np.isnan(found.pvalue) or np.isnan(found.ci_low)
+    found, _ = rank_anova(group, placed, cluster, confidence=confidence, equal_spreads=old)
+    note = None
+    if cluster is None and not old and np.bincount(group).min() < FEW:
+        note = f"a group has fewer than {FEW} rows: p is approximate"
+    if np.isnan(found.pvalue) or np.isnan(found.ci_low):
+        note = "null if runtimes do not vary within groups, or between clusters"
     row |= {
-        "n_effective": len(value) / found.design_effect,
+        "n_effective": len(value) / (1 if cluster is None else found.design_effect),
         "epsilon_squared": found.effect,
         "ci_low": found.ci_low,
         "ci_high": found.ci_high,
         "statistic": found.statistic,
         "df": found.df,
+        "df_error": None if np.isinf(found.error_df) else found.error_df,
         "pvalue": found.pvalue,
-        "note": "null if runtimes do not vary within groups, or between clusters"
-        if undefined
-        else None,
+        "note": note,
     }
     return pl.DataFrame([row]).fill_nan(None)
 
@@ -160,13 +174,12 @@ def _pairs(
     cluster: Integers | None,
     placed: Floats,
     labels: pl.DataFrame,
-    method: str,
+    old: bool,
     *,
     adjust: str,
     confidence: float,
 ) -> pl.DataFrame:
     pairs = list(combinations(range(labels.height), 2))
-    old = method == "mann-whitney"
     found = [
         superiority(group, placed, cluster, a, b, confidence=confidence, mann_whitney=old)
         for a, b in pairs

@@ -20,7 +20,7 @@ _SEPARATORS: Final = ",;\t|"
 
 def read_header(head: bytes, separator: str = ",") -> list[str]:
     """Return the names in a first line."""
-    text = head.decode(errors="backslashreplace").removeprefix("\ufeff")
+    text = head.decode(errors="backslashreplace").removeprefix("\ufeff").replace("\0", "\\0")
     try:
         return next(csv.reader([text], delimiter=separator), [])
     except csv.Error:

@@ -8,8 +8,9 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
+from polars.exceptions import PanicException, PolarsError
 
-from traceana.errors import DataError
+from traceana.errors import DataError, SourceError
 from traceana.ingesters.files import LONGEST_LINE
 from traceana.ingesters.readers.lines import BAD_LINES, LINE
 
@@ -87,9 +88,9 @@ class FrameBlock:
         """Return None: a key names one row."""
         return None
 
-    def parts(self) -> Sequence[FrameBlock]:
-        """Return the block: it is small."""
-        return [self]
+    def parts(self) -> Iterator[FrameBlock]:
+        """Yield the block: it is small."""
+        yield self
 
 
 def item_blocks(
@@ -126,10 +127,8 @@ def item_blocks(
                 more = True
                 break
         cells = zip(*rows, strict=True) if rows else [()] * len(kinds)
-        columns = [
-            pl.Series(name, values, pl.String) for name, values in zip(kinds, cells, strict=True)
-        ]
-        source = pl.Series("text", texts, pl.String)
+        columns = [_texts(name, values) for name, values in zip(kinds, cells, strict=True)]
+        source = _texts("text", texts)
         place = pl.Series("line", wrong, pl.Int64)
         bad = [place, pl.Series("rule", rules, pl.String), source.gather(place - first)]
         if texts:
@@ -140,11 +139,28 @@ def item_blocks(
         first += len(texts)
 
 
-def frame_blocks(frame: pl.LazyFrame, kinds: Mapping[str, Kind], /) -> Iterator[FrameBlock]:
+def _texts(name: str, values: Sequence[str | None]) -> pl.Series:
+    try:
+        return pl.Series(name, values, pl.String)
+    except UnicodeEncodeError:  # JSON may name half a character
+        whole = [value and value.encode(errors="backslashreplace").decode() for value in values]
+        return pl.Series(name, whole, pl.String)
+
+
+def frame_blocks(
+    frame: pl.LazyFrame, kinds: Mapping[str, Kind], /, where: str
+) -> Iterator[FrameBlock]:
     """Split the columns of a frame that are used into blocks."""
     used = frame.select(*kinds) if kinds else frame
     start = 0
-    while (part := used.slice(start, ROWS_A_BLOCK).collect()).height:
+    while True:
+        try:
+            part = used.slice(start, ROWS_A_BLOCK).collect()
+        except (PolarsError, PanicException) as error:
+            reason = str(error).splitlines()[0]
+            raise SourceError(f"{where}: damaged ({reason}); fetch it again") from error
+        if not part.height:
+            return
         yield FrameBlock(part, kinds, start + 1)
         start += part.height
 

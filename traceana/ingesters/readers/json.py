@@ -91,7 +91,9 @@ def _open(file: CsvFile, _timezone: str) -> Rows:
             names |= dict.fromkeys(flatten(item))
     if not names:
         raise SourceError(f"{file.where}: its array has no JSON object")
-    return Rows(tuple(names), partial(array_blocks, file, flatten))
+    return Rows(
+        tuple(name for name in names if name.isprintable()), partial(array_blocks, file, flatten)
+    )
 
 
 def _detect(file: CsvFile) -> bool:

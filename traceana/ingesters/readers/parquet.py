@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
-from polars.exceptions import PolarsError
+from polars.exceptions import PanicException, PolarsError
 
 from traceana.errors import SourceError
 from traceana.ingesters.readers.reader import Reader
@@ -27,7 +27,7 @@ def scan(source: CsvFile, /) -> pl.LazyFrame:
     frame = pl.scan_parquet(source.paths[0], glob=False)
     try:
         frame.collect_schema()
-    except (PolarsError, OSError) as error:
+    except (PolarsError, PanicException, OSError) as error:
         reason = str(error).splitlines()[0]
         raise SourceError(f"{source.where}: cannot be read as Parquet ({reason})") from error
     return frame

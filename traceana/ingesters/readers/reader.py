@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import re
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from traceana.ingesters.readers.frames import frame_blocks, frame_types
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
     import polars as pl
 
@@ -55,8 +56,8 @@ class AnyBlock(Protocol):
     def occasions(self, lines: pl.Series, /) -> pl.Series | None:
         """Return what tells rows with the same job_id apart; None where it names one row."""
 
-    def parts(self) -> Sequence[AnyBlock]:
-        """Split into blocks small enough to be read row by row."""
+    def parts(self) -> Iterator[AnyBlock]:
+        """Split into blocks small enough to be read row by row; a small one is its own part."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,8 @@ class Reader:
         """Open a file."""
         opened = self.open(file, timezone)
         if isinstance(opened, Rows):
-            return opened
+            named = (name for name in opened.columns if not re.search("[\0\ud800-\udfff]", name))
+            return replace(opened, columns=tuple(named))
         frame = opened.lazy()
         types = frame_types(frame)
-        return Rows(tuple(types), lambda kinds: frame_blocks(frame, kinds), types)
+        return Rows(tuple(types), lambda kinds: frame_blocks(frame, kinds, file.where), types)

@@ -22,10 +22,6 @@ if TYPE_CHECKING:
     from traceana.derived.outcomes import Outcomes
 
 
-def _pair_test(cohort: Cohort) -> str:
-    return "Brunner and Munzel's test" if cohort.cluster is None else "the Mann-Whitney test"
-
-
 def runtime_tests(cohort: Cohort, by: str | None, found: Outcomes, /) -> Content:
     """Return the comparison of runtimes between groups, for each status."""
     if by is None or not found.comparisons:
@@ -46,9 +42,9 @@ def runtime_tests(cohort: Cohort, by: str | None, found: Outcomes, /) -> Content
         result_table(
             tests,
             RuntimeTest,
-            caption=f"Kruskal-Wallis test of runtimes of {cohort.noun} between groups by "
-            f"{heading}. Epsilon squared: fraction of the variance of ranks between groups. "
-            f"{cohort.title}",
+            caption="Rank ANOVA (Brunner, Dette and Munk) of runtimes of "
+            f"{cohort.noun} between groups by {heading}. Epsilon squared: fraction of the "
+            f"variance of ranks between groups. {cohort.title}",
         ),
         result_table(
             groups.filter(pl.col("n") > 0),
@@ -63,7 +59,8 @@ def runtime_tests(cohort: Cohort, by: str | None, found: Outcomes, /) -> Content
             RuntimePairs,
             headings={f"{by}_a": "First", f"{by}_b": "Second"},
             caption="Pairs of groups: probability that a runtime of the first is longer, and p of "
-            f"{_pair_test(cohort)}, adjusted (Holm) over the pairs of a status. {cohort.title}",
+            "Brunner and Munzel's test, adjusted (Holm) over the pairs of a status. "
+            f"{cohort.title}",
             folded=True,
         ),
     )

@@ -88,16 +88,17 @@ def _computed(session: Context, trace: str, drawn: int) -> Content:
             headings={"ddof": "ddof"},
             caption=f"CoV of mini-batch time across workers, by job. {session.title(trace)}",
         ),
-        Gallery(tuple(_pictures(session, trace, samples, cov, drawn))),
+        Gallery(tuple(draw_jobs(session, trace, samples, cov, drawn))),
     )
     of_jobs = summary.filter(ddof=0).drop_nulls("median")
     finding, headline = _conclude(of_jobs)
     return Content((finding,), blocks, headline)
 
 
-def _pictures(
-    session: Context, trace: str, samples: pl.DataFrame, cov: pl.DataFrame, drawn: int
+def draw_jobs(
+    session: Context, trace: str, samples: pl.DataFrame, cov: pl.DataFrame, drawn: int, /
 ) -> list[Drawing]:
+    """Draw the first jobs, and the distributions over jobs."""
     jobs = samples["job_id"].unique(maintain_order=True)
     unit = workers.batch_time_unit(session, trace)
     pictures = []

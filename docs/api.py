@@ -1,0 +1,138 @@
+"""Reference pages of the public names: one page per name, one list per area."""
+
+from __future__ import annotations
+
+import inspect
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+import typer
+from typer.cli import get_docs_for_click
+
+from traceana.catalog import load_catalog
+from traceana.cli import app
+
+AREAS = {
+    "store": ("Files and store", ("ingesters", "store", "exchange", "catalog", "samples", "trace")),
+    "variation": ("Variation between workers", ("analysis.variation",)),
+    "stragglers": ("Stragglers", ("analysis.stragglers", "results.stragglers")),
+    "workload": ("Workload", ("analysis.workload",)),
+    "runtimes": ("Runtimes and recurring jobs", ("analysis.runtimes", "results.runtimes")),
+    "outcomes": (
+        "Failures and survival",
+        ("analysis.outcomes", "results.outcomes", "results.competing_risks"),
+    ),
+    "correlation": ("Correlations", ("analysis.correlation", "results.correlation")),
+    "distributions": ("Distributions", ("analysis.distributions", "results.distributions")),
+    "utilization": ("Utilization", ("analysis.utilization", "results.utilization")),
+    "energy": ("Energy", ("analysis.energy", "results.energy")),
+    "deadlines": (
+        "Deadlines",
+        ("analysis.deadlines", "simulate.deadlines", "results.deadlines"),
+    ),
+    "batching": ("Dynamic batching", ("simulate.batching", "results.batching")),
+    "recurring": ("Recurring jobs", ("simulate.recurring", "results.recurring")),
+    "figures": ("Figures", ("figures",)),
+    "claims": ("Claims", ("claims",)),
+    "report": ("Report", ("report",)),
+    "errors": ("Errors", ("errors",)),
+}
+"""By area: its heading, and the packages and modules whose public names belong to it."""
+PACKAGES = ("traceana", *(f"traceana.{name}" for name in (
+    "analysis", "simulate", "figures", "ingesters", "exchange", "store", "claims", "catalog",
+    "samples", "report", "errors",
+)))  # fmt: skip
+
+
+def public_names() -> dict[str, tuple[str, object]]:
+    """Return each public function and class: where it is imported from, and the object."""
+    found: dict[str, tuple[str, object]] = {}
+    for package in PACKAGES:
+        module = import_module(package)
+        for name in getattr(module, "__all__", dir(module)):
+            thing = getattr(module, name)
+            home = getattr(thing, "__module__", "")
+            documented = inspect.isfunction(thing) or inspect.isclass(thing)
+            if documented and home.startswith("traceana") and not name.startswith("_"):
+                found.setdefault(name, (f"{package}.{name}", thing))
+    return found
+
+
+def area_of(thing: object) -> str | None:
+    """Return the area of a public name; None if it belongs to none."""
+    home = getattr(thing, "__module__", "").removeprefix("traceana.") + "."
+    fitting = (
+        (len(part), area)
+        for area, (_, parts) in AREAS.items()
+        for part in parts
+        if home.startswith(f"{part}.")
+    )
+    return max(fitting, default=(0, None))[1]
+
+
+def write_pages(folder: Path) -> None:
+    """Write the pages; those that stay the same are not touched."""
+    names = public_names()
+    areas: dict[str, list[str]] = {area: [] for area in AREAS}
+    pages: dict[str, str] = {}
+    for name, (path, thing) in sorted(names.items()):
+        area = area_of(thing)
+        if area is None:
+            raise LookupError(f"{path}: add its module to an area of docs/api.py")
+        areas[area].append(name)
+        kind = "autoclass" if inspect.isclass(thing) else "autofunction"
+        members = "\n   :members:" if inspect.isclass(thing) else ""
+        pages[name] = f"{name}\n{'=' * len(name)}\n\n.. {kind}:: {path}{members}\n"
+    for area, own in areas.items():
+        if own:
+            pages[f"area-{area}"] = "\n".join(_list(AREAS[area][0], own, names))
+    known = "\n   ".join(page for page in pages if page.startswith("area-"))
+    heading = "Python\n======\n\nPublic functions and classes by area; most can be imported from "
+    pages["index"] = f"{heading}``traceana``.\n\n.. toctree::\n   :maxdepth: 1\n\n   {known}\n"
+    files = {f"{name}.rst": text for name, text in pages.items()}
+    files |= {"command-line.md": _commands(), "traces.md": _traces()}
+    folder.mkdir(exist_ok=True)
+    for stale in {path.name for path in folder.iterdir()} - files.keys():
+        (folder / stale).unlink()
+    for name, text in files.items():
+        path = folder / name
+        if not path.exists() or path.read_text() != text:
+            path.write_text(text)
+
+
+def _commands() -> str:
+    """Return the reference of the command line, from its own help."""
+    command = typer.main.get_command(app)
+    text = get_docs_for_click(obj=command, ctx=typer.Context(command), name="traceana")
+    return text.replace("# `traceana`", "# Command line", 1)
+
+
+def _traces() -> str:
+    """Return the page on the public traces, from the catalog."""
+    lines = ["# Public traces", "", "None is shipped with traceana: `traceana fetch TRACE`.", ""]
+    for trace in load_catalog().values():
+        lines += [
+            f"## {trace.title}",
+            "",
+            trace.description,
+            "",
+            f"- id: `{trace.id}`",
+            f"- tables: {', '.join(f'`{table}`' for table in trace.tables)}",
+            f"- license: {trace.license}",
+            f"- source: <{trace.homepage}>",
+            *(f"- {note}" for note in trace.notes),
+            "",
+        ]
+    return "\n".join(lines)
+
+
+def _list(heading: str, own: list[str], names: dict[str, tuple[str, object]]) -> Iterator[str]:
+    yield from (heading, "=" * len(heading), "", ".. list-table::", "")
+    for name in own:
+        summary = (inspect.getdoc(names[name][1]) or "").partition("\n")[0]
+        yield from (f"   * - :doc:`{name}`", f"     - {summary}")
+    yield from ("", ".. toctree::", "   :hidden:", "", *(f"   {name}" for name in own), "")

@@ -1,0 +1,31 @@
+"""A short run of the fuzz target, and the faults that it found before."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests import fuzz
+
+
+@pytest.mark.parametrize("fault", fuzz.PAST)
+def test_a_fault_of_the_past_stays_mended(fault: str) -> None:
+    fuzz.check(*fuzz.PAST[fault])
+
+
+def test_mutated_files_are_accounted_for_and_read_alike_fast_and_carefully() -> None:
+    assert fuzz.run(5, seed=1, kill_every=10**9)
+
+
+def test_frames_with_any_columns_are_accounted_for() -> None:
+    fuzz.check_frames(12, seed=0)
+
+
+def test_an_ingest_that_is_killed_is_made_good_by_the_next() -> None:
+    fuzz.check_kill(seed=1)
+
+
+def test_the_target_notices_a_lost_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = iter([["row 1", "row 2"], ["row 1"]])
+    monkeypatch.setattr(fuzz, "ingest_one", lambda *_: next(answers))
+    with pytest.raises(AssertionError):
+        fuzz.check("x.csv", b"")

@@ -1,0 +1,146 @@
+"""Figures of a chosen job, GPU or data set, built without the section that draws them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Final
+
+from traceana import analysis
+from traceana.derived import energy, workers
+from traceana.errors import DataError
+from traceana.report.blocks import Drawing, Gallery
+from traceana.report.sections import straggler_maps, variation
+from traceana.report.sections.energy import build_front, build_sweeps
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from traceana.report.context import Context
+    from traceana.report.section import Needs
+
+_MAX_NAMED: Final = 20
+_SYNONYMS: Final = {
+    name: names for names in (("completed", "success"), ("failed", "failure")) for name in names
+}
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What is to be shown; None: whatever the report shows."""
+
+    job: str | None = None
+    gpu: str | None = None
+    dataset: str | None = None
+    feature: str | None = None
+    outcome: str | None = None
+
+    def has(self, options: Iterable[str], /) -> bool:
+        """Return whether only options among these are given, and at least one of them."""
+        given = {name for name, _ in self._given()}
+        return bool(given) and given <= set(options)
+
+    def matches(self, key: str, /) -> bool:
+        """Return whether the key of a picture has all that is chosen."""
+        parts = f"-{_slug(key)}-"
+        return all(
+            any(f"-{_slug(name)}-" in parts for name in _SYNONYMS.get(value, (value,)))
+            for _, value in self._given()
+        )
+
+    def __str__(self) -> str:
+        return ", ".join(f"{name} {value!r}" for name, value in self._given())
+
+    def _given(self) -> list[tuple[str, str]]:
+        values = ((field.name, getattr(self, field.name)) for field in fields(self))
+        return [(name, value) for name, value in values if value is not None]
+
+
+@dataclass(frozen=True)
+class Direct:
+    """How a figure is built from its trace and a choice alone.
+
+    Attributes
+    ----------
+    options
+        Of a choice.
+    needs
+        Tables, and columns of each with values.
+    drawings
+        Returns the drawings of a trace, among them this figure's.
+    """
+
+    options: tuple[str, ...]
+    needs: Needs
+    drawings: Callable[[Context, str, Choice], list[Drawing]]
+
+    def traces(self, context: Context, /) -> list[str]:
+        """Return the traces in the store that qualify."""
+        found = (
+            set(context.store.traces(table=table, columns=columns))
+            for table, columns in self.needs.items()
+        )
+        return sorted(set.intersection(*found))
+
+
+def _of_job(context: Context, trace: str, choice: Choice) -> list[Drawing]:
+    rows, time = workers.worker_samples(context, trace), workers.clock(context, trace)
+    samples = rows.filter(job_id=choice.job)
+    if samples.is_empty():
+        jobs = rows["job_id"].unique(maintain_order=True).to_list()
+        there = ", ".join(jobs[:_MAX_NAMED]) + (", ..." if len(jobs) > _MAX_NAMED else "")
+        raise DataError(f"{trace} has no job {choice.job!r}; its jobs are {there}")
+    cov = analysis.iteration_cov(samples, ddof=0, time=time)
+    stragglers = analysis.detect_stragglers(samples, time=time)
+    return [
+        *variation.draw_jobs(context, trace, samples, cov, 1),
+        *straggler_maps.draw_jobs(context, trace, stragglers, 1),
+    ]
+
+
+def _of_gpu(context: Context, trace: str, choice: Choice) -> list[Drawing]:
+    known = context.scan(trace, "power_profiles").select("gpu").unique().collect()["gpu"].sort()
+    gpu = (
+        energy.shown_gpu(context, trace) if choice.gpu is None else _find(choice.gpu, known, "GPU")
+    )
+    found = energy.configurations(context, trace, gpu)
+    if choice.dataset is not None:
+        dataset = _find(choice.dataset, sorted(found), f"configuration on {gpu} of data set")
+        found = {dataset: found[dataset]}
+    if not found:
+        return []
+    blocks = [*build_front(context, trace, gpu, found), *build_sweeps(trace, gpu, found)]
+    return [
+        picture
+        for block in blocks
+        if isinstance(block, Gallery)
+        for picture in block.pictures
+        if isinstance(picture, Drawing)
+    ]
+
+
+def _find(wanted: str, names: Iterable[str], what: str) -> str:
+    """Return a name, in whatever case it is given."""
+    there = {_slug(name): name for name in names}
+    if _slug(wanted) not in there:
+        raise DataError(f"there is no {what} {wanted!r}; there are {', '.join(there.values())}")
+    return there[_slug(wanted)]
+
+
+def _slug(text: str) -> str:
+    return re.sub(r"[^a-z0-9.]+", "-", text.casefold())
+
+
+_SAMPLES: Final[Needs] = {"worker_samples": ("batch_time",)}
+_CONFIGURATIONS: Final[Needs] = energy.ENERGY_NEEDS[0]
+DIRECT: Final = {
+    **{
+        name: Direct(("job",), _SAMPLES, _of_job)
+        for name in ("worker-times", "cov", "cov-ecdf", "batch-time-ecdf", "straggler-map")
+    },
+    **{
+        name: Direct(("gpu", "dataset"), _CONFIGURATIONS, _of_gpu)
+        for name in ("energy-front", "batch-sweep")
+    },
+}
+"""Figures that are built directly if their options are given."""
