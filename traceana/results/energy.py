@@ -106,3 +106,18 @@ class BatchSizeSweep(ResultTable):
     eta_low_j = number("Minimum energy (J)", "of the run with the fewest epochs", unit="J")
     eta_high_j = number("Maximum energy (J)", "of the run with the most epochs", unit="J")
     runs = count("Runs")
+
+
+class EtaSweep(ResultTable):
+    """The configuration of least cost for each weight of energy versus time."""
+
+    eta = number("Weight of energy", "0: time alone, 1: energy alone", display="plain")
+    batch_size = count("Batch size", unit="samples")
+    power_limit_w = number("Power limit (W)", display="plain", unit="W")
+    tta_s = seconds("Time", "time to the target")
+    eta_j = number("Energy (J)", "energy to the target", display="count", unit="J")
+    cost_j = number(
+        "Cost (J)", "eta * eta_j + (1 - eta) * max_power * tta_s", display="count", unit="J"
+    )
+    energy_saved = fraction("Energy saved", "relative to the default")
+    time_saved = fraction("Time saved", "relative to the default; negative: takes longer")

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from traceana.analysis import batch_size_sweep
-from traceana.derived.energy import ENERGY_NEEDS, configurations, coverage, savings, shown_gpu
+from traceana.derived.energy import (
+    ENERGY_NEEDS,
+    configurations,
+    coverage,
+    savings,
+    shown_gpu,
+    weights_of_energy,
+)
 from traceana.report.blocks import (
     Block,
     Content,
@@ -21,7 +28,12 @@ from traceana.report.blocks import (
     result_table,
 )
 from traceana.report.section import Section
-from traceana.results.energy import CoverageCounts, EnergyToAccuracy, SavingsByChoice
+from traceana.results.energy import (
+    CoverageCounts,
+    EnergyToAccuracy,
+    EtaSweep,
+    SavingsByChoice,
+)
 from traceana.results.formatting import plural, share
 
 if TYPE_CHECKING:
@@ -168,7 +180,7 @@ def _findings(savings: pl.DataFrame, gpu: str, title: str) -> list[str]:
 def build_front(
     session: Context, trace: str, gpu: str, energy: dict[str, pl.DataFrame], /
 ) -> list[Block]:
-    """Draw and list the front of the data set with the most configurations."""
+    """Draw the front and maps of the data set with the most configurations."""
     dataset = max(energy, key=lambda name: (energy[name].height, name))
     picture = drawing(
         "energy-front",
@@ -184,7 +196,32 @@ def build_front(
         caption=f"Configurations on the front: {dataset} on {gpu}. {session.title(trace)}",
         columns=columns,
     )
-    return [Gallery((picture,)), table]
+    maps = [
+        drawing(
+            "energy-map",
+            energy[dataset],
+            trace=trace,
+            key=f"map-{measure}-{trace}-{gpu}-{dataset}",
+            about=f"{measure.capitalize()} to the target of {dataset} on {gpu} by batch size and "
+            "power limit",
+            measure=measure,
+        )
+        for measure in ("energy", "time")
+    ]
+    power = drawing(
+        "power-sweep",
+        energy[dataset],
+        trace=trace,
+        key=f"power-{trace}-{gpu}-{dataset}",
+        about=f"Energy to the target of {dataset} on {gpu} by power limit",
+    )
+    weights = result_table(
+        session.once(weights_of_energy, trace, gpu, dataset),
+        EtaSweep,
+        caption="Configuration of least cost by the weight of energy in the cost: "
+        f"{dataset} on {gpu}. {session.title(trace)}",
+    )
+    return [Gallery((picture, *maps, power)), table, weights]
 
 
 def build_sweeps(trace: str, gpu: str, energy: dict[str, pl.DataFrame], /) -> list[Block]:
@@ -213,7 +250,7 @@ SECTION = Section(
     130,
     build,
     needs=ENERGY_NEEDS,
-    figures=("energy-savings", "energy-front", "batch-sweep"),
+    figures=("energy-savings", "energy-front", "energy-map", "power-sweep", "batch-sweep"),
     part="Energy",
     question="How much energy do a better batch size and power limit save?",
 )
