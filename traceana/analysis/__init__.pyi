@@ -39,6 +39,11 @@ from .runtimes.tasks import task_runtimes as task_runtimes
 from .stragglers.detect import detect_stragglers as detect_stragglers
 from .stragglers.attributes import straggler_attributes as straggler_attributes
 from .stragglers.detect import StragglerResult as StragglerResult
+from .utilization.allocation import allocation_rate as allocation_rate
+from .utilization.allocation import summarize_allocation as summarize_allocation
+from .utilization.sharing import gpu_sharing as gpu_sharing
+from .utilization.used import idle_gpu_hours as idle_gpu_hours
+from .utilization.used import utilization as utilization
 from .variation.cov_rows import match_cov_rows as match_cov_rows
 from .variation.iterations import iteration_cov as iteration_cov
 from .variation.iterations import summarize_cov as summarize_cov
