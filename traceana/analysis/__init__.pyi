@@ -19,12 +19,12 @@ from .energy.coverage import energy_coverage as energy_coverage
 from .energy.defaults import training_defaults as training_defaults
 from .energy.savings import energy_savings as energy_savings
 from .energy.accuracy import batch_size_sweep as batch_size_sweep
+from .outcomes.at_risk import rows_at_risk as rows_at_risk
 from .energy.weights import eta_sweep as eta_sweep
 from .outcomes.association import outcome_association as outcome_association
 from .outcomes.comparison import compare_runtimes as compare_runtimes
 from .outcomes.curves import cumulative_incidence as cumulative_incidence
 from .outcomes.curves import kaplan_meier as kaplan_meier
-from .outcomes.curves import rows_at_risk as rows_at_risk
 from .outcomes.model import failure_model as failure_model
 from .outcomes.odds import failure_odds as failure_odds
 from .outcomes.rates import failure_rates as failure_rates
@@ -37,6 +37,7 @@ from .runtimes.recurring import map_groups_to_workloads as map_groups_to_workloa
 from .runtimes.recurring import recurring_groups as recurring_groups
 from .runtimes.tasks import task_runtimes as task_runtimes
 from .stragglers.detect import detect_stragglers as detect_stragglers
+from .stragglers.attributes import straggler_attributes as straggler_attributes
 from .stragglers.detect import StragglerResult as StragglerResult
 from .variation.cov_rows import match_cov_rows as match_cov_rows
 from .variation.iterations import iteration_cov as iteration_cov

@@ -8,8 +8,10 @@ import polars as pl
 
 from traceana import analysis, simulate
 from traceana.errors import DataError
+from traceana.schema import get_table
 
 if TYPE_CHECKING:
+    from traceana.results.attributes import AttributeResult
     from traceana.results.batching import BatchingReplay
     from traceana.results.stragglers import StragglerResult
     from traceana.store.session import Session
@@ -90,6 +92,23 @@ def stragglers(session: Session, trace: str, /) -> StragglerResult:
     """Return the stragglers of a trace's jobs."""
     samples = worker_samples(session, trace)
     return analysis.detect_stragglers(samples, time=clock(session, trace))
+
+
+def attribute_columns(session: Session, trace: str, /) -> tuple[str, ...]:
+    """Return the columns of the worker samples that group workers: host, and texts kept along."""
+    rows = session.scan(trace, "worker_samples")
+    declared = set(get_table("worker_samples").column_names()) - {"host"}
+    texts = [name for name, dtype in rows.collect_schema().items() if dtype == pl.String]
+    kept = [name for name in texts if name not in declared]
+    known = rows.select(pl.col(kept).n_unique()).collect() if kept else pl.DataFrame()
+    return tuple(name for name in kept if known[name].item() > 1)
+
+
+def straggler_attributes(session: Session, trace: str, /) -> AttributeResult:
+    """Return what explains the slowness of a trace's jobs."""
+    time, names = clock(session, trace), attribute_columns(session, trace)
+    rows = session.scan(trace, "worker_samples").drop_nulls(time)
+    return analysis.straggler_attributes(rows, attributes=names, time=time)
 
 
 def batching_replay(session: Session, trace: str, /) -> BatchingReplay | str:

@@ -37,6 +37,7 @@ from .recurring import plot_regret as plot_regret
 from .means import plot_runtime_against as plot_runtime_against
 from .groups import plot_runtime_by as plot_runtime_by
 from .groups import plot_runtime_ratio as plot_runtime_ratio
+from .straggler_attributes import plot_straggler_attributes as plot_straggler_attributes
 from .straggler_map import plot_straggler_map as plot_straggler_map
 from .style import use_style as use_style
 from .style import use_width as use_width

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from traceana.report.context import Context
+    from traceana.results.stragglers import StragglerResult
 
 _MAX_DRAWN: Final = 12
 _MAX_LINES: Final = 7
@@ -70,6 +71,7 @@ def _computed(session: Context, trace: str, drawn: int) -> Content:
     if cov.is_empty():
         return Content((), (heading, Text("No time step has two workers; the CoV is undefined.")))
     summary = session.once(workers.cov_by_job, trace)
+    stragglers = session.once(workers.stragglers, trace)
     held = session.manifest(trace).tables["worker_samples"].values_held
     blocks: tuple[Block, ...] = (
         heading,
@@ -88,7 +90,7 @@ def _computed(session: Context, trace: str, drawn: int) -> Content:
             headings={"ddof": "ddof"},
             caption=f"CoV of mini-batch time across workers, by job. {session.title(trace)}",
         ),
-        Gallery(tuple(draw_jobs(session, trace, samples, cov, drawn))),
+        Gallery(tuple(draw_jobs(session, trace, samples, cov, drawn, stragglers=stragglers))),
     )
     of_jobs = summary.filter(ddof=0).drop_nulls("median")
     finding, headline = _conclude(of_jobs)
@@ -96,13 +98,22 @@ def _computed(session: Context, trace: str, drawn: int) -> Content:
 
 
 def draw_jobs(
-    session: Context, trace: str, samples: pl.DataFrame, cov: pl.DataFrame, drawn: int, /
+    session: Context,
+    trace: str,
+    samples: pl.DataFrame,
+    cov: pl.DataFrame,
+    drawn: int,
+    /,
+    *,
+    stragglers: StragglerResult,
 ) -> list[Drawing]:
     """Draw the first jobs, and the distributions over jobs."""
     jobs = samples["job_id"].unique(maintain_order=True)
     unit = workers.batch_time_unit(session, trace)
     pictures = []
     for job in jobs.head(drawn):
+        own = stragglers.of_job(job)
+        slow = {*own.levels.filter("is_slow")["worker_id"], *own.episodes["worker_id"]}
         pictures += [
             drawing(
                 "worker-times",
@@ -111,6 +122,7 @@ def draw_jobs(
                 key=picture_key("times", trace, job),
                 about=f"Mini-batch time of the workers of {job}",
                 unit=unit,
+                stragglers=sorted(slow),
             ),
             drawing(
                 "cov",
