@@ -76,4 +76,4 @@ def test_a_sweep_that_passed_through_another_engine_is_summarized() -> None:
         ([1], "summarize_recurring: a builtins list is no frame"),
     ):
         with pytest.raises(DataError, match=line):
-            summarize_recurring(wrong)  # type: ignore[type-var]
+            summarize_recurring(wrong)  # type: ignore[arg-type]
