@@ -59,3 +59,5 @@ from .workload.job_sizes import job_quantiles as job_quantiles
 from .workload.job_sizes import size_distribution as size_distribution
 from .workload.queueing import queueing_delay as queueing_delay
 from .workload.summary import workload_summary as workload_summary
+from .outcomes.outliers import failure_outliers as failure_outliers
+from .workload.usage import gpu_hours_by as gpu_hours_by
