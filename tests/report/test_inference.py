@@ -297,3 +297,22 @@ def test_a_poor_trace_gets_a_sentence_instead_of_a_failure(
     for name in SECTIONS:
         part = section(page, name)
         assert "Our jobs" in part.text
+
+
+def test_use_of_pai_is_against_the_requests_of_its_tasks(page: Element, store: Store) -> None:
+    use, tasks = (store.scan(PAI, name).collect() for name in ("instance_usage", "tasks"))
+    once = use.unique("worker_id", keep="last", maintain_order=True)
+    both = once.join(tasks, on=["job_id", "task_name"], how="left")
+    rows = tables(section(page, "utilization"), "Used against requested resources by GPU", "PAI")
+    for name, label, used in (
+        ("gpus", "GPUs", "gpus_used"), ("cpus", "CPU cores", "cpus_used"),
+        ("memory_gib", "Memory (GiB)", "memory_gib_mean"),
+    ):  # fmt: skip
+        for row in (row for row in rows if row["Resource"] == label):
+            kind = pl.col("gpu_type")
+            stated = kind.is_null() if row["GPU type"] == "not stated" else kind == row["GPU type"]
+            own = both.filter(stated, pl.col(name) > 0, pl.col(used).is_not_null())
+            assert number(row["Instances"]) == own.height
+            if own.height:
+                share = own.select(100 * pl.col(used).sum() / pl.col(name).sum()).item()
+                assert number(row["Used of requested"]) == pytest.approx(share, abs=0.0501)

@@ -39,6 +39,11 @@ from .runtimes.tasks import task_runtimes as task_runtimes
 from .stragglers.detect import detect_stragglers as detect_stragglers
 from .stragglers.attributes import straggler_attributes as straggler_attributes
 from .stragglers.detect import StragglerResult as StragglerResult
+from .utilization.allocation import allocation_rate as allocation_rate
+from .utilization.allocation import summarize_allocation as summarize_allocation
+from .utilization.sharing import gpu_sharing as gpu_sharing
+from .utilization.used import idle_gpu_hours as idle_gpu_hours
+from .utilization.used import utilization as utilization
 from .variation.cov_rows import match_cov_rows as match_cov_rows
 from .variation.iterations import iteration_cov as iteration_cov
 from .variation.iterations import summarize_cov as summarize_cov
@@ -54,3 +59,5 @@ from .workload.job_sizes import job_quantiles as job_quantiles
 from .workload.job_sizes import size_distribution as size_distribution
 from .workload.queueing import queueing_delay as queueing_delay
 from .workload.summary import workload_summary as workload_summary
+from .outcomes.outliers import failure_outliers as failure_outliers
+from .workload.usage import gpu_hours_by as gpu_hours_by

@@ -1,3 +1,4 @@
+from .allocation import plot_allocation_rate as plot_allocation_rate
 from .workload import plot_arrivals as plot_arrivals
 from .empirical import plot_empirical_distribution as plot_empirical_distribution
 from .energy import plot_batch_sweep as plot_batch_sweep

@@ -72,8 +72,11 @@ class EnergySavings(ResultTable):
     eta_j = number("Energy (J)", "energy to the target", display="count", unit="J")
     cost_j = number("Cost (J)", display="count", unit="J")
     ratio = number("Ratio", "objective over that of the baseline", display="ratio")
-    ci_low = number("95 % interval", "of the ratio", display="ratio")
-    ci_high = number("95 % interval", "of the ratio", display="ratio")
+    ratio_held_out = number(
+        "Held-out ratio", "ratio of runs that did not choose the batch size", display="ratio"
+    )
+    ci_low = number("95 % interval", "of the held-out ratio", display="ratio")
+    ci_high = number("95 % interval", "of the held-out ratio", display="ratio")
     runs = count("Runs", "training runs of the batch size chosen")
     note = text("Note", "why numbers or intervals are null, or the default batch size was reduced")
 
@@ -87,6 +90,7 @@ class SavingsByChoice(ResultTable):
     batch_size = fraction("Batch size only")
     power_limit = fraction("Power limit only")
     both = fraction("Both")
+    held_out = fraction("Both, held-out runs")
     ci_low = fraction("95 % interval")
     ci_high = fraction("95 % interval")
     best = text("Best")

@@ -115,6 +115,10 @@ class Reader:
         if isinstance(opened, Rows):
             named = (name for name in opened.columns if not re.search("[\0\ud800-\udfff]", name))
             return replace(opened, columns=tuple(named))
-        frame = opened.lazy()
-        types = frame_types(frame)
-        return Rows(tuple(types), lambda kinds: frame_blocks(frame, kinds, file.where), types)
+        return frame_rows(opened.lazy(), file.where)
+
+
+def frame_rows(frame: pl.LazyFrame, where: str, /) -> Rows:
+    """Return the rows of a frame."""
+    types = frame_types(frame)
+    return Rows(tuple(types), lambda kinds: frame_blocks(frame, kinds, where), types)

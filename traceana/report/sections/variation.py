@@ -80,13 +80,13 @@ def _computed(session: Context, trace: str, drawn: int) -> Content:
             "and are excluded. "
             + ("Values are repeated until the next report, so they are autocorrelated. " * held)
             + "The effective number of time steps is that of independent ones with the same "
-            "information. The 95 % confidence interval of the median uses a block bootstrap. It "
-            "assumes a stationary job and is too narrow for a job that drifts."
+            "information. The 95 % confidence interval of the median (Woodruff) uses it; below 20 "
+            "there is none. It assumes a stationary job and is too narrow for a job that drifts."
         ),
         result_table(
             summary,
             CovSeries,
-            columns=["job_id", "ddof", *COLUMNS, "effective_n"],
+            columns=["job_id", "ddof", *COLUMNS, "effective_n", "note"],
             headings={"ddof": "ddof"},
             caption=f"CoV of mini-batch time across workers, by job. {session.title(trace)}",
         ),
