@@ -236,7 +236,7 @@ def test_ks_pvalues_with_delayed_entry_are_uniform_and_reject_a_wrong_family() -
     rng = np.random.default_rng(3)
     found: dict[bool, list[float]] = {True: [], False: []}
     for trial in range(30):
-        for right in found:
+        for right, pvalues in found.items():
             x = rng.lognormal(3, 1, 600)
             if not right:
                 x = rng.choice([10.0, 30.0], 600) * rng.lognormal(0, 0.15, 600)
@@ -248,7 +248,7 @@ def test_ks_pvalues_with_delayed_entry_are_uniform_and_reject_a_wrong_family() -
                 np.minimum(x, limit), families=["lognormal"], entry=entry, observed=x <= limit,
                 resamples=19, rng=trial,
             ).table  # fmt: skip
-            found[right].append(table["ks_pvalue"].item())
+            pvalues.append(table["ks_pvalue"].item())
     # at most 6 of 30 below .1, and at least 8 above a half: .97 and .99 of binomial samples
     assert sum(p <= 0.1 for p in found[True]) <= 6
     assert sum(p > 0.5 for p in found[True]) >= 8
