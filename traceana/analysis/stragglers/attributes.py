@@ -58,8 +58,8 @@ def straggler_attributes(
     Parameters
     ----------
     samples
-        One row per worker and step: [*by, time, worker, value, *attributes]; eager or lazy, of
-        any listed engine.
+        One row per worker and step: [*by, time, worker, value] and the attributes; eager or lazy,
+        of any listed engine.
     attributes
         Columns with the group of a worker, such as host, rack or pipeline stage. Null: no group.
     by, time, worker
