@@ -41,6 +41,8 @@ class TableManifest:
     runtime_cutoffs_s
         Runtimes below which published correlations were computed, by outcome and column, such as
         ``success cpus``.
+    group_fallback
+        Column of jobs whose value is the group of a job without one; None: it has no group.
     notes
         What a reader should know, one sentence each.
     mapping
@@ -59,6 +61,7 @@ class TableManifest:
     cut_at_s: float | None = None
     example_jobs: tuple[str, ...] = ()
     runtime_cutoffs_s: dict[str, float] = field(default_factory=dict)
+    group_fallback: str | None = None
     notes: tuple[str, ...] = ()
     mapping: str = ""
 
@@ -145,13 +148,7 @@ def manifest_json(manifest: Manifest, /) -> str:
 
 
 def parse_manifest(text: str, /) -> Manifest:
-    """Read what :func:`manifest_json` wrote.
-
-    Raises
-    ------
-    ValueError, KeyError, TypeError
-        If the text is not such a manifest.
-    """
+    """Read what :func:`manifest_json` wrote."""
     content = json.loads(text)
     if content.pop("format") != _FORMAT:
         raise ValueError(f"the manifest's format is not {_FORMAT}")
