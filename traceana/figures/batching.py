@@ -165,7 +165,7 @@ def plot_batching_clusters(comparison: pl.DataFrame, /, *, ax: Axes | None = Non
         middles.append((first + place - 1) / 2)
         place += 0.8
     ax.axvline(1, color="#222222", linewidth=0.8, linestyle="--", zorder=0.5)
-    ax.set_xlim(0, 2.1 * max(comparison["relative_time"]))
+    ax.set_xlim(0, 2.4 * max(comparison["relative_time"]))
     names = [name.replace(", ", ",\n").replace(" and ", "\nand ") for name in clusters]
     ax.set_yticks(middles, names)
     ax.set_ylim(place - 1, -0.8)

@@ -76,7 +76,7 @@ def plot_ratio_distribution(
     ax.set_ylim(bottom=0)
     ax.set_xlabel("Runtime ratio (logarithmic)")
     ax.set_ylabel("Fraction of jobs" + (" per bin" if kind == "histogram" else ""))
-    ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, borderaxespad=0.2)
+    ax.legend(loc="lower left", bbox_to_anchor=(0, 1), borderaxespad=0.2)
     return ax
 
 

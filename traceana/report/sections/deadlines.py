@@ -116,7 +116,7 @@ def _missed(session: Context, trace: str) -> tuple[tuple[str, ...], tuple[Block,
     finding = (
         f"{title}: at 80 % load the policy {best['policy']} misses {share(best['share_missed'])} "
         f"of {count(best['n'])} deadlines, {worst['policy']} {share(worst['share_missed'])} "
-        "(simulated)."
+        "(simulated; a deadline before submission plus runtime is missed in any case)."
     )
     blocks: tuple[Block, ...] = (
         Heading("Missed deadlines under scheduling policies"),

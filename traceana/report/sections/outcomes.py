@@ -38,6 +38,10 @@ _OPENING: Final = (
     "heavy-tailed. All tests of a trace are one family, adjusted by Holm's method. The groups "
     "named in a finding are those with the most rows."
 )
+_LIMITATIONS: Final = (
+    "Jobs are not assigned to groups at random, so a difference has no single cause. Intervals of "
+    "restricted means are too narrow where the note says so."
+)
 _SHOWN: Final = (
     *("completed", "failed", "cancelled", "running", "pending", "unknown", "n_missing"),
     *("n", "rate", "ci_low", "ci_high", "n_clusters", "note"),
@@ -62,7 +66,7 @@ def _build(session: Context, cohort: Cohort) -> Content:
         blocks += _group(cohort, found)
         if found.strata is None:  # a confounded difference is no finding
             findings += findings_of(cohort, found, tests)
-    return Content(tuple(findings), tuple(blocks))
+    return Content(tuple(findings), tuple(blocks), limitations=_LIMITATIONS)
 
 
 def _group(cohort: Cohort, found: Outcomes) -> tuple[Block, ...]:
