@@ -145,13 +145,7 @@ def plot_failure_rates(
     Axes
         One row per group in the result's order, from 0 % to 100 %.
     """
-    known = result.filter(pl.col("n") > 0)
-    groups = split_groups(known)
-    ax = start_axes(ax, height_in=groups.height_in)
-    draw_rows(ax, groups, mean=known["rate"], low=known["ci_low"], high=known["ci_high"])
-    ax.set_xlim(0, 1)
-    ax.set_xlabel("Failure rate")
-    ax.xaxis.set_major_formatter(PercentFormatter(xmax=1, symbol=" %"))
+    ax = plot_outcome_rates(result.filter(pl.col("n") > 0), ax=ax)
     ax.set_title(heading)
     if y_label:
         ax.set_ylabel(y_label)
@@ -160,10 +154,7 @@ def plot_failure_rates(
 
 def describe_failure_rates(result: pl.DataFrame) -> str:
     """Return one sentence on the rows of the figure."""
-    return (
-        f"{result.filter(pl.col('n') > 0).height} groups, {result['failures'].sum():,} failures "
-        f"among {result['n'].sum():,} successes and failures."
-    )
+    return describe_outcome_rates(result.filter(pl.col("n") > 0))
 
 
 @figure(

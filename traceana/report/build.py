@@ -11,6 +11,7 @@ from traceana.report.context import Context
 from traceana.report.markdown import render_markdown
 from traceana.report.origin import find_origin, open_origin, read_date
 from traceana.report.page import Built, number_blocks, render_page
+from traceana.report.results_file import results_json
 from traceana.report.run import build_sections
 from traceana.report.section import sections
 from traceana.store import open_spark
@@ -117,6 +118,7 @@ def build_report(
             _write_figures(folder / FIGURES_FOLDER, built)
             text = render_markdown(built, context, title=title, figures=FIGURES_FOLDER)
             write_whole(folder / "index.md", text)
+        write_whole(folder / "results.json", results_json(built, context))
         if "html" in forms:
             write_whole(folder / "index.html", render_page(built, context, title=title))
     except OSError as error:
