@@ -47,7 +47,7 @@ def build(context: Context) -> Content:
 
 def _without_zeros(tables: pl.DataFrame) -> pl.DataFrame:
     """Leave out replaced rows where there are none."""
-    return tables if tables["rows_replaced"].any() else tables.drop("rows_replaced")
+    return tables if tables["rows_replaced"].sum() else tables.drop("rows_replaced")
 
 
 def _findings(tables: pl.DataFrame) -> tuple[str, ...]:
