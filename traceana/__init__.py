@@ -19,9 +19,11 @@ _NAMES = {
     "report": ["build_report", "write_figures"],
     "samples": ["write_sample"],
     "simulate": [
+        "compare_clusters",
         "implied_throughput_ratio",
         "published_gains",
         "replay_batching",
+        "sample_training_path",
         "simulate_batching",
         "simulate_deadlines",
         "simulate_recurring",

@@ -129,7 +129,7 @@ QUESTIONS: dict[str, Question] = {
         (("value", 1), ("value", pl.col("cov")), ("by", "cov")),
     ),
     "summarize_cov_series": Question(
-        with_(analysis.summarize_cov_series, time="sample", rng=0), SERIES, ("cov",),
+        with_(analysis.summarize_cov_series, time="sample"), SERIES, ("cov",),
         (*RNGS, *CONFIDENCES, *CUTS, *(("lags", bad) for bad in (0, 1.5, "x", None, 10**30)),
          ("time", "cluster"), ("time", ["sample"])),
     ),

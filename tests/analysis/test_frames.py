@@ -101,9 +101,7 @@ QUESTIONS: dict[str, Callable[[Any], pl.DataFrame]] = {
     "iteration_cov, ddof 1": lambda rows: iteration_cov(rows, ddof=1, min_workers=9),
     "summarize_cov": lambda rows: summarize_cov(rows, by=("job_id", "cluster")),
     "summarize_cov, pooled": lambda rows: summarize_cov(rows, by=()),
-    "summarize_cov_series": lambda rows: summarize_cov_series(
-        rows, by="worker_id", time="row", rng=1
-    ),
+    "summarize_cov_series": lambda rows: summarize_cov_series(rows, by="worker_id", time="row"),
     "summarize_cov_pooled": lambda rows: summarize_cov_pooled(
         rows, by="worker_id", time="row", rng=1
     ),

@@ -72,6 +72,11 @@ KNOWN = [
     ),
     ("elasticflow-example", "differs", "cluster06 under 59a72878-e5c4-ab9d-e813-68c36b50edeb"),
     ("itp-example", "differs", "cluster06 under 59a72878-e5c4-ab9d-e813-68c36b50edeb"),
+    # the authors' result files: Mw of AR 1.002, Ms of ST 1.219
+    ("bytedance-ar-worker", "reproduced", "worker 0 0.9"),
+    ("bytedance-st-stage", "reproduced", "stage 3 0.9"),
+    ("bytedance-m", "not testable", "ST worker 7 0.017, ST stage 3 0.992"),
+    ("bytedance-slowdown", "not testable", "AR 2.350, ST 1.631"),
     ("batching-hetero-resnet", "not testable", "1/3 of the mean throughput"),
     ("batching-cpu-gpu-resnet", "not testable", "throughput ratio of 7.00"),
     ("batching-cpu-gpu-cnn", "not testable", "throughput ratio of 1.40"),

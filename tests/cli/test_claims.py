@@ -58,8 +58,7 @@ def test_strict_fails_where_a_claim_differs_only(store: Store) -> None:
 def test_a_users_mistake(store: Store, tmp_path: Path) -> None:
     done = run(store.path, "--paper", "none")
     assert isinstance(done.exception, DataError)
-    assert "there is antman-minibatch, dynamic-batching, itp-elasticflow, pai, zeus" in str(
-        done.exception
-    )
+    names = "antman-minibatch, bytedance-stragglers, dynamic-batching, itp-elasticflow, pai, zeus"
+    assert f"there is {names}" in str(done.exception)
     assert "\n" not in str(done.exception)
     assert isinstance(run(tmp_path).exception, StoreError)

@@ -139,3 +139,65 @@ def test_a_file_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
 def test_a_rate_that_nothing_uses_is_refused() -> None:
     with pytest.raises(DataError, match="--rate: --throughputs are in samples/s"):
         run("--throughputs", "1,2", "--rate", "2")
+
+
+def test_throughput_that_changes_over_time(tmp_path: Path) -> None:
+    file = tmp_path / "x.csv"
+    file.write_text("a,b\n10,20\n10,20\n10,5\n")
+    asked = ("--controllers", "uniform", "--json")
+    (of_file,) = json.loads(run("--throughputs", str(file), *asked))["results"]
+    assert [row["worker_id"] for row in of_file["workers"]] == ["a", "b"]
+    assert of_file["time_s"] == pytest.approx(6.4 + 6.4 + 12.8)
+    slowed = ("--throughputs", "10,20", "--steps", "3", "--slowdown", "1:2-2:0.25")
+    (of_option,) = json.loads(run(*slowed, *asked))["results"]
+    assert of_option["time_s"] == of_file["time_s"]
+
+
+def test_own_controllers_devices_and_saturation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "own_controller.py").write_text(
+        "from traceana.simulate import Proportional\n"
+        "once = Proportional(dead_band=0.5, name='once')\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    names = ("--controllers", "uniform,own_controller:once")
+    told = json.loads(run("--devices", "a=10,b=30", "--half-batch", "64", *names, "--json"))
+    uniform, once = told["results"]
+    assert once["controller"] == "once"
+    # 64 samples at half of the throughput: 64 / 5 s a step
+    assert uniform["time_s"] == pytest.approx(1280)
+    with pytest.raises(DataError, match="--controllers own_controller:none"):
+        run("--cores", "1,2", "--controllers", "own_controller:none")
+
+
+def test_the_published_clusters() -> None:
+    told = json.loads(run("--published", "--steps", "50", "--json"))
+    assert {row["workers"] for row in told["clusters"]} >= {"published", "homogeneous"}
+    assert len(told["gains"]) == 6
+    assert "Device pairs that reach it" in run("--published")
+
+
+@pytest.mark.parametrize(
+    ("asked", "line"),
+    [
+        (("--throughputs", "1,2", "--steps", "1000000000"), "GiB of memory"),
+        (("--throughputs", "1,2", "--steps", "9" * 30), "steps must be a whole number"),
+        (("--throughputs", "1,2", "--global-batch", "9" * 30), "global_batch must be a whole"),
+        (("--throughputs", "1,2", "--most", "9" * 30), "bounds must be whole"),
+        (("--sweep", "--seeds", "9" * 30), "seeds must be at most"),
+        (("--sweep", "--steps", "9" * 30), "steps must be a whole number"),
+        (("--cores", "1e308,1e308"), "every throughput must be"),
+        (("--throughputs", "1,2", "--cores", "1e308,1"), "static estimate must be"),
+        (("--throughputs", "1,2", "--overheads", "1e308"), "every overhead must be"),
+        (("--throughputs", "1,2", "--half-batch", "1e308"), "half_batch must be from 0"),
+        (("--throughputs", "1,2", "--slowdown", "0:0-1:1e308"), "expected WORKER:FROM-TO:FACTOR"),
+        (("--throughputs", "1,2", "--slowdown", "5:0-1:1"), "a worker from 0 to 1"),
+        (("--throughputs", "nothing.csv"), "cannot be read"),
+        (("--published", "--cores", "1,2"), "--published has its own clusters"),
+    ],
+)
+def test_numbers_of_any_size_are_one_line(asked: tuple[str, ...], line: str) -> None:
+    with pytest.raises(DataError, match=line) as told:
+        run(*asked)
+    assert "\n" not in str(told.value)

@@ -71,7 +71,7 @@ def test_jobs_of_a_file(tmp_path: Path, ending: str) -> None:
     JOBS.write_csv(file) if ending == "csv" else JOBS.write_parquet(file)
     told = run(str(file))
     assert told.startswith(f"SYNTHETIC plans for 2 of 3 jobs of {file}, seed 1; 1 have no runtime")
-    clusters = [line.split()[:2] for line in told.splitlines()[5:]]
+    clusters = [line.split()[:2] for line in told.splitlines()[5:8]]
     assert clusters == [["all", "1"], ["east", "1"], ["all", "2"]]
 
 
@@ -92,3 +92,35 @@ def test_what_is_wrong_is_told_in_a_line(tmp_path: Path) -> None:
     JOBS.head(2).tail(1).write_csv(file)
     with pytest.raises(DataError, match="no job has all of"):
         run(str(file))
+
+
+def test_policies_on_jobs_with_deadlines_of_their_own(tmp_path: Path) -> None:
+    file = tmp_path / "jobs.csv"
+    jobs = pl.DataFrame(
+        {
+            "job_id": ["a", "b", "c"],
+            "submit_s": [0, 1, 2],
+            "runtime_s": [10, 8, 2],
+            "gpus": [1, 1, 1],
+            "due": [10, 25, 13],
+        }
+    )
+    jobs.write_csv(file)
+    asked = (str(file), "--deadline", "due", "--capacity", "1", "--policies", "fifo,edf")
+    told = json.loads(run(*asked, "--json"))
+    assert [(row["policy"], row["n_missed"]) for row in told["policies"]] == [
+        ("fifo", 1), ("edf", 0),
+    ]  # fmt: skip
+    shown = run(*asked, "--tightness", "2,3", "--distribution", "loguniform")
+    assert "Deadlines that jobs miss on shared GPUs, by policy" in shown
+    for wrong, line in (
+        (("--tightness", "x"), "expected two numbers"),
+        (("--tightness", "3,2"), "tightness must be two numbers"),
+        (("--policies", "lifo"), "no policy is called 'lifo'"),
+        (("--deadline", "none"), "column none is missing"),
+        (("--capacity", "-1"), "capacity must be"),
+    ):
+        with pytest.raises(DataError, match=line):
+            run(str(file), *wrong)
+    with pytest.raises(DataError, match="pass FILE"):
+        run("--deadline", "due")

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from traceana.cli import app
 from traceana.errors import DataError, TraceanaError
-from traceana.ingesters import ingest
+from traceana.ingesters import add_table, ingest
 from traceana.samples import write_sample
 
 ONE = ("--gpu", "v100", "--dataset", "cifar100", "--recurrences", "8")
@@ -82,3 +82,39 @@ def test_a_policy_of_ones_own_and_another_trace(store: Path) -> None:
         run(store, *ONE, "--policy", "no.where:x")
     with pytest.raises(TraceanaError, match="is not in the store"):
         run(store, *ONE, "--trace", "nowhere")
+
+
+def test_groups_of_recurring_jobs(store: Path, tmp_path: Path) -> None:
+    out = tmp_path / "runs.parquet"
+    told = json.loads(run(store, "--groups", "--gpu", "v100", "--json", "--out", str(out)))
+    assert told["synthetic"]
+    total = told["by_dataset"][-1]
+    assert total["dataset"] is None
+    assert total["groups"] == len(told["groups"])
+    assert total["runs"] == pl.read_parquet(out).height
+    assert total["recurrences"] == sum(row["recurrences"] for row in told["groups"])
+    lines = run(store, "--groups", "--gpu", "v100", "--policy", "default").splitlines()
+    assert lines[1].endswith("policy default, eta 0.5, beta 2")
+    assert any(line.startswith("all") for line in lines)
+
+
+def test_jobs_with_groups_alone_take_the_workloads_of_another_trace(store: Path) -> None:
+    jobs = pl.DataFrame(
+        {
+            "job_id": [f"{number}" for number in range(60)],
+            "group": [f"g{number % 20}" for number in range(60)],
+            "start_s": [100.0 * number for number in range(60)],
+            "end_s": [100.0 * number + 10 * (1 + number % 20) ** 2 for number in range(60)],
+        }
+    )
+    add_table(jobs, trace="mine", table="jobs", store=store)
+    told = json.loads(run(store, "--trace", "mine", "--json"))
+    assert (told["trace"], told["workloads"]) == ("mine", "zeus-2023")
+    assert told["by_dataset"][-1]["recurrences"] == 60
+    for asked, line in (
+        (("--trace", "mine", "--dataset", "squad"), "--dataset: groups have their own jobs"),
+        (("--workloads", "zeus-2023"), "pass --groups"),
+        (("--trace", "mine", "--workloads", "mine"), "mine has no values in training_runs"),
+    ):
+        with pytest.raises(DataError, match=line):
+            run(store, *asked)

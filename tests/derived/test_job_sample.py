@@ -12,6 +12,7 @@ import pytest
 from traceana.derived import job_sample
 from traceana.derived.job_sample import draw_jobs
 from traceana.derived.tasks import task_owners
+from traceana.ingesters import add_table
 from traceana.store import Store
 from traceana.store.session import Session
 
@@ -90,24 +91,32 @@ def test_no_error_where_nothing_tells_it(tasks: pl.DataFrame) -> None:
 
 
 def test_owners_are_those_of_the_jobs_of_the_tasks(tmp_path: Path) -> None:
-    def table(name: str, rows: dict[str, list[object]]) -> None:
-        (tmp_path / "alibaba-pai-2020").mkdir(exist_ok=True)
-        pl.DataFrame(rows).write_parquet(tmp_path / "alibaba-pai-2020" / f"{name}.parquet")
+    def table(name: str, rows: dict[str, list[object]], **about: str) -> None:
+        columns = "".join(f"{column} = {column!r}\n" for column in rows)
+        facts = "".join(f"{fact} = {value!r}\n" for fact, value in about.items())
+        mapping = f"[{name}]\n{columns}" + (f"[{name}.about]\n{facts}" if facts else "")
+        frame = pl.DataFrame(rows, strict=False)
+        add_table(frame, trace="somewhere", table=name, store=tmp_path, mapping=mapping)
 
-    none: list[object] = [None] * 4
-    numbers = {name: pl.Series(none, dtype=pl.Float64) for name in ("gpus", "cpus", "memory_gib")}
-    times = {"start_s": [1.0] * 4, "end_s": [2.0] * 4}
-    keys = {"job_id": ["b", "a", "c", "b"], "task_name": ["w", "w", "w", "ps"]}
-    words = {"status": ["completed"] * 4, "gpu_type": ["T4"] * 4}
-    table("tasks", {**keys, **times, **words, **numbers})  # type: ignore[dict-item]
-    table("instances", {**keys, **times})  # type: ignore[dict-item]
-    found = task_owners(Session(Store(tmp_path)), "alibaba-pai-2020")
-    assert found.columns == []
-    table(
-        "jobs", {"job_id": ["a", "b", "c"], "inst_id": ["1", "2", None], "user": ["u", None, None]}
-    )
-    table("job_tags", {"inst_id": ["2", "1", "2", None], "group": ["z", None, "y", "y"]})
-    found = task_owners(Session(Store(tmp_path)), "alibaba-pai-2020")
-    assert found["user"].to_list() == [None, "u", None, None]
-    y = pl.Series(["y"]).hash().item()
-    assert found["group"].to_list() == [y, None, None, y]
+    def owners() -> pl.DataFrame:
+        return task_owners(Session(Store(tmp_path)), "somewhere")
+
+    keys: dict[str, list[object]] = {
+        "job_id": ["b", "a", "c", "b"], "task_name": ["w", "w", "w", "ps"],
+        "status": ["completed"] * 4, "start_s": [1.0] * 4, "end_s": [2.0] * 4,
+    }  # fmt: skip
+    table("tasks", keys)
+    table("instances", keys)
+    assert owners().columns == []
+    jobs: dict[str, list[object]] = {
+        "job_id": ["a", "b", "c"], "inst_id": ["1", "2", None], "user": ["u", None, None],
+        "status": ["completed"] * 3,
+    }  # fmt: skip
+    table("jobs", jobs)
+    tags: dict[str, list[object]] = {"inst_id": ["2", "1", "2"], "group": ["z", None, "y"]}
+    table("job_tags", tags)
+    assert owners()["user"].to_list() == [None, "u", None, None]
+    y, u = pl.Series(["y", "u"]).hash()
+    assert owners()["group"].to_list() == [y, None, None, y]
+    table("job_tags", tags, group_fallback="user")
+    assert owners()["group"].to_list() == [y, u, None, y]

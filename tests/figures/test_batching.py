@@ -7,16 +7,23 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 import pytest
+from matplotlib.patches import Rectangle
 
+from traceana import compare_clusters
 from traceana.errors import DataError
 from traceana.figures import (
     draw_figure,
+    plot_batching_clusters,
     plot_batching_iterations,
     plot_batching_replay,
     plot_batching_speedup,
     plot_batching_trajectory,
 )
-from traceana.figures.batching import describe_batching_speedup, describe_batching_trajectory
+from traceana.figures.batching import (
+    describe_batching_clusters,
+    describe_batching_speedup,
+    describe_batching_trajectory,
+)
 from traceana.figures.batching_replay import describe_batching_iterations, describe_batching_replay
 
 if TYPE_CHECKING:
@@ -150,3 +157,19 @@ def test_they_are_registered() -> None:
         ("batching-speedup", SUMMARY),
     ):
         assert draw_figure(figure, result).axes
+
+
+def test_clusters_have_a_bar_for_each_system_and_a_diamond_for_each_published_factor() -> None:
+    comparison = compare_clusters()
+    ax = plot_batching_clusters(comparison)
+    widths = sorted(bar.get_width() for bar in ax.patches if isinstance(bar, Rectangle))
+    times = comparison.filter(pl.col("workers") != "published")["relative_time"]
+    assert widths == pytest.approx(sorted(times))
+    diamonds = [c for c in ax.collections if c.get_gid() == "published"]
+    assert len(diamonds) == 6
+    assert [text.get_text() for text in ax.get_yticklabels()][1] == "P100\nand 48-core Xeon"
+    assert describe_batching_clusters(comparison).startswith(
+        "3 CPU workers, 6/12/30 cores: uniform"
+    )
+    with pytest.raises(DataError, match="there is no cluster"):
+        plot_batching_clusters(comparison.clear())

@@ -39,7 +39,7 @@ def test_several_jobs_are_named_and_one_is_the_title() -> None:
     several = plot_cov(COV, ddof=0)
     assert {"job_2", "job_10"} <= {text.get_text() for text in several.texts}
     one = plot_cov(COV.filter(job_id="job_10"), ddof=0)
-    assert one.get_title(loc="left") == "job_10"
+    assert one.get_title(loc="left") == "CoV across workers, job_10"
     assert not one.texts
 
 

@@ -8,8 +8,17 @@ import pytest
 from matplotlib.collections import LineCollection, PathCollection
 
 from traceana.errors import DataError
-from traceana.figures import plot_batch_sweep, plot_deadline_tightness, plot_throughput
-from traceana.figures.deadlines import describe_deadline_tightness, describe_throughput
+from traceana.figures import (
+    plot_batch_sweep,
+    plot_deadline_tightness,
+    plot_missed_deadlines,
+    plot_throughput,
+)
+from traceana.figures.deadlines import (
+    describe_deadline_tightness,
+    describe_missed_deadlines,
+    describe_throughput,
+)
 from traceana.figures.energy import describe_batch_sweep
 
 TIGHTNESS = pl.DataFrame(
@@ -115,3 +124,25 @@ def test_a_sweep_has_two_limits_and_the_range_of_runs() -> None:
         plot_batch_sweep(SWEEP, measure="cost")
     with pytest.raises(DataError, match="no batch size is feasible"):
         plot_batch_sweep(SWEEP.clear())
+
+
+def test_a_mark_for_each_cluster_and_policy() -> None:
+    missed = pl.DataFrame(
+        {
+            "cluster": ["b", "b", "a", None],
+            "policy": ["fifo", "edf", "fifo", "fifo"],
+            "n": [10, 10, 20, 30],
+            "n_missed": [5, 2, 5, 10],
+            "share_missed": [0.5, 0.2, 0.25, 1 / 3],
+            "ci_low": [0.2, 0.1, 0.1, 0.2],
+            "ci_high": [0.8, 0.4, 0.4, 0.5],
+        }
+    )
+    ax = plot_missed_deadlines(missed)
+    (fifo,) = (c for c in ax.collections if c.get_gid() == "fifo")
+    assert np.asarray(fifo.get_offsets())[:, 0].tolist() == [50, 25]
+    assert [text.get_text() for text in ax.get_yticklabels()] == ["a", "b"]
+    told = describe_missed_deadlines(missed)
+    assert told == "2 clusters, 30 jobs; fifo 33.3 %, edf 20.0 %."
+    with pytest.raises(DataError, match="no job was scheduled"):
+        plot_missed_deadlines(missed.clear())

@@ -46,7 +46,7 @@ def test_quantiles_are_drawn_against_each_familys(fits: DistributionFits) -> Non
     expected = quantiles.select("lognormal", "value").to_numpy()
     np.testing.assert_allclose(line(ax, "family-lognormal"), expected)
     assert {part.get_gid() for part in ax.collections} == {"band-weibull", "band-lognormal"}
-    assert ax.get_xlabel() == "Quantile of the family (s, logarithmic)"
+    assert ax.get_xlabel() == "Quantile of the family (logarithmic)"
 
 
 def test_all_panels_stand_beside_each_other(fits: DistributionFits) -> None:

@@ -11,9 +11,15 @@ from matplotlib.container import BarContainer
 from matplotlib.text import Annotation
 
 from traceana.errors import DataError
-from traceana.figures import plot_energy_front, plot_energy_savings
+from traceana.figures import (
+    plot_energy_front,
+    plot_energy_map,
+    plot_energy_savings,
+    plot_power_sweep,
+)
 from traceana.figures.energy import describe_energy_savings
 from traceana.figures.energy_front import describe_energy_front
+from traceana.figures.energy_map import describe_energy_map, describe_power_sweep
 
 CHOICES = ("baseline", "batch_size", "power_limit", "both")
 SAVINGS = pl.DataFrame(
@@ -125,3 +131,33 @@ def test_no_configuration_is_refused() -> None:
 
 def test_the_front_is_counted() -> None:
     assert describe_energy_front(ENERGY) == "5 configurations of 4 batch sizes, 3 on the front."
+
+
+def test_the_map_has_a_cell_for_each_configuration_and_a_star_at_the_least() -> None:
+    energy = ENERGY.with_columns(cost_j=pl.col("eta_j"))
+    ax = plot_energy_map(energy)
+    (cells,) = (c for c in ax.collections if c.get_gid() == "cells")
+    values = np.ma.masked_invalid(np.asarray(cells.get_array()).reshape(2, 4))
+    assert values.count() == 5
+    assert values[0].tolist() == [4.0, 3.0, 2.0, 9.0]  # MJ at 100 W
+    assert values[1, 1] == 3.5
+    assert points(ax, "least").tolist() == [[2, 0]]
+    hours = plot_energy_map(energy, measure="time")
+    assert points(hours, "least").tolist() == [[0, 0]]
+    assert describe_energy_map(energy).endswith("2 MJ in 3 h, is at batch size 32 and 100 W.")
+    with pytest.raises(DataError, match="measure must be one of"):
+        plot_energy_map(energy, measure="eta")
+
+
+def test_a_line_for_each_batch_size_over_the_power_limits() -> None:
+    energy = ENERGY.with_columns(cost_j=pl.col("eta_j"))
+    ax = plot_power_sweep(energy)
+    lines = {line.get_gid(): np.asarray(line.get_xydata()).tolist() for line in ax.lines}
+    assert lines["batch-16"] == [[100, 3], [150, 3.5]]
+    legend = ax.get_legend()
+    assert legend is not None
+    names = [text.get_text() for text in legend.get_texts()]
+    assert names == ["batch size 32 (least)", "batch size 64 (largest)"]
+    assert describe_power_sweep(energy).startswith("4 batch sizes, 2 power limits")
+    with pytest.raises(DataError, match="no configuration is feasible"):
+        plot_power_sweep(energy.clear())

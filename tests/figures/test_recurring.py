@@ -10,10 +10,12 @@ from matplotlib.collections import LineCollection
 from traceana.errors import DataError
 from traceana.figures import (
     draw_figure,
+    plot_ratio_distribution,
     plot_recurring_choices,
     plot_recurring_savings,
     plot_regret,
 )
+from traceana.figures.ratio_distribution import describe_ratio_distribution
 from traceana.figures.recurring import (
     describe_recurring_choices,
     describe_recurring_savings,
@@ -92,3 +94,27 @@ def test_a_mark_a_data_set_and_gpu_with_its_interval() -> None:
 def test_they_are_registered() -> None:
     assert draw_figure("regret", REGRET).axes
     assert draw_figure("recurring-choices", HISTORY).axes
+
+
+def test_ratios_of_two_stages_as_steps_and_as_bins() -> None:
+    ratios = pl.DataFrame(
+        {
+            "stage": ["before"] * 4 + ["after"] * 2,
+            "runtime_ratio": [0.5, 1.0, 0.25, 2.25, 0.5, 1.5],
+        }
+    )
+    ax = plot_ratio_distribution(ratios)
+    (before,) = (line for line in ax.lines if line.get_gid() == "before")
+    assert np.asarray(before.get_xydata()).tolist() == [
+        [0.25, 0.25], [0.5, 0.5], [1.0, 0.75], [2.25, 1.0],
+    ]  # fmt: skip
+    bins = plot_ratio_distribution(ratios, kind="histogram")
+    for stairs in bins.patches:
+        assert np.sum(stairs.get_data().values) == pytest.approx(1)  # type: ignore[attr-defined]
+    told = "Median ratio: before 0.75 (n = 4); after 1.00 (n = 2)."
+    assert describe_ratio_distribution(ratios) == told
+    for wrong in (ratios.clear(), ratios.with_columns(runtime_ratio=pl.lit(0.0))):
+        with pytest.raises(DataError, match="plot_ratio_distribution draws"):
+            plot_ratio_distribution(wrong)
+    with pytest.raises(DataError, match="kind must be one of"):
+        plot_ratio_distribution(ratios, kind="pie")

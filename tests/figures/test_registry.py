@@ -40,7 +40,15 @@ def test_the_page_is_written_from_the_registry() -> None:
                 "recurring-choices",
             },
         ),
-        ("Dynamic batching", {"batching-trajectory", "batching-iterations", "batching-speedup"}),
+        (
+            "Dynamic batching",
+            {
+                "batching-trajectory",
+                "batching-iterations",
+                "batching-speedup",
+                "batching-clusters",
+            },
+        ),
     ],
 )
 def test_every_published_figure_is_drawn_again(paper: str, ids: set[str]) -> None:

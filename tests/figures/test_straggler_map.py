@@ -93,7 +93,7 @@ def test_a_row_a_worker_with_its_ratios_and_nothing_where_there_is_no_sample() -
     np.testing.assert_array_equal(edges, [1, 11, 21, 31, 41, 71, 81, 91])
     assert [label.get_text() for label in ax.get_yticklabels()] == ["0", "2", "10"]
     assert ax.get_ylim() == (2.5, -0.5), "the first on top"
-    assert ax.get_title(loc="left") == "job_1"
+    assert ax.get_title(loc="left") == "Stragglers of job_1"
 
 
 def test_episodes_are_outlined_from_the_first_slow_sample_through_the_last() -> None:
@@ -170,7 +170,7 @@ def test_it_is_drawn_from_the_analysis_alone() -> None:
     )
     result = detect_stragglers(samples, by="job", time="step", worker="rank", value="seconds")
     ax = result.plot(job=1, time="step")
-    assert (ax.get_title(loc="left"), ax.get_xlabel()) == ("1", "Step")
+    assert (ax.get_title(loc="left"), ax.get_xlabel()) == ("Stragglers of 1", "Step")
     (outline,) = outlines(ax)
     assert isinstance(outline, Rectangle)
     assert (outline.get_x(), outline.get_width()) == (20, 20)

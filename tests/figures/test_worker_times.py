@@ -36,6 +36,32 @@ def texts(ax: Axes) -> list[str]:
     return [text.get_text() for text in ax.texts]
 
 
+def test_stragglers_have_colors_of_their_own_and_the_others_share_gray() -> None:
+    ax = plot_worker_times(samples(workers=10), stragglers=["7", "2"])
+    colors = {str(line.get_gid()): line.get_color() for line in ax.lines}
+    two, seven = colors.pop("worker-2"), colors.pop("worker-7")
+    assert len({*colors.values()}) == 1
+    assert len({two, seven, *colors.values()}) == 3
+    legend = ax.get_legend()
+    assert legend is not None
+    assert [text.get_text() for text in legend.get_texts()] == [
+        "straggler 2",
+        "straggler 7",
+        "other workers",
+    ]
+    names = {text.get_text(): text.get_color() for text in ax.texts}
+    assert (names["2"], names["7"]) == (two, seven)
+    assert {*names} >= {str(worker) for worker in range(10)}
+    # a legend with a line per straggler would be wider than the figure
+    many = plot_worker_times(samples(workers=10), stragglers=[str(worker) for worker in range(9)])
+    legend = many.get_legend()
+    assert legend is not None
+    assert [text.get_text() for text in legend.get_texts()] == [
+        "stragglers, a color each",
+        "other workers",
+    ]
+
+
 def test_one_step_line_a_worker_with_its_values_and_name() -> None:
     frame = samples().sample(fraction=1, shuffle=True, seed=3)
     ax = plot_worker_times(frame)
@@ -45,7 +71,7 @@ def test_one_step_line_a_worker_with_its_values_and_name() -> None:
         assert np.asarray(line.get_xdata()).tolist() == [1, 11, 21, 31, 41]
         assert np.asarray(line.get_ydata()).tolist() == [100.0 * worker + tick for tick in range(5)]
     assert sorted(texts(ax)) == ["0", "1", "2", "worker"]
-    assert ax.get_title(loc="left") == "job_1"
+    assert ax.get_title(loc="left") == "Mini-batch time of the workers, job_1"
     assert ax.get_xlim() == (1, 41)
     assert ax.get_ylim()[0] == 0
     assert "(s)" in ax.get_xlabel()
@@ -97,7 +123,8 @@ def test_other_than_one_job_is_refused(jobs: list[str]) -> None:
 def test_several_jobs_have_a_panel_each_in_natural_order() -> None:
     frame = pl.concat([samples(job) for job in ("job_10", "job_2", "job_1")])
     figure = draw_worker_times(frame)
-    assert [ax.get_title(loc="left") for ax in figure.axes] == ["job_1", "job_2", "job_10"]
+    titles = [ax.get_title(loc="left") for ax in figure.axes]
+    assert [title.split()[-1] for title in titles] == ["job_1", "job_2", "job_10"]
     assert all(len(ax.lines) == 3 for ax in figure.axes)
 
 

@@ -95,3 +95,12 @@ def test_rows_without_fault_are_parsed_at_once(content: list[bytes]) -> None:
     assert typed is not None
     assert typed["plan_cpu"].dtype == pl.Float64
     assert converted(block).kept.height == block.lines == len(content)
+
+
+def test_an_end_before_its_start_is_missing_and_the_outcome_stays() -> None:
+    line = "j,worker,1.0,{status},{start},{end},600.0,10.0,100.0,T4"
+    ends = [("Terminated", 100.0, 50.0), ("Failed", "", 50.0), ("Terminated", 100.0, 150.0)]
+    text = [line.format(status=status, start=start, end=end) for status, start, end in ends]
+    rows = converted(block_of([one.encode() for one in text])).kept
+    assert rows["status"].to_list() == ["completed", "failed", "completed"]
+    assert rows["end_s"].to_list() == [None, 50.0, 150.0]

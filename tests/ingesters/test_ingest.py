@@ -298,7 +298,7 @@ def test_asking_a_store_for_what_it_lacks(files: Path, tmp_path: Path) -> None:
     store = open_store(tmp_path / "store")
     assert store.has(TRACE, "worker_samples")
     assert not store.has(TRACE, "jobs")
-    with pytest.raises(StoreError, match=r"no table 'jobs' .*of it: worker_samples"):
+    with pytest.raises(StoreError, match=r"no table 'jobs' .*its tables: worker_samples"):
         store.scan(TRACE, "jobs")
     with pytest.raises(StoreError, match="not in the store"):
         store.ledger("zeus-2023")

@@ -8,6 +8,7 @@ import tarfile
 import time
 import tracemalloc
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,10 @@ from tests.ingesters.conftest import itp_archive, worker_rows
 from traceana.errors import DataError
 from traceana.ingesters import IngestError, archive, convert, ingest
 from traceana.ingesters.archive import members, open_archive
+from traceana.ingesters.mapping import parse_mapping
 from traceana.ingesters.plan import Plan, ingest_plan
 from traceana.ingesters.readers.lines import Block
+from traceana.ingesters.recipe import compile_recipe
 from traceana.store import open_store
 
 Write = Callable[[str, bytes | str], Path]
@@ -148,10 +151,23 @@ def test_rejecting_costs_at_most_three_times_what_keeping_costs(
     assert max(seconds.values()) < 3 * seconds[good] + 0.2, seconds
 
 
-def test_an_expression_that_fails_for_many_rows_is_an_error() -> None:
-    cells = pl.DataFrame({"\0row": range(5000), "x": ["a"] * 5000}).cast({"\0row": pl.UInt32})
-    with pytest.raises(DataError, match="fails for more than 1,000 rows"):
-        convert._attempt(cells, {"gpus": pl.col("x").cast(pl.Int64)})
+@pytest.mark.parametrize(("bad", "rows"), [(5, 12), (2000, 5000)])
+def test_an_expression_that_fails_rejects_the_row_and_for_many_rows_is_an_error(
+    bad: int, rows: int
+) -> None:
+    mapping = parse_mapping('[jobs]\njob_id = "x"\nuser = "x"\n', where="m")
+    recipe = compile_recipe(mapping.tables["jobs"], columns=("x",))
+    failing = pl.col(recipe.views["x"]).cast(pl.Int64).cast(pl.String)
+    recipe = replace(recipe, stated={**recipe.stated, "user": failing})
+    lines = b"".join(b"a\n" if row < bad else b"%d\n" % row for row in range(rows))
+    found = convert.convert(Block(lines, ("x",), 1, 0), recipe)
+    if bad > 1000:
+        with pytest.raises(DataError, match="fails for more than 1,000 rows"):
+            list(found)
+        return
+    ((_, converted),) = found
+    assert converted.kept["job_id"].to_list() == [str(row) for row in range(bad, rows)]
+    assert converted.rejected.rows() == [(n, "user|not_computable", "a") for n in range(1, bad + 1)]
 
 
 @pytest.mark.parametrize(
@@ -175,7 +191,7 @@ def test_lines_that_cannot_all_be_rows_are_not_parsed(monkeypatch: pytest.Monkey
 
 def test_a_block_with_a_fault_is_read_in_parts() -> None:
     rows = b"".join(b"%d,2,3\n" % i for i in range(400_000))
-    parts = Block(rows + b"1\n", ("a", "b", "c"), 5, 1).parts()
+    parts = list(Block(rows + b"1\n", ("a", "b", "c"), 5, 1).parts())
     assert [part.lines for part in parts] == [349_525, 50_476]
     assert parts[1].first_line == 5 + 349_525
     assert b"".join(part.data for part in parts) == rows + b"1\n"

@@ -39,6 +39,7 @@ OTHERS = (
         ("correlations", ("alibaba-openb-2023", "alibaba-pai-2020")),
         ("distributions", OTHERS[1:]),
         ("task-runtimes", ("alibaba-pai-2020",)),
+        ("utilization", ("alibaba-pai-2020",)),
         ("runtime-ratio", ("alibaba-openb-2023", "alibaba-pai-2020", "microsoft-itp-2021")),
     ],
 )
@@ -53,7 +54,7 @@ def test_no_table_or_figure_stands_in_for_missing_data(zeus_page: Element) -> No
     for name in (
         *("variation", "stragglers", "workload", "outcomes"),
         *("task-runtimes", "failure-model", "failure-rates", "competing-risks"),
-        *("correlations", "distributions"),
+        *("correlations", "distributions", "utilization"),
     ):
         assert not section(zeus_page, name).all("table", "figure")
     assert all(table.all("td") for table in zeus_page.all("table"))

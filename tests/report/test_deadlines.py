@@ -6,7 +6,13 @@ import polars as pl
 import pytest
 
 from tests.report.reader import Element, number, read_table, section
-from traceana import deadline_rules, deadline_tightness, iteration_rates
+from traceana import (
+    deadline_rules,
+    deadline_tightness,
+    iteration_rates,
+    simulate_deadlines,
+    synthesize_deadlines,
+)
 from traceana.store import Store
 
 
@@ -52,9 +58,26 @@ def test_every_rate_is_listed_and_drawn(
     compared = read_table(part, "Synthetic and published plans compared")
     assert compared[0]["Compared"] == "tightness"
     captions = [each.text for each in part.all("figcaption")]
-    assert [each.partition(". ")[2].split(".")[0] for each in captions] == [
+    assert [each.partition(". ")[2].split(".")[0] for each in captions][:4] == [
         "Tightness of deadlines by cluster",
         "Throughput by GPUs",
         "Scaling efficiency by GPUs",
+        "Missed deadlines by cluster and policy",
     ]
     assert all("SYNTHETIC" in caption for caption in captions)
+
+
+def test_missed_deadlines_of_jobs_with_and_without_plans(
+    part: Element, tables: tuple[pl.DataFrame, pl.DataFrame], store: Store
+) -> None:
+    plans, jobs = tables
+    expected = simulate_deadlines(jobs, plans=plans)
+    rows = read_table(part, "Missed deadlines by cluster")
+    named = expected.drop_nulls("cluster")
+    assert [number(row["Missed"]) for row in rows] == named["n_missed"].to_list()
+    # a trace without deadlines has synthetic ones
+    others = store.scan("alibaba-openb-2023", "jobs").collect()
+    of_others = simulate_deadlines(others, plans=synthesize_deadlines(others, rng=0))
+    shown = read_table(part, "Missed deadlines, all clusters. Alibaba openb")
+    missed = of_others.filter(pl.col("cluster").is_null() | (of_others["cluster"].n_unique() == 1))
+    assert [number(row["Missed"]) for row in shown] == missed["n_missed"].to_list()

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from tests.report.reader import Element, number, read_table, section
-from traceana.simulate import simulate_recurring
+from traceana.simulate import simulate_recurring, simulate_recurring_groups
 from traceana.store import Store
 
 
@@ -35,8 +35,25 @@ def test_the_table_is_the_mean_of_ten_simulations(page: Element, store: Store) -
 
 def test_the_figures_show_the_published_job(page: Element) -> None:
     captions = [each.text for each in section(page, "recurring").all("figcaption")]
-    assert [each.partition(". ")[2].split(".")[0] for each in captions] == [
+    of_groups = [each for each in captions if "Runtime ratios of recurring jobs" in each]
+    assert len(of_groups) == 2  # the groups of two traces
+    assert [each.partition(". ")[2].split(".")[0] for each in captions[:3]] == [
         "Regret of cifar100 on v100 by policy",
         "Batch sizes of cifar100 on v100 chosen by the policy zeus",
         "Energy saved by recurring jobs, by data set and GPU",
     ]
+
+
+def test_groups_are_those_of_the_simulation(page: Element, store: Store) -> None:
+    rows = read_table(
+        section(page, "recurring"), "Groups of recurring jobs simulated on v100. Zeus"
+    )
+    tables = [
+        store.scan("zeus-2023", table).collect()
+        for table in ("training_runs", "power_profiles", "recurring_jobs")
+    ]
+    expected = simulate_recurring_groups(*tables, gpu="v100").by_dataset()
+    assert [row["Data set"] for row in rows] == [*expected["dataset"].drop_nulls(), "All"]
+    assert [number(row["Runs"]) for row in rows] == expected["runs"].to_list()
+    saved = [number(row["Energy saved"]) for row in rows]
+    assert saved == pytest.approx([100 * each for each in expected["energy_saved"]], abs=0.0501)

@@ -56,6 +56,21 @@ class Spans(ResultTable):
     high = tables.number("Span", display="seconds")
 
 
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [(0, "0 s"), (0.01, "10 ms"), (30, "30 s"), (60, "1 min"), (5400, "1.5 h"), (86_400, "1 d")],
+)
+def test_durations_are_in_the_unit_a_person_would_choose(value: float, written: str) -> None:
+    assert formatting.duration(value) == written
+
+
+def test_ticks_of_durations_are_as_dense_as_there_is_room() -> None:
+    assert formatting.duration_ticks(40, 4000, 6) == [60, 120, 300, 600, 1800, 3600]
+    assert formatting.duration_ticks(40, 4000, 4) == [60, 600, 3600]
+    assert formatting.duration_ticks(5, 1e7, 5) == [60, 3600, 86_400, 2_592_000]
+    assert formatting.duration_ticks(3, 7, 5) == []
+
+
 def test_a_missing_value_is_a_dash_and_a_zero_is_not() -> None:
     rows = pl.DataFrame({"n": [0, 1], "low": [None, 1.0], "high": [3.0, 2.0]})
     assert cells_of(rows, Spans).rows == (("0", DASH), ("1", "1.0 to 2.0"))

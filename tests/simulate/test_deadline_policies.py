@@ -101,6 +101,8 @@ def test_own_policies_plans_and_frames_of_other_engines() -> None:
         simulate_deadlines(JOBS.drop("deadline_s"))
     for wrong, line in (
         ({"capacity": 0}, "capacity must be"),
+        ({"capacity": 1e308}, "capacity must be"),
+        ({"load": 1e-300}, "load must be"),
         ({"load": 2}, "load must be"),
         ({"policies": ["x"]}, "no policy is called 'x'"),
         ({"policies": []}, "one or more"),

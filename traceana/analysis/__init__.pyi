@@ -19,11 +19,12 @@ from .energy.coverage import energy_coverage as energy_coverage
 from .energy.defaults import training_defaults as training_defaults
 from .energy.savings import energy_savings as energy_savings
 from .energy.accuracy import batch_size_sweep as batch_size_sweep
+from .outcomes.at_risk import rows_at_risk as rows_at_risk
+from .energy.weights import eta_sweep as eta_sweep
 from .outcomes.association import outcome_association as outcome_association
 from .outcomes.comparison import compare_runtimes as compare_runtimes
 from .outcomes.curves import cumulative_incidence as cumulative_incidence
 from .outcomes.curves import kaplan_meier as kaplan_meier
-from .outcomes.curves import rows_at_risk as rows_at_risk
 from .outcomes.model import failure_model as failure_model
 from .outcomes.odds import failure_odds as failure_odds
 from .outcomes.rates import failure_rates as failure_rates
@@ -36,7 +37,13 @@ from .runtimes.recurring import map_groups_to_workloads as map_groups_to_workloa
 from .runtimes.recurring import recurring_groups as recurring_groups
 from .runtimes.tasks import task_runtimes as task_runtimes
 from .stragglers.detect import detect_stragglers as detect_stragglers
+from .stragglers.attributes import straggler_attributes as straggler_attributes
 from .stragglers.detect import StragglerResult as StragglerResult
+from .utilization.allocation import allocation_rate as allocation_rate
+from .utilization.allocation import summarize_allocation as summarize_allocation
+from .utilization.sharing import gpu_sharing as gpu_sharing
+from .utilization.used import idle_gpu_hours as idle_gpu_hours
+from .utilization.used import utilization as utilization
 from .variation.cov_rows import match_cov_rows as match_cov_rows
 from .variation.iterations import iteration_cov as iteration_cov
 from .variation.iterations import summarize_cov as summarize_cov
@@ -52,3 +59,5 @@ from .workload.job_sizes import job_quantiles as job_quantiles
 from .workload.job_sizes import size_distribution as size_distribution
 from .workload.queueing import queueing_delay as queueing_delay
 from .workload.summary import workload_summary as workload_summary
+from .outcomes.outliers import failure_outliers as failure_outliers
+from .workload.usage import gpu_hours_by as gpu_hours_by

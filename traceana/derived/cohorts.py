@@ -11,6 +11,7 @@ from traceana.derived.observation import Observation, observe
 from traceana.derived.tasks import task_owners, task_sample, task_times
 
 if TYPE_CHECKING:
+    from traceana.store.manifest import Manifest
     from traceana.store.session import Session
 
 COHORT_NEEDS: Final = (
@@ -148,10 +149,17 @@ def _jobs(session: Session, trace: str) -> Cohort:
         cluster,
         _grouping(rows),
         " ".join(
-            (*table.notes, manifest.failure_definition, observation.describe(table.unit_noun))
+            (*table.notes, _definition(manifest), observation.describe(table.unit_noun))
         ).strip(),
         observation=observation,
     )
+
+
+def _definition(manifest: Manifest) -> str:
+    """Return the trace's definition of a failure; empty if it is the status failed."""
+    if {*manifest.failure_statuses} == {"failed"}:
+        return ""
+    return f"Published definition, used where it is named: {manifest.failure_definition}"
 
 
 def _with_unit(rows: pl.DataFrame, unit: str) -> tuple[pl.DataFrame, str | None]:

@@ -75,6 +75,13 @@ def configurations(session: Session, trace: str, gpu: str, /) -> dict[str, pl.Da
     return {dataset: energy for dataset, energy in found.items() if energy.height}
 
 
+def weights_of_energy(session: Session, trace: str, gpu: str, dataset: str, /) -> pl.DataFrame:
+    """Return the configuration of least cost by the weight of energy."""
+    known = session.once(defaults, trace)
+    tables = training_tables(session, trace)
+    return analysis.eta_sweep(*tables, gpu=gpu, dataset=dataset, defaults=known)
+
+
 def recurring_sweep(session: Session, trace: str, /) -> pl.DataFrame:
     """Return the sweep of recurring jobs over every GPU, data set and ten seeds."""
     tables = training_tables(session, trace)

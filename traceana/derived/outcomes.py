@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
@@ -11,10 +11,15 @@ from traceana import analysis
 from traceana.derived.cohorts import form_cohort
 from traceana.errors import DataError
 from traceana.results.display import key_heading
+from traceana.results.formatting import in_sentence
+from traceana.results.outcomes import GroupTests
+from traceana.results.tables import declared, schema_of
 from traceana.schema import STATUSES
+from traceana.stats.effect_sizes import conclude
+from traceana.stats.multiplicity import adjust_pvalues
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Iterator
 
     from traceana.derived.cohorts import Cohort
     from traceana.results.competing_risks import CumulativeIncidence, SurvivalCurves
@@ -23,11 +28,16 @@ if TYPE_CHECKING:
 
 COMPARED: Final = ("completed", "failed")
 """Statuses whose runtimes are compared between groups."""
+ENDED: Final[dict[str, Any]] = {"success": ("completed", "cancelled"), "failure": ("failed",)}
+"""A failure rate counts the failed among the rows that ended; all other rows are excluded."""
+BOTH: Final = "groups with both outcomes"
+"""Groups in which some rows failed and others did not."""
 MODEL_ROWS: Final = 50_000
 """A model is fitted to at most this number of rows."""
 MODEL_SEED: Final = 1
 _DOUBLED: Final = ("gpus", "cpus", "memory_gib", "n_instances")
 _MOST_GROUPS: Final = 20
+_MEASURES: Final = {"cramers_v": "Cramér's V", "epsilon_squared": "epsilon squared"}
 
 
 @dataclass(frozen=True)
@@ -36,39 +46,24 @@ class Outcomes:
 
     Attributes
     ----------
+    by, strata
+        Column of the groups, and that of the strata within which they are compared; or None.
     runtimes
-        Runtime by status and group.
-    ended
-        Runtime by group of the rows that are failures by the trace's definition.
-    rates, associations, odds
-        Failure rate, its association with the group, and odds ratios within strata, by definition.
-    success
-        Success rate by group, for each definition.
+        Survival of the rows of each status and group, with delayed entry and censoring.
+    rates
+        Failure rate by group, with the rows of each status.
     comparisons
         Comparison of runtimes, for each status.
-    notes
-        Analyses that are not possible, and why.
+    odds
+        Odds ratios of failure within strata; None without strata.
     """
 
-    runtimes: pl.DataFrame
-    ended: pl.DataFrame
+    by: str | None
+    strata: str | None
+    runtimes: SurvivalCurves
     rates: pl.DataFrame
-    associations: pl.DataFrame | None
-    odds: pl.DataFrame | None
-    success: dict[str, pl.DataFrame]
     comparisons: dict[str, RuntimeComparison]
-    notes: tuple[str, ...]
-
-
-def failure_definitions(session: Session, trace: str, /) -> dict[str, tuple[str, ...]]:
-    """Return the status values of a failure: `failed` only, and the trace's own definition."""
-    strict: dict[str, tuple[str, ...]] = {"failed": ("failed",)}
-    stated = session.manifest(trace).failure_statuses
-    if {*stated} == {"failed"}:
-        return strict
-    everything = {*stated} == {*STATUSES} - {"completed"}
-    name = "every status except completed" if everything else ", ".join(stated)
-    return {**strict, name: tuple(stated)}
+    odds: pl.DataFrame | None
 
 
 def grouping_columns(session: Session, cohort: Cohort, /) -> list[tuple[str, str | None]]:
@@ -88,26 +83,51 @@ def grouping_columns(session: Session, cohort: Cohort, /) -> list[tuple[str, str
     return by
 
 
-def analyze_outcomes(session: Session, trace: str, by: str | None, strata: str | None) -> Outcomes:
-    """Analyze runtimes and outcomes of a cohort by a column, within strata if they are named."""
+def analyze_outcomes(
+    session: Session, trace: str
+) -> tuple[tuple[Outcomes, ...], pl.DataFrame, tuple[str, ...]]:
+    """Analyze runtimes and outcomes of a cohort by each grouping.
+
+    Returns
+    -------
+    (groupings, tests, notes)
+        Outcomes by each column; all tests between groups, as :class:`GroupTests`; and analyses
+        that are not possible, with the reason.
+    """
     cohort = form_cohort(session, trace)
-    definitions = failure_definitions(session, trace)
+    groupings: list[Outcomes] = []
+    tests: list[dict[str, Any]] = []
+    notes: list[str] = []
+    columns: list[tuple[str | None, str | None]] = [*grouping_columns(session, cohort)]
+    for by, strata in columns or [(None, None)]:
+        found = _outcomes(cohort, by, strata, notes)
+        groupings.append(found)
+        if by is not None:
+            tests += _tests(cohort, found, by, notes)
+    table = pl.DataFrame(tests, schema=schema_of(GroupTests))
+    pvalues = table["pvalue"].fill_null(float("nan")).to_numpy()
+    adjusted = pl.Series(adjust_pvalues(pvalues, method="holm")).fill_nan(None)
+    table = table.with_columns(pvalue_adjusted=adjusted)
+    names = {heading: name for name, heading in _MEASURES.items()}
+    conclusions = [
+        conclude(names[measure], *values)
+        for measure, *values in table.select(
+            "measure", "effect", "ci_low", "ci_high", "pvalue_adjusted"
+        ).iter_rows()
+    ]
+    table = table.with_columns(conclusion=pl.Series(conclusions, dtype=pl.String))
+    return tuple(groupings), declared(table, GroupTests), tuple(notes)
+
+
+def _outcomes(cohort: Cohort, by: str | None, strata: str | None, notes: list[str]) -> Outcomes:
     rows, keys, cluster = cohort.rows, () if by is None else (by,), cohort.cluster
     stated = rows if by is None else rows.filter(pl.col(by).is_not_null())
-    notes: list[str] = []
-
-    def each(analyze: Callable[[tuple[str, ...]], pl.DataFrame], what: str) -> pl.DataFrame | None:
-        tables = []
-        for name, failure in definitions.items():
-            try:
-                table = analyze(failure)
-            except DataError as error:
-                notes.append(f"{what} ({name} as failure): {error}.")
-                continue
-            tables.append(table.select(pl.lit(name).alias("definition"), pl.all()))
-        return pl.concat(tables) if tables else None
-
-    comparisons = {}
+    rates = analysis.failure_rates(rows, keys, **ENDED, cluster=cluster)
+    runtimes = analysis.kaplan_meier(
+        rows.filter(pl.col("status").is_not_null()), by=("status", *keys), status=None,
+        entry="entry_s", observed="observed", cluster=cluster,
+    )  # fmt: skip
+    comparisons, odds = {}, None
     for status in COMPARED if by else ():
         try:
             comparisons[status] = analysis.compare_runtimes(
@@ -115,45 +135,63 @@ def analyze_outcomes(session: Session, trace: str, by: str | None, strata: str |
             )
         except DataError as error:
             notes.append(f"Runtimes of {status} {cohort.noun} are not compared: {error}.")
-    rates = each(
-        lambda failure: analysis.failure_rates(rows, keys, failure=failure), "Failure rate"
-    )
-    assert rates is not None  # noqa: S101  (the statuses are those of the schema)
-    associations = odds = None
-    if by is not None:
-        associations = each(
-            lambda failure: analysis.outcome_association(
-                stated, keys, failure=failure, cluster=cluster
-            ),
-            "No test of association",
-        )
-    if by is not None and strata not in (None, by):
-        odds = each(
-            lambda failure: analysis.failure_odds(stated, keys, strata=strata, failure=failure),
-            "No odds ratios",
-        )
-    *_, own = definitions.values()
+    if strata not in (None, by):
+        try:
+            odds = analysis.failure_odds(stated, keys, strata=strata, cluster=cluster, **ENDED)
+        except DataError as error:
+            notes.append(f"No odds ratios: {error}.")
     return Outcomes(
-        runtimes=analysis.runtime_by(rows, ("status", *keys)),
-        ended=analysis.runtime_by(rows.filter(pl.col("status").is_in(own)), keys),
-        rates=rates.sort(keys, nulls_last=True, maintain_order=True) if keys else rates,
-        associations=associations,
-        odds=odds,
-        success={
-            name: analysis.outcome_rates(rows, keys, failure=failure)
-            for name, failure in definitions.items()
-        },
-        comparisons=comparisons,
-        notes=tuple(notes),
-    )
+        by, strata, runtimes,
+        rates.sort(keys, nulls_last=True, maintain_order=True) if keys else rates,
+        comparisons, odds,
+    )  # fmt: skip
 
 
-def fit_failure_models(
-    session: Session, trace: str, /
-) -> tuple[dict[str, FailureModel], tuple[str, ...]]:
-    """Fit a model of failure for each definition; return the models and why others are missing.
+def _tests(cohort: Cohort, found: Outcomes, by: str, notes: list[str]) -> Iterator[dict[str, Any]]:
+    """Yield the tests by one column: of failure, and of the runtime of each status.
+
+    Failure is tested once more between the groups in which some rows failed and some did not,
+    if there are others.
+    """
+    group = in_sentence(key_heading(by))
+    known = found.rates.filter(pl.col(by).is_not_null() & (pl.col("n") > 0))
+    mixed = known.filter(pl.col("failures").is_between(1, pl.col("n") - 1))[by].to_list()
+    failure = f"failure of {cohort.noun} by {group}"
+    questions = {failure: known[by].to_list()}
+    if 1 < len(mixed) < known.height:
+        questions[f"{failure}, {BOTH}"] = mixed
+    for question, groups in questions.items():
+        rows = cohort.rows.filter(pl.col(by).is_in(groups))
+        try:
+            table = analysis.outcome_association(rows, by, cluster=cohort.cluster, **ENDED)
+        except DataError as error:
+            notes.append(f"No test of {question}: {error}.")
+            continue
+        row = table.row(0, named=True)
+        yield _test(row, question, "cramers_v", row["method"])
+    for status, compared in found.comparisons.items():
+        row = compared.test.row(0, named=True)
+        yield _test(
+            row,
+            f"runtime of {status} {cohort.noun} by {group}",
+            "epsilon_squared",
+            "Kruskal-Wallis",
+        )
+
+
+def _test(row: dict[str, Any], question: str, measure: str, method: str | None) -> dict[str, Any]:
+    own = {name: row.get(name) for name in GroupTests.columns()}
+    named = {"question": question, "measure": _MEASURES[measure], "method": method}
+    return own | named | {"effect": row[measure]}
+
+
+def fit_failure_model(
+    session: Session, trace: str, failure: tuple[str, ...] | None = None
+) -> tuple[FailureModel | None, str]:
+    """Fit a model of failure; return it, and why there is none.
 
     Features have the names that a reader sees: groups as text, and logarithms of the numbers.
+    Among ended rows, failure is the status failed, unless `failure` names other values.
     """
     cohort = form_cohort(session, trace)
     rows = cohort.rows
@@ -180,15 +218,14 @@ def fit_failure_models(
         *(key_heading(name) for name in columns),
         *(f"{key_heading(name)} doubled" for name in doubled),
     ]
-    models, notes = {}, []
-    for name, failure in failure_definitions(session, trace).items():
-        try:
-            models[name] = analysis.failure_model(
-                frame, features=features, failure=failure, cluster=cohort.cluster
-            )
-        except DataError as error:
-            notes.append(f"No model with {name} as failure: {error}.")
-    return models, tuple(notes)
+    definition = ENDED if failure is None else {"success": ("completed",), "failure": failure}
+    try:
+        model = analysis.failure_model(
+            frame, features=features, cluster=cohort.cluster, **definition
+        )
+    except DataError as error:
+        return None, f"No model of failure: {error}."
+    return model, ""
 
 
 def competing_events(session: Session, cohort: Cohort, /) -> tuple[str, ...]:
@@ -209,12 +246,14 @@ def estimate_competing_risks(
 ) -> tuple[CumulativeIncidence, SurvivalCurves]:
     """Estimate the cumulative incidence of each event and the time to any event."""
     cohort = form_cohort(session, trace, end_imputation="running")
-    events, keys = competing_events(session, cohort), () if by is None else (by,)
+    options: dict[str, Any] = {
+        "by": () if by is None else (by,),
+        "events": competing_events(session, cohort),
+        "entry": "entry_s",
+        "observed": "observed",
+        "cluster": cohort.cluster,
+    }
     return (
-        analysis.cumulative_incidence(
-            cohort.rows, by=keys, events=events, entry="entry_s", observed="observed"
-        ),
-        analysis.kaplan_meier(
-            cohort.rows, by=keys, events=events, entry="entry_s", observed="observed"
-        ),
+        analysis.cumulative_incidence(cohort.rows, **options),
+        analysis.kaplan_meier(cohort.rows, **options),
     )

@@ -18,7 +18,11 @@ PLANS_NEEDS: Final = (
     },
 )
 """What a trace needs for deadlines."""
+JOBS_NEEDS: Final = ({"jobs": ("submit_s", "runtime_s", "gpus")},)
+"""What a trace needs for synthetic deadlines."""
 SEED: Final = 0
+MAX_JOBS: Final = 100_000
+"""Jobs that the report schedules: the first."""
 
 
 def _tables(session: Session, trace: str) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -60,6 +64,19 @@ def tightness(session: Session, trace: str, /) -> tuple[pl.DataFrame, pl.DataFra
         for kind, each in kinds.items()
     ]
     return pl.concat(by_cluster), analysis.deadline_tightness(plans, jobs)
+
+
+def missed_deadlines(session: Session, trace: str, /) -> pl.DataFrame:
+    """Return the deadlines that the first jobs of a trace miss under scheduling policies.
+
+    Deadlines are those of the trace, or synthetic ones. Clusters have so many GPUs that jobs use
+    80 % of them.
+    """
+    columns = ("job_id", "cluster", "submit_s", "runtime_s", "gpus")
+    jobs = session.scan(trace, "jobs").select(columns).sort("submit_s", "job_id").head(MAX_JOBS)
+    if session.manifest(trace).has("training_plans"):
+        return simulate.simulate_deadlines(jobs, plans=session.scan(trace, "training_plans"))
+    return simulate.simulate_deadlines(jobs, plans=session.once(synthetic, trace))
 
 
 def agreement(session: Session, trace: str, /) -> pl.DataFrame:

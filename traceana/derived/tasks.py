@@ -62,7 +62,7 @@ def task_owners(session: Session, trace: str, /) -> pl.DataFrame:
     """Return the :data:`OWNERS` of the tasks that the trace has, in the order of the tasks.
 
     A group is a hash of its name, as groups are only compared. If a job has several in the table
-    job_tags, it is the first by name.
+    job_tags, it is the first by name; if it has none, what the manifest states as its fallback.
     """
     owners = session.once(instance_times, trace).tasks.lazy().select("job_id")
     if session.store.has(trace, "jobs"):
@@ -81,6 +81,12 @@ def task_owners(session: Session, trace: str, /) -> pl.DataFrame:
             first = pl.when(first.is_not_null()).then(first.hash())
             groups = known.group_by(list(key)).agg(first.alias("group"))
             jobs = jobs.drop("group", strict=False).join(groups, on=list(key), how="left")
+            fallback = session.manifest(trace).tables["job_tags"].group_fallback
+            if fallback in named:
+                other = pl.col(fallback).cast(pl.String).hash()
+                jobs = jobs.with_columns(
+                    pl.coalesce("group", pl.when(pl.col(fallback).is_not_null()).then(other))
+                )
         owners = owners.join(jobs, on="job_id", how="left", maintain_order="left")
     found = (
         owners.select(pl.selectors.by_name(*OWNERS, require_all=False))

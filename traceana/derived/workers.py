@@ -8,8 +8,10 @@ import polars as pl
 
 from traceana import analysis, simulate
 from traceana.errors import DataError
+from traceana.schema import get_table
 
 if TYPE_CHECKING:
+    from traceana.results.attributes import AttributeResult
     from traceana.results.batching import BatchingReplay
     from traceana.results.stragglers import StragglerResult
     from traceana.store.session import Session
@@ -92,6 +94,23 @@ def stragglers(session: Session, trace: str, /) -> StragglerResult:
     return analysis.detect_stragglers(samples, time=clock(session, trace))
 
 
+def attribute_columns(session: Session, trace: str, /) -> tuple[str, ...]:
+    """Return the columns of the worker samples that group workers: host, and texts kept along."""
+    rows = session.scan(trace, "worker_samples")
+    declared = set(get_table("worker_samples").column_names()) - {"host"}
+    texts = [name for name, dtype in rows.collect_schema().items() if dtype == pl.String]
+    kept = [name for name in texts if name not in declared]
+    known = rows.select(pl.col(kept).n_unique()).collect() if kept else pl.DataFrame()
+    return tuple(name for name in kept if known[name].item() > 1)
+
+
+def straggler_attributes(session: Session, trace: str, /) -> AttributeResult:
+    """Return what explains the slowness of a trace's jobs."""
+    time, names = clock(session, trace), attribute_columns(session, trace)
+    rows = session.scan(trace, "worker_samples").drop_nulls(time)
+    return analysis.straggler_attributes(rows, attributes=names, time=time)
+
+
 def batching_replay(session: Session, trace: str, /) -> BatchingReplay | str:
     """Return the jobs of a trace replayed under batch-size controllers, or why none can be."""
     try:
@@ -108,3 +127,8 @@ def batching_sweep(_session: Session, /) -> pl.DataFrame:
     """Return the summary of a sweep over heterogeneity, with and without overhead and noise."""
     sweep = simulate.sweep_batching(overheads_s=[0.0, 0.1], noise_cvs=[0.0, 0.1])
     return simulate.summarize_batching(sweep)
+
+
+def batching_clusters(_session: Session, /) -> pl.DataFrame:
+    """Return the published clusters under uniform, static and dynamic batch sizes."""
+    return simulate.compare_clusters()

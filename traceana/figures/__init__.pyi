@@ -1,7 +1,9 @@
+from .allocation import plot_allocation_rate as plot_allocation_rate
 from .workload import plot_arrivals as plot_arrivals
 from .empirical import plot_empirical_distribution as plot_empirical_distribution
 from .energy import plot_batch_sweep as plot_batch_sweep
 from .variation import plot_batch_time_ecdf as plot_batch_time_ecdf
+from .batching import plot_batching_clusters as plot_batching_clusters
 from .batching_replay import plot_batching_iterations as plot_batching_iterations
 from .batching_replay import plot_batching_replay as plot_batching_replay
 from .batching import plot_batching_speedup as plot_batching_speedup
@@ -14,6 +16,8 @@ from .deadlines import plot_deadline_tightness as plot_deadline_tightness
 from .distribution_fit import draw_distribution_fit as draw_distribution_fit
 from .distribution_fit import plot_distribution_fit as plot_distribution_fit
 from .energy_front import plot_energy_front as plot_energy_front
+from .energy_map import plot_energy_map as plot_energy_map
+from .energy_map import plot_power_sweep as plot_power_sweep
 from .energy import plot_energy_savings as plot_energy_savings
 from .failure_model import plot_failure_calibration as plot_failure_calibration
 from .failure_model import plot_failure_odds as plot_failure_odds
@@ -22,6 +26,7 @@ from .means import plot_group_means as plot_group_means
 from .workload import plot_interarrivals as plot_interarrivals
 from .groups import plot_failure_rates as plot_failure_rates
 from .groups import plot_outcome_rates as plot_outcome_rates
+from .ratio_distribution import plot_ratio_distribution as plot_ratio_distribution
 from .recurring import plot_recurring_choices as plot_recurring_choices
 from .recurring import plot_recurring_savings as plot_recurring_savings
 from .registry import figure as figure
@@ -33,6 +38,7 @@ from .recurring import plot_regret as plot_regret
 from .means import plot_runtime_against as plot_runtime_against
 from .groups import plot_runtime_by as plot_runtime_by
 from .groups import plot_runtime_ratio as plot_runtime_ratio
+from .straggler_attributes import plot_straggler_attributes as plot_straggler_attributes
 from .straggler_map import plot_straggler_map as plot_straggler_map
 from .style import use_style as use_style
 from .style import use_width as use_width
@@ -40,6 +46,7 @@ from .svg import WATERMARK as WATERMARK
 from .svg import mark_synthetic as mark_synthetic
 from .svg import render_file as render_file
 from .svg import render_svg as render_svg
+from .deadlines import plot_missed_deadlines as plot_missed_deadlines
 from .deadlines import plot_throughput as plot_throughput
 from .worker_times import draw_worker_times as draw_worker_times
 from .worker_times import plot_worker_times as plot_worker_times

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
 from traceana.errors import DataError
-from traceana.figures.labels import name_lines, natural_order
+from traceana.figures.labels import name_lines, natural_order, small_size
 from traceana.figures.registry import figure
 from traceana.figures.style import start_axes
 
@@ -115,6 +115,96 @@ def describe_batching_speedup(summary: pl.DataFrame) -> str:
         f"Overhead {overhead_s:g} s, noise of CV {cv:g}, n = {seeds} seeds; at "
         f"{last['level'][0]!s}: {told}."
     )
+
+
+_SYSTEMS: Final = {
+    ("homogeneous", "uniform"): ("equal workers, uniform", "#BBBBBB"),
+    ("heterogeneous", "uniform"): ("uniform", "#6E6E6E"),
+    ("heterogeneous", "static"): ("static", "#E69F00"),
+    ("heterogeneous", "dynamic"): ("dynamic", "#0072B2"),
+}
+
+
+@figure(
+    "batching-clusters",
+    result="compare_clusters",
+    source="Dynamic batching (ACSOS'20): uniform, static and dynamic batching by cluster",
+    reading="Bar: simulated time relative to uniform batches on as many equal workers of the same "
+    "total throughput; less is better. Diamond: time that a published factor implies, of uniform "
+    "batches for a slowdown and of dynamic ones for a speedup.",
+)
+def plot_batching_clusters(comparison: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
+    """Draw the time of each cluster under uniform, static and dynamic batches, four bars each.
+
+    Parameters
+    ----------
+    comparison
+        What `compare_clusters` returns.
+
+    Returns
+    -------
+    Axes
+        One group of bars per cluster, from the top, with its published factors.
+
+    Raises
+    ------
+    DataError
+        If there is no row.
+    """
+    if comparison.is_empty():
+        raise DataError("plot_batching_clusters has nothing to draw: there is no cluster")
+    clusters = comparison["cluster"].unique(maintain_order=True).to_list()
+    ax = start_axes(ax, height_in=0.9 + 0.16 * (comparison.height + len(clusters)))
+    place = 0.0
+    middles: list[float] = []
+    for cluster in clusters:
+        first = place
+        for row in comparison.filter(cluster=cluster).iter_rows(named=True):
+            _draw_system(ax, row, place, first=not middles)
+            place += 1
+        middles.append((first + place - 1) / 2)
+        place += 0.8
+    ax.axvline(1, color="#222222", linewidth=0.8, linestyle="--", zorder=0.5)
+    ax.set_xlim(0, 2.4 * max(comparison["relative_time"]))
+    names = [name.replace(", ", ",\n").replace(" and ", "\nand ") for name in clusters]
+    ax.set_yticks(middles, names)
+    ax.set_ylim(place - 1, -0.8)
+    ax.grid(visible=False, axis="y")
+    ax.set_xlabel("Time relative to equal workers")
+    ax.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=2, borderaxespad=0.2,
+              handlelength=1.0, columnspacing=0.9)  # fmt: skip
+    return ax
+
+
+def _draw_system(ax: Axes, row: dict[str, Any], height: float, *, first: bool) -> None:
+    value, text = row["relative_time"], f"{row['relative_time']:.2f}"
+    if row["workers"] == "published":
+        factor, way = row["speedup"], "faster"
+        if factor is None:
+            factor, way = value, "the time"
+        text = f"{row['system']}: {factor:g} times {way}"
+        ax.scatter([value], [height], marker="D", s=11, color="#D55E00", gid="published", zorder=4,
+                   label=None if ax.get_legend_handles_labels()[1].count("published")
+                   else "published")  # fmt: skip
+    else:
+        name, color = _SYSTEMS[row["workers"], row["system"]]
+        ax.barh([height], [value], 0.9, color=color, label=name if first else None)
+    ax.annotate(text, (value, height), (4, 0), textcoords="offset points", va="center",
+                fontsize=small_size() - 1, in_layout=False,
+                bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.4})  # fmt: skip
+
+
+def describe_batching_clusters(comparison: pl.DataFrame) -> str:
+    """Return one sentence on what the figure of this comparison shows."""
+    rows = comparison.filter(workers="heterogeneous").pivot(
+        "system", index="cluster", values="relative_time"
+    )
+    told = (
+        f"{row['cluster']}: uniform {row['uniform']:.2f}, static {row['static']:.2f}, dynamic "
+        f"{row['dynamic']:.2f}"
+        for row in rows.iter_rows(named=True)
+    )
+    return "; ".join(told) + "."
 
 
 @figure(

@@ -11,7 +11,7 @@ from matplotlib.ticker import PercentFormatter
 from traceana.errors import DataError
 from traceana.figures.labels import name_group
 from traceana.figures.registry import figure
-from traceana.figures.style import start_axes
+from traceana.figures.style import palette, shade, start_axes
 from traceana.results.display import key_heading
 from traceana.results.formatting import in_sentence
 
@@ -50,24 +50,26 @@ def plot_concentration(
         raise DataError("plot_concentration draws one curve, each fraction of jobs once")
     jobs, hours = curve["share_of_jobs"].to_numpy(), curve["share_of_gpu_hours"].to_numpy()
     ax = start_axes(ax)
-    ax.axline((0, 0), (1, 1), color="#555555", linestyle=":", linewidth=0.8, gid="equal")
+    ax.axline((0, 0), (1, 1), color=shade(ax, 0.75), linestyle=":", linewidth=0.8, gid="equal")
     if groups is not None:
         keys = groups.columns[: groups.columns.index("share_of_jobs")]
         for group, own in groups.partition_by(keys, as_dict=True, maintain_order=True).items():
             gid = f"group-{name_group(group)}".replace(" ", "-")
             ax.plot(
-                own["share_of_jobs"], own["share_of_gpu_hours"], color="#9A9A9A",
+                own["share_of_jobs"], own["share_of_gpu_hours"], color=shade(ax, 0.45),
                 linewidth=0.5, linestyle="-", gid=gid,
             )  # fmt: skip
         ax.lines[-1].set_label(f"one {', '.join(in_sentence(key_heading(key)) for key in keys)}")
-    ax.plot(jobs, hours, color="#0072B2", linewidth=1.6, linestyle="-", gid="all", label="all jobs")
+    ax.plot(
+        jobs, hours, color=palette()[0], linewidth=1.6, linestyle="-", gid="all", label="all jobs"
+    )
     for top in _TOPS:
         below = float(np.interp(1 - top, jobs, hours))
-        ax.scatter(1 - top, below, s=14, color="#D55E00", zorder=4, gid=f"top-{top}")
+        ax.scatter(1 - top, below, s=14, color=palette()[1], zorder=4, gid=f"top-{top}")
         ax.annotate(
             f"top {top:.0%}: {100 * (1 - below):.1f} %".replace("%:", " %:"),
             (1 - top, below), (-5, 3), textcoords="offset points", ha="right", va="bottom",
-            bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 0.5},
+            bbox={"facecolor": shade(ax, 0), "edgecolor": "none", "alpha": 0.75, "pad": 0.5},
         )  # fmt: skip
     if groups is not None:
         ax.legend(loc="upper left")
@@ -77,6 +79,7 @@ def plot_concentration(
         axis.set_major_formatter(PercentFormatter(xmax=1, symbol=" %"))
     ax.set_xlabel("Fraction of jobs, smallest first")
     ax.set_ylabel("Fraction of GPU-hours")
+    ax.set_title("Concentration of GPU-hours")
     return ax
 
 

@@ -68,7 +68,7 @@ def plot_cumulative_incidence(
         raise DataError(f"plot_cumulative_incidence has nothing to draw: no row is {one.events[0]}")
     own_figure = ax is None
     ax = start_axes(ax, height_in=2.4 + 0.13 * some.height)
-    use_log_axis(ax, "x", [*times, *some["last_s"]])
+    use_log_axis(ax, "x", [*times, *some["last_s"]], durations=True)
     shown = at_risk["time_s"].unique().sort().to_list()
     left = min([*times, *shown]) / 1.5
     ax.set_xlim(left=left, right=max([*times, *shown, *some["last_s"]]))
@@ -96,8 +96,9 @@ def plot_cumulative_incidence(
     ax.set_ylim(0, None)
     ax.yaxis.set_major_formatter(PercentFormatter(xmax=1, symbol=" %"))
     ax.locator_params(axis="y", nbins=5)
-    ax.set_ylabel(f"Cumulative incidence: {one.events[0]}")
-    ax.set_xlabel("Runtime (s, logarithmic)")
+    ax.set_ylabel("Fraction of rows")
+    ax.set_xlabel("Runtime (logarithmic)")
+    ax.set_title(f"Cumulative incidence: {one.events[0]}")
     _write_at_risk(ax, some, at_risk, keys, [str(line.get_color()) for _, line in lines])
     if keys:
         if own_figure:  # the table reduces the height of the panel, which the names depend on

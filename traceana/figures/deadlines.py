@@ -176,3 +176,65 @@ def describe_throughput(rates: pl.DataFrame) -> str:
     )
     pairs = rates.select("model", "batch_size").n_unique()
     return f"{pairs} pairs of model and batch size, {rates.height} rates{scaled}."
+
+
+@figure(
+    "missed-deadlines",
+    result="simulate_deadlines",
+    reading="Mark: fraction of deadlines missed; line: its 95 % confidence interval (Wilson), "
+    "often narrower than the mark.",
+)
+def plot_missed_deadlines(missed: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
+    """Draw the fraction of missed deadlines, one row per cluster and one mark per policy.
+
+    Parameters
+    ----------
+    missed
+        What `simulate_deadlines` returns; rows of all clusters together (cluster null) are left
+        out.
+
+    Returns
+    -------
+    Axes
+        Clusters in natural order from the top.
+
+    Raises
+    ------
+    DataError
+        If no row has a fraction.
+    """
+    known = missed.drop_nulls(["cluster", "share_missed"])
+    if known.is_empty():
+        raise DataError("plot_missed_deadlines has nothing to draw: no job was scheduled")
+    clusters = natural_order(known["cluster"].unique())
+    policies = known["policy"].unique(maintain_order=True).to_list()
+    ax = start_axes(ax, height_in=1.1 + 0.3 * len(clusters))
+    for nth, policy in enumerate(policies):
+        rows = known.filter(policy=policy)
+        shift = 0.7 * ((nth + 0.5) / len(policies) - 0.5)
+        at = [clusters.index(cluster) + shift for cluster in rows["cluster"]]
+        color = _COLOURS[nth % len(_COLOURS)]
+        ax.hlines(at, 100 * rows["ci_low"], 100 * rows["ci_high"], color=color, linewidth=1)
+        ax.scatter(
+            100 * rows["share_missed"], at, s=14, color=color, marker=_MARKERS[nth % len(_MARKERS)],
+            linewidths=0, zorder=4, label=policy, gid=policy,
+        )  # fmt: skip
+    ax.set_yticks(range(len(clusters)), clusters)
+    ax.set_ylim(len(clusters) - 0.4, -0.6)
+    ax.set_xlim(left=0)
+    ax.grid(visible=False, axis="y")
+    ax.set_xlabel("Missed deadlines (%)")
+    ax.legend(
+        loc="lower left", bbox_to_anchor=(0, 1), ncols=2, borderaxespad=0.2, handletextpad=0.1
+    )
+    return ax
+
+
+def describe_missed_deadlines(missed: pl.DataFrame) -> str:
+    """Return one sentence on what the figure of these fractions shows."""
+    known = missed.drop_nulls(["cluster", "share_missed"])
+    sums = known.group_by("policy", maintain_order=True).agg(pl.col("n", "n_missed").sum())
+    told = (f"{policy} {100 * missed / n:.1f} %" for policy, n, missed in sums.iter_rows())
+    clusters = known["cluster"].n_unique()
+    named = f"{clusters} {'cluster' if clusters == 1 else 'clusters'}"
+    return f"{named}, {sums['n'][0]:,} jobs; {', '.join(told)}."

@@ -11,7 +11,7 @@ from matplotlib.ticker import PercentFormatter
 from traceana.errors import DataError
 from traceana.figures.registry import figure
 from traceana.figures.scales import use_log_axis
-from traceana.figures.style import WIDTH_IN, start_axes, use_style
+from traceana.figures.style import WIDTH_IN, shade, start_axes, use_style
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,6 +22,11 @@ if TYPE_CHECKING:
 
 Panel = Literal["shares", "tail", "quantiles"]
 """Distribution function; upper tail; quantile-quantile plot."""
+_TITLES: Final[dict[Panel, str]] = {
+    "shares": "distribution function",
+    "tail": "upper tail",
+    "quantiles": "quantile-quantile plot",
+}
 _FAR: Final = 1e6
 _DRAWN: Final = 4
 
@@ -83,7 +88,8 @@ def plot_distribution_fit(
     if panel == "quantiles":
         _draw_quantiles(ax, rows, families, what, unit)
     else:
-        _draw_shares(ax, rows, families, f"{what} ({unit}, logarithmic)", tail=panel == "tail")
+        _draw_shares(ax, rows, families, what, unit, tail=panel == "tail")
+    ax.set_title(f"{what}: {_TITLES[panel]}")
     ax.legend(loc="lower left" if panel == "tail" else "upper left")
     return ax
 
@@ -111,18 +117,18 @@ def fitted_families(result: DistributionFits, /) -> list[str]:
 
 
 def _draw_shares(
-    ax: Axes, rows: pl.DataFrame, families: list[str], x_label: str, *, tail: bool
+    ax: Axes, rows: pl.DataFrame, families: list[str], what: str, unit: str, *, tail: bool
 ) -> None:
     share = 1 - rows["share_below"] if tail else rows["share_below"]
     ax.fill_betweenx(
-        share, rows["ci_low"], rows["ci_high"], color="#8A8A8A", alpha=0.45, linewidth=0,
+        share, rows["ci_low"], rows["ci_high"], color=shade(ax, 0.5), alpha=0.45, linewidth=0,
         gid="band",
     )  # fmt: skip
-    ax.plot(rows["value"], share, color="#000000", linestyle="-", gid="values", label="values")
+    ax.plot(rows["value"], share, color=shade(ax), linestyle="-", gid="values", label="values")
     for name in families:
         ax.plot(rows[name], share, gid=f"family-{name}", label=name, linewidth=1.1)
-    use_log_axis(ax, "x", rows["value"])
-    ax.set_xlabel(x_label)
+    use_log_axis(ax, "x", rows["value"], durations=unit == "s")
+    ax.set_xlabel(f"{what} ({_scale(unit)})")
     if tail:
         use_log_axis(ax, "y", share)
         ax.set_ylabel("Fraction above (logarithmic)")
@@ -141,8 +147,12 @@ def _draw_quantiles(
             rows[name], rows["ci_low"], rows["ci_high"], color=line.get_color(), alpha=0.2,
             linewidth=0, gid=f"band-{name}",
         )  # fmt: skip
-    ax.axline((1, 1), (2, 2), color="#000000", linewidth=0.7, linestyle=":", gid="diagonal")
-    use_log_axis(ax, "x", rows["value"])
-    use_log_axis(ax, "y", rows["value"])
-    ax.set_xlabel(f"Quantile of the family ({unit}, logarithmic)")
-    ax.set_ylabel(f"{what}, quantile\n({unit}, logarithmic)")
+    ax.axline((1, 1), (2, 2), color=shade(ax), linewidth=0.7, linestyle=":", gid="diagonal")
+    use_log_axis(ax, "x", rows["value"], durations=unit == "s")
+    use_log_axis(ax, "y", rows["value"], durations=unit == "s")
+    ax.set_xlabel(f"Quantile of the family ({_scale(unit)})")
+    ax.set_ylabel(f"{what}, quantile\n({_scale(unit)})")
+
+
+def _scale(unit: str) -> str:
+    return "logarithmic" if unit == "s" else f"{unit}, logarithmic"

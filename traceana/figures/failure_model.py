@@ -10,7 +10,7 @@ from traceana.errors import DataError
 from traceana.figures.labels import natural_order, small_size
 from traceana.figures.registry import figure
 from traceana.figures.scales import use_log_axis
-from traceana.figures.style import start_axes
+from traceana.figures.style import palette, shade, start_axes
 
 if TYPE_CHECKING:
     import polars as pl
@@ -55,7 +55,7 @@ def plot_failure_odds(result: FailureModel, /, *, ax: Axes | None = None) -> Axe
     ax = start_axes(ax, height_in=0.7 + 0.19 * len(rows))
     low, high = _ends(known)
     use_log_axis(ax, "x", [low, 1.0, high])
-    ax.axvline(1, color="#8A8A8A", linewidth=0.8, zorder=1, gid="no-difference")
+    ax.axvline(1, color=shade(ax, 0.5), linewidth=0.8, zorder=1, gid="no-difference")
     for place, (_, term) in enumerate(rows):
         if term is None:
             continue
@@ -63,16 +63,16 @@ def plot_failure_odds(result: FailureModel, /, *, ax: Axes | None = None) -> Axe
             ax.annotate(
                 "no finite odds ratio", (0.98, place), xycoords=("axes fraction", "data"),
                 ha="right", va="center", fontsize=small_size(), fontstyle="italic",
-                bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.4},
+                bbox={"facecolor": shade(ax, 0), "edgecolor": "none", "pad": 0.4},
                 gid=f"none-{place}",
             )  # fmt: skip
         else:
             ax.hlines(
-                place, term["ci_low"], term["ci_high"], color="#0072B2", linewidth=1.4,
+                place, term["ci_low"], term["ci_high"], color=palette()[0], linewidth=1.4,
                 gid=f"interval-{place}",
             )  # fmt: skip
             ax.scatter(
-                term["odds_ratio"], place, s=16, color="#0072B2", zorder=4, gid=f"dot-{place}"
+                term["odds_ratio"], place, s=16, color=palette()[0], zorder=4, gid=f"dot-{place}"
             )
         ax.annotate(
             f"n = {term['n']:,}", (1.02, place), xycoords=("axes fraction", "data"),
@@ -84,7 +84,8 @@ def plot_failure_odds(result: FailureModel, /, *, ax: Axes | None = None) -> Axe
     ax.tick_params(axis="y", length=0)
     ax.set_ylim(len(rows) - 0.5, -0.5)
     ax.grid(visible=False, axis="y")
-    ax.set_xlabel("Odds ratio of failure (logarithmic)")
+    ax.set_xlabel("Odds ratio (logarithmic)")
+    ax.set_title("Odds ratios of failure")
     return ax
 
 
@@ -142,13 +143,13 @@ def plot_failure_calibration(result: FailureModel, /, *, ax: Axes | None = None)
     if calibration.is_empty():
         raise DataError("plot_failure_calibration has nothing to draw: there is no prediction")
     ax = start_axes(ax)
-    ax.axline((0, 0), (1, 1), color="#555555", linestyle=":", linewidth=0.8, gid="diagonal")
+    ax.axline((0, 0), (1, 1), color=shade(ax, 0.75), linestyle=":", linewidth=0.8, gid="diagonal")
     ax.vlines(
         calibration["predicted"], calibration["ci_low"], calibration["ci_high"],
-        color="#0072B2", linewidth=1.2, gid="intervals",
+        color=palette()[0], linewidth=1.2, gid="intervals",
     )  # fmt: skip
     ax.scatter(
-        calibration["predicted"], calibration["observed"], s=14, color="#0072B2", zorder=4,
+        calibration["predicted"], calibration["observed"], s=14, color=palette()[0], zorder=4,
         clip_on=False, gid="bins",
     )  # fmt: skip
     ends = [*calibration["ci_low"], *calibration["ci_high"], *calibration["predicted"]]
@@ -160,6 +161,7 @@ def plot_failure_calibration(result: FailureModel, /, *, ax: Axes | None = None)
         axis.set_major_formatter(FuncFormatter(lambda share, _: f"{100 * share:.4g} %"))
     ax.set_xlabel("Predicted probability of failure")
     ax.set_ylabel("Observed fraction of failures")
+    ax.set_title("Calibration of the failure model")
     return ax
 
 

@@ -82,16 +82,15 @@ def name_rows(ax: Axes, groups: Groups, /) -> None:
 @figure(
     "outcome-rates",
     result="outcome_rates",
-    reading="Dot: success rate; bar: its 95 % confidence interval (Wilson); n: successes and "
-    "failures.",
+    reading="Dot: rate; bar: its 95 % confidence interval (Wilson); n: rows that ended.",
 )
 def plot_outcome_rates(result: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
-    """Draw the success rate by group with its interval.
+    """Draw the success or failure rate by group with its interval.
 
     Parameters
     ----------
     result
-        Result of `outcome_rates`.
+        Result of `outcome_rates` or `failure_rates`.
 
     Returns
     -------
@@ -102,17 +101,22 @@ def plot_outcome_rates(result: pl.DataFrame, /, *, ax: Axes | None = None) -> Ax
     ax = start_axes(ax, height_in=groups.height_in)
     draw_rows(ax, groups, mean=result["rate"], low=result["ci_low"], high=result["ci_high"])
     ax.set_xlim(0, 1)
-    ax.set_xlabel("Success rate")
+    ax.set_xlabel(f"{_counted(result)} rate".capitalize())
     ax.xaxis.set_major_formatter(PercentFormatter(xmax=1, symbol=" %"))
     return ax
 
 
 def describe_outcome_rates(result: pl.DataFrame) -> str:
     """Return one sentence on the rows of the figure."""
+    counted = "successes" if _counted(result) == "success" else "failures"
     return (
-        f"{result.height} groups, {result['successes'].sum():,} successes among "
+        f"{result.height} groups, {result[counted].sum():,} {counted} among "
         f"{result['n'].sum():,} successes and failures."
     )
+
+
+def _counted(result: pl.DataFrame) -> str:
+    return "failure" if "failures" in result.columns else "success"
 
 
 @figure(
@@ -166,7 +170,8 @@ def describe_failure_rates(result: pl.DataFrame) -> str:
     "runtime-by",
     result="runtime_by",
     source="Analyzing ML Training Tasks (Alibaba PAI): mean runtime by GPU type",
-    reading="Dot: mean; bar: its 95 % confidence interval; diamond: median; n: number of runtimes.",
+    reading="Dot and bar: mean (where it is not estimable: median) and its 95 % confidence "
+    "interval; diamond: median; n: number of runtimes.",
 )
 def plot_runtime_by(result: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
     """Draw mean runtime by group with its interval, and the median.
@@ -174,7 +179,8 @@ def plot_runtime_by(result: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
     Parameters
     ----------
     result
-        [*by, n, mean_s, ci_low, ci_high, median_s], as `runtime_by` returns it.
+        [*by, n, mean_s, ci_low, ci_high, median_s], as `runtime_by` returns it; without mean_s,
+        as `kaplan_meier` returns its groups, the interval is that of the median.
 
     Returns
     -------
@@ -184,13 +190,15 @@ def plot_runtime_by(result: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
     """
     groups = split_groups(result)
     ax = start_axes(ax, height_in=groups.height_in)
-    draw_rows(ax, groups, mean=result["mean_s"], low=result["ci_low"], high=result["ci_high"])
-    rows = range(result.height)
-    ax.scatter(
-        result["median_s"], rows, marker="D", s=14, facecolors="none", edgecolors="#D55E00",
-        linewidths=0.9, zorder=5, label="median", gid="medians",
-    )  # fmt: skip
-    points = [*result["mean_s"].drop_nulls(), *result["median_s"].drop_nulls()]
+    shown = "mean_s" if "mean_s" in result.columns else "median_s"
+    draw_rows(ax, groups, mean=result[shown], low=result["ci_low"], high=result["ci_high"])
+    ax.collections[-1].set_label(shown.removesuffix("_s"))
+    if shown == "mean_s":
+        ax.scatter(
+            result["median_s"], range(result.height), marker="D", s=14, facecolors="none",
+            edgecolors="#D55E00", linewidths=0.9, zorder=5, label="median", gid="medians",
+        )  # fmt: skip
+    points = [*result[shown].drop_nulls(), *result["median_s"].drop_nulls()]
     if points and 0 < _LOG_FROM * min(points) < max(points):
         ax.set_xscale("log")
         ax.xaxis.set_major_locator(LogLocator(numticks=4))

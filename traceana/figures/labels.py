@@ -10,6 +10,7 @@ from matplotlib import font_manager, rcParams
 from matplotlib.dates import AutoDateFormatter
 
 from traceana.errors import DataError
+from traceana.figures.style import shade
 from traceana.results.display import key_heading
 
 if TYPE_CHECKING:
@@ -100,17 +101,19 @@ def name_lines(
         if across < margin_from:
             ax.annotate(
                 name, (x, y), (2, 1), textcoords="offset points", va="bottom", fontsize=size,
-                bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 0.5},
+                bbox={"facecolor": shade(ax, 0), "edgecolor": "none", "alpha": 0.75, "pad": 0.5},
             )  # fmt: skip
         else:
             at_margin.append((height, name, line, (x, y)))
     at_margin.sort(key=lambda entry: entry[0])
     heights = spread([entry[0] for entry in at_margin], gap=gap)
+    gray = shade(ax, 0.4)
     for height, (_, name, line, end) in zip(heights, at_margin, strict=True):
         rule = {"arrowstyle": "-", "color": line.get_color(), "linewidth": 0.6, "relpos": (0, 0.5)}
         ax.annotate(
             name, end, (_MARGIN, height), textcoords="axes fraction", va="center", fontsize=size,
             annotation_clip=False, arrowprops={**rule, "shrinkA": 0, "shrinkB": 0},
+            color=shade(ax) if line.get_color() == gray else line.get_color(),
         )  # fmt: skip
     if at_margin:
         ax.annotate(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 from matplotlib.figure import Figure
 
 from traceana.errors import DataError
-from traceana.figures.style import use_style
+from traceana.figures.style import follow_axes, use_style
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -74,7 +74,7 @@ def figure(
     def register(plot: Plot) -> Plot:
         @wraps(plot)
         def styled(*args: object, **options: object) -> Axes:
-            with use_style():
+            with use_style(), follow_axes(cast("Axes | None", options.get("ax"))):
                 return plot(*args, **options)
 
         text = inspect.cleandoc(plot.__doc__ or "")

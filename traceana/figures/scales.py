@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Literal
 
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
 
+from traceana.results.formatting import duration, duration_ticks
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -19,7 +21,9 @@ _SHORT = 30.0
 """Largest over smallest value below which ticks stand at 2 and 5 too."""
 
 
-def use_log_axis(ax: Axes, side: Literal["x", "y"], values: Iterable[float], /) -> None:
+def use_log_axis(
+    ax: Axes, side: Literal["x", "y"], values: Iterable[float], /, *, durations: bool = False
+) -> None:
     """Make an axis logarithmic over values that are 0 or more; a 0 stands at its lower end.
 
     Parameters
@@ -30,6 +34,8 @@ def use_log_axis(ax: Axes, side: Literal["x", "y"], values: Iterable[float], /) 
         Which axis.
     values
         What it must show; without any above 0 the axis is left as it is.
+    durations
+        Whether they are seconds, whose ticks are then 1 min, 1 h, 1 d and so on.
     """
     known = list(values)
     positive = [value for value in known if value > 0]
@@ -56,6 +62,11 @@ def use_log_axis(ax: Axes, side: Literal["x", "y"], values: Iterable[float], /) 
     axis.set_minor_locator(LogLocator(subs=range(2, 10), numticks=12) if few else NullLocator())
     axis.set_minor_formatter(NullFormatter())
     axis.set_major_formatter(FuncFormatter(lambda value, _: _plain(value)))
+    if durations and len(ticks := duration_ticks(low / 1.2, high * 1.2, most)) > 1:
+        zero = [0.0] if len(positive) < len(known) else []
+        axis.set_major_locator(FixedLocator([*zero, *ticks]))
+        axis.set_minor_locator(NullLocator())
+        axis.set_major_formatter(FuncFormatter(lambda value, _: duration(value)))
 
 
 def _plain(value: float) -> str:

@@ -106,7 +106,7 @@ def plot_straggler_map(
     _write_levels(ax, workers, levels)
     ax.set_yticks(range(len(workers)), workers)
     ax.set_ylim(len(workers) - 0.5, -0.5)
-    ax.set_title(", ".join(map(str, own.key())))
+    ax.set_title(f"Stragglers of {', '.join(map(str, own.key()))}")
     ax.set_xlabel(label_clock(time))
     ax.set_ylabel("Worker")
     format_axis(ax.xaxis, bins=5)

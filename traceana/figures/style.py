@@ -33,7 +33,15 @@ def use_style(*, alone: bool = False) -> AbstractContextManager[None]:
     house: Any = _complete() if alone else _house()
     own: Any = rcParams
     default: Any = rcParamsDefault
-    return rc_context({key: house[key] for key in house if alone or own[key] == default[key]})
+    found = {key: house[key] for key in house if alone or own[key] == default[key]}
+    if "grid.color" not in found and "axes.grid" in found:
+        found["grid.alpha"] = 0.25  # the color is for a grid that the user's style does not draw
+    return rc_context(found)
+
+
+def follow_axes(ax: Axes | None, /) -> AbstractContextManager[None]:
+    """Return a context in which text has the color of the labels of axes given by the user."""
+    return nullcontext() if ax is None else rc_context({"text.color": shade(ax)})
 
 
 def use_width(width_in: float | None, /) -> AbstractContextManager[None]:

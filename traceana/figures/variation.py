@@ -11,7 +11,7 @@ from matplotlib.ticker import PercentFormatter
 from traceana.errors import DataError
 from traceana.figures.labels import find_clock, format_axis, name_lines, natural_order
 from traceana.figures.registry import figure
-from traceana.figures.style import start_axes
+from traceana.figures.style import palette, shade, start_axes
 from traceana.results.formatting import three_digits
 
 if TYPE_CHECKING:
@@ -66,9 +66,8 @@ def plot_cov(
     ax.set_xlabel(label)
     ax.set_ylabel(label_cov(ddof))
     format_axis(ax.xaxis, bins=5)
-    if len(lines) == 1:
-        ax.set_title(lines[0][0])
-    else:
+    ax.set_title(f"CoV across workers{f', {lines[0][0]}' if len(lines) == 1 else ''}")
+    if len(lines) > 1:
         name_lines(ax, lines, heading="job")
     return ax
 
@@ -132,9 +131,9 @@ def plot_cov_ecdf(cov: pl.DataFrame, /, *, ax: Axes | None = None, ddof: int | N
     else:
         for job in jobs:
             own = known.filter(pl.col("job_id") == job)["cov"]
-            _draw_ecdf(ax, own, color="#9A9A9A", linewidth=0.4, linestyle="-")
+            _draw_ecdf(ax, own, color=shade(ax, 0.45), linewidth=0.4, linestyle="-")
         _draw_ecdf(
-            ax, known["cov"], color="#0072B2", linewidth=1.8, linestyle="-",
+            ax, known["cov"], color=palette()[0], linewidth=1.8, linestyle="-",
             label="all time steps",
         )  # fmt: skip
         ax.lines[0].set_label("one job")
@@ -145,6 +144,7 @@ def plot_cov_ecdf(cov: pl.DataFrame, /, *, ax: Axes | None = None, ddof: int | N
     ax.set_xlim(left=0)
     ax.set_ylim(0, 1)
     ax.set_xlabel(label_cov(ddof))
+    ax.set_title("Distribution of CoV by job", pad=20 if len(jobs) > _MOST_NAMED else None)
     ax.set_ylabel("Fraction of time steps")
     ax.yaxis.set_major_formatter(PercentFormatter(xmax=1, symbol=" %"))
     return ax
@@ -199,6 +199,7 @@ def plot_batch_time_ecdf(
     ax.set_ylim(0, 1)
     ax.set_xlabel(f"Mini-batch time ({unit})")
     ax.set_ylabel("Fraction of samples")
+    ax.set_title("Distribution of mini-batch time by job")
     format_axis(ax.xaxis)
     ax.yaxis.set_major_formatter(PercentFormatter(xmax=1, symbol=" %"))
     return ax

@@ -13,13 +13,17 @@ from matplotlib.figure import Figure
 from traceana.errors import DataError
 from traceana.figures.labels import find_clock, format_axis, name_lines, natural_order
 from traceana.figures.registry import figure
-from traceana.figures.style import WIDTH_IN, start_axes, use_style
+from traceana.figures.style import WIDTH_IN, palette, shade, start_axes, use_style
 from traceana.results.formatting import three_digits
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from matplotlib.axes import Axes
+    from matplotlib.lines import Line2D
 
 _BREAK_AFTER_STEPS: Final = 1.5
+_MAX_IN_LEGEND: Final = 2
 
 
 @figure(
@@ -38,6 +42,7 @@ def plot_worker_times(
     worker: str = "worker_id",
     value: str = "batch_time",
     unit: str = "s",
+    stragglers: Sequence[object] | None = None,
 ) -> Axes:
     """Draw each worker's mini-batch time against time, one line per worker.
 
@@ -51,6 +56,9 @@ def plot_worker_times(
         Columns of the worker and of its mini-batch time.
     unit
         Unit of the value, for the label.
+    stragglers
+        Workers to color, the others being gray, such as those of `detect_stragglers`; by default
+        each worker has a color.
 
     Returns
     -------
@@ -70,20 +78,44 @@ def plot_worker_times(
     ax = start_axes(ax)
     rows = samples.with_columns(pl.col(worker).cast(pl.String)).sort(clock)
     lines = []
+    slow = None if stragglers is None else natural_order(set(stragglers))
     for name in natural_order(rows[worker].unique()):
         own = rows.filter(pl.col(worker) == name)
         times, values = _break_lines(own[clock].to_list(), own[value].to_list())
-        (line,) = ax.plot(times, values, drawstyle="steps-post", gid=f"worker-{name}")
+        look: dict[str, Any] = {}
+        if slow is not None:
+            colors = palette()
+            look = (
+                {"color": colors[slow.index(name) % len(colors)], "zorder": 3, "linestyle": "-"}
+                if name in slow
+                else {"color": shade(ax, 0.4), "linewidth": 0.6, "linestyle": "-"}
+            )
+        (line,) = ax.plot(times, values, drawstyle="steps-post", gid=f"worker-{name}", **look)
         lines.append((name, line))
+    if slow:
+        _write_legend(ax, lines, slow)
     ax.set_ylim(bottom=0)
     ax.margins(x=0)
-    ax.set_title(str(jobs[0]))
+    ax.set_title(f"Mini-batch time of the workers, {jobs[0]}", pad=18 if slow else None)
     ax.set_xlabel(label)
     ax.set_ylabel(f"Mini-batch time ({unit})")
     format_axis(ax.xaxis, bins=5)
     format_axis(ax.yaxis)
-    name_lines(ax, lines, heading="worker")
+    name_lines(ax, lines, heading="" if slow else "worker")
     return ax
+
+
+def _write_legend(ax: Axes, lines: list[tuple[str, Line2D]], slow: list[str]) -> None:
+    """State what the colors mean: each straggler has its own, the other workers share gray."""
+    colored = [(line, f"straggler {name}") for name, line in lines if name in slow]
+    if len(colored) > _MAX_IN_LEGEND:
+        colored = [(colored[0][0], "stragglers, a color each")]
+    gray = [(line, "other workers") for name, line in lines if name not in slow][:1]
+    marks, texts = zip(*colored, *gray, strict=True)
+    ax.legend(
+        marks, texts, loc="lower left", bbox_to_anchor=(0, 1), ncols=len(texts), borderaxespad=0.1,
+        handlelength=1.2, columnspacing=0.9,
+    )  # fmt: skip
 
 
 def draw_worker_times(samples: pl.DataFrame, /, **options: str) -> Figure:

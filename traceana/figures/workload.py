@@ -10,7 +10,7 @@ from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from traceana.errors import DataError
 from traceana.figures.registry import figure
 from traceana.figures.scales import use_log_axis
-from traceana.figures.style import start_axes
+from traceana.figures.style import palette, shade, start_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -52,17 +52,19 @@ def plot_arrivals(
     if per == "weekday" and clock is None:
         slots = (slots - _FIRST_DAY) % len(_WEEKDAYS) + 1
     ax = start_axes(ax, height_in=1.8)
-    ax.bar(slots, rhythm["jobs_per_h"].fill_null(0), 0.8, color="#0072B2")
+    ax.bar(slots, rhythm["jobs_per_h"].fill_null(0), 0.8, color=palette()[0])
     if observed_h:
         ax.axhline(
-            sum(rhythm["jobs"]) / observed_h, color="#222222", linewidth=0.8, linestyle="--",
-            gid="mean",
+            sum(rhythm["jobs"]) / observed_h, color=shade(ax), linewidth=0.8, linestyle="--",
+            gid="mean", label="mean",
         )  # fmt: skip
+        ax.legend(loc="lower right", bbox_to_anchor=(1, 1), borderaxespad=0.2)
     ax.set_ylim(bottom=0)
     ax.grid(visible=False, axis="x")
     ax.yaxis.set_major_formatter("{x:,.5g}")
     ax.locator_params(axis="y", nbins=4)
     ax.set_ylabel("Jobs per hour")
+    ax.set_title("Submissions by hour of the day" if per == "hour" else "Submissions by weekday")
     if per == "hour":
         ax.set_xticks(range(0, 24, 3))
         what = "Hour of the day" if clock else "Hour of the trace's own day"
@@ -119,17 +121,18 @@ def plot_interarrivals(curve: pl.DataFrame, /, *, ax: Axes | None = None) -> Axe
     least = 1 / curve["n"][0]
     ax = start_axes(ax)
     ax.plot(
-        longer["gap_s"], longer["share_longer"], color="#0072B2", linewidth=1.4,
+        longer["gap_s"], longer["share_longer"], color=palette()[0], linewidth=1.4,
         drawstyle="steps-post", linestyle="-", label="submissions", gid="gaps",
     )  # fmt: skip
     ax.plot(
-        curve["gap_s"], curve["share_longer_poisson"], color="#4D4D4D", linestyle="--",
+        curve["gap_s"], curve["share_longer_poisson"], color=shade(ax, 0.8), linestyle="--",
         label="Poisson process of the same rate", gid="poisson",
     )  # fmt: skip
-    use_log_axis(ax, "x", curve["gap_s"])
+    use_log_axis(ax, "x", curve["gap_s"], durations=True)
     use_log_axis(ax, "y", [least, 1.0])
-    ax.set_xlabel("Time between submissions (s, logarithmic)")
+    ax.set_xlabel("Time between submissions (logarithmic)")
     ax.set_ylabel("Fraction longer (logarithmic)")
+    ax.set_title("Times between submissions")
     ax.legend(loc="lower left")
     return ax
 
@@ -182,7 +185,7 @@ def plot_gpu_demand(
     ax = start_axes(ax, height_in=1.8)
     ax.plot(
         _times(known["bin_start_s"], timezone), known["gpus_mean"], drawstyle="steps-post",
-        color="#0072B2", linewidth=0.6, linestyle="-", gid="gpus",
+        color=palette()[0], linewidth=0.6, linestyle="-", gid="gpus",
     )  # fmt: skip
     ax.set_ylim(bottom=0)
     ax.margins(x=0)
@@ -192,6 +195,7 @@ def plot_gpu_demand(
         ax.xaxis.set_major_locator(locator := AutoDateLocator(maxticks=6))  # type: ignore[no-untyped-call]
         ax.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
     ax.set_xlabel("Day of the trace" if timezone is None else f"Date ({timezone})")
+    ax.set_title("GPU demand")
     ax.set_ylabel(
         "GPUs if jobs had started\nwhen submitted" if starts_assumed else "Requested GPUs"
     )

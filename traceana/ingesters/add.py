@@ -11,12 +11,13 @@ import polars as pl
 from traceana.errors import DataError
 from traceana.ingesters.ingestion import read_mapping
 from traceana.ingesters.plan import Plan, ingest_plan
-from traceana.ingesters.readers.frames import frame_types
+from traceana.ingesters.readers.reader import frame_rows
 from traceana.ingesters.source import Source
 from traceana.schema import get_table
 from traceana.store import Ledger, store_path
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from os import PathLike
 
     from narwhals.stable.v2.typing import IntoFrame
@@ -73,14 +74,16 @@ def add_table(
     """
     get_table(table)  # raises where there is no such table
     data = _to_polars(frame)
-    types = frame_types(data.lazy())
-    text = mapping if mapping is not None else _same_names(types, table)
+    rows = frame_rows(data.lazy(), "frame")
+    text = mapping if mapping is not None else _same_names(rows.types, table)
     parsed, name = read_mapping(text, trace)
     if table not in parsed.tables:
         raise DataError(f"{parsed.where}: no [{table}] in it; found {', '.join(parsed.tables)}")
-    source = Source(None, tuple(types), (table,), reader="frame", types=types, frame=data.lazy())
+    source = Source(None, rows, (table,), reader="frame")
     facts = {} if title is None else {"title": title}
-    plan = Plan(name, parsed, [source], "api", {source.label: _digest(data.select(*types))}, facts)
+    plan = Plan(
+        name, parsed, [source], "api", {source.label: _digest(data.select(*rows.columns))}, facts
+    )
     return ingest_plan(plan, store_path(store))
 
 
@@ -100,7 +103,7 @@ def _to_polars(frame: IntoFrame) -> pl.DataFrame:
     return narrow.to_polars()
 
 
-def _same_names(types: dict[str, pl.DataType], table: str) -> str:
+def _same_names(types: Mapping[str, pl.DataType], table: str) -> str:
     """Return the mapping of a frame whose columns have the table's names."""
     lines = [f"[{table}]"]
     for name, column in get_table(table).columns().items():

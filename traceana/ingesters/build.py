@@ -96,7 +96,7 @@ class TableBuilder:
         kinds = recipe.kinds
         if recipe.reshape:  # it takes all of the source's columns
             kinds = dict.fromkeys(source.columns, "text")
-        converted = (convert(one, recipe) for one in source.blocks(kinds))
+        converted = (convert(one, recipe) for one in source.rows.blocks(kinds))
         for block, result in read_ahead(chain.from_iterable(converted)):
             good, bad = self._split(block, result, reshaped=recipe.reshape is not None)
             self._writer.keep(good)

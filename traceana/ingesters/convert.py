@@ -11,7 +11,7 @@ from polars.exceptions import PolarsError
 
 from traceana.errors import DataError
 from traceana.ingesters.readers.lines import BAD_LINES, LINE
-from traceana.ingesters.recipe import LARGEST_WHOLE
+from traceana.ingesters.recipe import LARGEST_WHOLE, read_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -19,12 +19,11 @@ if TYPE_CHECKING:
     from traceana.ingesters.readers.reader import AnyBlock
     from traceana.ingesters.recipe import Recipe
 
-ROW: Final = "\0row"
 UNKNOWN: Final = "unknown"
 _RIGHT: Final = "\0right"
 _RULE: Final = "\0rule"
+_WORD: Final = "\0word\0"
 _NONE_REJECTED: Final = pl.DataFrame(schema=BAD_LINES)
-_NONE_FAILED: Final = pl.DataFrame(schema={ROW: pl.UInt32, "rule": pl.String})
 _MOST_FAILED: Final = 1000
 _LONGEST_WORD: Final = 100
 
@@ -60,54 +59,44 @@ def convert(block: AnyBlock, recipe: Recipe, /) -> Iterator[tuple[AnyBlock, Conv
         rows = _rows_without_fault(typed.rename(recipe.views), recipe)
     if rows is not None:
         yield block, Converted(rows, _NONE_REJECTED, {})
-    elif len(parts := block.parts()) > 1:
-        for part in parts:
+        return
+    for part in block.parts():
+        if part is block:
+            yield block, _find_faults(block, typed, recipe)
+        else:
             yield from convert(part, recipe)
-    else:
-        yield block, _find_faults(block, typed, recipe)
 
 
 def _find_faults(block: AnyBlock, typed: pl.DataFrame | None, recipe: Recipe) -> Converted:
-    """Convert a block step by step, and name the rule that each rejected row breaks."""
-    reshaped = recipe.reshape is not None
+    """Convert a block, and name the first rule that each rejected row breaks."""
     rejected = [_NONE_REJECTED]
-    if typed is not None:
-        source = typed.with_row_index(ROW)
+    if typed is None:
+        source = recipe.reshape(block.cells) if recipe.reshape else block.cells
+        rejected.append(_filled_cells(block) if recipe.reshape else block.bad)
     else:
-        text = recipe.reshape(block.cells) if recipe.reshape else block.cells
-        source = text.with_row_index(ROW)
-        rejected.append(_filled_cells(block) if reshaped else block.bad)
-    cells = source.rename(recipe.views)
-    cells = cells.with_columns(
-        _read_number(n) for n in recipe.numbers if cells[n].dtype.is_(pl.String)
-    )
-    cells = cells.with_columns(_nulls(recipe))
-    broken = [
-        _failures(cells, f"{s}|not_a_number", ~pl.col(n).is_finite())
-        for n, s in recipe.numbers.items()
-    ]
-    for stage in (recipe.reread, recipe.derived):
-        cells, failed = _attempt(cells, {name: one.value for name, one in stage.items()})
-        broken.append(failed)
-        for name, one in stage.items():
-            if one.rule:
-                broken.append(_failures(cells, one.rule, _unread(name, one.of)))
-    if typed is None and block.not_utf8:
-        broken += _broken_text(source, recipe)
-    cells, failed = _attempt(
-        cells, {rule: _is_whole(value) for rule, value in recipe.whole.items()}
-    )
-    broken += [failed, *(_failures(cells, rule, ~pl.col(rule)) for rule in recipe.whole)]
-    failed = pl.concat([_NONE_FAILED, *broken])
-    good = cells.join(failed, on=ROW, how="anti", maintain_order="left") if len(failed) else cells
-    good, unknown_words = _map_values(good, recipe)
-    rows, more = _attempt(good, _stated(recipe))
-    kept, invalid = _check(rows.select(ROW, LINE, *recipe.schema), recipe)
-    failed = pl.concat([failed, more, invalid]).unique(ROW, keep="first", maintain_order=True)
-    if len(failed):
-        rejected.append(_rejected_rows(source, failed, block, reshaped=reshaped))
+        source = typed
+    rows = _attempt(source, recipe, not_utf8=typed is None and block.not_utf8)
+    broken = rows[_RULE].is_not_null()
+    if broken.any():
+        found = rows.filter(broken).select(line=LINE, rule=_RULE)
+        if recipe.reshape:
+            cells = source.filter(broken).select(pl.exclude(LINE))
+            joined = pl.concat_str(pl.all(), separator=",", ignore_nulls=True)
+            text = cells.select(joined).to_series()
+        else:
+            text = block.text_of(found["line"])
+        rejected.append(found.with_columns(text=text))
+    words = {
+        name.removeprefix(_WORD): Counter(
+            dict(rows.drop_nulls(name).group_by(name, maintain_order=True).len().iter_rows())
+        )
+        for name in rows.columns
+        if name.startswith(_WORD) and rows[name].null_count() < rows.height
+    }
     return Converted(
-        kept.drop(ROW), pl.concat(rejected).sort("line", maintain_order=True), unknown_words
+        rows.filter(~broken).select(LINE, *recipe.schema),
+        pl.concat(rejected).sort("line", maintain_order=True),
+        words,
     )
 
 
@@ -136,42 +125,98 @@ def _rows_without_fault(cells: pl.DataFrame, recipe: Recipe) -> pl.DataFrame | N
     return rows.drop(_RIGHT) if rows[_RIGHT].all() else None
 
 
-def _attempt(
-    cells: pl.DataFrame, columns: Mapping[str, pl.Expr]
-) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Add columns; rows for which one of them cannot be computed are failures."""
-    none = _with(cells.clear(), columns)  # what fails here is no row's fault
-    good, failed, waiting = [none], [_NONE_FAILED], [cells]
+def _attempt(source: pl.DataFrame, recipe: Recipe, *, not_utf8: bool) -> pl.DataFrame:
+    """Compute the table's columns and the rule that each row breaks, in halves where that fails."""
+    done, failed, waiting = [], 0, [source]
     while waiting:
         part = waiting.pop()
         try:
-            good.append(_with(part, columns))
+            done.append(_compute(part, recipe, not_utf8=not_utf8))
         except PolarsError as error:
+            if part is source:
+                _compute(part.clear(), recipe, not_utf8=not_utf8)  # that would be no row's fault
             if part.height > 1:
                 waiting += [part[part.height // 2 :], part[: part.height // 2]]
-            elif len(failed) > _MOST_FAILED:
+                continue
+            failed += 1
+            if failed > _MOST_FAILED:
                 reason = str(error).splitlines()[0]
                 raise DataError(
                     f"an expression fails for more than {_MOST_FAILED:,} rows ({reason}); "
                     "guard it with CASE, or use TRY_CAST"
                 ) from error
-            else:
-                failed.append(_why_not(part, columns))
-    return pl.concat(good), pl.concat(failed)
+            done.append(part.select(LINE, pl.lit(_why_not(part, recipe)).alias(_RULE)))
+    return pl.concat(done, how="diagonal")
 
 
-def _with(cells: pl.DataFrame, columns: Mapping[str, pl.Expr]) -> pl.DataFrame:
-    return cells.with_columns(value.alias(name) for name, value in columns.items())
+def _compute(source: pl.DataFrame, recipe: Recipe, *, not_utf8: bool) -> pl.DataFrame:
+    numbers = {view: read_number(pl.col(view)) for view in recipe.numbers}
+    derived = recipe.reread | recipe.derived
+    broken = {one.rule: _unread(name, one.of) for name, one in derived.items() if one.rule}
+    if not_utf8:
+        broken |= _broken_text(source, recipe)
+    broken |= {rule: ~_is_whole(value) for rule, value in recipe.whole.items()}
+    right = pl.col(_RULE).is_null()
+    filled, words = [], []
+    for name, one in recipe.derived.items():
+        if not one.rule:  # a status that is not mapped; of several words the first is counted
+            first = one.of.str.extract("^([^ ]*)").str.head(_LONGEST_WORD)
+            several = pl.when(one.of.str.contains(" ", literal=True)).then(pl.lit(" ..."))
+            word = pl.when(right & _unread(name, one.of)).then(first + several.fill_null(""))
+            status = pl.when(one.of.is_not_null()).then(pl.col(name).fill_null(UNKNOWN))
+            words.append(_WORD + one.label)
+            filled += [word.alias(words[-1]), status.alias(name)]
+    stated = (
+        pl.when(right).then(recipe.stated.get(name, pl.lit(None))).cast(dtype).alias(name)
+        for name, dtype in recipe.schema.items()
+    )
+    return (
+        source.lazy()
+        .rename(recipe.views)
+        .with_columns(
+            _first({f"{recipe.numbers[n]}|not_a_number": _wrong(n, v) for n, v in numbers.items()}),
+            *(value.alias(name) for name, value in numbers.items()),
+        )
+        .with_columns(_nulls(recipe))
+        .with_columns(one.value.alias(name) for name, one in recipe.reread.items())
+        .with_columns(one.value.alias(name) for name, one in recipe.derived.items())
+        .with_columns(_first(broken, pl.col(_RULE)))
+        .with_columns(filled)
+        .select(_RULE, LINE, *words, *stated)
+        .with_columns(
+            _first(
+                {name.replace("|check__", "|"): ~rule for name, rule in recipe.rules.items()},
+                pl.col(_RULE),
+            )
+        )
+        .collect(engine="in-memory")
+    )
 
 
-def _why_not(row: pl.DataFrame, columns: Mapping[str, pl.Expr]) -> pl.DataFrame:
-    """Return the failure of a row for which a column cannot be computed."""
-    for name, value in columns.items():
-        try:
-            row.select(value)
-        except PolarsError:
-            rule = f"{name.split('|')[0].strip(chr(0))}|not_computable"
-            return _failures(row, rule, pl.lit(value=True))
+def _first(broken: Mapping[str, pl.Expr], *earlier: pl.Expr) -> pl.Expr:
+    """Return the first rule that a row breaks."""
+    rules = (pl.when(is_broken).then(pl.lit(rule)) for rule, is_broken in broken.items())
+    return pl.coalesce(*earlier, *rules, pl.lit(None, pl.String)).alias(_RULE)
+
+
+def _wrong(name: str, value: pl.Expr) -> pl.Expr:
+    return pl.col(name).is_not_null() & value.is_null()
+
+
+def _why_not(row: pl.DataFrame, recipe: Recipe) -> str:
+    """Return the rule that a row breaks for which a column cannot be computed."""
+    row = row.rename(recipe.views).with_columns(
+        read_number(pl.col(view)).alias(view) for view in recipe.numbers
+    )
+    row = row.with_columns(_nulls(recipe))
+    derived = ({n: one.value for n, one in d.items()} for d in (recipe.reread, recipe.derived))
+    for columns in (*derived, recipe.whole, _stated(recipe)):
+        for name, value in columns.items():
+            try:
+                row.select(value)
+            except PolarsError:
+                return f"{name.split('|')[0].strip(chr(0))}|not_computable"
+        row = row.with_columns(value.alias(name) for name, value in columns.items())
     raise AssertionError("columns that fail together fail apart")
 
 
@@ -201,75 +246,15 @@ def _stated(recipe: Recipe) -> dict[str, pl.Expr]:
     }
 
 
-def _read_number(name: str) -> pl.Expr:
-    """Read a number from text; what is none becomes infinite, as no number in a table may be."""
-    text = pl.col(name)
-    return pl.when(text.is_not_null()).then(
-        text.cast(pl.Float64, strict=False).fill_null(float("inf"))
-    )
-
-
-def _broken_text(source: pl.DataFrame, recipe: Recipe) -> list[pl.DataFrame]:
+def _broken_text(source: pl.DataFrame, recipe: Recipe) -> dict[str, pl.Expr]:
     numbers = set(recipe.numbers.values())
-    return [
-        _failures(
-            source, f"{name or 'index'}|not_utf8", pl.col(name).str.contains("\ufffd", literal=True)
+    return {
+        f"{name or 'index'}|not_utf8": pl.col(recipe.views.get(name, name)).str.contains(
+            "\ufffd", literal=True
         )
         for name, dtype in source.schema.items()
         if dtype == pl.String and name not in numbers
-    ]
-
-
-def _failures(cells: pl.DataFrame, rule: str, broken: pl.Expr) -> pl.DataFrame:
-    return cells.filter(broken).select(ROW, pl.lit(rule).alias("rule"))
-
-
-def _map_values(
-    cells: pl.DataFrame, recipe: Recipe
-) -> tuple[pl.DataFrame, dict[str, Counter[str]]]:
-    """Make values that are not mapped ``unknown``, and count them.
-
-    Of several words the first is counted: what follows is often a number or a name.
-    """
-    unknown: dict[str, Counter[str]] = {}
-    filled = {}
-    for name, one in recipe.derived.items():
-        if not one.rule:
-            first = one.of.str.extract("^([^ ]*)").str.head(_LONGEST_WORD)
-            several = pl.when(one.of.str.contains(" ", literal=True)).then(pl.lit(" ..."))
-            word = first + several.fill_null(pl.lit(""))
-            strange = cells.filter(_unread(name, one.of)).select(word=word)
-            if strange.height:
-                counts = strange.group_by("word", maintain_order=True).len()
-                unknown[one.label] = Counter(dict(counts.iter_rows()))
-            filled[name] = pl.when(one.of.is_not_null()).then(pl.col(name).fill_null(UNKNOWN))
-    return cells.with_columns(value.alias(name) for name, value in filled.items()), unknown
-
-
-def _check(rows: pl.DataFrame, recipe: Recipe) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Hold the table's rows against its rules, but for the key."""
-    holds = rows.select(pl.all_horizontal(True, *recipe.rules.values())).to_series()
-    if holds.all():
-        return rows, _NONE_FAILED
-    first_broken = pl.coalesce(
-        pl.when(~rule).then(pl.lit(name.replace("|check__", "|")))
-        for name, rule in recipe.rules.items()
-    )
-    return rows.filter(holds.fill_null(value=True)), rows.filter(~holds).select(
-        ROW, rule=first_broken
-    )
-
-
-def _rejected_rows(
-    source: pl.DataFrame, failed: pl.DataFrame, block: AnyBlock, *, reshaped: bool
-) -> pl.DataFrame:
-    found = failed.rename({"rule": _RULE}).join(source, on=ROW, how="left", maintain_order="left")
-    if reshaped:
-        cells = found.select(pl.exclude(ROW, LINE, _RULE))
-        text = cells.select(pl.concat_str(pl.all(), separator=",", ignore_nulls=True)).to_series()
-    else:
-        text = block.text_of(found[LINE])
-    return found.select(line=LINE, rule=_RULE).with_columns(text=text)
+    }
 
 
 def _filled_cells(block: AnyBlock) -> pl.DataFrame:

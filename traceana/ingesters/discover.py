@@ -17,7 +17,7 @@ from traceana.ingesters.files import (
     content_sha256,
     list_csvs,
 )
-from traceana.ingesters.readers.csv import read_header
+from traceana.ingesters.readers.csv import csv_rows, read_header
 from traceana.ingesters.readers.registry import detect_reader, get_reader, readers
 from traceana.ingesters.source import Source, open_source
 from traceana.ingesters.unwrap import plain
@@ -165,13 +165,10 @@ def _fit(csv: CsvFile, named: list[tuple[str, Content]], listing: Listing) -> tu
         columns = read_header(csv.head) if content.header else _columns_beside(csv, listing)
         columns = columns or list(content.columns)
         if set(content.columns) <= set(columns) and len(columns) == len(set(columns)):
+            unused = tuple(name for name in columns if name not in content.columns)
+            rows = csv_rows(csv, columns, header=content.header)
             source = Source(
-                csv,
-                tuple(columns),
-                content.tables,
-                content.not_applicable,
-                header=content.header,
-                unused_columns=tuple(name for name in columns if name not in content.columns),
+                csv, rows, content.tables, content.not_applicable, unused_columns=unused
             )
             fits.append((len(content.columns), trace, source))
     if not fits:

@@ -137,7 +137,7 @@ def _in_zone(mapping: Mapping, timezone: str | None) -> Mapping:
 
 def _plan(name: str, mapping: Mapping, sources: list[Source], timezone: str | None) -> Plan:
     """Return the plan of a trace, with what its files and the user state of it."""
-    facts = {k: v for source in sources if source.rows for k, v in source.rows.facts.items()}
+    facts = {k: v for source in sources for k, v in source.rows.facts.items()}
     return Plan(
         name,
         mapping,

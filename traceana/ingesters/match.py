@@ -11,7 +11,6 @@ from traceana.ingesters.discover import Discovery
 from traceana.ingesters.expressions import MissingColumnError
 from traceana.ingesters.files import CsvFile, content_sha256, list_csvs
 from traceana.ingesters.readers.registry import get_reader, readers
-from traceana.ingesters.recipe import compile_recipe
 from traceana.ingesters.source import Source, open_source
 
 if TYPE_CHECKING:
@@ -95,16 +94,9 @@ def fit_files(
 def _fit(file: CsvFile, mapping: Mapping, reader: str | None) -> Source:
     source = open_source(file, reader=reader, timezone=mapping.timezone)
     tables, missing = [], []
-    for name, table in mapping.tables.items():
+    for name in mapping.tables:
         try:
-            compile_recipe(
-                table,
-                columns=source.columns,
-                timezone=mapping.timezone,
-                dtypes=source.types,
-                literals=source.literals,
-                where=mapping.where,
-            )
+            source.recipe(mapping, name)
         except MissingColumnError as error:
             missing.append(error)
         else:

@@ -18,7 +18,6 @@ from traceana.errors import DataError, SourceError, StoreError
 from traceana.ingesters.build import Progress, TableBuilder
 from traceana.ingesters.checksums import Checksums
 from traceana.ingesters.describe import describe_trace
-from traceana.ingesters.recipe import Recipe, compile_recipe
 from traceana.ingesters.reshape import RESHAPES
 from traceana.ingesters.unwrap import plain
 from traceana.schema import schema_version
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
 
     from traceana.catalog import Trace
     from traceana.ingesters.mapping import Mapping
+    from traceana.ingesters.recipe import Recipe
     from traceana.ingesters.source import Source
 
 
@@ -125,9 +125,9 @@ def _ingest_locked(plan: Plan, folder: Path, progress: Progress | None) -> Ledge
                 raise SourceError(_none_kept(entry, builder.first_rejected))
             counted = tuple(
                 replace(
-                    describe(source), rows_not_applicable=sum(b.lines for b in source.blocks({}))
+                    describe(one), rows_not_applicable=sum(b.lines for b in one.rows.blocks({}))
                 )
-                for source in beside
+                for one in beside
             )
             gone = {file.label for file in before.files} if before else set()
             gone -= {file.label for file in entry.files + counted}
@@ -163,16 +163,10 @@ def _ingest_locked(plan: Plan, folder: Path, progress: Progress | None) -> Ledge
 
 def _compile(plan: Plan, table: str, source: Source, keep: dict[str, pl.DataType]) -> Recipe:
     reshape = RESHAPES.get((plan.trace, table)) if plan.kind == "catalog" else None
-    recipe = compile_recipe(
-        plan.mapping.tables[table],
-        columns=reshape.columns if reshape else source.columns,
-        timezone=plan.mapping.timezone,
-        dtypes=source.types,
-        literals=source.literals,
-        keep=keep,
-        where=plan.mapping.where,
-    )
-    return replace(recipe, reshape=reshape.apply) if reshape else recipe
+    if reshape is None:
+        return source.recipe(plan.mapping, table, keep)
+    reshaped = replace(source, rows=replace(source.rows, columns=reshape.columns))
+    return replace(reshaped.recipe(plan.mapping, table, keep), reshape=reshape.apply)
 
 
 def _kept_columns(mapping: Mapping, table: str, sources: list[Source]) -> dict[str, pl.DataType]:
@@ -235,7 +229,7 @@ def _fingerprint(plan: Plan, table: str, sources: list[Source], checksums: Check
                 source.label,
                 checksums[source.file.paths] if source.file else plan.checksums[source.label],
                 [*source.columns],
-                [source.reader, source.header],
+                [source.reader],
             )
             for source in sources
         ),

@@ -15,7 +15,6 @@ from traceana.ingesters.files import CsvFile, list_csvs
 from traceana.ingesters.mapping import parse_mapping
 from traceana.ingesters.propose_columns import CLOCKS, MOST, Proposal, median, propose_column
 from traceana.ingesters.readers.registry import get_reader
-from traceana.ingesters.recipe import compile_recipe
 from traceana.ingesters.source import Source, open_source
 from traceana.ingesters.synonyms import (
     JOBS,
@@ -116,17 +115,10 @@ def preview_mapping(path: str | PathLike[str], text: str, /) -> dict[str, Conver
     mapping = parse_mapping(text, where="the proposed mapping")
     source = open_source(_single(Path(path)), reader=mapping.reader, timezone=mapping.timezone)
     found = {}
-    for name, table in mapping.tables.items():
-        recipe = compile_recipe(
-            table,
-            columns=source.columns,
-            timezone=mapping.timezone,
-            dtypes=source.types,
-            literals=source.literals,
-            keep=dict.fromkeys(mapping.keep, pl.String()),
-            where=mapping.where,
-        )
-        block = next(iter(source.blocks(recipe.kinds)), None)
+    keep = dict.fromkeys(mapping.keep, pl.String())
+    for name in mapping.tables:
+        recipe = source.recipe(mapping, name, keep)
+        block = next(iter(source.rows.blocks(recipe.kinds)), None)
         if block is not None:
             parts = [part for _, part in convert(block, recipe)]
             kept, rejected = (
@@ -153,7 +145,7 @@ def _sample(source: Source) -> pl.DataFrame:
         name: "time" if (dtype := source.types.get(name)) and dtype.is_temporal() else "text"
         for name in source.columns
     }
-    block = next(iter(source.blocks(kinds)), None)  # type: ignore[arg-type]
+    block = next(iter(source.rows.blocks(kinds)), None)  # type: ignore[arg-type]
     return block.cells.head(_SAMPLE) if block else pl.DataFrame()
 
 

@@ -7,18 +7,18 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from traceana.ingesters.readers import csv
-from traceana.ingesters.readers.frames import frame_blocks
 from traceana.ingesters.readers.registry import open_reader
+from traceana.ingesters.recipe import compile_recipe
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     import polars as pl
 
-    from traceana.ingesters.expressions import Kind
     from traceana.ingesters.files import CsvFile
-    from traceana.ingesters.readers.reader import AnyBlock, Rows
+    from traceana.ingesters.mapping import Mapping as MappingFile
+    from traceana.ingesters.readers.reader import Rows
+    from traceana.ingesters.recipe import Recipe
 
 
 @dataclass(frozen=True)
@@ -29,34 +29,34 @@ class Source:
     ----------
     file
         The file; None for a frame.
-    columns
-        Its columns in their order.
+    rows
+        Its columns and rows, as a reader opened it.
     tables
         Tables that its rows go to.
     not_applicable
         Tables that its rows are not for, although its name and columns suggest it.
-    reader, header
+    reader
         How it is read.
-    types
-        Types of its columns, where it has types.
-    frame
-        The frame.
-    rows
-        The file as a reader opened it; None for a published CSV.
     unused_columns
         Columns beyond the published ones.
     """
 
     file: CsvFile | None
-    columns: tuple[str, ...]
+    rows: Rows = field(repr=False)
     tables: tuple[str, ...] = ()
     not_applicable: tuple[str, ...] = ()
     reader: str = "csv"
-    header: bool = True
-    types: Mapping[str, pl.DataType] = field(default_factory=dict)
-    frame: pl.LazyFrame | None = field(default=None, repr=False)
-    rows: Rows | None = field(default=None, repr=False)
     unused_columns: tuple[str, ...] = ()
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Its columns in their order."""
+        return self.rows.columns
+
+    @property
+    def types(self) -> Mapping[str, pl.DataType]:
+        """Types of its columns, where it has types."""
+        return self.rows.types
 
     @property
     def label(self) -> str:
@@ -77,24 +77,22 @@ class Source:
         folder = inner or Path(self.file.folder).resolve().name
         return {"file_name": re.sub(r"(?<=.)\.[^.]+$", "", self.file.name), "file_folder": folder}
 
-    def blocks(self, kinds: Mapping[str, Kind], /) -> Iterator[AnyBlock]:
-        """Read it block by block; `kinds` are the columns that are used, and how."""
-        if self.frame is not None:
-            return frame_blocks(self.frame, kinds, self.label)
-        if self.rows is not None:
-            return self.rows.blocks(kinds)
-        assert self.file is not None  # noqa: S101  what is no frame is a file
-        return csv.read_blocks(self.file, columns=self.columns, header=self.header)
+    def recipe(
+        self, mapping: MappingFile, table: str, keep: Mapping[str, pl.DataType] | None = None
+    ) -> Recipe:
+        """Compile a table's mapping for the columns of this source."""
+        return compile_recipe(
+            mapping.tables[table],
+            columns=self.columns,
+            timezone=mapping.timezone,
+            dtypes=self.types,
+            literals=self.literals,
+            keep=keep,
+            where=mapping.where,
+        )
 
 
 def open_source(file: CsvFile, /, *, reader: str | None, timezone: str = "UTC") -> Source:
-    """Find out how a user's file is read, and its columns.
-
-    Raises
-    ------
-    SourceError
-        If it is empty or cannot be read.
-    """
+    """Find out how a user's file is read, and its columns."""
     chosen = open_reader(file, reader)
-    rows = chosen.rows(file, timezone)
-    return Source(file, rows.columns, reader=chosen.name, types=rows.types, rows=rows)
+    return Source(file, chosen.rows(file, timezone), reader=chosen.name)

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from traceana.errors import DataError, TraceanaError
-from traceana.ingesters import ingest_cached
 from traceana.report.blocks import Table
 from traceana.report.context import Context
 from traceana.report.markdown import render_markdown
@@ -100,6 +99,8 @@ def build_report(
     """
     chosen = check_sections(only)
     if store is not None and Path(store).is_file():
+        from traceana.ingesters import ingest_cached  # noqa: PLC0415  a store needs no reader
+
         store = ingest_cached(store)
     forms = choose(formats, FORMATS, what="format")
     spark = _choose_master(engine, master)

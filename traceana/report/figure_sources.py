@@ -93,7 +93,7 @@ def _of_job(context: Context, trace: str, choice: Choice) -> list[Drawing]:
     cov = analysis.iteration_cov(samples, ddof=0, time=time)
     stragglers = analysis.detect_stragglers(samples, time=time)
     return [
-        *variation.draw_jobs(context, trace, samples, cov, 1),
+        *variation.draw_jobs(context, trace, samples, cov, 1, stragglers=stragglers),
         *straggler_maps.draw_jobs(context, trace, stragglers, 1),
     ]
 

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Final
 
 from traceana.errors import DataError, StoreError
-from traceana.ingesters import ingest
 from traceana.store import Store, open_store, store_path
 from traceana.store.cache import code_digest
 
@@ -115,7 +114,8 @@ def open_origin(origin: Origin, /) -> Store:
 
 
 def _make_sample_store(cache: Path, place: Path) -> None:
-    from traceana.samples import write_sample  # noqa: PLC0415  only where it is needed
+    from traceana.ingesters import ingest  # noqa: PLC0415  only where it is needed
+    from traceana.samples import write_sample  # noqa: PLC0415  as above
 
     cache.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=cache, prefix=".making-") as folder:

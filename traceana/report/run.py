@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
 from multiprocessing import get_context, parent_process
 from multiprocessing.connection import wait as wait_for
+from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Final
 
@@ -73,7 +75,7 @@ def build_sections(
 
     missing = []
     for section in sections:
-        kept = SECTION_CACHE.load(section_key(context, section.id))
+        kept = SECTION_CACHE.load(section_key(context, section))
         if kept is None:
             missing.append(section)
         else:
@@ -157,16 +159,17 @@ def _build_by_id(name: str) -> Content:
 
 def _build(section: Section, context: Context) -> Content:
     content = draw_content(section.content(context), context)
-    SECTION_CACHE.save(section_key(context, section.id), content)
+    SECTION_CACHE.save(section_key(context, section), content)
     return content
 
 
-def section_key(context: Context, section: str, /) -> str:
+def section_key(context: Context, section: Section, /) -> str:
     """Return a key of all that a section depends on: data, code, versions, options."""
     ledgers = {name: ledger_json(ledger) for name, ledger in sorted(context.ledgers.items())}
     options = (str(context.origin.place), context.origin.is_sample, context.date)
     engine = (context.master, versions("matplotlib", "jinja2", "pyspark"))
-    return key_of(section, ledgers, options, engine, code_digest())
+    code = Path(inspect.getfile(section.build)).read_text(encoding="utf-8")  # of any package
+    return key_of(section.id, ledgers, options, engine, code, code_digest())
 
 
 def draw_content(content: Content, context: Context, /) -> Content:

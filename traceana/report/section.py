@@ -11,10 +11,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import import_module
+from importlib.metadata import entry_points
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Final
 
 from traceana.catalog import load_catalog
+from traceana.errors import DataError
 from traceana.report.blocks import Absent, Content, arrange
 
 if TYPE_CHECKING:
@@ -26,6 +28,7 @@ Needs = Mapping[str, tuple[str, ...]]
 """Tables, and the columns of each in which a trace must have values."""
 
 
+_GROUP: Final = "traceana.sections"
 PARTS: Final = (
     "Reproduction of published claims",
     "Workload",
@@ -129,11 +132,30 @@ class Section:
 
 @cache
 def sections() -> tuple[Section, ...]:
-    """Return the sections in their order: SECTION of each module of the package `sections`."""
+    """Return the sections in their order: SECTION of each module of the package `sections`.
+
+    Other packages add sections by entry points of the group ``traceana.sections``.
+
+    Raises
+    ------
+    DataError
+        If another package's section cannot be loaded.
+    """
     package = import_module("traceana.report.sections")
     modules = (
         import_module(f"{package.__name__}.{module.name}")
         for module in iter_modules(package.__path__)
     )
     found = [module.SECTION for module in modules if hasattr(module, "SECTION")]
+    for point in entry_points(group=_GROUP):
+        try:
+            section = point.load()
+        except Exception as error:
+            raise DataError(f"section {point.name} ({point.value}): not loaded: {error}") from error
+        if not isinstance(section, Section) or section.part not in PARTS:
+            parts = ", ".join(PARTS)
+            raise DataError(
+                f"section {point.name} ({point.value}): it is not a traceana Section of {parts}"
+            )
+        found.append(section)
     return tuple(sorted(found, key=lambda one: (PARTS.index(one.part), one.order)))

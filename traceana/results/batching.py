@@ -254,6 +254,23 @@ class BatchingSummary(BatchingSetting):
     note = text("Note", "of the first run that has one")
 
 
+class ClusterComparison(ResultTable):
+    """Clusters under uniform, static and dynamic batch sizes, and published factors."""
+
+    cluster = text("Cluster")
+    workers = text("Workers", "homogeneous, heterogeneous, or published (a factor of the paper)")
+    system = text("System", "uniform, static or dynamic; the model of a published factor")
+    relative_time = number(
+        "Relative time",
+        "time over that of uniform batches on the homogeneous cluster; of a published speedup the "
+        "time that it implies for dynamic batches, of a slowdown that of uniform ones",
+        display="ratio",
+    )
+    speedup = number(
+        "Speedup", "over uniform batches on the same workers; null for a slowdown", display="ratio"
+    )
+
+
 class PublishedGains(ResultTable):
     """Published speedups and the throughput ratios that they imply."""
 
@@ -274,4 +291,9 @@ class PublishedGains(ResultTable):
     overhead_at_flops = fraction(
         "Overhead at FLOPS",
         "overhead at which `flops_ratio` gives the published speedup; null: impossible",
+    )
+    reached_by = text(
+        "Device pairs that reach it",
+        "pairs of known devices, fast and slow, whose FLOPS allow the published speedup, in the "
+        "numbers of the cluster; null for a slowdown",
     )

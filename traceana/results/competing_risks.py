@@ -157,7 +157,7 @@ class CumulativeIncidence(_Curves):
     groups
         One row per group and event.
     at_risk
-        Rows at risk at powers of ten of the runtime.
+        Rows at risk at round durations, such as 1 min, 1 h and 1 d.
     """
 
     curves: pl.DataFrame

@@ -72,8 +72,11 @@ class EnergySavings(ResultTable):
     eta_j = number("Energy (J)", "energy to the target", display="count", unit="J")
     cost_j = number("Cost (J)", display="count", unit="J")
     ratio = number("Ratio", "objective over that of the baseline", display="ratio")
-    ci_low = number("95 % interval", "of the ratio", display="ratio")
-    ci_high = number("95 % interval", "of the ratio", display="ratio")
+    ratio_held_out = number(
+        "Held-out ratio", "ratio of runs that did not choose the batch size", display="ratio"
+    )
+    ci_low = number("95 % interval", "of the held-out ratio", display="ratio")
+    ci_high = number("95 % interval", "of the held-out ratio", display="ratio")
     runs = count("Runs", "training runs of the batch size chosen")
     note = text("Note", "why numbers or intervals are null, or the default batch size was reduced")
 
@@ -87,6 +90,7 @@ class SavingsByChoice(ResultTable):
     batch_size = fraction("Batch size only")
     power_limit = fraction("Power limit only")
     both = fraction("Both")
+    held_out = fraction("Both, held-out runs")
     ci_low = fraction("95 % interval")
     ci_high = fraction("95 % interval")
     best = text("Best")
@@ -106,3 +110,18 @@ class BatchSizeSweep(ResultTable):
     eta_low_j = number("Minimum energy (J)", "of the run with the fewest epochs", unit="J")
     eta_high_j = number("Maximum energy (J)", "of the run with the most epochs", unit="J")
     runs = count("Runs")
+
+
+class EtaSweep(ResultTable):
+    """The configuration of least cost for each weight of energy versus time."""
+
+    eta = number("Weight of energy", "0: time alone, 1: energy alone", display="plain")
+    batch_size = count("Batch size", unit="samples")
+    power_limit_w = number("Power limit (W)", display="plain", unit="W")
+    tta_s = seconds("Time", "time to the target")
+    eta_j = number("Energy (J)", "energy to the target", display="count", unit="J")
+    cost_j = number(
+        "Cost (J)", "eta * eta_j + (1 - eta) * max_power * tta_s", display="count", unit="J"
+    )
+    energy_saved = fraction("Energy saved", "relative to the default")
+    time_saved = fraction("Time saved", "relative to the default; negative: takes longer")

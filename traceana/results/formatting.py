@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from typing import Final
 
 
 def count(value: float) -> str:
@@ -13,6 +14,35 @@ def count(value: float) -> str:
 def seconds(value: float) -> str:
     """Write seconds: 12,345 from a hundred on, else 12.3."""
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:,.1f}"
+
+
+_UNITS_S: Final = {"d": 86_400.0, "h": 3600.0, "min": 60.0, "s": 1.0}
+_TICKS_S: Final = (
+    (1, 60, 3600, 86_400, 30 * 86_400, 1000 * 86_400),
+    (1, 10, 60, 600, 3600, 86_400, 10 * 86_400, 100 * 86_400, 1000 * 86_400),
+    (1, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 18_000, 43_200, 86_400, 172_800, 432_000),
+)
+"""Round durations, from sparse to dense."""
+
+
+def duration(value: float) -> str:
+    """Write seconds in the largest unit of which there is one: 30 s, 5 min, 2 h, 1.5 d, 10 ms."""
+    if 0 < abs(value) < 1:
+        return f"{1000 * value:.3g} ms"
+    unit = next((name for name, size in _UNITS_S.items() if abs(value) >= size), "s")
+    scaled = value / _UNITS_S[unit]
+    return f"{scaled:,.0f} {unit}" if abs(scaled) >= 100 else f"{scaled:.3g} {unit}"
+
+
+def duration_ticks(low: float, high: float, most: int, /) -> list[float]:
+    """Return round durations within limits in seconds: the densest series of at most `most`."""
+    decades = [10.0**power for power in range(-9, 0)]
+    series = [
+        [tick for tick in (*decades, *map(float, ticks)) if low <= tick <= high]
+        for ticks in _TICKS_S
+    ]
+    fitting = [ticks for ticks in series if len(ticks) <= most]
+    return max(fitting or series[:1], key=len)
 
 
 def hours(value: float) -> str:

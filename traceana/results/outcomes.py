@@ -113,6 +113,26 @@ class Association(ResultTable):
     note = text("Note", "why a value is null")
 
 
+class GroupTests(ResultTable):
+    """Tests of failure and runtime between the groups of a cohort."""
+
+    question = text("Question", "what is compared between which groups")
+    n = count("n", "rows in the test")
+    n_groups = count("Groups", "groups")
+    n_clusters = count("Clusters", "clusters; null without `cluster`")
+    measure = text("Effect size", "Cramér's V or epsilon squared")
+    effect = number("Estimate", "the effect size", display="ratio")
+    ci_low = number(_CI, "its confidence interval", display="ratio")
+    ci_high = number(_CI, "its confidence interval", display="ratio")
+    statistic = number("Statistic", "chi-squared or H, divided by the design effect")
+    df = number("df", "degrees of freedom")
+    pvalue = number("p", "of equal groups", display="pvalue")
+    pvalue_adjusted = number("Adjusted p", "Holm over all tests of the table", display="pvalue")
+    conclusion = text("Conclusion", "by :func:`traceana.stats.effect_sizes.conclude`")
+    method = text("Method", "how p was computed")
+    note = text("Note", "why a value is null")
+
+
 class FailureOdds(ResultTable):
     """Odds ratios of failure of each group against the reference group."""
 
@@ -248,20 +268,25 @@ class OddsRatios(ResultTable):
     reference = text("Reference", "level that it is compared with")
     n = count("n", "rows of the level; all rows for a numeric feature")
     failures = count("Failures", "failures among them")
-    crude_odds_ratio = number("Crude odds ratio", "of a level, without other features")
-    crude_ci_low = number(_CI, "Woolf's interval, rows independent")
-    crude_ci_high = number(_CI, "Woolf's interval, rows independent")
+    crude_odds_ratio = number("Crude odds ratio", "of the feature alone")
+    crude_ci_low = number(_CI, "Woolf's interval; of a numeric feature that of its own model")
+    crude_ci_high = number(_CI, "as `crude_ci_low`")
     stratified_odds_ratio = number(
-        "Stratified", "Mantel-Haenszel odds ratio within the other categorical features"
+        "Stratified",
+        "Mantel-Haenszel odds ratio within the other categorical features; of a numeric feature "
+        "that of a model with the categorical features",
     )
-    stratified_ci_low = number(_CI, "its interval, rows independent")
-    stratified_ci_high = number(_CI, "its interval, rows independent")
+    stratified_ci_low = number(_CI, "its interval")
+    stratified_ci_high = number(_CI, "its interval")
     odds_ratio = number("Adjusted", "odds ratio, all other features equal")
     ci_low = number(_CI, "confidence interval of the odds ratio")
     ci_high = number(_CI, "confidence interval of the odds ratio")
     log_odds = number("Log odds", "coefficient of the regression")
     std_error = number("Standard error", "standard error of the coefficient")
     pvalue = number("p", "of an odds ratio of 1", display="pvalue")
+    pvalue_adjusted = number(
+        "Adjusted p", "Holm over all odds ratios of the model", display="pvalue"
+    )
     vif = number("VIF", "variance inflation factor: 1 without collinearity")
     note = text("Note", "why a value is null")
 

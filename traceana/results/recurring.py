@@ -11,6 +11,7 @@ from traceana.results.base import Result
 from traceana.results.tables import (
     ResultTable,
     count,
+    declared,
     flag,
     fraction,
     interval,
@@ -177,6 +178,21 @@ class Groups(ResultTable):
     note = text("Note", "why values are null")
 
 
+class GroupsByDataset(ResultTable):
+    """Simulated groups of recurring jobs, by the workload that stands for them."""
+
+    dataset = text("Data set")
+    groups = count("Groups")
+    failed = count("Not simulated", "groups that missed the target or have no workload")
+    recurrences = count("Recurrences")
+    runs = count("Runs")
+    runs_missed = count("Missed", "runs that missed the target")
+    concurrent = fraction("Concurrent", "fraction of runs that began while others of the group ran")
+    energy_j = number("Energy (J)", display="count", unit="J")
+    energy_saved = fraction("Energy saved", "of all runs, against the default")
+    time_saved = fraction("Time saved", "of all runs, against the default")
+
+
 @dataclass(frozen=True, repr=False)
 class RecurringResult(Result):
     """A recurring job, as :func:`traceana.simulate.simulate_recurring` simulates it.
@@ -284,6 +300,38 @@ class RecurringGroupsResult(Result):
     groups: pl.DataFrame
 
     tables: ClassVar = {"history": GroupRuns, "groups": Groups}
+
+    def by_dataset(self) -> pl.DataFrame:
+        """Sum the groups of each data set, and of all (data set null) if there are several.
+
+        Savings compare the groups whose default is known.
+        """
+        known = pl.col("default_energy_j").is_not_null()
+        sums = [
+            pl.len().cast(pl.Int64).alias("groups"),
+            pl.col("runs").is_null().sum().cast(pl.Int64).alias("failed"),
+            pl.col("recurrences", "runs", "runs_missed", "energy_j").sum(),
+            (pl.col("runs_concurrent").sum() / pl.col("runs").sum()).alias("concurrent"),
+            *(
+                (1 - pl.col(taken).filter(known).sum() / pl.col(f"default_{taken}").sum())
+                .fill_nan(None)
+                .alias(saved)
+                for taken, saved in (("energy_j", "energy_saved"), ("time_s", "time_saved"))
+            ),
+        ]
+        found = self.groups.group_by("dataset").agg(sums).sort("dataset")
+        if found.height > 1:
+            everything = self.groups.select(sums)
+            found = pl.concat(
+                [
+                    found,
+                    everything.with_columns(dataset=pl.lit(None, pl.String)).select(found.columns),
+                ]
+            )
+        return declared(
+            found.with_columns(pl.col("concurrent", "energy_saved", "time_saved").fill_nan(None)),
+            GroupsByDataset,
+        )
 
     def summary(self) -> str:
         """Return a short text on the result."""

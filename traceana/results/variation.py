@@ -58,7 +58,6 @@ class CovSeries(CovIntervals):
     right_truncated = flag("Truncated", "whether the job reaches `cut_at`; null without `cut_at`")
     autocorrelation = any_key("Autocorrelation", "list of the autocorrelations at lags 1 to `lags`")
     effective_n = number("Effective time steps", "effective sample size", display="count")
-    block = count("Block", "block length of the bootstrap, in time steps")
     note = text("Note", "why values are missing")
 
 

@@ -1,3 +1,4 @@
+from .batching.clusters import compare_clusters as compare_clusters
 from .batching.controllers import BatchController as BatchController
 from .batching.controllers import Measured as Measured
 from .batching.controllers import OmniLearn as OmniLearn
@@ -22,6 +23,7 @@ from .recurring.policies import PowerLimitOptimizer as PowerLimitOptimizer
 from .recurring.groups import RecurringGroupsResult as RecurringGroupsResult
 from .recurring.simulate import RecurringResult as RecurringResult
 from .recurring.groups import simulate_recurring_groups as simulate_recurring_groups
+from .recurring.read import sample_training_path as sample_training_path
 from .recurring.simulate import simulate_recurring as simulate_recurring
 from .recurring.sweep import summarize_recurring as summarize_recurring
 from .recurring.sweep import sweep_recurring as sweep_recurring

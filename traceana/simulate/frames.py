@@ -8,12 +8,15 @@ import polars as pl
 
 from traceana.analysis.frames import admit_columns, clean_columns, collect
 from traceana.errors import DataError
+from traceana.results.tables import schema_of
 from traceana.stats.intervals import mean_interval
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from narwhals.stable.v2.typing import IntoFrame
+
+    from traceana.results.tables import ResultTable
 
 
 LARGEST: Final = 1e15
@@ -52,6 +55,24 @@ def read_columns(
         if kinds[name].is_integer() and (table[name] % 1 != 0).any():
             raise DataError(f"{what}: column {name} must hold whole numbers")
     return table.cast({pl.selectors.by_name(name): kind for name, kind in kinds.items()})
+
+
+def read_result(
+    frame: IntoFrame, table: type[ResultTable], columns: Sequence[str], what: str, /
+) -> pl.DataFrame:
+    """Return columns of a result that may have passed through another engine, as declared.
+
+    Raises
+    ------
+    DataError
+        If a column is missing or cannot have its declared type; the message names the function.
+    """
+    dtypes = schema_of(table)
+    try:
+        rows = collect(clean_columns(admit_columns(frame, columns), ()))
+        return rows.cast({pl.selectors.by_name(name): dtypes[name] for name in columns})
+    except (DataError, pl.exceptions.PolarsError) as error:
+        raise DataError(f"{what}: {str(error).splitlines()[0]}") from None
 
 
 def over_seeds(names: Sequence[str], /) -> list[pl.Expr]:

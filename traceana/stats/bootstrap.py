@@ -1,11 +1,10 @@
-"""Bootstrap intervals of quantiles of dependent values.
+"""Bootstrap intervals of quantiles of values in clusters.
 
 A resample is represented by the count of each value, so that one sort serves all resamples.
 """
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -25,65 +24,6 @@ RESAMPLES: Final = 1000
 """Resamples per interval."""
 
 _AT_ONCE: Final = 100_000  # counts in memory, within the processor's cache
-
-
-def block_quantile_intervals(
-    values: ArrayLike,
-    quantiles: Sequence[float],
-    /,
-    *,
-    block: int,
-    confidence: float = 0.95,
-    rng: int | np.random.Generator = 1,
-) -> tuple[Floats, Floats]:
-    """Return intervals of the quantiles of a series by the moving-block bootstrap.
-
-    Percentile intervals (Kuensch, Annals of Statistics 17, 1989): a resample consists of blocks of
-    consecutive values with random starts, cut to n values.
-
-    Parameters
-    ----------
-    values
-        The series in its order, without missing values.
-    quantiles
-        Each in [0, 1]; linear between order statistics (type 7 of Hyndman and Fan, 1996).
-    block
-        Length of a block, from 1 to n.
-    confidence
-        Coverage, in (0, 1).
-    rng
-        Seed or generator.
-
-    Returns
-    -------
-    (low, high)
-        One entry per quantile.
-
-    Raises
-    ------
-    DataError
-        If `block` or `confidence` is out of range, or there is no value.
-    """
-    x = np.asarray(values, dtype=float)
-    n = len(x)
-    if not 1 <= block <= n:
-        raise DataError(f"block must lie from 1 to the {n} values there are; it is {block!r}")
-    random = as_generator(rng)
-    order = np.argsort(x, kind="stable")
-
-    def draw(resamples: int) -> Counts:
-        needed = math.ceil(n / block)
-        starts = random.integers(0, n - block + 1, size=(resamples, needed))
-        steps = np.zeros((resamples, n + 1), dtype=np.int64)
-        # the last block is cut to what is still lacking
-        lengths = np.full(needed, block)
-        lengths[-1] = n - block * (needed - 1)
-        row = np.arange(resamples)[:, None]
-        np.add.at(steps, (row, starts), 1)
-        np.add.at(steps, (row, starts + lengths), -1)
-        return steps.cumsum(axis=1)[:, :n][:, order]
-
-    return _intervals(x[order], quantiles, draw, confidence)
 
 
 def cluster_quantile_intervals(
@@ -106,8 +46,12 @@ def cluster_quantile_intervals(
         Without missing values.
     clusters
         Code of the cluster of each value, from 0.
-    quantiles, confidence, rng
-        As for :func:`block_quantile_intervals`.
+    quantiles
+        Each in [0, 1]; linear between order statistics (type 7 of Hyndman and Fan, 1996).
+    confidence
+        Coverage, in (0, 1).
+    rng
+        Seed or generator.
 
     Returns
     -------
@@ -133,18 +77,6 @@ def cluster_quantile_intervals(
         return drawn[:, of]
 
     return _intervals(x[order], quantiles, draw, confidence)
-
-
-def autoregressive_block(n: int, effective_n: float, /) -> int:
-    """Return the block length for n values with an effective sample size.
-
-    (3/2 (2a / (1 - a^2))^2 n)^(1/3), optimal for the variance of the mean of an AR(1) series
-    (Politis and White, Econometric Reviews 23, 2004), with n / effective_n = (1 + a) / (1 - a).
-    At least 1, at most a third of the series.
-    """
-    time = max(n / effective_n, 1.0)
-    ratio = (time - 1 / time) / 2  # 2a / (1 - a^2)
-    return max(1, min(math.ceil(math.cbrt(1.5 * ratio**2 * n)), n // 3))
 
 
 def _intervals(

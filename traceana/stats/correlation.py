@@ -9,8 +9,8 @@ import math
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+import scipy  # scipy.stats is slow to import and loaded when used
 from scipy.special import ndtr, ndtri, stdtr
-from scipy.stats import kendalltau
 
 from traceana.errors import DataError
 from traceana.stats.arguments import check_confidence
@@ -58,7 +58,9 @@ def correlation(
     if method == "kendall":
         often = w.astype(np.int64)
         # the p-value that comes with it would cost a million-fold exact count
-        tau = kendalltau(np.repeat(a, often), np.repeat(b, often), method="asymptotic").statistic
+        tau = scipy.stats.kendalltau(
+            np.repeat(a, often), np.repeat(b, often), method="asymptotic"
+        ).statistic
         return float(np.clip(tau, -1, 1))
     if method == "spearman":
         a, b = weighted_ranks(a, w), weighted_ranks(b, w)
@@ -116,7 +118,7 @@ def kendall_pvalue(x: ArrayLike, y: ArrayLike, /) -> float:
 
     Exact for up to 33 pairs without ties, and normal with the variance that ties leave else.
     """
-    found = kendalltau(x, y)
+    found = scipy.stats.kendalltau(x, y)
     return max(float(found.pvalue), SMALLEST_P)
 
 

@@ -6,9 +6,9 @@ import warnings
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
+import scipy  # scipy.stats is slow to import and loaded when used
 from scipy.linalg import qr
 from scipy.special import expit, logit, stdtr, stdtrit
-from scipy.stats import rankdata
 
 from traceana.errors import DataError
 
@@ -121,7 +121,7 @@ def calibrate(chance: Floats, failed: Floats, /) -> Calibration:
     successes = len(failed) - failures
     if not failures or not successes:
         return Calibration(brier, np.nan, np.nan, np.nan)
-    above = rankdata(chance)[failed == 1].sum() - failures * (failures + 1) / 2
+    above = scipy.stats.rankdata(chance)[failed == 1].sum() - failures * (failures + 1) / 2
     auc = float(above / (failures * successes))
     log_odds = logit(chance.clip(1e-12, 1 - 1e-12))
     spread = log_odds.std()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from scipy.stats import false_discovery_control
+import scipy  # scipy.stats is slow to import and loaded when used
 
 from traceana.errors import DataError
 
@@ -49,7 +49,7 @@ def adjust_pvalues(pvalues: ArrayLike, /, *, method: str = "fdr_bh") -> NDArray[
     if np.any((p < 0) | (p > 1)):
         raise DataError("p-values must lie from 0 to 1")
     if method.startswith("fdr_") and len(p):
-        p = false_discovery_control(p, method=method.removeprefix("fdr_"))
+        p = scipy.stats.false_discovery_control(p, method=method.removeprefix("fdr_"))
     elif method == "bonferroni":
         p = len(p) * p
     elif method == "holm":

@@ -6,8 +6,8 @@ from itertools import permutations
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+import scipy  # scipy.stats is slow to import and loaded when used
 from scipy.special import gammainc, gammaincc, ndtr, stdtr
-from scipy.stats import rankdata
 
 from traceana.stats.correlation import SMALLEST_P, weighted_ranks
 
@@ -234,7 +234,7 @@ def _statistic(
             means = np.empty_like(means)
             np.put_along_axis(means, order, ranks, axis=1)
         else:
-            means = rankdata(means, axis=1)
+            means = scipy.stats.rankdata(means, axis=1)
     weight = weight / weight.sum()
     a, b = x - weight @ x, means - (means @ weight)[:, None]
     squares = (b * b) @ weight

@@ -30,7 +30,7 @@ class PooledOdds(NamedTuple):
 def odds_ratio(table: Floats, /, *, confidence: float) -> tuple[float, float, float]:
     """Return the odds ratio of a 2 x 2 table with Woolf's interval.
 
-    Woolf (Annals of Human Genetics 19, 1955).     NaN if a cell is 0.
+    Woolf (Annals of Human Genetics 19, 1955). NaN if a cell is 0.
     """
     if (table == 0).any():
         return np.nan, np.nan, np.nan

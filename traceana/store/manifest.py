@@ -41,6 +41,8 @@ class TableManifest:
     runtime_cutoffs_s
         Runtimes below which published correlations were computed, by outcome and column, such as
         ``success cpus``.
+    group_fallback
+        Column of jobs whose value is the group of a job without one; None: it has no group.
     notes
         What a reader should know, one sentence each.
     mapping
@@ -59,6 +61,7 @@ class TableManifest:
     cut_at_s: float | None = None
     example_jobs: tuple[str, ...] = ()
     runtime_cutoffs_s: dict[str, float] = field(default_factory=dict)
+    group_fallback: str | None = None
     notes: tuple[str, ...] = ()
     mapping: str = ""
 

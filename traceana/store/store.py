@@ -144,9 +144,10 @@ class Store:
         """
         if not self.has(trace, table):
             there = sorted(path.stem for path in (self.path / trace).glob("*.parquet"))
-            held = f"of it: {', '.join(there)}" if there else f"traces: {', '.join(self.traces())}"
+            of = "its tables" if there else "traces"
+            held = ", ".join(there or self.traces()) or "none"
             raise StoreError(
-                f"{self.path}: no table {table!r} of {trace!r} (there are, {held}); "
+                f"{self.path}: no table {table!r} of {trace!r} ({of}: {held}); "
                 f"ingest it with `traceana ingest PATH --store {self.path}`"
             )
         return pl.scan_parquet(self._file(trace, table))

@@ -119,11 +119,8 @@ def test_permuted_statistics_are_scipys() -> None:
             chance = (a[:, None] > b).mean() + (a[:, None] == b).mean() / 2
             if chance in {0, 1}:
                 return np.inf
-            return (
-                abs(found.statistic)
-                * (chance * (1 - chance))
-                * (abs(np.log(chance / (1 - chance))) / max(abs(chance - 0.5), 1e-12))
-            )
+            slope = chance * (1 - chance) / max(abs(chance - 0.5), 1e-12)
+            return float(abs(found.statistic * np.log(chance / (1 - chance))) * slope)
 
         every = np.nan_to_num([t(one) for one in subsets], nan=0.0, posinf=np.inf)
         expected = np.mean(every >= t(smaller) * (1 - 1e-9))

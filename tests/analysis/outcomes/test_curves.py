@@ -233,10 +233,10 @@ def test_durations_datetimes_and_other_names_give_the_same() -> None:
         cumulative_incidence(dates.rename({"state": "status"}))
 
 
-def test_at_risk_are_the_rows_at_powers_of_ten() -> None:
+def test_at_risk_are_the_rows_at_round_durations() -> None:
     frame = frame_of([3, 20, 200, 4000], [1, 1, 0, 1])
     found = cumulative_incidence(frame, events="failed")
-    assert found.at_risk.rows() == [(10, 3), (100, 2), (1000, 1)]
+    assert found.at_risk.rows() == [(10, 3), (60, 2), (600, 1), (3600, 1)]
     # by hand: 1/4 by 3 s, and 1/4 more by 20 s
     assert found.incidence_at(10)["incidence"].to_list() == [0.25]
     assert found.incidence_at(2)["incidence"].to_list() == [0]

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from polars.testing import assert_frame_equal
 
 from tests.benchmarks import batching as plain
 from traceana import simulate_batching, summarize_batching, sweep_batching
@@ -135,3 +136,11 @@ def test_impossible_sweeps_are_one_line(arguments: dict[str, Any], line: str) ->
 def test_impossible_levels_are_one_line(levels: dict[str, Any]) -> None:
     with pytest.raises(DataError, match="cores"):
         sweep_batching(levels)
+
+
+def test_a_sweep_that_passed_through_another_engine_is_summarized() -> None:
+    sweep = sweep_batching({"1/2": (1, 2)}, seeds=[1, 2], steps=5, global_batch=30)
+    expected = summarize_batching(sweep)
+    assert_frame_equal(summarize_batching(sweep.to_pandas()), expected)
+    with pytest.raises(DataError, match="summarize_batching: column note is missing"):
+        summarize_batching(sweep.drop("note"))

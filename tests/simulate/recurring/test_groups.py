@@ -5,12 +5,15 @@ from __future__ import annotations
 import zlib
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
+from scipy import stats
 
 from tests.simulate.recurring.tiny import POWER, RUNS, tiny_runs
-from traceana import simulate_recurring, simulate_recurring_groups
+from traceana import sample_training_path, simulate_recurring, simulate_recurring_groups
 from traceana.errors import DataError
+from traceana.schema import TRAINING_DEFAULTS
 
 Job = tuple[float, float, float]
 
@@ -100,3 +103,41 @@ def test_a_group_that_cannot_be_simulated_has_a_note() -> None:
     never = simulate(known, tiny_runs({2: [3], 4: [None]}), policy="default")
     assert "in 20 runs" in never.groups["note"][0]
     assert simulate(known.clear()).groups.is_empty()
+
+
+def test_sums_by_data_set_and_of_all() -> None:
+    runs = pl.concat([RUNS, RUNS.with_columns(dataset=pl.lit("squad"))])
+    power = pl.concat([POWER, POWER.with_columns(dataset=pl.lit("squad"))])
+    defaults = dict(TRAINING_DEFAULTS) | {"squad": TRAINING_DEFAULTS["cifar100"]}
+    table = pl.concat(
+        [jobs((0, 1, 1.0), (2, 3, 1.0)), jobs((0, 2, 2.0), (1, 3, 1.0), group="b", dataset="squad")]
+    )
+    result = simulate_recurring_groups(runs, power, table, gpu="g", defaults=defaults)
+    sums = result.by_dataset()
+    assert sums["dataset"].to_list() == ["cifar100", "squad", None]
+    assert sums["concurrent"].to_list() == [0.0, 0.5, 0.25]
+    energy, default = (sum(result.groups[name]) for name in ("energy_j", "default_energy_j"))
+    assert sums["energy_saved"][-1] == pytest.approx(1 - energy / default)
+    assert sums["energy_j"][-1] == pytest.approx(energy)
+
+
+def test_times_of_groups_may_be_datetimes() -> None:
+    table = jobs((0.0, 10.0, 1.0), (30.0, 40.0, 1.0))
+    seconds = [pl.from_epoch(pl.col(name).cast(pl.Int64), "s") for name in ("start_s", "end_s")]
+    assert simulate(table.with_columns(seconds)).history.equals(simulate(table).history)
+
+
+def test_a_training_path_is_one_of_the_runs() -> None:
+    runs = tiny_runs({2: [3, 5, None], 4: [6]})
+    asked = {"dataset": "cifar100", "network": runs["network"][0], "batch_size": 2}
+    target = runs["target_metric"][0]
+    rng = np.random.default_rng(1)
+    drawn = [sample_training_path(runs, target=target, rng=rng, **asked) for _ in range(600)]
+    counts = [drawn.count(epochs) for epochs in (3, 5, None)]
+    assert sum(counts) == 600
+    assert stats.chisquare(counts).pvalue > 0.001
+    assert sample_training_path(runs, target=target, rng=4, **asked) == sample_training_path(
+        runs.to_pandas(), target=target, rng=4, **asked
+    )
+    with pytest.raises(DataError, match=r"no run of cifar100, .*, 8 has target"):
+        sample_training_path(runs, target=target, **{**asked, "batch_size": 8})

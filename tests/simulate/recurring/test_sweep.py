@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 import pytest
+from polars.testing import assert_frame_equal
 from scipy import stats
 
 from tests.simulate.recurring.tiny import POWER, RUNS, tiny_runs
@@ -62,3 +63,17 @@ def test_names_that_are_not_there() -> None:
         sweep_recurring(RUNS, POWER, seeds=[])
     with pytest.raises(DataError, match="recurrences must be a whole number"):
         sweep_recurring(RUNS, POWER, recurrences=0)
+
+
+def test_a_sweep_that_passed_through_another_engine_is_summarized() -> None:
+    sweep = sweep_recurring(RUNS, POWER, seeds=[1, 2], recurrences=6)
+    expected = summarize_recurring(sweep)
+    assert_frame_equal(summarize_recurring(sweep.to_pandas()), expected)
+    assert_frame_equal(summarize_recurring(sweep.to_arrow()), expected)
+    for wrong, line in (
+        (sweep.drop("runs"), "summarize_recurring: column runs is missing"),
+        (sweep.with_columns(energy_saved=pl.lit("x")), "summarize_recurring: conversion"),
+        ([1], "summarize_recurring: a builtins list is no frame"),
+    ):
+        with pytest.raises(DataError, match=line):
+            summarize_recurring(wrong)  # type: ignore[arg-type]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import polars as pl
-from scipy.stats import ks_2samp
+import scipy  # scipy.stats is slow to import and loaded when used
 
 from traceana.analysis.frames import Names, as_names, collect, open_frame, refuse_clash
 from traceana.errors import DataError
@@ -116,7 +116,7 @@ def _compare(
     if min(len(x), len(y)) < 2:
         return {"note": "a group has fewer than two values"}
     method = "exact" if max(len(x), len(y)) <= _EXACT_UP_TO else "asymp"
-    test = ks_2samp(x, y, method=method)
+    test = scipy.stats.ks_2samp(x, y, method=method)
     low, high = ks_interval(x, y, confidence=confidence, resamples=resamples, rng=rng)
     both, side = np.concatenate([x, y]), np.repeat([0, 1], [len(x), len(y)])
     larger = superiority(side, placements(both, side), None, 0, 1, confidence=confidence)

@@ -82,7 +82,7 @@ def fit_distributions(
         all values are exact.
     resamples
         Simulated samples for each p-value of the KS distance; 0 for none. None: 199 for up to
-        5,000 values, else none. With `entry` there is no p-value.
+        5,000 values, else none.
     confidence
         Coverage of the intervals.
     rng
@@ -116,7 +116,7 @@ def fit_distributions(
         fits, sample, note = _fit_all(x, cut, entered, bound, families)
         pvalues = (
             {}
-            if sample is None or not resamples or entered is not None
+            if sample is None or not resamples
             else _simulate(fits, sample, resamples, rng, bound_is_least=truncated_below == "min")
         )
         rows = [fit_row(name, fits.get(name), sample, pvalues.get(name), note) for name in families]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import polars as pl
-from scipy.stats import binom
+import scipy  # scipy.stats is slow to import and loaded when used
 
 from traceana.analysis.distributions.values import read_values
 from traceana.errors import DataError
@@ -160,8 +160,8 @@ def _shares(n: int, points: int) -> Floats:
 def _ranks(share: Floats, n: int, confidence: float) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return the order statistics between which each quantile lies."""
     tail = (1 - confidence) / 2
-    below = binom.ppf(tail, n, share).astype(np.int64)
-    above = binom.ppf(1 - tail, n, share).astype(np.int64) + 1
+    below = scipy.stats.binom.ppf(tail, n, share).astype(np.int64)
+    above = scipy.stats.binom.ppf(1 - tail, n, share).astype(np.int64) + 1
     return below, above
 
 

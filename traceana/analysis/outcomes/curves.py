@@ -5,17 +5,18 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
 import polars as pl
 from scipy.special import ndtri
 
 from traceana.analysis.frames import Names, as_names, refuse_clash
+from traceana.analysis.outcomes.at_risk import at_risk, round_times
 from traceana.analysis.outcomes.clusters import ONE_CLUSTER
 from traceana.analysis.outcomes.events import (
     CELLS,
     EVENTS,
     Columns,
     check_events,
-    count_events,
     estimate_incidence,
 )
 from traceana.errors import DataError
@@ -23,13 +24,12 @@ from traceana.results.competing_risks import (
     CumulativeIncidence,
     IncidenceGroups,
     IncidenceSteps,
-    RowsAtRisk,
     SurvivalCurves,
     SurvivalGroups,
     SurvivalQuantiles,
     SurvivalSteps,
 )
-from traceana.results.tables import declared, returns, schema_of
+from traceana.results.tables import declared
 from traceana.stats.arguments import check_confidence, is_number
 from traceana.stats.survival import log_log_interval, restricted_mean
 
@@ -38,12 +38,15 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from narwhals.stable.v2.typing import IntoFrame
-    from numpy.typing import ArrayLike
+    from numpy.typing import ArrayLike, NDArray
+
+    Floats = NDArray[np.float64]
 
 QUANTILES: Final = (0.25, 0.5, 0.75, 0.95, 0.99)
 """Default quantiles of runtimes."""
 WEEK_S: Final = 604_800.0
 """Default horizon of the restricted mean."""
+_SKEWED: Final = "skewed: the interval of the restricted mean is too narrow"
 _RESTRICTED: Final = ("restricted_mean_s", "restricted_ci_low", "restricted_ci_high")
 
 
@@ -154,7 +157,7 @@ def cumulative_incidence(
     return CumulativeIncidence(
         curves=steps.sort([*order, "time_s"], nulls_last=True),
         groups=pl.concat(groups).drop(names).sort(order, nulls_last=True),
-        at_risk=_at_risk(times, totals.select(keys), keys, _decades(steps["time_s"])),
+        at_risk=at_risk(times, totals.select(keys), keys, round_times(steps["time_s"])),
     )
 
 
@@ -197,7 +200,9 @@ def kaplan_meier(
         ``.curves``, ``.groups`` and ``.quantiles``. The interval of a quantile q contains the
         runtimes whose survival interval contains 1 - q (Brookmeyer and Crowley, Biometrics 38,
         1982). The restricted mean has the normal interval
-        (:func:`traceana.stats.survival.restricted_mean`); with `cluster` it has none. The
+        (:func:`traceana.stats.survival.restricted_mean`); with `cluster` it has none. It is too
+        narrow, which `note` states, if n < 25 skewness^2 of min(runtime, horizon) (Cochran,
+        Sampling Techniques, 1977, section 2.15). The
         unrestricted mean is estimable only if no row is censored or left-truncated.
 
     Raises
@@ -240,11 +245,12 @@ def kaplan_meier(
         .then(pl.lit(f"no row with a runtime is {', '.join(names)}"))
         .when(pl.col("median_s").is_null())
         .then(pl.lit("more than half of the rows outlast the observed time"))
+        .otherwise("skewed")
     )
     groups = _beside(totals.with_columns(n_events=pl.sum_horizontal(names)), found, keys)
     return SurvivalCurves(
         curves=curves,
-        groups=_note_one_cluster(groups.with_columns(note=unknown)).drop(names),
+        groups=_note_one_cluster(groups.with_columns(note=unknown)).drop(*names, "skewed"),
         quantiles=of_quantiles.filter(pl.col("quantile").is_in([*quantiles])).unique(
             maintain_order=True
         ),
@@ -259,11 +265,15 @@ def _quantiles(
     parts = []
     for q in quantiles:
         # a step that ends at 1 - q exactly may lie a rounding above it; a survival of 0 has no
-        # interval
+        # interval: its lower end is 0, its upper end unknown
         level = 1 - q + 1e-12
         ends = {
-            name: pl.col("time_s").filter(pl.col(column).fill_null(0) <= level).min()
-            for name, column in (("time_s", "survival"), *((c, c) for c in ("ci_low", "ci_high")))
+            name: pl.col("time_s").filter(pl.col(column).fill_null(unknown) <= level).min()
+            for name, column, unknown in (
+                ("time_s", "survival", 1),
+                ("ci_low", "ci_low", 0),
+                ("ci_high", "ci_high", 1),
+            )
         }
         found = curves.group_by(keys).agg(**ends) if keys else curves.select(**ends)
         parts.append(
@@ -287,7 +297,7 @@ def _restricted(
     groups = times.group_by(keys, maintain_order=True) if keys else [((), times)]
     for key, own in groups:
         t, s = own["time_s"].to_numpy(), own["survival"].to_numpy()
-        row = dict(zip(keys, key, strict=True)) | dict.fromkeys(_RESTRICTED)
+        row = dict(zip(keys, key, strict=True)) | dict.fromkeys((*_RESTRICTED, "skewed"))
         # beyond the last time the curve is not known unless it is 0
         if len(t) and (t[-1] >= horizon_s or s[-1] < 1e-12):
             mean, variance = restricted_mean(t, s, own["hazard_variance"].to_numpy(), horizon_s)
@@ -296,82 +306,20 @@ def _restricted(
             if cluster is None:
                 row |= {"restricted_ci_low": max(0.0, mean - half)}
                 row |= {"restricted_ci_high": min(horizon_s, mean + half)}
+                if max(own["n_at_risk"]) < 25 * _skewness(t, s, mean, horizon_s) ** 2:
+                    row["skewed"] = _SKEWED
         rows.append(row)
     schema = pl.Schema(times.select(keys).schema) | dict.fromkeys(_RESTRICTED, pl.Float64())
+    schema["skewed"] = pl.String()
     return pl.DataFrame(rows, schema=schema)
 
 
-@returns(RowsAtRisk)
-def rows_at_risk(
-    frame: IntoFrame,
-    /,
-    times_s: Sequence[float],
-    *,
-    by: Names = (),
-    status: str = "status",
-    runtime: str = "runtime_s",
-    start: str = "start_s",
-    entry: str | None = None,
-    running_until_s: float | datetime | None = None,
-) -> pl.DataFrame:
-    """Count the rows at risk at given runtimes.
-
-    Parameters
-    ----------
-    frame, by, status, runtime, start, entry, running_until_s
-        As in :func:`cumulative_incidence`.
-    times_s
-        Runtimes in seconds.
-
-    Returns
-    -------
-    DataFrame
-        Sorted, nulls last, with the columns of `by` and
-
-        {columns}
-
-    Raises
-    ------
-    DataError
-        As :func:`cumulative_incidence`, or if a time is negative or not finite.
-    """
-    keys = as_names(by)
-    refuse_clash(keys, (*RowsAtRisk.columns(), "n", "late"))
-    if not all(is_number(time) and 0 <= time < math.inf for time in times_s):
-        raise DataError(f"times_s must be numbers of seconds from 0 on; found {list(times_s)!r}")
-    columns = Columns(status, runtime, start, entry)
-    counts = count_events(frame, keys, columns=columns, running_until_s=running_until_s)
-    return _at_risk(counts, counts.select(keys), keys, times_s)
-
-
-def _at_risk(
-    counts: pl.DataFrame, groups: pl.DataFrame, keys: tuple[str, ...], times_s: Sequence[float]
-) -> pl.DataFrame:
-    """Return [*keys, time_s, n_at_risk], from the rows `n` and `late` of each group and time."""
-    total = (pl.col("n").sum() - pl.col("late").sum()).cast(pl.Int64).alias("n_at_risk")
-    parts = [pl.DataFrame(schema={**counts.select(keys).schema, **schema_of(RowsAtRisk)})]
-    for time in sorted({float(time) for time in times_s}):
-        found = counts.filter(pl.col("time_s") >= time)
-        if keys:
-            found = found.group_by(keys).agg(total)
-            found = groups.unique().join(found, on=keys, how="left", nulls_equal=True)
-        else:
-            found = found.select(total)
-        parts.append(
-            found.select(*keys, pl.lit(time).alias("time_s"), pl.col("n_at_risk").fill_null(0))
-        )
-    return declared(pl.concat(parts).sort([*keys, "time_s"], nulls_last=True), RowsAtRisk, by=keys)
-
-
-def _decades(times: pl.Series) -> list[float]:
-    """Return at most about four powers of ten within the times."""
-    positive = times.filter(times > 0)
-    if positive.is_empty():
-        return []
-    low, high = (math.log10(end) for end in (min(positive), max(positive)))
-    first, last = math.ceil(low), math.floor(high)
-    step = max(1, math.ceil((last - first + 1) / 4))
-    return [10.0**power for power in range(first, last + 1, step)]
+def _skewness(times: Floats, surviving: Floats, mean: float, horizon: float) -> float:
+    """Return the skewness of min(runtime, horizon) under a survival function."""
+    at = np.append(np.minimum(times, horizon), horizon)
+    mass = -np.diff(np.concatenate([[1.0], surviving, [0.0]]))
+    variance = float(mass @ (at - mean) ** 2)
+    return float(mass @ (at - mean) ** 3) / variance**1.5 if variance > 0 else math.inf
 
 
 def _degrees_of_freedom(times: pl.DataFrame, cluster: str | None) -> ArrayLike:

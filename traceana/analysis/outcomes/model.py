@@ -23,10 +23,15 @@ from traceana.stats.arguments import as_generator, check_confidence
 from traceana.stats.firth import fit_firth
 from traceana.stats.intervals import wilson_interval
 from traceana.stats.logistic import calibrate, fit_logistic, predict_held_out
+from traceana.stats.multiplicity import adjust_pvalues
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from narwhals.stable.v2.typing import IntoFrame
     from numpy.typing import NDArray
+
+    from traceana.stats.logistic import LogisticFit
 
 FOLDS: Final = 5
 _METHODS: Final = ("auto", "ml", "firth")
@@ -79,11 +84,12 @@ def failure_model(
     Returns
     -------
     FailureModel
-        ``.odds_ratios``, ``.calibration`` and ``.fit``. Beside the adjusted odds ratio of a level
-        are the crude one and that within strata of the other categorical features. A level
-        without common support with its reference in another feature has no adjusted odds ratio:
-        `note` says "not comparable". Predictions are for held-out rows: each
-        fifth of the rows (of the clusters, if given) is predicted by the fit to the others.
+        ``.odds_ratios``, ``.calibration`` and ``.fit``. Beside the adjusted odds ratio are the
+        crude one and that within strata of the other categorical features; `pvalue_adjusted` is
+        Holm's over all adjusted odds ratios. A level without common support with its reference in
+        another feature has no adjusted odds ratio: `note` says "not comparable". Predictions are
+        for held-out rows: each fifth of the rows (of the clusters, if given) is predicted by the
+        fit to the others.
 
     Raises
     ------
@@ -151,35 +157,51 @@ def _odds_ratios(
     firth: bool,
     confidence: float,
 ) -> pl.DataFrame:
-    if firth:
-        fit = fit_firth(design.matrix, design.failed, confidence=confidence)
-    else:
-        fit = fit_logistic(design.matrix, design.failed, cluster, confidence=confidence)
+    def fitted(columns: Sequence[int]) -> LogisticFit:
+        matrix = design.matrix[:, columns]
+        if firth:
+            return fit_firth(matrix, design.failed, confidence=confidence)
+        return fit_logistic(matrix, design.failed, cluster, confidence=confidence)
+
+    estimated = [term for term in design.terms if "scale" in term]
+    levels = [place for place, term in enumerate(estimated, 1) if term.get("level") is not None]
+    fit = fitted(range(len(estimated) + 1))
     rows, column = [], 0
     for term in design.terms:
         row: dict[str, Any] = {name: term.get(name) for name in OddsRatios.columns()}
         if "scale" in term:
             column += 1
-            scale = term["scale"]
             row["vif"] = inflation[column - 1]
-            if term.get("level") is not None:
+            if column in levels:
                 row |= unadjusted(every, term, features, confidence)
                 row["note"] = why_not_comparable(design.rows, term, features)
+            else:
+                alone = _odds(fitted([0, column]), 1, term["scale"])
+                row |= {f"crude_{name}": value for name, value in alone.items()}
+                if levels:
+                    within = _odds(fitted([0, *levels, column]), -1, term["scale"])
+                    row |= {f"stratified_{name}": value for name, value in within.items()}
             if row["note"] is not None:
                 rows.append(row)
                 continue
-            row |= {
-                "odds_ratio": np.exp(fit.coefficient[column] / scale),
-                "ci_low": np.exp(fit.ci_low[column] / scale),
-                "ci_high": np.exp(fit.ci_high[column] / scale),
-                "log_odds": fit.coefficient[column] / scale,
-                "std_error": fit.std_error[column] / scale,
+            row |= _odds(fit, column, term["scale"]) | {
+                "log_odds": fit.coefficient[column] / term["scale"],
+                "std_error": fit.std_error[column] / term["scale"],
                 "pvalue": fit.pvalue[column],
             }
             if np.isnan(fit.std_error[column]):
                 row["note"] = "only one cluster is informative: no interval and no test"
         rows.append(row)
-    return pl.DataFrame(rows, schema=schema_of(OddsRatios)).fill_nan(None)
+    table = pl.DataFrame(rows, schema=schema_of(OddsRatios)).fill_nan(None)
+    tested = table["pvalue"].cast(pl.Float64).fill_null(np.nan).to_numpy()
+    adjusted = pl.Series(adjust_pvalues(tested, method="holm")).fill_nan(None)
+    return table.with_columns(pvalue_adjusted=adjusted)
+
+
+def _odds(fit: LogisticFit, column: int, scale: float) -> dict[str, float]:
+    ends = (fit.coefficient, fit.ci_low, fit.ci_high)
+    values = (float(np.exp(end[column] / scale)) for end in ends)
+    return dict(zip(("odds_ratio", "ci_low", "ci_high"), values, strict=True))
 
 
 def _predictions(

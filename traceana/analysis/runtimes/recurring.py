@@ -17,6 +17,8 @@ from traceana.stats.kmeans import kmeans_1d
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
 
+    from traceana.schema import TrainingDefaults
+
 
 @returns(RecurringGroups)
 def recurring_groups(
@@ -104,6 +106,7 @@ def map_groups_to_workloads(
     start: str = "start_s",
     end: str = "end_s",
     min_recurrences: int = 2,
+    defaults: TrainingDefaults | None = None,
 ) -> WorkloadMapping:
     """Assign a training workload to each group of recurring jobs.
 
@@ -125,6 +128,8 @@ def map_groups_to_workloads(
         GPU whose default runs order the data sets.
     by
         Column that recurrences share.
+    defaults
+        Defaults by data set, as for :func:`energy_savings`.
 
     Returns
     -------
@@ -138,7 +143,7 @@ def map_groups_to_workloads(
         data set has a default run on it, the groups have fewer distinct mean runtimes than there
         are data sets, or every runtime of a cluster is 0.
     """
-    workloads = _default_runs(training_runs, power_profiles, gpu)
+    workloads = _default_runs(training_runs, power_profiles, gpu, defaults)
     names = workloads.drop_nulls("default_s")["dataset"]
     groups = recurring_groups(jobs, by=by, start=start, end=end, min_recurrences=min_recurrences)
     distinct = groups["mean_s"].n_unique()
@@ -179,9 +184,11 @@ def map_groups_to_workloads(
     )
 
 
-def _default_runs(training_runs: IntoFrame, power_profiles: IntoFrame, gpu: str) -> pl.DataFrame:
+def _default_runs(
+    training_runs: IntoFrame, power_profiles: IntoFrame, gpu: str, defaults: TrainingDefaults | None
+) -> pl.DataFrame:
     """Return [dataset, default_s, note] of a GPU, the shortest first, unknown ones last."""
-    savings = energy_savings(training_runs, power_profiles)
+    savings = energy_savings(training_runs, power_profiles, defaults=defaults)
     gpus = savings["gpu"].unique().sort().to_list()
     if gpu not in gpus:
         raise DataError(f"gpu: {gpu!r} is unknown; found {', '.join(gpus) or 'none'}")

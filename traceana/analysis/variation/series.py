@@ -15,12 +15,13 @@ from traceana.errors import DataError
 from traceana.results.tables import declared, returns
 from traceana.results.variation import CovPooled, CovSeries
 from traceana.stats.arguments import as_generator, check_confidence, is_number
-from traceana.stats.bootstrap import (
-    autoregressive_block,
-    block_quantile_intervals,
-    cluster_quantile_intervals,
+from traceana.stats.bootstrap import cluster_quantile_intervals
+from traceana.stats.dependence import (
+    MIN_EFFECTIVE,
+    autocorrelation,
+    effective_sample_size,
+    series_quantile_interval,
 )
-from traceana.stats.dependence import autocorrelation, effective_sample_size
 from traceana.stats.survival import censored_quantiles
 
 if TYPE_CHECKING:
@@ -35,10 +36,10 @@ _SERIES: Final[dict[str, pl.DataType | type[pl.DataType]]] = {
     "right_truncated": pl.Boolean,
     "autocorrelation": pl.List(pl.Float64),
     "effective_n": pl.Float64,
-    "block": pl.Int64,
     "note": pl.String,
 }
 
+_FEW: Final = 50  # effective time steps
 _LENGTHS: Final = {"length_q25": 0.25, "length_median": 0.5, "length_q75": 0.75}
 _POOLED: Final = {
     **dict.fromkeys(_BOUNDS, pl.Float64),
@@ -60,15 +61,13 @@ def summarize_cov_series(
     cut_at: float | datetime | None = None,
     lags: int = 10,
     confidence: float = 0.95,
-    rng: int | np.random.Generator = 1,
 ) -> pl.DataFrame:
     """Summarize each job's coefficient of variation, with intervals for a time series.
 
     Reported worker times are repeated until the next report, so neighboring values are similar.
-    The intervals are percentile intervals of the moving-block bootstrap with 1000 resamples. The
-    block length suits an AR(1) series of the same effective sample size: see
-    :func:`traceana.stats.bootstrap.block_quantile_intervals` and
-    :func:`~traceana.stats.dependence.effective_sample_size` (Geyer's initial positive sequence).
+    The intervals are Woodruff's with an effective sample size
+    (:func:`~traceana.stats.dependence.series_quantile_interval`,
+    :func:`~traceana.stats.dependence.effective_sample_size`: Geyer's initial positive sequence).
     They assume a stationary series and are too narrow for a job that drifts.
 
     Parameters
@@ -89,8 +88,6 @@ def summarize_cov_series(
         Number of autocorrelations.
     confidence
         Coverage of the intervals.
-    rng
-        Seed or generator; the same seed gives the same intervals.
 
     Returns
     -------
@@ -100,7 +97,8 @@ def summarize_cov_series(
         {columns}
 
         n + n_missing of a truncated job is a lower bound of its length. A series of fewer than
-        four or of equal values has no intervals, and `note` states why.
+        20 effective time steps or of equal values has no intervals, and `note` states why; below
+        50, that they may be too short. A quantile near 0 or 1 needs more.
 
     Raises
     ------
@@ -114,11 +112,10 @@ def summarize_cov_series(
     ticks = _read_series(cov, names, time, value, cut_at)
     summary = summarize_cov(ticks, by=names, value=value)
     groups = ticks.partition_by(names, maintain_order=True) if names else [ticks]
-    streams = as_generator(rng).spawn(len(groups))
     described = [
         {"right_truncated": _is_cut(group[time], cut_at)}
-        | _describe(group[value].drop_nulls().to_numpy(), lags, confidence, stream)
-        for group, stream in zip(groups, streams, strict=True)
+        | _describe(group[value].drop_nulls().to_numpy(), lags, confidence)
+        for group in groups
     ]
     found = pl.concat([summary, pl.DataFrame(described, schema=_SERIES)], how="horizontal")
     return declared(found, CovSeries, by=names)
@@ -144,8 +141,10 @@ def summarize_cov_pooled(
 
     Parameters
     ----------
-    cov, by, time, value, cut_at, confidence, rng
+    cov, by, time, value, cut_at, confidence
         As for :func:`summarize_cov_series`; `by` names the jobs, all of which are pooled.
+    rng
+        Seed or generator; the same seed gives the same intervals.
 
     Returns
     -------
@@ -228,23 +227,29 @@ def _is_cut(times: pl.Series, cut_at: float | datetime | None) -> bool | None:
     return None if cut_at is None or not len(times) else bool((times >= _reaches(cut_at)).any())
 
 
-def _describe(
-    values: NDArray[np.float64], lags: int, confidence: float, rng: np.random.Generator
-) -> dict[str, Any]:
+def _describe(values: NDArray[np.float64], lags: int, confidence: float) -> dict[str, Any]:
     correlations = autocorrelation(values, lags=lags)
     effective_n = effective_sample_size(values)
     if np.isnan(effective_n):
         few = len(values) < 4
         return {"note": "fewer than four values" if few else "all values are equal"}
-    block = autoregressive_block(len(values), effective_n)
-    bounds = block_quantile_intervals(
-        values, list(QUANTILES.values()), block=block, confidence=confidence, rng=rng
-    )
+    bounds = [
+        series_quantile_interval(values, quantile, confidence=confidence)
+        for quantile in QUANTILES.values()
+    ]
+    note = None
+    if effective_n < MIN_EFFECTIVE:
+        bounds = [(np.nan, np.nan)] * len(bounds)
+        note = f"fewer than {MIN_EFFECTIVE} effective time steps: no interval"
+    elif effective_n < _FEW:
+        note = f"fewer than {_FEW} effective time steps: intervals may be too short"
+    low, high = np.transpose(bounds)
+    ends = _name_bounds((low, high))
     return {
         "autocorrelation": [None if np.isnan(r) else float(r) for r in correlations],
         "effective_n": effective_n,
-        "block": block,
-    } | _name_bounds(bounds)
+        "note": note,
+    } | {name: None if np.isnan(end) else end for name, end in ends.items()}
 
 
 def _name_bounds(bounds: tuple[NDArray[np.float64], NDArray[np.float64]]) -> dict[str, float]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from traceana.cli.simulate import batching, deadlines, recurring
+from traceana.cli.simulate import batching, deadlines, energy, recurring
 
 app = typer.Typer(
     help="What-ifs on the traces: policies injected, seeded.",
@@ -22,3 +22,4 @@ def _group() -> None:
 app.command()(deadlines.deadlines)
 app.command()(recurring.recurring)
 app.command()(batching.batching)
+app.command()(energy.energy)

@@ -3,30 +3,47 @@
 from __future__ import annotations
 
 import math
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from traceana.cli.options import JsonOption, OutOption, StoreOption
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Sequence
 
     import polars as pl
 
-    from traceana.results.tables import ResultTable
-    from traceana.simulate import BatchController, BatchingReplay, BatchingResult
-
-_STATIC = "static"
-_SHOWN = ("controller", "time_s", "speedup", "idle_share", "adjustments")
+_JOB: Final = (
+    *("--throughputs", "--cores", "--devices", "--rate", "--slowdown", "--half-batch"),
+    *("--overheads", "--controllers", "--global-batch", "--steps", "--most"),
+)
+_MODES: Final = {
+    "--sweep": (
+        *("--overheads", "--controllers", "--global-batch", "--steps", "--most"),
+        *("--noise", "--seeds"),
+    ),
+    "--replay": ("--controllers", "--within", "--trace", "--store"),
+    "--published": ("--steps",),
+}
+"""Options of each mode beside --least."""
+_WHY: Final = {
+    "--sweep": "--sweep has its own workers",
+    "--replay": "--replay uses the recorded workers",
+    "--published": "--published has its own clusters",
+}
 
 
 def batching(
     *,
     throughputs: Annotated[
-        str | None, typer.Option(metavar="X,X,...", help="Samples/s of each worker: 100,200,300.")
+        str | None,
+        typer.Option(
+            metavar="X,X,...",
+            help="Samples/s of each worker: 100,200,300; or a .csv or .parquet file with one "
+            "column per worker and one row per step.",
+        ),
     ] = None,
     cores: Annotated[
         str | None,
@@ -36,12 +53,28 @@ def batching(
         str | None,
         typer.Option(
             metavar="NAME,...",
-            help="Device of each worker: t4,t4,p4,p4; its FLOPS are the estimate of static.",
+            help="Device of each worker: t4,t4,p4,mine=19.5; its TFLOPS are the estimate of "
+            "static.",
         ),
     ] = None,
     rate: Annotated[
         float | None,
         typer.Option(help="Samples/s per core or TFLOPS, without --throughputs.  [default: 1]"),
+    ] = None,
+    slowdown: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="K:FROM-TO:X",
+            help="Throughput of worker K times X from step FROM to TO: 3:20-39:0.5; may be "
+            "repeated.",
+        ),
+    ] = None,
+    half_batch: Annotated[
+        float | None,
+        typer.Option(
+            help="Throughput saturates: batch size at which a worker has half of it.  "
+            "[default: it does not]"
+        ),
     ] = None,
     overheads: Annotated[
         str | None,
@@ -54,7 +87,8 @@ def batching(
         str | None,
         typer.Option(
             metavar="NAME,...",
-            help="Controllers, such as uniform,proportional,oracle.  [default: all that apply]",
+            help="Controllers, such as uniform,proportional,oracle or package.module:name.  "
+            "[default: all that apply]",
         ),
     ] = None,
     global_batch: Annotated[
@@ -89,70 +123,68 @@ def batching(
         str | None,
         typer.Option(help="In a replay: trace with worker samples.  [default: the only one]"),
     ] = None,
+    published: Annotated[
+        bool, typer.Option("--published", help="Compare the published clusters and speedups.")
+    ] = False,
     store: StoreOption = None,
     json: JsonOption = False,
     out: OutOption = None,
 ) -> None:
     """Simulate batch-size controllers on heterogeneous workers."""
     from traceana.cli.output import frame_writer
+    from traceana.cli.simulate import batching_modes as modes
+    from traceana.cli.simulate.choose import load_object
     from traceana.errors import DataError
-    from traceana.results.batching import Batches, BatchingSweep, ReplaySteps
+    from traceana.results.batching import Batches, BatchingSweep, ClusterComparison, ReplaySteps
 
-    writer = frame_writer(out, BatchingSweep if sweep else ReplaySteps if replay else Batches)
-    workers = {"--throughputs": throughputs, "--cores": cores, "--devices": devices}
-    of_sweep: dict[str, object] = {"--noise": noise, "--seeds": seeds}
-    of_replay: dict[str, object] = {"--within": within, "--store": store, "--trace": trace}
-    bounds: dict[str, Any] = {"min_batch": least, "max_batch": math.inf if most is None else most}
-    names = None if controllers is None else [each.strip() for each in controllers.split(",")]
-    if sweep and replay:
-        raise DataError("--sweep and --replay exclude each other; pass one of them")
+    given: dict[str, Any] = {
+        "--throughputs": throughputs, "--cores": cores, "--devices": devices, "--rate": rate,
+        "--slowdown": slowdown or None, "--half-batch": half_batch, "--overheads": overheads,
+        "--controllers": controllers, "--global-batch": global_batch, "--steps": steps,
+        "--most": most, "--noise": noise, "--seeds": seeds, "--within": within, "--trace": trace,
+        "--store": store,
+    }  # fmt: skip
+    chosen = {"--sweep": sweep, "--replay": replay, "--published": published}
+    asked = [mode for mode, is_chosen in chosen.items() if is_chosen]
+    if len(asked) > 1:
+        raise DataError(f"{' and '.join(asked)} exclude each other; pass one of them")
+    mode = asked[0] if asked else ""
+    allowed = _MODES.get(mode, _JOB)
+    unfit = [name for name, value in given.items() if value is not None and name not in allowed]
+    if unfit:
+        why = _WHY.get(mode, "only with --sweep or --replay")
+        raise DataError(f"{', '.join(unfit)}: {why}; leave it out")
+    bounds = {"min_batch": least, "max_batch": math.inf if most is None else most}
+    names = None
+    if controllers is not None:
+        names = [load_object(each.strip(), "--controllers") for each in controllers.split(",")]
+    settings = _known(controllers=names, steps=steps)
     if sweep:
-        _refuse(workers | {"--rate": rate} | of_replay, "--sweep has its own workers")
-        settings = _given(global_batch=global_batch, steps=steps, controllers=names) | bounds
-        settings |= _given(
+        settings |= bounds | _known(
+            global_batch=global_batch,
             overheads_s=_numbers("--overheads", overheads),
             noise_cvs=_numbers("--noise", noise),
             seeds=None if seeds is None else range(seeds),
         )
-        _sweep(settings, writer, json=json)
-        return
-    if replay:
-        settings = {"--global-batch": global_batch, "--steps": steps, "--overheads": overheads}
-        settings["--rate"] = rate
-        _refuse(workers | of_sweep | settings, "--replay uses the recorded workers")
-        _replay(store, trace, _given(controllers=names, within=within), writer, json=json)
-        return
-    _refuse(of_sweep | of_replay, "only with --sweep or --replay")
-    estimate = _estimate(cores, devices)
-    x = _numbers("--throughputs", throughputs)
-    if x is not None:
-        _refuse({"--rate": rate}, "--throughputs are in samples/s")
-    if x is None and estimate is None:
-        raise DataError(
-            "the workers are missing; pass --throughputs, --cores or --devices, or --sweep or "
-            "--replay"
-        )
-    if x is None and estimate is not None:
-        x = [(1 if rate is None else rate) * each for each in estimate]
-    assert x is not None  # noqa: S101 - one of the two was given
-    results = _job(
-        _overheads(overheads, len(x)), x, estimate, names,
-        _given(global_batch=global_batch, steps=steps) | bounds,
-    )  # fmt: skip
-    writer(_batches(results))
-    _print_job(results, json=json)
+        modes.run_sweep(settings, frame_writer(out, BatchingSweep), json=json)
+    elif replay:
+        settings |= _known(within=within)
+        modes.run_replay(store, trace, settings, frame_writer(out, ReplaySteps), json=json)
+    elif published:
+        modes.run_published(settings, frame_writer(out, ClusterComparison), json=json)
+    else:
+        writer = frame_writer(out, Batches)
+        settings |= bounds | _known(global_batch=global_batch)
+        estimate = _estimate(cores, devices)
+        x = _throughputs(throughputs, estimate, rate)
+        modes.run_job(
+            _workers(x, overheads, slowdown or [], half_batch, steps),
+            estimate, settings, writer, json=json,
+        )  # fmt: skip
 
 
-def _given(**options: object) -> dict[str, Any]:
+def _known(**options: object) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None}
-
-
-def _refuse(options: dict[str, Any], why: str) -> None:
-    from traceana.errors import DataError
-
-    given = [name for name, value in options.items() if value is not None]
-    if given:
-        raise DataError(f"{', '.join(given)}: {why}; leave it out")
 
 
 def _numbers(option: str, text: str | None) -> list[float] | None:
@@ -179,192 +211,82 @@ def _estimate(cores: str | None, devices: str | None) -> list[float] | None:
     return _numbers("--cores", cores)
 
 
-def _overheads(text: str | None, workers: int) -> list[float]:
+def _throughputs(
+    text: str | None, estimate: list[float] | None, rate: float | None
+) -> pl.DataFrame | list[float]:
+    """Return a throughput per worker, or a frame with one column per worker and row per step."""
+    import polars as pl
+
     from traceana.errors import DataError
 
-    overheads = _numbers("--overheads", text) or [0.0]
-    if len(overheads) not in {1, workers}:
+    if text is not None:
+        if rate is not None:
+            raise DataError("--rate: --throughputs are in samples/s; leave it out")
+        if Path(text).suffix not in (".csv", ".parquet"):
+            return _numbers("--throughputs", text) or []
+        try:
+            read = pl.read_csv if text.endswith(".csv") else pl.read_parquet
+            return read(text).cast(pl.Float64)
+        except (OSError, pl.exceptions.PolarsError) as error:
+            why = str(error).splitlines()[0]
+            raise DataError(f"--throughputs {text}: cannot be read ({why})") from None
+    if estimate is None:
         raise DataError(
-            f"--overheads: expected one number, or one per worker ({workers}); found "
-            f"{len(overheads)}"
+            "the workers are missing; pass --throughputs, --cores or --devices, or --sweep, "
+            "--replay or --published"
         )
-    return overheads * workers if len(overheads) == 1 else overheads
+    return [(1 if rate is None else rate) * each for each in estimate]
 
 
-def _job(
-    overheads_s: list[float],
-    samples_per_s: list[float],
-    estimate: list[float] | None,
-    names: Sequence[str] | None,
-    settings: dict[str, Any],
-) -> list[BatchingResult]:
+def _workers(
+    throughputs: pl.DataFrame | list[float],
+    overheads: str | None,
+    slowdowns: Sequence[str],
+    half_batch: float | None,
+    steps: int | None,
+) -> Any:  # noqa: ANN401  Workers, which is imported when the command runs
+    import numpy as np
+
     from traceana.errors import DataError
-    from traceana.simulate import Static, simulate_batching
-    from traceana.simulate.batching.controllers import CONTROLLERS
+    from traceana.simulate import Saturating, Workers
 
-    if names is None:
-        names = ["uniform", *([_STATIC] if estimate else []), *list(CONTROLLERS)[1:]]
-    if _STATIC in names and estimate is None:
-        raise DataError("static needs an estimate; pass --cores or --devices")
-    chosen: list[str | BatchController] = [
-        Static(estimate) if name == _STATIC and estimate is not None else name for name in names
-    ]
-    workers = list(zip(overheads_s, samples_per_s, strict=True))
-    return [simulate_batching(workers, controller=each, **settings) for each in chosen]
-
-
-def _batches(results: Sequence[BatchingResult]) -> pl.DataFrame:
-    import polars as pl
-
-    return pl.concat(
-        each.batches.select(pl.lit(each.controller).alias("controller"), pl.all())
-        for each in results
-    )
+    names = [] if isinstance(throughputs, list) else throughputs.columns
+    x = np.asarray(throughputs, dtype=float)
+    count = x.shape[-1]
+    fixed = _numbers("--overheads", overheads) or [0.0]
+    if len(fixed) not in {1, count}:
+        raise DataError(
+            f"--overheads: expected one number, or one per worker ({count}); found {len(fixed)}"
+        )
+    if slowdowns:
+        x = _slow_down(x, slowdowns, steps)
+    speed = None if half_batch is None else Saturating(half_batch)
+    return Workers(fixed * count if len(fixed) == 1 else fixed, x, names, speed=speed)
 
 
-def _print_job(results: Sequence[BatchingResult], *, json: bool) -> None:
-    import polars as pl
+def _slow_down(x: Any, slowdowns: Sequence[str], steps: int | None) -> Any:  # noqa: ANN401  arrays
+    import re
 
-    from traceana.cli.output import print_cells, print_json
-    from traceana.results.batching import BatchingSweep
-    from traceana.results.display import cells_of
+    import numpy as np
 
-    if json:
-        names = ("controller", "time_s", "samples", "speedup", "idle_share", "adjustments", "note")
-        told = [
-            {name: getattr(each, name) for name in names}
-            | {"workers": each.workers.to_dicts(), "batches": each.batches.to_dicts()}
-            for each in results
-        ]
-        print_json({"uniform_time_s": results[0].uniform_time_s, "results": told})
-        return
-    rows = [
-        {"last": _join([f"{batch:,}" for batch in each.workers["batch_last"]])}
-        | {name: getattr(each, name) for name in _SHOWN}
-        for each in results
-    ]
-    shown = cells_of(
-        pl.DataFrame(rows),
-        BatchingSweep,
-        columns=[*_SHOWN, "last"],
-        headings={"last": "Last batch sizes"},
-    )
-    print_cells(shown)
-    _print_notes((each.controller, each.note) for each in results)
-
-
-def _join(texts: Sequence[str]) -> str:
-    return ", ".join(texts[:8]) + (", ..." if len(texts) > 8 else "")
-
-
-def _sweep(settings: dict[str, Any], writer: Callable[[Any], object], *, json: bool) -> None:
-    import polars as pl
-
-    from traceana.cli.output import print_json, show_share
-    from traceana.results.batching import BatchingSummary
-    from traceana.simulate import summarize_batching, sweep_batching
-
-    with show_share("dynamic batching") as progress:
-        runs = sweep_batching(**settings, progress=progress)
-    writer(runs)
-    summary = summarize_batching(runs)
-    if json:
-        print_json({"summary": summary.to_dicts(), "runs": runs.to_dicts()})
-        return
-    sys.stdout.write("speedup over uniform batches, mean over seeds\n")
-    others = summary.filter(pl.col("controller") != "uniform")  # 1 throughout
-    keys = ("level", "overhead_s", "noise_cv", "mean_over_min")
-    _print_by_controller(others if len(others) else summary, BatchingSummary, keys, "speedup")
-    sys.stdout.write("Mean / min: cores; the maximum speedup without overhead and noise\n")
-    _print_notes(
-        (f"{row['controller']}, {row['level']}", row["note"]) for row in summary.to_dicts()
-    )
-
-
-def _replay(
-    store: Path | None,
-    trace: str | None,
-    settings: dict[str, Any],
-    writer: Callable[[Any], object],
-    *,
-    json: bool,
-) -> None:
-    from traceana.cli.output import print_json
-    from traceana.derived import workers
     from traceana.errors import DataError
-    from traceana.simulate import replay_batching
-    from traceana.store import open_store
-    from traceana.store.session import Session
+    from traceana.simulate.batching.run import check_memory
 
-    if _STATIC in settings.get("controllers", ()):
-        raise DataError("static needs an estimate, which no trace has; pass measured instead")
-    session = Session(open_store(store))
-    traces = session.store.traces(table="worker_samples", columns=("batch_time",))
-    if trace is None and len(traces) == 1:
-        trace = traces[0]
-    if trace is None or trace not in traces:
-        found = ", ".join(traces) or "none"
-        raise DataError(f"--trace: pass a trace with worker_samples; the store has {found}")
-    result = replay_batching(
-        workers.worker_samples(session, trace),
-        episodes=session.once(workers.stragglers, trace).episodes,
-        time=workers.clock(session, trace),
-        **settings,
-    )
-    writer(result.steps)
-    synthetic = session.synthetic(trace)
-    if json:
-        frames = {
-            name: getattr(result, name).to_dicts() for name in ("jobs", "workers", "episodes")
-        }
-        print_json({"synthetic": synthetic, "trace": trace, "within": result.within, **frames})
-        return
-    if synthetic:
-        sys.stdout.write("SYNTHETIC, no observed row in it\n")
-    _print_replay(result)
-
-
-def _print_replay(result: BatchingReplay) -> None:
-    import polars as pl
-
-    from traceana.results.batching import ReplayEpisodes, ReplayJobs
-
-    sys.stdout.write("speedup over uniform batches\n")
-    _print_by_controller(result.jobs, ReplayJobs, ("job_id", "n_steps"), "speedup")
-    if result.episodes.is_empty():
-        sys.stdout.write("no straggler episode was found\n")
-        return
-    sys.stdout.write(
-        "\nrelative cost of each straggler episode (steps until three in a row are within "
-        f"{100 * result.within:g} % of the oracle's; -: none within the episode)\n"
-    )
-    costs = [_cost(row) for row in result.episodes.iter_rows(named=True)]
-    rows = result.episodes.with_columns(pl.Series("costs", costs))
-    _print_by_controller(rows, ReplayEpisodes, ("job_id", "worker_id", "onset_s"), "costs")
-
-
-def _print_by_controller(
-    rows: pl.DataFrame, table: type[ResultTable], keys: tuple[str, ...], value: str
-) -> None:
-    """Print one value of each controller beside the others."""
-    from traceana.cli.output import print_cells
-    from traceana.results.display import cells_of
-    from traceana.results.tables import with_columns
-
-    wide = rows.pivot("controller", index=keys, values=value)
-    names = {name: name for name in wide.columns[len(keys) :]}
-    if value in table.columns():
-        table = with_columns(table, dict.fromkeys(names, value))
-    print_cells(cells_of(wide, table, headings=names))
-
-
-def _cost(episode: dict[str, Any]) -> str:
-    cost, steps = episode["cost_share"], episode["recovery_steps"]
-    share = "unknown" if cost is None else f"{100 * cost:.1f} %"
-    return f"{share} ({'-' if steps is None else f'{steps:,}'})"
-
-
-def _print_notes(notes: Iterable[tuple[str, str | None]]) -> None:
-    for name, note in notes:
-        if note is not None:
-            sys.stdout.write(f"{name}: {note}\n")
+    if x.ndim == 1:
+        rows = 100 if steps is None else steps
+        check_memory(max(rows, 1), 1, len(x))
+        x = np.tile(x, (max(rows, 1), 1))
+    for text in slowdowns:
+        found = re.fullmatch(r"(\d+):(\d+)-(\d+):([0-9.eE+-]+)", text)
+        try:
+            worker, first, last = (int(found[part]) for part in (1, 2, 3)) if found else (-1, 0, 0)
+            factor = float(found[4]) if found else 0.0
+        except ValueError:
+            worker, first, last, factor = -1, 0, 0, 0.0
+        if not (0 <= worker < x.shape[1] and first <= last < len(x) and 0 < factor <= 1e6):
+            raise DataError(
+                f"--slowdown {text}: expected WORKER:FROM-TO:FACTOR, such as 3:20-39:0.5, with a "
+                f"worker from 0 to {x.shape[1] - 1} and steps from 0 to {len(x) - 1}"
+            )
+        x[first : last + 1, worker] *= factor
+    return x

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -18,10 +20,12 @@ def qualifying_trace(
     from traceana.errors import DataError
 
     found = sorted(
-        known
-        for known in session.store.traces()
-        for tables in needs
-        if all(session.manifest(known).has(*each) for each in tables.items())
+        {
+            known
+            for known in session.store.traces()
+            for tables in needs
+            if all(session.manifest(known).has(*each) for each in tables.items())
+        }
     )
     if trace is None and found:
         return found[0]
@@ -34,14 +38,26 @@ def qualifying_trace(
     raise DataError(f"{trace or 'no trace of the store'} has no values in {needed}{known}")
 
 
-def load_policy(name: str, /) -> Any:  # noqa: ANN401  a policy, whatever its protocol
-    """Return the object that package.module:name refers to, or a name without a colon as it is."""
+def load_object(name: str, option: str, /) -> Any:  # noqa: ANN401  whatever its protocol
+    """Return the object that package.module:name refers to, or a name without a colon as it is.
+
+    A class is called without arguments. Modules in the working folder are found.
+    """
     from traceana.errors import DataError
 
     module, colon, attribute = name.partition(":")
     if not colon:
         return name
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
     try:
-        return getattr(import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise DataError(f"--policy {name}: {error}; pass package.module:name") from None
+        found = getattr(import_module(module), attribute)
+        return found() if isinstance(found, type) else found
+    except (ImportError, AttributeError, ValueError, TypeError) as error:
+        raise DataError(f"{option} {name}: {error}; pass package.module:name") from None
+
+
+def mark(text: str, /, *, synthetic: bool) -> str:
+    """Return a text, marked if it is of synthetic rows."""
+    return f"SYNTHETIC, no observed row in it\n{text}" if synthetic else text

@@ -39,6 +39,34 @@ def deadlines(
         ),
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the draws.")] = 1,
+    tightness: Annotated[
+        str, typer.Option(metavar="LOW,HIGH", help="Ends of (deadline - submission) / runtime.")
+    ] = "0.5,1.5",
+    distribution: Annotated[
+        str,
+        typer.Option(help="uniform, loguniform, triangular, or package.module:function."),
+    ] = "uniform",
+    policies: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME,...",
+            help="Policies whose missed deadlines are counted: fifo, sjf, edf, least_slack, or "
+            "package.module:function.",
+        ),
+    ] = "fifo,sjf,edf,least_slack",
+    capacity: Annotated[
+        float | None,
+        typer.Option(help="GPUs of each cluster.  [default: those that the load needs]"),
+    ] = None,
+    load: Annotated[
+        float, typer.Option(help="Without --capacity: fraction of the GPUs that jobs use.")
+    ] = 0.8,
+    deadline: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN", help="With FILE: column of the jobs' own deadlines, for the policies."
+        ),
+    ] = None,
     rules: Annotated[
         bool, typer.Option("--rules", help="Test the rules on the published plans too.")
     ] = False,
@@ -48,19 +76,30 @@ def deadlines(
 ) -> None:
     """Draw models, iterations and deadlines for jobs.
 
-    Prints how many of the deadlines could be met.
+    Prints how many of the deadlines could be met, and how many jobs that share GPUs miss under
+    simple policies.
     """
     from traceana.cli.output import frame_writer
+    from traceana.cli.simulate.choose import load_object
     from traceana.errors import DataError
 
     writer = frame_writer(out)
-    source = _read_file(file) if file is not None else _read_store(store, trace)
+    if deadline is not None and file is None:
+        raise DataError("--deadline is a column of FILE; pass FILE")
+    source = _read_file(file, deadline) if file is not None else _read_store(store, trace)
     if rules and source.plans is None:
         raise DataError(
             f"--rules tests published plans, and {source.name} has none; "
             "use --trace with a trace that has training_plans"
         )
-    found = _simulate(source, seed=seed, rules=rules)
+    draws = {
+        "rng": seed,
+        "tightness": _ends(tightness),
+        "distribution": load_object(distribution, "--distribution"),
+    }
+    named = [load_object(name.strip(), "--policies") for name in policies.split(",")]
+    schedule = {"policies": named, "capacity": capacity, "load": load}
+    found = _simulate(source, draws, schedule, deadline, rules=rules)
     writer(found["plans"])
     if json:
         _print_json(source, found, seed=seed)
@@ -80,7 +119,16 @@ class _Source:
     synthetic: bool
 
 
-def _read_file(file: Path) -> _Source:
+def _ends(text: str) -> tuple[float, ...]:
+    from traceana.errors import DataError
+
+    try:
+        return tuple(float(part) for part in text.split(","))
+    except ValueError:
+        raise DataError(f"--tightness {text!r}: expected two numbers, such as 0.5,1.5") from None
+
+
+def _read_file(file: Path, deadline: str | None) -> _Source:
     import polars as pl
 
     from traceana.errors import DataError
@@ -89,7 +137,7 @@ def _read_file(file: Path) -> _Source:
         raise DataError(f"{file}: the ending must be one of .csv, .parquet")
     try:
         lazy = pl.scan_csv(file) if file.suffix == ".csv" else pl.scan_parquet(file)
-        jobs = _take(lazy, str(file))
+        jobs = _take(lazy, str(file), *([deadline] if deadline else []))
     except (OSError, pl.exceptions.PolarsError) as error:
         raise DataError(f"{file}: cannot be read ({str(error).splitlines()[0]})") from None
     return _Source(str(file), jobs, None, synthetic=False)
@@ -117,35 +165,45 @@ def _read_store(store: Path | None, trace: str | None) -> _Source:
     )
 
 
-def _take(frame: pl.LazyFrame, name: str) -> pl.DataFrame:
+def _take(frame: pl.LazyFrame, name: str, *others: str) -> pl.DataFrame:
     """Return the needed columns, with ids as text and every job in some cluster."""
     import polars as pl
 
     from traceana.errors import DataError
 
     there = frame.collect_schema().names()
-    if missing := [column for column in _READ if column not in there]:
+    needed = (*_READ, *others)
+    if missing := [column for column in needed if column not in there]:
         raise DataError(
             f"{name}: column {', '.join(missing)} is missing; found {', '.join(there)}; needed are "
-            f"{', '.join(_READ)}"
+            f"{', '.join(needed)}"
         )
     cluster = pl.col("cluster").cast(pl.String) if "cluster" in there else pl.lit(None, pl.String)
     return frame.select(
-        pl.col("job_id").cast(pl.String), cluster.fill_null("all").alias("cluster"), *_READ[1:]
+        pl.col("job_id").cast(pl.String), cluster.fill_null("all").alias("cluster"), *needed[1:]
     ).collect()
 
 
-def _simulate(source: _Source, *, seed: int, rules: bool) -> dict[str, Any]:
+def _simulate(
+    source: _Source,
+    draws: dict[str, Any],
+    schedule: dict[str, Any],
+    deadline: str | None,
+    *,
+    rules: bool,
+) -> dict[str, Any]:
     from traceana.analysis import compare_plans, deadline_rules
     from traceana.cli.output import show_steps
-    from traceana.simulate import synthesize_deadlines
+    from traceana.simulate import simulate_deadlines, synthesize_deadlines
 
     jobs, published = source.jobs, source.plans
     with show_steps("synthetic plans") as step:
         step(0, 3, "synthetic plans")
-        found: dict[str, Any] = {"plans": synthesize_deadlines(jobs, rng=seed)}
+        found: dict[str, Any] = {"plans": synthesize_deadlines(jobs, **draws)}
         step(1, 3, "deadlines that could be met")
         found["clusters"] = _by_cluster(found["plans"], jobs)
+        own = {"plans": found["plans"]} if deadline is None else {"deadline": deadline}
+        found["policies"] = simulate_deadlines(jobs, **own, **schedule)
         step(2, 3, "comparison with the published plans")
         if published is not None:
             found["agreement"] = compare_plans(published, found["plans"], jobs)
@@ -190,7 +248,12 @@ def _print_json(source: _Source, found: dict[str, Any], *, seed: int) -> None:
 
 def _print_tables(source: _Source, found: dict[str, Any], *, seed: int) -> None:
     from traceana.cli.output import print_cells
-    from traceana.results.deadlines import DeadlineRules, DeadlineTightness, PlanComparison
+    from traceana.results.deadlines import (
+        DeadlinePolicies,
+        DeadlineRules,
+        DeadlineTightness,
+        PlanComparison,
+    )
     from traceana.results.display import cells_of
 
     jobs, plans = source.jobs.height, found["plans"].height
@@ -202,6 +265,10 @@ def _print_tables(source: _Source, found: dict[str, Any], *, seed: int) -> None:
         "tightness, (deadline - submission) / runtime\n"
     )
     print_cells(cells_of(found["clusters"], DeadlineTightness, columns=_SHOWN))
+    sys.stdout.write("\nDeadlines that jobs miss on shared GPUs, by policy\n")
+    columns = ("cluster", "policy", "capacity", "n", "n_missed", "share_missed", "mean_wait_s")
+    null = {"cluster": "all"}
+    print_cells(cells_of(found["policies"], DeadlinePolicies, columns=columns, null=null))
     for name, table, title in (
         ("agreement", PlanComparison, "Comparison with the published plans"),
         ("rules", DeadlineRules, "Tests of the rules on the published plans"),

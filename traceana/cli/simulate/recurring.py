@@ -47,14 +47,30 @@ def recurring(
         int | None,
         typer.Option(help="Number of seeds of a sweep.  [default: 10 without GPU or data set]"),
     ] = None,
+    groups: Annotated[
+        bool,
+        typer.Option(
+            "--groups",
+            help="Simulate the trace's groups of recurring jobs, overlapping ones included.  "
+            "[default: if the trace has groups alone]",
+        ),
+    ] = False,
+    workloads: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ID", help="With groups: trace with the workloads.  [default: the first]"
+        ),
+    ] = None,
     store: StoreOption = None,
     json: JsonOption = False,
     out: OutOption = None,
 ) -> None:
-    """Simulate one recurring job, or sweep over jobs and seeds."""
+    """Simulate one recurring job, sweep over jobs and seeds, or simulate the groups of a trace."""
     from traceana.cli.output import frame_writer, show_share
-    from traceana.cli.simulate.choose import load_policy, qualifying_trace
+    from traceana.cli.simulate.choose import load_object, qualifying_trace
+    from traceana.cli.simulate.groups import simulate_groups
     from traceana.derived.energy import ENERGY_NEEDS, defaults, training_tables
+    from traceana.derived.recurring import GROUP_NEEDS
     from traceana.errors import DataError
     from traceana.results.recurring import Runs, Sweep
     from traceana.simulate import simulate_recurring, sweep_recurring
@@ -62,12 +78,27 @@ def recurring(
     from traceana.store.session import Session
 
     session = Session(open_store(store))
-    trace = qualifying_trace(session, trace, ENERGY_NEEDS)
+    needs = ENERGY_NEEDS if trace is None else (*ENERGY_NEEDS, *GROUP_NEEDS)
+    trace = qualifying_trace(session, trace, GROUP_NEEDS if groups else needs)
+    settings: dict[str, Any] = {"eta": eta, "beta": beta}
+    if groups or not session.manifest(trace).has("training_runs"):
+        given = {"--dataset": dataset, "--target": target, "--seeds": seeds,
+                 "--recurrences": recurrences}  # fmt: skip
+        if unfit := [name for name, value in given.items() if value is not None]:
+            raise DataError(f"{', '.join(unfit)}: groups have their own jobs; leave it out")
+        options = settings | {"policy": load_object(policy, "--policy"), "rng": seed}
+        simulate_groups(session, trace, workloads, gpu, options, out=out, json=json)
+        return
+    if workloads is not None:
+        raise DataError("--workloads is for groups; pass --groups")
     one_job = gpu is not None and dataset is not None and seeds is None
     writer = frame_writer(out, Runs if one_job else Sweep)
     runs, power = training_tables(session, trace)
-    settings: dict[str, Any] = {"eta": eta, "beta": beta, "recurrences": recurrences}
-    options = settings | {"policy": load_policy(policy), "defaults": defaults(session, trace)}
+    settings["recurrences"] = recurrences
+    options = settings | {
+        "policy": load_object(policy, "--policy"),
+        "defaults": defaults(session, trace),
+    }
     if one_job:
         result = simulate_recurring(
             runs, power, gpu=str(gpu), dataset=str(dataset), target=target, rng=seed, **options
@@ -98,6 +129,7 @@ def _print_result(result: RecurringResult, *, synthetic: bool, json: bool) -> No
     import polars as pl
 
     from traceana.cli.output import print_cells, print_json
+    from traceana.cli.simulate.choose import mark
     from traceana.results.display import cells_of
     from traceana.results.recurring import RunsByConfiguration
 
@@ -118,7 +150,7 @@ def _print_result(result: RecurringResult, *, synthetic: bool, json: bool) -> No
         }
         print_json(found)
         return
-    sys.stdout.write(_marked(str(result), synthetic=synthetic) + "\n\n")
+    sys.stdout.write(mark(str(result), synthetic=synthetic) + "\n\n")
     chosen = (
         result.history.group_by("batch_size", "power_limit_w")
         .agg(
@@ -137,6 +169,7 @@ def _print_sweep(
     sweep: pl.DataFrame, settings: dict[str, Any], *, synthetic: bool, json: bool
 ) -> None:
     from traceana.cli.output import print_cells, print_json
+    from traceana.cli.simulate.choose import mark
     from traceana.results.display import cells_of
     from traceana.results.recurring import SweepSummary
     from traceana.simulate import summarize_recurring
@@ -156,7 +189,7 @@ def _print_sweep(
         f"saved by the last five recurrences against the default, policy {settings['policy']}, "
         f"eta {settings['eta']:g}, beta {settings['beta']:g}"
     )
-    sys.stdout.write(_marked(title, synthetic=synthetic) + "\n")
+    sys.stdout.write(mark(title, synthetic=synthetic) + "\n")
     shown = ("energy_saved", "energy_saved_ci_low", "energy_saved_ci_high", "time_saved")
     print_cells(
         cells_of(
@@ -175,7 +208,3 @@ def _print_sweep(
 
 def _finite(beta: float) -> float | None:
     return beta if math.isfinite(beta) else None  # JSON has no infinity
-
-
-def _marked(text: str, *, synthetic: bool) -> str:
-    return f"SYNTHETIC, no observed row in it\n{text}" if synthetic else text

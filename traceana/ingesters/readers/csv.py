@@ -76,7 +76,17 @@ def _open(file: CsvFile, _timezone: str) -> Rows:
     repeated = sorted({name for name in columns if columns.count(name) > 1})
     if repeated:
         raise SourceError(f"{file.where}: its header names {repeated[0]!r} more than once")
-    return Rows(tuple(columns), lambda _: read_blocks(file, columns=columns, separator=separator))
+    return csv_rows(file, columns, separator=separator)
+
+
+def csv_rows(
+    file: CsvFile, columns: Sequence[str], /, *, header: bool = True, separator: str = ","
+) -> Rows:
+    """Return the rows of a CSV with these columns."""
+    return Rows(
+        tuple(columns),
+        lambda _: read_blocks(file, columns=columns, header=header, separator=separator),
+    )
 
 
 READER: Final = Reader("csv", lambda _: True, _open, (".csv", ".tsv", ".psv"))

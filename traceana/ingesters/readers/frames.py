@@ -88,9 +88,9 @@ class FrameBlock:
         """Return None: a key names one row."""
         return None
 
-    def parts(self) -> Sequence[FrameBlock]:
-        """Return the block: it is small."""
-        return [self]
+    def parts(self) -> Iterator[FrameBlock]:
+        """Yield the block: it is small."""
+        yield self
 
 
 def item_blocks(

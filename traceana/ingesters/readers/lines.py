@@ -20,7 +20,7 @@ import polars as pl
 import pyarrow as pa
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -140,16 +140,18 @@ class Block:
         """Return None: a key names one row."""
         return None
 
-    def parts(self) -> list[Block]:
-        """Split into blocks small enough to be read line by line."""
+    def parts(self) -> Iterator[Block]:
+        """Split into blocks small enough to be read line by line; one is made after the other."""
         step = max(_CELLS_A_PART // len(self.columns), 1)
         if self.lines <= step:
-            return [self]
-        starts, edges = self._starts, [*range(0, self.lines, step), self.lines]
-        return [
-            replace(self, data=self.data[starts[a] : starts[b]], first_line=self.first_line + a)
-            for a, b in pairwise(edges)
-        ]
+            yield self
+            return
+        ends = np.flatnonzero(np.frombuffer(self.data, np.uint8) == _NEWLINE)[step - 1 : -1 : step]
+        edges = [0, *(ends + 1).tolist(), len(self.data)]
+        del ends  # it keeps all of them
+        for number, (start, end) in enumerate(pairwise(edges)):
+            first = self.first_line + number * step
+            yield replace(self, data=self.data[start:end], first_line=first)
 
     def text_of(self, lines: pl.Series) -> pl.Series:
         """Return lines as they stand in the file; bytes that are no UTF-8 are escaped."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from traceana.ingesters.readers.frames import frame_blocks, frame_types
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
     import polars as pl
 
@@ -56,8 +56,8 @@ class AnyBlock(Protocol):
     def occasions(self, lines: pl.Series, /) -> pl.Series | None:
         """Return what tells rows with the same job_id apart; None where it names one row."""
 
-    def parts(self) -> Sequence[AnyBlock]:
-        """Split into blocks small enough to be read row by row."""
+    def parts(self) -> Iterator[AnyBlock]:
+        """Split into blocks small enough to be read row by row; a small one is its own part."""
 
 
 @dataclass(frozen=True)
@@ -115,6 +115,10 @@ class Reader:
         if isinstance(opened, Rows):
             named = (name for name in opened.columns if not re.search("[\0\ud800-\udfff]", name))
             return replace(opened, columns=tuple(named))
-        frame = opened.lazy()
-        types = frame_types(frame)
-        return Rows(tuple(types), lambda kinds: frame_blocks(frame, kinds, file.where), types)
+        return frame_rows(opened.lazy(), file.where)
+
+
+def frame_rows(frame: pl.LazyFrame, where: str, /) -> Rows:
+    """Return the rows of a frame."""
+    types = frame_types(frame)
+    return Rows(tuple(types), lambda kinds: frame_blocks(frame, kinds, where), types)

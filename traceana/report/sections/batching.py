@@ -46,7 +46,7 @@ _NAMES: Final = {
 }
 _GAINS: Final = (
     *("id", "published", "devices", "ratio", "ratio_overhead_10", "ratio_overhead_20"),
-    *("flops_ratio", "largest_gain", "overhead_at_flops", "is_plausible"),
+    *("flops_ratio", "largest_gain", "overhead_at_flops", "is_plausible", "reached_by"),
 )
 
 
@@ -76,6 +76,17 @@ def build(session: Context, traces: Sequence[str]) -> Content:
             "by the same ratio within a factor of 1.5; for CPU workers, if a split of 48 cores "
             "gives it. Overhead at FLOPS: the fraction of the uniform step that must be overhead "
             "for the FLOPS to give exactly this speedup."
+        ),
+        Gallery(
+            (
+                drawing(
+                    "batching-clusters",
+                    session.once(workers.batching_clusters),
+                    trace=None,
+                    key="batching-clusters",
+                    about="Uniform, static and dynamic batching by cluster, without overhead",
+                ),
+            )
         ),
         result_table(
             simulate.published_gains(),
@@ -260,7 +271,13 @@ SECTION = Section(
     150,
     build,
     needs=({"worker_samples": ("batch_time",)},),
-    figures=("batching-replay", "batching-iterations", "batching-trajectory", "batching-speedup"),
+    figures=(
+        "batching-replay",
+        "batching-iterations",
+        "batching-trajectory",
+        "batching-speedup",
+        "batching-clusters",
+    ),
     always=True,
     part="Deadlines and simulations",
     question="How much faster would jobs run if batch sizes followed the speed of workers?",

@@ -12,9 +12,15 @@ from traceana.errors import DataError
 from traceana.report.blocks import Content, Drawing, Gallery, Table, Text, drawing, result_table
 from traceana.report.per_cohort import build_per_cohort
 from traceana.report.section import Section
-from traceana.results.competing_risks import IncidenceAtTimes, RowsWithoutRuntime, SurvivalGroups
+from traceana.results.competing_risks import (
+    IncidenceAtTimes,
+    RowsWithoutRuntime,
+    SurvivalGroups,
+    SurvivalQuantiles,
+)
 from traceana.results.display import key_heading
 from traceana.results.formatting import in_sentence, share, share_range
+from traceana.stats.effect_sizes import difference_interval
 
 if TYPE_CHECKING:
     from traceana.derived.cohorts import Cohort
@@ -74,8 +80,16 @@ def _build(session: Context, cohort: Cohort) -> Content:
             f"event of {cohort.noun}{group} (Kaplan-Meier). {cohort.title}",
             null=null,
         ),
+        result_table(
+            survival.quantiles,
+            SurvivalQuantiles,
+            caption=f"Quantiles of the time to any event of {cohort.noun}{group} (Kaplan-Meier), "
+            f"not known where the curve does not fall that low. {cohort.title}",
+            null=null,
+            folded=True,
+        ),
     )
-    about = Text(f"{cohort.about}{running} All intervals here treat rows as independent.")
+    about = Text(f"{cohort.about}{running} {cohort.independence}")
     gallery = Gallery(tuple(_figures(found, cohort, group)))
     return Content(_findings(found, cohort), (about, *tables, gallery))
 
@@ -133,23 +147,30 @@ def _figures(found: CumulativeIncidence, cohort: Cohort, group: str) -> list[Dra
 
 
 def _findings(found: CumulativeIncidence, cohort: Cohort) -> tuple[str, ...]:
+    """Compare failure within 24 h between the two groups with the most rows."""
     hours, by = _HOURS[-1], cohort.by
     failed = found.incidence_at(hours * _HOUR_S).filter(event="failed")
-    failed = failed.drop_nulls([*found.by, "incidence", "ci_low"]).sort("incidence")
-    if by is None or failed.height < 2:
+    sizes = found.groups.filter(event="failed").select(*found.by, "n")
+    known = failed.join(sizes, on=found.by or None, how="left" if found.by else "cross")
+    known = known.drop_nulls([*found.by, "incidence", "ci_low", "ci_high"])
+    if by is None or known.height < 2:
         return ()
-    low, high = failed.row(0, named=True), failed.row(-1, named=True)
+    first, second = known.sort("n", descending=True).head(2).to_dicts()
+    values = [(row["incidence"], row["ci_low"], row["ci_high"]) for row in (first, second)]
+    difference, low, high = (100 * value for value in difference_interval(*values))
+    verdict = "the data cannot tell whether they differ" if low < 0 < high else "they differ"
     finding = (
-        f"{cohort.title}: within {hours} h, {_incidence_of(high, by)} and {_incidence_of(low, by)} "
-        f"{cohort.noun} failed, the highest and the lowest cumulative incidence by "
-        f"{in_sentence(key_heading(by))}."
+        f"{cohort.title}: within {hours} h, {_incidence_of(first, by)} and "
+        f"{_incidence_of(second, by)} {cohort.noun} failed: {verdict} (difference "
+        f"{difference:.1f} percentage points, 95 % CI {low:.1f} to {high:.1f}). These are the two "
+        f"groups by {in_sentence(key_heading(by))} with the most {cohort.noun}; other ends compete."
     )
     return (finding,)
 
 
 def _incidence_of(row: dict[str, Any], by: str) -> str:
     interval = share_range(row["ci_low"], row["ci_high"])
-    return f"{share(row['incidence'])} (95 % CI {interval}) of {row[by]}"
+    return f"{share(row['incidence'])} (95 % CI {interval}; n = {row['n']:,}) of {row[by]}"
 
 
 SECTION = Section(

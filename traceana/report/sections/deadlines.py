@@ -6,7 +6,19 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from traceana.derived.plans import PLANS_NEEDS, SEED, agreement, draws, rates, rules, tightness
+from traceana.derived.plans import (
+    JOBS_NEEDS,
+    MAX_JOBS,
+    PLANS_NEEDS,
+    SEED,
+    agreement,
+    draws,
+    missed_deadlines,
+    rates,
+    rules,
+    tightness,
+)
+from traceana.errors import DataError
 from traceana.report.blocks import (
     Block,
     Content,
@@ -15,10 +27,12 @@ from traceana.report.blocks import (
     Text,
     drawing,
     join_parts,
+    picture_key,
     result_table,
 )
 from traceana.report.section import Section
 from traceana.results.deadlines import (
+    DeadlinePolicies,
     DeadlineRules,
     DeadlineTightness,
     IterationRates,
@@ -43,6 +57,22 @@ _GENERATED: Final = (
     "a uniform draw from 0.5 to 1.5; and models are one seeded sequence of draws. p-values are "
     "adjusted over all tests (Holm). Results on these deadlines hold for deadlines of this kind."
 )
+_DRAWN: Final = (
+    "The trace has no deadlines. They are drawn here: the time until the deadline is the runtime "
+    "times a uniform draw from 0.5 to 1.5, as in the published ElasticFlow files (seed 0)."
+)
+_POLICIES: Final = (
+    "The jobs of a cluster share identical GPUs, as many as the jobs use to 80 % between the first "
+    "submission and the last, and at least those of the largest job. A job starts on all of its "
+    "GPUs at once, runs for its runtime and is not interrupted; later jobs wait behind the first "
+    "in the queue. Deadlines earlier than submission plus runtime are missed in any case. "
+    "fifo: by submission; sjf: shortest runtime first; edf: earliest deadline first; least_slack: "
+    "by deadline minus runtime. At most the first {most:,} jobs are scheduled."
+)
+_MISSED: Final = (
+    *("policy", "n", "n_excluded", "n_missed", "share_missed", "ci_low", "ci_high"),
+    *("mean_wait_s", "utilization"),
+)
 _MET: Final = (
     *("cluster", "n", "n_met", "share_met", "ci_low", "ci_high", "share_met_fastest"),
     *("tightness_min", "tightness_median", "tightness_max"),
@@ -55,8 +85,67 @@ _RATES: Final = (
 
 def build(session: Context, traces: list[str]) -> Content:
     """Show tightness and rates of each trace; rules and synthetic plans if it was generated."""
-    parts = ((session.title(trace), _trace(session, trace)) for trace in traces)
+    manifests = {trace: session.manifest(trace) for trace in traces}
+    planned = [trace for trace in traces if manifests[trace].has("training_plans")]
+    repeated = {manifests[trace].repeats for trace in planned}
+    parts = [(session.title(trace), _trace(session, trace)) for trace in planned]
+    parts += [
+        (session.title(trace), _of_jobs(session, trace))
+        for trace in traces
+        if trace not in planned and trace not in repeated
+    ]
     return join_parts(_OPENING, parts)
+
+
+def _of_jobs(session: Context, trace: str) -> Content:
+    """Show synthetic deadlines of a trace that has none."""
+    finding, blocks = _missed(session, trace)
+    return Content(finding, (Text(_DRAWN), *blocks))
+
+
+def _missed(session: Context, trace: str) -> tuple[tuple[str, ...], tuple[Block, ...]]:
+    title = session.title(trace)
+    try:
+        found = session.once(missed_deadlines, trace)
+    except DataError as error:
+        return (), (Text(f"No job can be scheduled: {error}."),)
+    named, total = found.drop_nulls("cluster"), found.filter(pl.col("cluster").is_null())
+    total = named if total.is_empty() else total
+    rows = total.sort("share_missed").rows(named=True)
+    best, worst = rows[0], rows[-1]
+    finding = (
+        f"{title}: at 80 % load the policy {best['policy']} misses {share(best['share_missed'])} "
+        f"of {count(best['n'])} deadlines, {worst['policy']} {share(worst['share_missed'])} "
+        "(simulated; a deadline before submission plus runtime is missed in any case)."
+    )
+    blocks: tuple[Block, ...] = (
+        Heading("Missed deadlines under scheduling policies"),
+        Text(_POLICIES.format(most=MAX_JOBS)),
+        Gallery(
+            (
+                drawing(
+                    "missed-deadlines",
+                    named,
+                    trace=trace,
+                    key=picture_key("missed-deadlines", trace),
+                    about="Missed deadlines by cluster and policy",
+                ),
+            )
+        ),
+        result_table(
+            total,
+            DeadlinePolicies,
+            caption=f"Missed deadlines, all clusters. {title}",
+            columns=_MISSED,
+        ),
+        result_table(
+            named,
+            DeadlinePolicies,
+            caption=f"Missed deadlines by cluster. {title}",
+            folded=True,
+        ),
+    )
+    return (finding,), blocks[: 4 if len(total) == len(named) else 5]
 
 
 def _trace(session: Context, trace: str) -> Content:
@@ -90,7 +179,8 @@ def _trace(session: Context, trace: str) -> Content:
         *(_synthetic(session, trace) if generated else ()),
     ]
     finding = _finding(session, trace, total.row(0, named=True), generated=generated)
-    return Content((finding,), tuple(blocks))
+    missed, scheduled = _missed(session, trace)
+    return Content((finding, *missed), (*blocks, *scheduled))
 
 
 def _rules(session: Context, trace: str) -> tuple[Block, ...]:
@@ -181,8 +271,8 @@ SECTION = Section(
     "Deadlines",
     160,
     build,
-    needs=PLANS_NEEDS,
-    figures=("deadline-tightness", "throughput"),
+    needs=(*PLANS_NEEDS, *JOBS_NEEDS),
+    figures=("deadline-tightness", "throughput", "missed-deadlines"),
     part="Deadlines and simulations",
     question="How many deadlines could be met, and how tight are they?",
 )

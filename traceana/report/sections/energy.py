@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from traceana.analysis import batch_size_sweep
-from traceana.derived.energy import ENERGY_NEEDS, configurations, coverage, savings, shown_gpu
+from traceana.derived.energy import (
+    ENERGY_NEEDS,
+    configurations,
+    coverage,
+    savings,
+    shown_gpu,
+    weights_of_energy,
+)
 from traceana.report.blocks import (
     Block,
     Content,
@@ -21,7 +28,12 @@ from traceana.report.blocks import (
     result_table,
 )
 from traceana.report.section import Section
-from traceana.results.energy import CoverageCounts, EnergyToAccuracy, SavingsByChoice
+from traceana.results.energy import (
+    CoverageCounts,
+    EnergyToAccuracy,
+    EtaSweep,
+    SavingsByChoice,
+)
 from traceana.results.formatting import plural, share
 
 if TYPE_CHECKING:
@@ -32,9 +44,9 @@ _OPENING: Final = (
     "of an epoch; energy is that times the mean power. The default is the batch size of the data "
     "set, reduced to the largest one profiled on the GPU, at the largest power limit of the GPU. A "
     "batch size is feasible only if every run of it reached the target. Each epoch was measured "
-    "once, and choosing the best of many noisy configurations makes savings optimistic. Intervals "
-    "are bootstrap intervals (95 %, 1,000 resamples of the runs of each batch size, with the best "
-    "configuration chosen anew in each). They have no width where the epochs cancel or do not vary."
+    "once. The best of many configurations is in part the luckiest: the savings of held-out runs, "
+    "which did not choose the batch size, have no such bias. The 95 % intervals around them are "
+    "Welch's, from the runs of both batch sizes; where the epochs cancel there is none."
 )
 _CAPTIONS: Final = {
     "energy": "Energy saved, as a percentage of that of the default",
@@ -98,6 +110,7 @@ def _savings(savings: pl.DataFrame, objective: str, title: str, *, folded: bool)
         *on,
         "note",
         best=configuration,
+        held_out=1 - pl.col("ratio_held_out"),
         ci_low=1 - pl.col("ci_high"),
         ci_high=1 - pl.col("ci_low"),
     )
@@ -168,7 +181,7 @@ def _findings(savings: pl.DataFrame, gpu: str, title: str) -> list[str]:
 def build_front(
     session: Context, trace: str, gpu: str, energy: dict[str, pl.DataFrame], /
 ) -> list[Block]:
-    """Draw and list the front of the data set with the most configurations."""
+    """Draw the front and maps of the data set with the most configurations."""
     dataset = max(energy, key=lambda name: (energy[name].height, name))
     picture = drawing(
         "energy-front",
@@ -184,7 +197,32 @@ def build_front(
         caption=f"Configurations on the front: {dataset} on {gpu}. {session.title(trace)}",
         columns=columns,
     )
-    return [Gallery((picture,)), table]
+    maps = [
+        drawing(
+            "energy-map",
+            energy[dataset],
+            trace=trace,
+            key=f"map-{measure}-{trace}-{gpu}-{dataset}",
+            about=f"{measure.capitalize()} to the target of {dataset} on {gpu} by batch size and "
+            "power limit",
+            measure=measure,
+        )
+        for measure in ("energy", "time")
+    ]
+    power = drawing(
+        "power-sweep",
+        energy[dataset],
+        trace=trace,
+        key=f"power-{trace}-{gpu}-{dataset}",
+        about=f"Energy to the target of {dataset} on {gpu} by power limit",
+    )
+    weights = result_table(
+        session.once(weights_of_energy, trace, gpu, dataset),
+        EtaSweep,
+        caption="Configuration of least cost by the weight of energy in the cost: "
+        f"{dataset} on {gpu}. {session.title(trace)}",
+    )
+    return [Gallery((picture, *maps, power)), table, weights]
 
 
 def build_sweeps(trace: str, gpu: str, energy: dict[str, pl.DataFrame], /) -> list[Block]:
@@ -213,7 +251,7 @@ SECTION = Section(
     130,
     build,
     needs=ENERGY_NEEDS,
-    figures=("energy-savings", "energy-front", "batch-sweep"),
+    figures=("energy-savings", "energy-front", "energy-map", "power-sweep", "batch-sweep"),
     part="Energy",
     question="How much energy do a better batch size and power limit save?",
 )

@@ -2,126 +2,137 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
 from traceana.derived.cohorts import COHORT_NEEDS
-from traceana.derived.outcomes import MODEL_ROWS, MODEL_SEED, fit_failure_models
+from traceana.derived.outcomes import MODEL_ROWS, MODEL_SEED, fit_failure_model
 from traceana.report.blocks import Block, Content, Drawing, Gallery, Text, drawing, result_table
 from traceana.report.per_cohort import build_per_cohort
 from traceana.report.section import Section
-from traceana.results.formatting import ratio, three_digits, three_digits_range
+from traceana.results.formatting import pvalue, ratio, three_digits, three_digits_range
 from traceana.results.outcomes import FailureModel, ModelFit, OddsRatios
 
 if TYPE_CHECKING:
     from traceana.derived.cohorts import Cohort
     from traceana.report.context import Context
 
+_ALPHA: Final = 0.05
+_COLLINEAR: Final = 5
+"""Variance inflation factor from which an effect is not separated from the other features."""
 _OPENING: Final = (
-    "Logistic regression of failure: the odds ratio of each feature, all other features equal. A "
-    "numeric feature has the odds ratio of a doubling, a category that against the most frequent "
-    "one. Features that are not in the model may explain an association; an odds ratio is not a "
-    "causal effect. Predictions are evaluated on held-out rows by the area under the ROC curve "
-    "(AUC; 0.5 is chance) and the Brier score beside that of the mean rate."
+    "Logistic regression of failure (status failed) among ended rows. The odds ratio of each "
+    "feature is at equal values of the others. A numeric feature has the odds ratio of a doubling, "
+    "a category that against the most frequent one. The features are the grouping columns and the "
+    "requested resources of the trace, chosen before the fit. Their p-values are one family, "
+    "adjusted by Holm's method. Features that are not in the model may explain an association; an "
+    "odds ratio is not a causal effect. Predictions are evaluated on held-out rows by the area "
+    "under the ROC curve (AUC; 0.5 is chance) and the Brier score beside that of the mean rate."
 )
 
 
 def build(session: Context, traces: list[str]) -> Content:
-    """Build the models of failure of each cohort."""
+    """Build the model of failure of each cohort."""
     return build_per_cohort(
         session, traces, lambda cohort: _build(session, cohort), opening=_OPENING
     )
 
 
 def _build(session: Context, cohort: Cohort) -> Content:
-    models, notes = session.once(fit_failure_models, cohort.trace)
+    model, note = session.once(fit_failure_model, cohort.trace)
     drawn = ""
     if cohort.rows.height > MODEL_ROWS:
         drawn = (
-            f" The models are fitted to {MODEL_ROWS:,} of the {cohort.rows.height:,} "
+            f" The model is fitted to {MODEL_ROWS:,} of the {cohort.rows.height:,} "
             f"{cohort.noun}, drawn at random (seed {MODEL_SEED})."
         )
     blocks: list[Block] = [Text(f"{cohort.independence}{cohort.sampled}{drawn}")]
-    blocks += [Text(note) for note in notes]
-    if not models:
-        return Content((), tuple(blocks))
-    terms, fits = (
-        pl.concat(
-            getattr(model, name).select(pl.lit(definition).alias("definition"), pl.all())
-            for definition, model in models.items()
-        )
-        for name in ("odds_ratios", "fit")
-    )
+    if model is None:
+        return Content((), (*blocks, Text(note)))
     blocks += [
         result_table(
-            terms.drop("log_odds", "std_error"),
+            model.odds_ratios.drop("log_odds", "std_error"),
             OddsRatios,
-            headings={"definition": "Failure"},
             null={"level": "", "reference": ""},
             caption=f"Odds ratios of failure of {cohort.noun}: crude, within strata of the other "
-            "categories (Mantel-Haenszel), and adjusted for all other features. Not comparable: "
-            "less than 5 % of the rows of a level or its reference have common support in another "
-            f"feature. p-values are of the adjusted ratio and not adjusted. {cohort.title}",
+            "categories (Mantel-Haenszel; of a numeric feature by a model with the categories), "
+            "and adjusted for all other features. Not comparable: less than 5 % of the rows of a "
+            "level or its reference have common support in another feature. p is that of the "
+            f"adjusted ratio. VIF from {_COLLINEAR}: not separated from the other features. "
+            f"{cohort.title}",
         ),
         result_table(
-            fits,
+            model.fit,
             ModelFit,
-            headings={"definition": "Failure"},
-            caption="Fit of the models, and predictions of held-out rows (calibrated: slope 1, "
-            "intercept 0). Excluded: successes and failures without a feature, or of a level that "
-            f"always or never failed. {cohort.title}",
+            caption="Fit of the model, and predictions of held-out rows (calibrated: slope 1, "
+            "intercept 0). Excluded: ended rows without a feature, or of a level that always or "
+            f"never failed. {cohort.title}",
         ),
-        Gallery(tuple(_figures(models, cohort))),
+        Gallery(tuple(_figures(model, cohort))),
     ]
-    return Content(tuple(_findings(models, cohort)), tuple(blocks))
+    return Content((_finding(model, cohort),), tuple(blocks))
 
 
-def _figures(models: dict[str, FailureModel], cohort: Cohort) -> list[Drawing]:
-    figures = []
-    for place, (definition, model) in enumerate(models.items(), start=1):
-        of = f"of {cohort.noun}, failure: {definition}"
-        known = model.odds_ratios.drop_nulls(["odds_ratio", "ci_low", "ci_high"])
+def _figures(model: FailureModel, cohort: Cohort) -> list[Drawing]:
+    known = model.odds_ratios.drop_nulls(["odds_ratio", "ci_low", "ci_high"])
+    return [
+        drawing(
+            figure,
+            model,
+            trace=cohort.trace,
+            title=cohort.title,
+            key=f"{figure}-{cohort.trace}",
+            about=f"{about} of {cohort.noun}",
+        )
         for figure, shown, about in (
-            ("failure-odds", known, f"Odds ratios of failure {of}"),
-            ("failure-calibration", model.calibration, f"Calibration of the model of failure {of}"),
-        ):
-            if not shown.is_empty():
-                figures.append(
-                    drawing(
-                        figure,
-                        model,
-                        trace=cohort.trace,
-                        title=cohort.title,
-                        key=f"{figure}-{place}-{cohort.trace}",
-                        about=about,
-                    )
-                )
-    return figures
+            ("failure-odds", known, "Odds ratios of failure"),
+            ("failure-calibration", model.calibration, "Calibration of the model of failure"),
+        )
+        if not shown.is_empty()
+    ]
 
 
-def _findings(models: dict[str, FailureModel], cohort: Cohort) -> list[str]:
-    findings = []
-    for definition, model in models.items():
-        row = model.fit.row(0, named=True)
-        clear = model.odds_ratios.filter((pl.col("ci_low") > 1) | (pl.col("ci_high") < 1))
-        if row["auc"] is None or clear.is_empty():
-            continue
-        # the interval farthest from 1
-        nearest = pl.when(pl.col("ci_low") > 1).then("ci_low").otherwise(1 / pl.col("ci_high"))
-        most = clear.sort(nearest).row(-1, named=True)
-        what = (
-            most["feature"]
-            if most["level"] is None
-            else f"{most['feature']} {most['level']} against {most['reference']}"
-        )
-        findings.append(
-            f"{cohort.title}, failure: {definition}: all other features equal, the odds ratio of "
-            f"failure for {what} is {three_digits(most['odds_ratio'])} (95 % CI "
-            f"{three_digits_range(most['ci_low'], most['ci_high'])}); the model has an AUC of "
-            f"{ratio(row['auc'])} on held-out {cohort.noun} (n = {row['n']:,})."
-        )
-    return findings
+def _finding(model: FailureModel, cohort: Cohort) -> str:
+    """Return what each group of terms allows to conclude, in the order of the table."""
+    terms, fit = model.odds_ratios, model.fit.row(0, named=True)
+    tested = terms.drop_nulls(["pvalue_adjusted", "ci_low", "ci_high"])
+    collinear = tested.filter(pl.col("vif") >= _COLLINEAR)
+    separate = tested.filter(pl.col("vif") < _COLLINEAR)
+    clear = separate.filter(pl.col("pvalue_adjusted") < _ALPHA)
+    unclear = separate.filter(pl.col("pvalue_adjusted") >= _ALPHA)
+    apart = terms.filter(pl.col("note").str.starts_with("not comparable"))
+    parts = [_ratio_of(row) for row in clear.iter_rows(named=True)]
+    text = f"odds ratios that differ from 1: {'; '.join(parts)}." if parts else ""
+    text = text or "no odds ratio that can be separated from the others is shown to differ from 1."
+    for rows, what in (
+        (unclear, "Cannot tell whether these differ from 1"),
+        (collinear, f"Not separated from the other features (VIF of {_COLLINEAR} or more)"),
+        (apart, "Not comparable, no common support"),
+    ):
+        if rows.height:
+            text += f" {what}: {'; '.join(_name(row) for row in rows.iter_rows(named=True))}."
+    auc = "" if fit["auc"] is None else f" AUC on held-out {cohort.noun}: {ratio(fit['auc'])}."
+    return (
+        f"{cohort.title}: model of failure of {fit['n']:,} ended {cohort.noun} "
+        f"({fit['failures']:,} failed; {fit['n_excluded']:,} excluded), {tested.height} odds "
+        f"ratios adjusted by Holm: {text}{auc}"
+    )
+
+
+def _name(row: dict[str, Any]) -> str:
+    if row["level"] is None:
+        return str(row["feature"])
+    return f"{row['feature']} {row['level']} against {row['reference']}"
+
+
+def _ratio_of(row: dict[str, Any]) -> str:
+    p = pvalue(row["pvalue_adjusted"])
+    return (
+        f"{_name(row)} {three_digits(row['odds_ratio'])} (95 % CI "
+        f"{three_digits_range(row['ci_low'], row['ci_high'])}; adjusted p "
+        f"{p if p.startswith('<') else f'= {p}'})"
+    )
 
 
 SECTION = Section(

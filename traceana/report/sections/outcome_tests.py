@@ -1,126 +1,189 @@
-"""Tests of runtimes and outcomes between groups, for the section on outcomes."""
+"""Findings and tests of failure and runtime between groups, for the section on outcomes."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from traceana.report.blocks import Block, Content, Text, result_table
+from traceana.derived.outcomes import BOTH
+from traceana.report.blocks import Block, Table, result_table
 from traceana.results.display import key_heading
-from traceana.results.formatting import in_sentence, ratio, ratio_range
-from traceana.results.outcomes import (
-    Association,
-    FailureOdds,
-    RuntimeGroups,
-    RuntimePairs,
-    RuntimeTest,
+from traceana.results.formatting import (
+    in_sentence,
+    pvalue,
+    ratio,
+    ratio_range,
+    seconds,
+    seconds_range,
+    share,
+    share_range,
 )
+from traceana.results.outcomes import FailureOdds, GroupTests, RuntimePairs
+from traceana.stats.effect_sizes import CANNOT_TELL, NEGLIGIBLE
 
 if TYPE_CHECKING:
     from traceana.derived.cohorts import Cohort
     from traceana.derived.outcomes import Outcomes
 
-
-def runtime_tests(cohort: Cohort, by: str | None, found: Outcomes, /) -> Content:
-    """Return the comparison of runtimes between groups, for each status."""
-    if by is None or not found.comparisons:
-        return Content()
-    heading = in_sentence(key_heading(by))
-    tests, groups, pairs = (
-        pl.concat(
-            getattr(result, name).select(pl.lit(status).alias("status"), pl.all())
-            for status, result in found.comparisons.items()
-        )
-        for name in ("test", "groups", "pairs")
-    )
-    blocks: tuple[Block, ...] = (
-        Text(
-            "Runtimes are compared by their ranks, because they are heavy-tailed. "
-            f"{cohort.independence}"
-        ),
-        result_table(
-            tests,
-            RuntimeTest,
-            caption="Rank ANOVA (Brunner, Dette and Munk) of runtimes of "
-            f"{cohort.noun} between groups by {heading}. Epsilon squared: fraction of the "
-            f"variance of ranks between groups. {cohort.title}",
-        ),
-        result_table(
-            groups.filter(pl.col("n") > 0),
-            RuntimeGroups,
-            columns=["status", by, "n", "median_s", "ci_low", "ci_high", "mean_rank"],
-            caption=f"Median runtime of {cohort.noun} by {heading}, with its distribution-free "
-            f"interval. {cohort.title}",
-            folded=True,
-        ),
-        result_table(
-            pairs.drop("pvalue"),
-            RuntimePairs,
-            headings={f"{by}_a": "First", f"{by}_b": "Second"},
-            caption="Pairs of groups: probability that a runtime of the first is longer, and p of "
-            "Brunner and Munzel's test, adjusted (Holm) over the pairs of a status. "
-            f"{cohort.title}",
-            folded=True,
-        ),
-    )
-    first = tests.row(0, named=True)
-    if first["epsilon_squared"] is None:
-        return Content((), blocks)
-    interval = ""
-    if first["ci_low"] is not None:
-        interval = f" (95 % CI {ratio_range(first['ci_low'], first['ci_high'])})"
-    finding = (
-        f"{cohort.title}: {heading} accounts for a fraction of {ratio(first['epsilon_squared'])}"
-        f"{interval} of the variance of the ranks of runtimes of {first['status']} {cohort.noun} "
-        f"(n = {first['n']:,})."
-    )
-    return Content((finding,), blocks)
+_MOST_NAMED: Final = 3
+"""Groups that a finding names: those with the most rows, whatever their result."""
 
 
-def association(cohort: Cohort, by: str | None, found: Outcomes, /) -> Content:
-    """Return the association between failure and group, for each definition of a failure."""
-    if by is None or found.associations is None:
-        return Content()
-    heading = in_sentence(key_heading(by))
-    table = result_table(
-        found.associations.drop("min_expected"),
-        Association,
-        headings={"definition": "Failure"},
-        caption=f"Association between failure of {cohort.noun} and {heading}. Cramér's V: 0 if all "
-        "groups have the same failure rate, 1 if the group determines the outcome. Rows without a "
-        f"group are excluded. {cohort.title}",
+def tests_table(cohort: Cohort, tests: pl.DataFrame, /) -> Table:
+    """Return the table of all tests between groups of a cohort."""
+    return result_table(
+        tests,
+        GroupTests,
+        caption=f"Tests between groups of {cohort.noun}. Failure: chi-squared test with Cramér's "
+        "V. Runtime: rank ANOVA (Brunner, Dette and Munk; of two groups Brunner and Munzel's "
+        "test) with epsilon squared, the fraction of the variance of ranks between groups. Left "
+        "truncation is ignored. Conclusion: negligible below V = 0.1 or epsilon "
+        "squared = 0.01; cannot tell if the adjusted p is at least 0.05; else small, medium (0.3; "
+        f"0.06) or large (0.5; 0.14), after Cohen. {cohort.title}",
         null={"method": ""},
     )
-    known = found.associations.drop_nulls(["cramers_v", "ci_low", "ci_high"]).rows(named=True)
-    values = [
-        f"{ratio(row['cramers_v'])} (95 % CI {ratio_range(row['ci_low'], row['ci_high'])}, n = "
-        f"{row['n']:,}) with {row['definition']} as failure"
-        for row in known
-    ]
-    finding = (f"{cohort.title}: Cramér's V of failure and {heading} is {' and '.join(values)}.",)
-    return Content(finding if values else (), (table,))
 
 
-def odds_ratios(
-    cohort: Cohort, by: str | None, strata: str | None, found: Outcomes, /
-) -> tuple[Block, ...]:
-    """Return the odds ratios of failure between groups, crude and within strata."""
-    if by is None or strata is None or found.odds is None:
-        return ()
-    heading, within = (in_sentence(key_heading(name)) for name in (by, strata))
-    return (
-        result_table(
-            found.odds.drop("n_reference", "failures_reference"),
-            FailureOdds,
-            headings={
-                "definition": "Failure",
-                f"{by}_reference": "Reference",
-                "odds_ratio": f"Within {within}",
-            },
-            caption=f"Odds ratios of failure of {cohort.noun} by {heading}: crude, and pooled "
-            f"within {within} (Mantel-Haenszel); rows treated as independent. If the odds ratios "
-            "of the strata differ (small p of homogeneity), the pooled ratio is not a summary of "
-            f"them. p-values are not adjusted. {cohort.title}",
-        ),
+def findings_of(cohort: Cohort, found: Outcomes, tests: pl.DataFrame, /) -> list[str]:
+    """Return the findings on failure and runtime by one column.
+
+    Groups are named by their number of rows, not by their result.
+    """
+    by = found.by
+    if by is None:
+        return _overall(cohort, found)
+    group = in_sentence(key_heading(by))
+    rows = {row["question"]: row for row in tests.iter_rows(named=True)}
+    findings = []
+    if (test := rows.get(f"failure of {cohort.noun} by {group}")) is not None:
+        what = f"failure rate of {cohort.noun} (failed among ended)"
+        named = [_rate(row, by) for row in _largest(found.rates, by)]
+        text = f"{cohort.title}: {_state(what, group, test)} {'; '.join(named)}."
+        if (both := rows.get(f"failure of {cohort.noun} by {group}, {BOTH}")) is not None:
+            what = "in the groups with both outcomes, it"
+            text += f" I{_state(what, group, both)[1:]}"
+        findings.append(f"{text} {_excluded(cohort, found)}")
+    for status in found.comparisons:
+        test = rows[f"runtime of {status} {cohort.noun} by {group}"]
+        known = found.runtimes.groups.filter(pl.col("status") == status)
+        named = [_median(row, by) for row in _largest(known, by)]
+        text = _state(f"runtime of {status} {cohort.noun}", group, test)
+        findings.append(f"{cohort.title}: {text} Median: {'; '.join(named)}.")
+    return findings
+
+
+def _overall(cohort: Cohort, found: Outcomes) -> list[str]:
+    row = found.rates.row(0, named=True)
+    if not row["n"]:
+        return []
+    interval = "none"
+    if row["ci_low"] is not None:
+        interval = share_range(row["ci_low"], row["ci_high"])
+    finding = (
+        f"{cohort.title}: {share(row['rate'])} of the ended {cohort.noun} failed (95 % CI "
+        f"{interval}; {row['failures']:,} of {row['n']:,}). {_excluded(cohort, found)}"
     )
+    return [finding]
+
+
+def _largest(groups: pl.DataFrame, by: str) -> list[dict[str, Any]]:
+    known = groups.filter(pl.col(by).is_not_null() & (pl.col("n") > 0))
+    return known.sort("n", descending=True, maintain_order=True).head(_MOST_NAMED).to_dicts()
+
+
+def _state(what: str, group: str, test: dict[str, Any]) -> str:
+    """Return what a test concludes, with effect size, interval, n and adjusted p."""
+    if test["effect"] is None or test["pvalue_adjusted"] is None:
+        return f"the {what} is not tested by {group} ({test['note']})."
+    interval = ""
+    if test["ci_low"] is not None:
+        interval = f", 95 % CI {ratio_range(test['ci_low'], test['ci_high'])}"
+    p = pvalue(test["pvalue_adjusted"])
+    size = (
+        f"({test['measure']} {ratio(test['effect'])}{interval}; n = {test['n']:,}; adjusted p "
+        f"{p if p.startswith('<') else f'= {p}'})"
+    )
+    verdict = test["conclusion"]
+    what = what if what.startswith("in ") else f"the {what}"
+    if verdict == CANNOT_TELL:
+        return f"{what} may or may not differ by {group}: the data cannot tell {size}."
+    if verdict == NEGLIGIBLE:
+        return f"{what} differs negligibly or not at all by {group} {size}."
+    return f"{what} differs by {group}, a {verdict} difference {size}."
+
+
+def _rate(row: dict[str, Any], by: str) -> str:
+    interval = ""
+    if row["ci_low"] is not None:
+        interval = f"95 % CI {share_range(row['ci_low'], row['ci_high'])}; "
+    counts = f"{interval}{row['failures']:,} of {row['n']:,}"
+    if not row["completed"]:
+        counts += "; none is recorded as completed"
+    return f"{row[by]} {share(row['rate'])} ({counts})"
+
+
+def _median(row: dict[str, Any], by: str) -> str:
+    if row["median_s"] is None:
+        return f"{row[by]} not reached (n = {row['n']:,})"
+    interval = ""
+    if row["ci_low"] is not None and row["ci_high"] is not None:
+        interval = f"95 % CI {seconds_range(row['ci_low'], row['ci_high'])}; "
+    return f"{row[by]} {seconds(row['median_s'])} s ({interval}n = {row['n']:,})"
+
+
+def _excluded(cohort: Cohort, found: Outcomes) -> str:
+    """Return the rows that are not in a failure rate, by status."""
+    total = found.rates.sum().row(0, named=True)
+    parts = [
+        f"{total[name]:,} {word}"
+        for name, word in (
+            ("running", "running"),
+            ("pending", "pending"),
+            ("unknown", "of unknown status"),
+            ("n_missing", "without status"),
+        )
+        if total[name]
+    ]
+    if not parts:
+        return f"All {cohort.noun} ended."
+    return f"{cohort.noun.capitalize()} not counted, without a recorded end: {', '.join(parts)}."
+
+
+def details(cohort: Cohort, found: Outcomes, /) -> tuple[Block, ...]:
+    """Return the pairwise comparisons of runtimes, and odds ratios within strata."""
+    if found.by is None:
+        return ()
+    heading, blocks = in_sentence(key_heading(found.by)), list[Block]()
+    if found.comparisons:
+        pairs = pl.concat(
+            result.pairs.select(pl.lit(status).alias("status"), pl.all())
+            for status, result in found.comparisons.items()
+        )
+        blocks.append(
+            result_table(
+                pairs.drop("pvalue"),
+                RuntimePairs,
+                headings={f"{found.by}_a": "First", f"{found.by}_b": "Second"},
+                caption=f"Pairs of groups by {heading}: probability that a runtime of the first is "
+                "longer, and p of Brunner and Munzel's test, adjusted (Holm) over the pairs of a "
+                f"status. Left truncation is ignored. {cohort.title}",
+                folded=True,
+            )
+        )
+    if found.odds is not None and found.strata is not None:
+        within = in_sentence(key_heading(found.strata))
+        independent = "" if cohort.cluster else "; rows treated as independent"
+        blocks.append(
+            result_table(
+                found.odds.drop("n_reference", "failures_reference"),
+                FailureOdds,
+                headings={f"{found.by}_reference": "Reference", "odds_ratio": f"Within {within}"},
+                caption=f"Odds ratios of failure of {cohort.noun} by {heading}: crude, and pooled "
+                f"within {within} (Mantel-Haenszel){independent}. If the odds ratios of the strata "
+                "differ (small p of homogeneity), the pooled ratio is not a summary of them. "
+                f"p-values are not adjusted. {cohort.title}",
+                folded=True,
+            )
+        )
+    return tuple(blocks)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
 from traceana.derived.cohorts import COHORT_NEEDS
-from traceana.derived.outcomes import Outcomes, analyze_outcomes, grouping_columns
+from traceana.derived.outcomes import COMPARED, Outcomes, analyze_outcomes
 from traceana.report.blocks import (
     Block,
     Content,
@@ -20,24 +20,28 @@ from traceana.report.blocks import (
 )
 from traceana.report.per_cohort import build_per_cohort
 from traceana.report.section import Section
-from traceana.report.sections.outcome_tests import association, odds_ratios, runtime_tests
+from traceana.report.sections.outcome_tests import details, findings_of, tests_table
+from traceana.results.competing_risks import SurvivalGroups
 from traceana.results.display import key_heading
-from traceana.results.formatting import in_sentence, seconds, seconds_range, share, share_range
-from traceana.results.outcomes import FailureRates, RuntimeBy
+from traceana.results.formatting import in_sentence
+from traceana.results.outcomes import FailureRates
 
 if TYPE_CHECKING:
     from traceana.derived.cohorts import Cohort
     from traceana.report.context import Context
 
 _OPENING: Final = (
-    "Runtime by group and status, and failure rate by group. Means have Student's t interval, "
-    "rates Wilson's; both treat rows as independent, so they are likely too narrow where jobs or "
-    "tasks of one user are alike. An interval of a mean that extends below 0 means that there are "
-    "too few runtimes, or that they are too skewed. Rates are shown for two definitions of a "
-    "failure: status `failed` only (other statuses except `completed` are excluded), and the "
-    "definition of the trace where it differs."
+    "Failure rate: rows of status failed among the rows that ended (completed, failed, cancelled). "
+    "Running, pending and unknown rows are excluded and counted. Runtime: median and mean "
+    "restricted to 7 days, the mean of min(runtime, 7 days), by the Kaplan-Meier estimator with "
+    "delayed entry and censoring. Unrestricted means are not shown, because runtimes are "
+    "heavy-tailed. All tests of a trace are one family, adjusted by Holm's method. The groups "
+    "named in a finding are those with the most rows."
 )
-_DRAWN: Final = ("completed", "failed")
+_SHOWN: Final = (
+    *("completed", "failed", "cancelled", "running", "pending", "unknown", "n_missing"),
+    *("n", "rate", "ci_low", "ci_high", "n_clusters", "note"),
+)
 
 
 def build(session: Context, traces: list[str]) -> Content:
@@ -48,56 +52,49 @@ def build(session: Context, traces: list[str]) -> Content:
 
 
 def _build(session: Context, cohort: Cohort) -> Content:
+    groupings, tests, notes = session.once(analyze_outcomes, cohort.trace)
     findings: list[str] = []
-    blocks: list[Block] = [Text(cohort.about)]
-    groupings: list[tuple[str | None, str | None]] = [*grouping_columns(session, cohort)]
-    for by, strata in groupings or [(None, None)]:
-        found = session.once(analyze_outcomes, cohort.trace, by, strata)
-        content = _group(cohort, by, strata, found)
-        findings += content.findings
-        blocks += content.blocks
+    blocks: list[Block] = [Text(f"{cohort.about} {cohort.independence}")]
+    if tests.height:
+        blocks.append(tests_table(cohort, tests))
+    blocks += [Text(note) for note in notes]
+    for found in groupings:
+        blocks += _group(cohort, found)
+        if found.strata is None:  # a confounded difference is no finding
+            findings += findings_of(cohort, found, tests)
     return Content(tuple(findings), tuple(blocks))
 
 
-def _group(cohort: Cohort, by: str | None, strata: str | None, found: Outcomes) -> Content:
+def _group(cohort: Cohort, found: Outcomes) -> tuple[Block, ...]:
+    by = found.by
     group = f"by {in_sentence(key_heading(by))}" if by else "overall"
     what, null = f"{cohort.noun} {group}", {by: "not stated"} if by else {}
+    rates = result_table(
+        found.rates,
+        FailureRates,
+        columns=[name for name in (by, *_SHOWN) if name in found.rates.columns],
+        headings={"n": "Ended"},
+        caption=f"Failure rate of {what}: failed among ended. {cohort.title}",
+        null=null,
+    )
     runtimes = result_table(
-        found.runtimes,
-        RuntimeBy,
-        columns=[name for name in found.runtimes.columns if name not in ("p99_s", "note")],
+        found.runtimes.groups.drop("n_events", "last_s"),
+        SurvivalGroups,
+        headings={
+            "n": "Runtimes",
+            "n_excluded": "Without runtime",
+            "restricted_mean_s": "7-day restricted mean (s)",
+        },
         caption=f"Runtime of {what} and status. {cohort.title}",
         null=null,
     )
-    rates = found.rates.with_columns(
-        others=pl.sum_horizontal("cancelled", "pending", "unknown", "n_missing")
-    )
-    columns = ("n", "failures", "rate", "ci_low", "ci_high", "completed", "failed", "running")
-    rate_table = result_table(
-        rates,
-        FailureRates,
-        columns=[*([by] if by else []), "definition", *columns, "others"],
-        headings={"definition": "Failure", "others": "Other statuses"},
-        caption=f"Failure rate of {what}, by definition of a failure. {cohort.title}",
-        null=null,
-    )
-    tests, dependence = runtime_tests(cohort, by, found), association(cohort, by, found)
-    blocks = (
-        Heading(f"{cohort.noun.capitalize()} {group}"),
-        runtimes,
-        *tests.blocks,
-        rate_table,
-        *dependence.blocks,
-        *odds_ratios(cohort, by, strata, found),
-        *(Text(note) for note in found.notes),
-        Gallery(tuple(_figures(cohort, by, found))),
-    )
-    if strata is not None or by is None:  # a confounded difference is no finding
-        return Content((), blocks)
-    return Content((*_findings(cohort, by, found), *tests.findings, *dependence.findings), blocks)
+    gallery = Gallery(tuple(_figures(cohort, found)))
+    return (Heading(f"{cohort.noun.capitalize()} {group}"), rates, runtimes,
+            *details(cohort, found), gallery)  # fmt: skip
 
 
-def _figures(cohort: Cohort, by: str | None, found: Outcomes) -> list[Drawing]:
+def _figures(cohort: Cohort, found: Outcomes) -> list[Drawing]:
+    by = found.by
     key = f"{cohort.trace}-{by or 'status'}"
     what = f"{cohort.noun} by {in_sentence(key_heading(by or 'status'))}"
 
@@ -106,54 +103,18 @@ def _figures(cohort: Cohort, by: str | None, found: Outcomes) -> list[Drawing]:
             figure, result, trace=cohort.trace, title=cohort.title, key=f"{name}-{key}", about=about
         )
 
-    known = found.runtimes.filter(pl.col("n") > 0)
+    known = found.runtimes.groups.filter(pl.col("n") > 0)
     if by is None:
         return [draw("runtime-by", known, "runtime", f"Runtime of {what}")]
     figures = [
         draw("runtime-by", own.drop("status"), f"runtime-{status}", f"Runtime of {status} {what}")
-        for status in _DRAWN
+        for status in COMPARED
         if not (own := known.filter(status=status)).is_empty()
     ]
-    *_, failure = found.success
-    ended = found.ended.filter(pl.col("n") > 0)
-    if len(found.success) > 1 and not ended.is_empty():
-        about = f"Runtime of {what}, status: {failure}"
-        figures.append(draw("runtime-by", ended, "runtime-failure", about))
-    return figures + [
-        draw("outcome-rates", rates, f"rates-{place}", f"Success rate of {what}, failure: {name}")
-        for place, (name, rates) in enumerate(found.success.items(), start=1)
-    ]
-
-
-def _findings(cohort: Cohort, by: str, found: Outcomes) -> list[str]:
-    findings, heading = [], in_sentence(key_heading(by))
-    stated = pl.col(by).is_not_null()
-    known = found.runtimes.filter(pl.col("ci_low").is_not_null(), stated)
-    completed = known.filter(status="completed").sort("mean_s").rows(named=True)
-    if len(completed) > 1:
-        least, most = completed[0], completed[-1]
-        findings.append(
-            f"{cohort.title}: completed {cohort.noun} ran longest for {heading} {_mean(most, by)} "
-            f"and shortest for {_mean(least, by)}."
-        )
-    rates = found.rates.filter(pl.col("n") > 0, stated, definition="failed").sort("rate")
-    if rates.height > 1:
-        low, high = rates.row(0, named=True), rates.row(-1, named=True)
-        findings.append(
-            f"{cohort.title}: the failure rate by {heading} (`failed` against `completed`) is "
-            f"lowest for {_rate(low, by)} and highest for {_rate(high, by)}."
-        )
-    return findings
-
-
-def _mean(row: dict[str, Any], by: str) -> str:
-    interval = seconds_range(row["ci_low"], row["ci_high"])
-    return f"{row[by]} (mean {seconds(row['mean_s'])} s, 95 % CI {interval}, n = {row['n']:,})"
-
-
-def _rate(row: dict[str, Any], by: str) -> str:
-    interval = share_range(row["ci_low"], row["ci_high"])
-    return f"{row[by]} ({share(row['rate'])}, 95 % CI {interval}, n = {row['n']:,})"
+    ended = found.rates.filter(pl.col("n") > 0)
+    if not ended.is_empty():
+        figures.append(draw("outcome-rates", ended, "rates", f"Failure rate of {what}"))
+    return figures
 
 
 SECTION = Section(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
@@ -13,10 +13,28 @@ from traceana.derived.energy import (
     recurring_sweep,
     shown_gpu,
 )
-from traceana.report.blocks import Block, Content, Gallery, Text, drawing, join_parts, result_table
+from traceana.derived.recurring import (
+    GROUP_NEEDS,
+    MAX_JOBS,
+    group_simulation,
+    ratio_fits,
+    ratio_stages,
+    workloads_of,
+)
+from traceana.report.blocks import (
+    Block,
+    Content,
+    Gallery,
+    Text,
+    drawing,
+    join_parts,
+    picture_key,
+    result_table,
+)
 from traceana.report.section import Section
-from traceana.results.formatting import plural, share
-from traceana.results.recurring import SweepSummary
+from traceana.results.distributions import FittedFamilies
+from traceana.results.formatting import count, plural, share
+from traceana.results.recurring import GroupsByDataset, SweepSummary
 from traceana.simulate import summarize_recurring
 
 if TYPE_CHECKING:
@@ -35,6 +53,18 @@ _INTERVALS: Final = (
     "that each epoch was measured once and each batch size was trained a few times. The default is "
     "its expected energy and time."
 )
+_RATIOS: Final = (
+    "A runtime ratio is the runtime of a job over the mean runtime: of its group before mapping, "
+    "of all jobs assigned to the same data set after. Mapping divides the mean runtimes of the "
+    "groups into as many clusters as there are data sets (k-means) and assigns the shortest to the "
+    "data set with the shortest default run, unless the publishers state the data set."
+)
+_GROUPS: Final = (
+    "Each group has its own policy, on the clock of the trace: a job that starts while others of "
+    "its group run takes the batch size of the cheapest run known by then. Energy and time are "
+    "scaled by the runtime ratio. Savings are over all runs, exploration included. Workloads: "
+    "{workloads}, on {gpu}. At most {most:,} jobs, of the groups that start first, are simulated."
+)
 _SHOWN: Final = tuple(
     name
     for name in SweepSummary.columns()
@@ -44,7 +74,17 @@ _SHOWN: Final = tuple(
 
 def build(session: Context, traces: list[str]) -> Content:
     """Show savings of the last five recurrences, and the regret of one job, of each trace."""
-    parts = ((session.title(trace), _trace(session, trace)) for trace in traces)
+    manifests = {trace: session.manifest(trace) for trace in traces}
+    parts = [
+        (session.title(trace), _trace(session, trace))
+        for trace, manifest in manifests.items()
+        if all(manifest.has(*each) for each in ENERGY_NEEDS[0].items())
+    ]
+    parts += [
+        (f"Groups of recurring jobs: {session.title(trace)}", build_groups(session, trace))
+        for trace, manifest in manifests.items()
+        if any(all(manifest.has(*each) for each in needs.items()) for needs in GROUP_NEEDS)
+    ]
     return join_parts(_OPENING, parts)
 
 
@@ -127,13 +167,100 @@ def _findings(rows: pl.DataFrame, gpu: str, title: str) -> tuple[str, ...]:
     return (f"{saved}{but}.",)
 
 
+def build_groups(session: Context, trace: str, /) -> Content:
+    """Show runtime ratios of groups before and after mapping, and the simulated groups."""
+    workloads, gpu = workloads_of(session, trace)
+    ratios = session.once(ratio_stages, trace, workloads, gpu)
+    title = session.title(trace)
+    if ratios.is_empty():
+        return Content((), (Text("No group has two jobs with a start and an end."),))
+    kinds = {"ecdf": "Runtime ratios", "histogram": "Histogram of runtime ratios"}
+    pictures = [
+        drawing(
+            "ratio-distribution",
+            ratios,
+            trace=trace,
+            key=picture_key(f"ratio-{kind}", trace),
+            about=f"{what} of recurring jobs",
+            kind=kind,
+        )
+        for kind, what in kinds.items()
+    ]
+    fits = session.once(ratio_fits, trace, workloads, gpu)
+    pictures += [
+        drawing(
+            "distribution-fit",
+            fit,
+            trace=trace,
+            key=picture_key(f"ratio-fit-{stage.split()[0]}", trace),
+            about=f"Distributions fitted to runtime ratios {stage}",
+            what="Runtime ratio",
+            unit="1 is the mean",
+        )
+        for stage, fit in fits.items()
+        if fit.quantiles is not None and fit.quantiles.height
+    ]
+    fitted = pl.concat(
+        [fit.table.select(pl.lit(stage).alias("stage"), pl.all()) for stage, fit in fits.items()]
+        or [pl.DataFrame()]
+    )
+    blocks: list[Block] = [Text(_RATIOS), Gallery(tuple(pictures))]
+    if fitted.height:
+        blocks.append(
+            result_table(
+                fitted,
+                FittedFamilies,
+                columns=("stage", "family", "n", "aic", "delta", "ks_statistic"),
+                headings={"stage": "Ratios"},
+                caption=f"Distributions fitted to runtime ratios, the best first. {title}",
+                folded=True,
+            )
+        )
+    if not workloads:
+        needed = "training_runs and power_profiles"
+        blocks.append(Text(f"No trace in the store has {needed}: groups cannot be simulated."))
+        return Content((), tuple(blocks))
+    simulated = session.once(group_simulation, trace, workloads, gpu)
+    if isinstance(simulated, str):
+        blocks.append(Text(f"The groups cannot be simulated: {simulated}."))
+        return Content((), tuple(blocks))
+    table = simulated.by_dataset()
+    several = table["dataset"].null_count()
+    blocks += [
+        Text(_GROUPS.format(most=MAX_JOBS, workloads=session.title(workloads), gpu=gpu)),
+        result_table(
+            table.drop_nulls("dataset"),
+            GroupsByDataset,
+            caption=f"Groups of recurring jobs simulated on {gpu}. {title}",
+            total=table.tail(1).with_columns(dataset=pl.lit("All")) if several else None,
+        ),
+    ]
+    return Content(_group_finding(table.tail(1).row(0, named=True), gpu, title), tuple(blocks))
+
+
+def _group_finding(row: dict[str, Any], gpu: str, title: str) -> tuple[str, ...]:
+    if row["energy_saved"] is None:
+        return ()
+    saved = row["energy_saved"]
+    finding = (
+        f"{title}: {count(row['recurrences'])} jobs in {plural(row['groups'], 'recurring group')} "
+        f"that learn their batch size and power limit use {share(abs(saved))} "
+        f"{'less' if saved >= 0 else 'more'} energy than the default on {gpu} in the simulation, "
+        f"exploration included; {share(row['concurrent'])} of the runs overlap."
+    )
+    return (finding,)
+
+
 SECTION = Section(
     "recurring",
     "Recurring jobs",
     140,
     build,
-    needs=ENERGY_NEEDS,
-    figures=("regret", "recurring-choices", "recurring-savings"),
+    needs=(*ENERGY_NEEDS, *GROUP_NEEDS),
+    figures=(
+        *("regret", "recurring-choices", "recurring-savings"),
+        *("ratio-distribution", "distribution-fit"),
+    ),
     part="Energy",
     question="How much energy do recurring jobs save while they learn their settings?",
 )

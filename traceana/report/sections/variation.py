@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from traceana.report.context import Context
+    from traceana.results.stragglers import StragglerResult
 
 _MAX_DRAWN: Final = 12
 _MAX_LINES: Final = 7
@@ -70,6 +71,7 @@ def _computed(session: Context, trace: str, drawn: int) -> Content:
     if cov.is_empty():
         return Content((), (heading, Text("No time step has two workers; the CoV is undefined.")))
     summary = session.once(workers.cov_by_job, trace)
+    stragglers = session.once(workers.stragglers, trace)
     held = session.manifest(trace).tables["worker_samples"].values_held
     blocks: tuple[Block, ...] = (
         heading,
@@ -78,17 +80,17 @@ def _computed(session: Context, trace: str, drawn: int) -> Content:
             "and are excluded. "
             + ("Values are repeated until the next report, so they are autocorrelated. " * held)
             + "The effective number of time steps is that of independent ones with the same "
-            "information. The 95 % confidence interval of the median uses a block bootstrap. It "
-            "assumes a stationary job and is too narrow for a job that drifts."
+            "information. The 95 % confidence interval of the median (Woodruff) uses it; below 20 "
+            "there is none. It assumes a stationary job and is too narrow for a job that drifts."
         ),
         result_table(
             summary,
             CovSeries,
-            columns=["job_id", "ddof", *COLUMNS, "effective_n"],
+            columns=["job_id", "ddof", *COLUMNS, "effective_n", "note"],
             headings={"ddof": "ddof"},
             caption=f"CoV of mini-batch time across workers, by job. {session.title(trace)}",
         ),
-        Gallery(tuple(draw_jobs(session, trace, samples, cov, drawn))),
+        Gallery(tuple(draw_jobs(session, trace, samples, cov, drawn, stragglers=stragglers))),
     )
     of_jobs = summary.filter(ddof=0).drop_nulls("median")
     finding, headline = _conclude(of_jobs)
@@ -96,13 +98,22 @@ def _computed(session: Context, trace: str, drawn: int) -> Content:
 
 
 def draw_jobs(
-    session: Context, trace: str, samples: pl.DataFrame, cov: pl.DataFrame, drawn: int, /
+    session: Context,
+    trace: str,
+    samples: pl.DataFrame,
+    cov: pl.DataFrame,
+    drawn: int,
+    /,
+    *,
+    stragglers: StragglerResult,
 ) -> list[Drawing]:
     """Draw the first jobs, and the distributions over jobs."""
     jobs = samples["job_id"].unique(maintain_order=True)
     unit = workers.batch_time_unit(session, trace)
     pictures = []
     for job in jobs.head(drawn):
+        own = stragglers.of_job(job)
+        slow = {*own.levels.filter("is_slow")["worker_id"], *own.episodes["worker_id"]}
         pictures += [
             drawing(
                 "worker-times",
@@ -111,6 +122,7 @@ def draw_jobs(
                 key=picture_key("times", trace, job),
                 about=f"Mini-batch time of the workers of {job}",
                 unit=unit,
+                stragglers=sorted(slow),
             ),
             drawing(
                 "cov",

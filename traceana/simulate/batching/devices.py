@@ -40,11 +40,20 @@ LEVELS: Final = {
 
 
 def find_tflops(device: str, /) -> float:
-    """Return the peak TFLOPS of a device of the table."""
+    """Return the peak TFLOPS of a device of the table, or of one given as name=TFLOPS."""
+    name, equals, stated = device.partition("=")
+    if equals:
+        try:
+            return float(stated)
+        except ValueError:
+            raise DataError(
+                f"device {name!r}: {stated!r} is no number of TFLOPS; write {name}=19.5"
+            ) from None
     found = DEVICES.filter(device=device)
     if found.is_empty():
         raise DataError(
-            f"no device is called {device!r}; the devices are {', '.join(DEVICES['device'])}"
+            f"no device is called {device!r}; the devices are {', '.join(DEVICES['device'])}, "
+            f"or give its TFLOPS: {device}=19.5"
         )
     tflops: float = found["tflops"].item()
     return tflops

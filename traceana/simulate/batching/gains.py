@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import permutations
 from typing import Final
 
 import polars as pl
@@ -110,7 +111,10 @@ def published_gains() -> pl.DataFrame:
         )
         overhead = _overhead(gain, most)
         devices = f"{fast} {quick} + {slow} {weak}"
-        rows.append((name, gain, devices, *implied, by_flops, most, plausible, note, overhead))
+        pairs = _pairs(tflops, gain, fast, slow)
+        rows.append(
+            (name, gain, devices, *implied, by_flops, most, plausible, note, overhead, pairs)
+        )
     rows += [_slowdown(name, times) for name, times in _SLOWDOWNS]
     table = pl.DataFrame(rows, schema=schema_of(PublishedGains), orient="row")
     return declared(table, PublishedGains)
@@ -126,7 +130,18 @@ def _slowdown(name: str, times: float) -> tuple[object, ...]:
         implied_throughput_ratio(times, fast=2, slow=1, overhead_share=share) for share in OVERHEADS
     ]
     largest = max(by_level.values())
-    return name, times, "2 + 1 CPU workers", *implied, None, largest, bool(reach), note, None
+    return name, times, "2 + 1 CPU workers", *implied, None, largest, bool(reach), note, None, None
+
+
+def _pairs(tflops: dict[str, float], gain: float, fast: int, slow: int) -> str:
+    """Return the pairs of devices whose FLOPS allow a gain, the least unlike first."""
+    ratios = sorted((tflops[a] / tflops[b], f"{a} and {b}") for a, b in permutations(tflops, 2))
+    reach = [
+        pair
+        for ratio, pair in ratios
+        if ratio > 1 and largest_gain(ratio, fast=fast, slow=slow) >= gain
+    ]
+    return ", ".join(reach) or "none"
 
 
 def _overhead(gain: float, most: float) -> float | None:

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from traceana.results.batching import BatchingSummary
+from traceana.results.batching import BatchingSummary, BatchingSweep
 from traceana.results.tables import declared, returns
-from traceana.simulate.frames import over_seeds, with_intervals
+from traceana.simulate.frames import over_seeds, read_result, with_intervals
+
+if TYPE_CHECKING:
+    from narwhals.stable.v2.typing import IntoFrame
 
 _KEYS: Final = ("level", "n_workers", "mean_over_min", "overhead_s", "noise_cv", "controller")
+_READ: Final = (*_KEYS, "speedup", "step_s", "idle_share", "adjustments", "note")
 
 
 @returns(BatchingSummary)
-def summarize_batching(sweep: pl.DataFrame, /, *, confidence: float = 0.95) -> pl.DataFrame:
+def summarize_batching(sweep: IntoFrame, /, *, confidence: float = 0.95) -> pl.DataFrame:
     """Average the runs of a sweep over the seeds, with Student's t interval of the speedup.
 
     Parameters
     ----------
     sweep
-        What :func:`sweep_batching` returns.
+        What :func:`sweep_batching` returns, of any listed engine.
     confidence
         Coverage of the intervals.
 
@@ -31,7 +35,8 @@ def summarize_batching(sweep: pl.DataFrame, /, *, confidence: float = 0.95) -> p
 
         {columns}
     """
-    grouped = sweep.group_by(_KEYS, maintain_order=True).agg(
+    rows = read_result(sweep, BatchingSweep, _READ, "summarize_batching")
+    grouped = rows.group_by(_KEYS, maintain_order=True).agg(
         *over_seeds(["speedup"]),
         pl.col("step_s", "idle_share", "adjustments").mean(),
         pl.col("note").drop_nulls().first(),

@@ -37,6 +37,7 @@ POLICIES: Final[dict[str, Policy]] = {
 
 _ROUNDING: Final = 1e-9
 """GPUs that a sum of fractions may miss."""
+_LARGEST: Final = 1e12
 
 
 @returns(DeadlinePolicies)
@@ -102,9 +103,11 @@ def simulate_deadlines(
     >>> simulate_deadlines(jobs, policies=["fifo"], capacity=1)["n_missed"].item()
     1
     """
-    if not (capacity is None or (is_number(capacity) and 0 < capacity < math.inf)):
-        raise DataError(f"capacity must be a number of GPUs above 0, or None; it is {capacity!r}")
-    if not (is_number(load) and 0 < load <= 1):
+    if not (capacity is None or (is_number(capacity) and 0 < capacity <= _LARGEST)):
+        raise DataError(
+            f"capacity must be GPUs above 0, {_LARGEST:g} at most, or None; it is {capacity!r}"
+        )
+    if not (is_number(load) and 1 / _LARGEST <= load <= 1):
         raise DataError(f"load must be above 0 and at most 1; it is {load!r}")
     ranks = _policies(policies)
     roles = {"submit": submit, "runtime": runtime, "gpus": gpus}

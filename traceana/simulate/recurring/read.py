@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from traceana.analysis.energy.tables import read_table
 from traceana.errors import DataError
 from traceana.schema.training_tables import (
     CONFIGURATION,
@@ -17,9 +18,13 @@ from traceana.schema.training_tables import (
     trained_profiles,
 )
 from traceana.simulate.recurring.job import BatchTrace, Epoch, JobTrace
+from traceana.stats.arguments import as_generator
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    import numpy as np
+    from narwhals.stable.v2.typing import IntoFrame
 
     from traceana.schema.training_tables import TrainingTables
 
@@ -69,6 +74,72 @@ def read_job(
         batches=batches,
         gaps=_gaps(runs, profiles),
     )
+
+
+def sample_training_path(
+    training_runs: IntoFrame,
+    /,
+    *,
+    dataset: str,
+    network: str,
+    batch_size: int,
+    target: float,
+    rng: int | np.random.Generator = 1,
+) -> int | None:
+    """Draw the epochs that one of the training runs of a configuration took to a target.
+
+    Each run of the (data set, network, batch size) that has a row at the target is equally likely
+    (Zeus, NSDI'23, trace-driven simulation).
+
+    Parameters
+    ----------
+    training_runs
+        The table of that name, of any listed engine.
+    dataset, network, batch_size
+        The configuration.
+    target
+        Value of target_metric.
+    rng
+        Seed or generator; a generator continues its stream from draw to draw.
+
+    Returns
+    -------
+    int or None
+        None if the drawn run never reached the target.
+
+    Raises
+    ------
+    DataError
+        If the table is not as declared, no run has the configuration and target, or rng is no
+        seed.
+
+    Examples
+    --------
+    >>> runs = pl.DataFrame({
+    ...     "dataset": "cifar100", "network": "shufflenetv2", "batch_size": 1024,
+    ...     "optimizer": "adadelta", "learning_rate": 0.1, "run": [1, 2], "target_metric": 0.6,
+    ...     "target_epoch": [37, 37],
+    ... })
+    >>> sample_training_path(
+    ...     runs, dataset="cifar100", network="shufflenetv2", batch_size=1024, target=0.6
+    ... )
+    37
+    """
+    generator = as_generator(rng)
+    table = read_table("training_runs", training_runs)
+    runs = table.filter(
+        pl.col("target_metric").is_close(target),
+        dataset=dataset, network=network, batch_size=batch_size,
+    )  # fmt: skip
+    if runs.is_empty():
+        there = table.select("dataset", "network", "batch_size").unique().sort(pl.all())
+        listed = "; ".join(", ".join(map(str, row)) for row in there.head(5).iter_rows())
+        raise DataError(
+            f"no run of {dataset}, {network}, {batch_size} has target {target!r}; among the "
+            f"configurations are {listed or 'none'}"
+        )
+    epochs: int | None = runs["target_epoch"][int(generator.integers(runs.height))]
+    return epochs
 
 
 def _batches(runs: pl.DataFrame, profiles: pl.DataFrame) -> dict[int, BatchTrace]:

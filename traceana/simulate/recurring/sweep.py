@@ -13,7 +13,7 @@ from traceana.errors import DataError
 from traceana.results.recurring import Sweep, SweepSummary
 from traceana.results.tables import declared, returns, schema_of
 from traceana.schema.training_tables import check_one_of
-from traceana.simulate.frames import over_seeds, with_intervals
+from traceana.simulate.frames import over_seeds, read_result, with_intervals
 from traceana.simulate.recurring.accounts import reference_points, replication
 from traceana.simulate.recurring.policies import PolicyMaker, policy_maker
 from traceana.simulate.recurring.read import read_job
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 _MOST_SEEDS: Final = 100_000
 _SUMMARIZED: Final = ("energy_saved", "time_saved", "cost_saved", "regret_share")
+_READ: Final = ("gpu", "dataset", "runs", "points_missing", "note", *_SUMMARIZED)
 
 
 @returns(Sweep)
@@ -135,7 +136,7 @@ def _replications(
 
 
 @returns(SweepSummary)
-def summarize_recurring(sweep: pl.DataFrame, /, *, confidence: float = 0.95) -> pl.DataFrame:
+def summarize_recurring(sweep: IntoFrame, /, *, confidence: float = 0.95) -> pl.DataFrame:
     """Compute mean savings and regret over the seeds of a sweep, with Student's t intervals.
 
     The intervals cover the randomness of the simulation only. They do not cover that each epoch
@@ -144,7 +145,7 @@ def summarize_recurring(sweep: pl.DataFrame, /, *, confidence: float = 0.95) -> 
     Parameters
     ----------
     sweep
-        What :func:`sweep_recurring` returns.
+        What :func:`sweep_recurring` returns, of any listed engine.
     confidence
         Of the intervals.
 
@@ -157,7 +158,8 @@ def summarize_recurring(sweep: pl.DataFrame, /, *, confidence: float = 0.95) -> 
         {columns}
     """
     simulated = pl.col("runs").is_not_null()
-    grouped = sweep.group_by("gpu", "dataset", maintain_order=True).agg(
+    rows = read_result(sweep, Sweep, _READ, "summarize_recurring")
+    grouped = rows.group_by("gpu", "dataset", maintain_order=True).agg(
         *over_seeds(_SUMMARIZED),
         seeds=simulated.sum().cast(pl.Int64),
         seeds_failed=(~simulated).sum().cast(pl.Int64),

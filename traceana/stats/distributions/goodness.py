@@ -50,21 +50,27 @@ def ks_distances_of_refits(
 ) -> Floats:
     """Return the KS distances of samples of the fit, each with the family fitted anew.
 
-    A sample has as many values, drawn from the fit above the bound. If values are censored, each
-    drawn value has a censoring time from the Kaplan-Meier estimate of these times (Efron, JASA 76,
-    1981). A sample without two distinct uncensored values has no distance.
+    A sample has as many values and the same entries; each value is drawn from the fit above its
+    bound or entry. If values are censored, each drawn value has a censoring time above its entry
+    from the Kaplan-Meier estimate of these times (Efron, JASA 76, 1981). A sample without two
+    distinct uncensored values has no distance.
     """
     found = []
     bound = "min" if bound_is_least else sample.bound
-    share = fit.log_share_above(sample.bound)
+    low = np.repeat(sample.low, (sample.ends + sample.cuts).astype(np.intp))
+    entered = low > (-np.inf if sample.bound is None else sample.bound)
+    # hazards accumulate from the entry on
+    share = np.zeros(sample.n)
+    above = np.isfinite(low)
+    share[above] = fit.family.survival(low[above], fit.theta)[0]
     for _ in range(resamples):
-        y = fit.family.quantile(share - rng.exponential(size=sample.n), fit.theta)
+        y = np.maximum(fit.family.quantile(share - rng.exponential(size=sample.n), fit.theta), low)
         cut = np.zeros(sample.n, dtype=bool)
         if sample.cuts.any():
-            limit = _draw_cuts(sample, rng)
+            limit = _draw_cuts(sample, np.where(entered, low, -np.inf), rng)
             cut = limit < y
             y = np.minimum(y, limit)
-        drawn = make_sample(y, cut, bound)
+        drawn = make_sample(y, cut, bound, low if entered.any() else None)
         if np.count_nonzero(drawn.ends) < 2:
             continue
         start = None
@@ -76,10 +82,14 @@ def ks_distances_of_refits(
     return np.array(found)
 
 
-def _draw_cuts(sample: Sample, rng: np.random.Generator) -> Floats:
-    """Return censoring times, infinite beyond the last observed one."""
-    at_risk = np.cumsum((sample.ends + sample.cuts)[::-1])[::-1] - sample.ends  # events come first
-    is_cut = sample.cuts > 0
-    uncut = np.cumprod(1 - sample.cuts[is_cut] / at_risk[is_cut])
-    times = np.concatenate([sample.y[is_cut], [np.inf]])
-    return times[np.searchsorted(-uncut, -rng.random(sample.n), side="left")]
+def _draw_cuts(sample: Sample, low: Floats, rng: np.random.Generator) -> Floats:
+    """Return a censoring time above each entry, infinite beyond the last observed one."""
+    y, ends, cuts, late = sample.steps
+    # events come first
+    at_risk = np.cumsum((ends + cuts - late)[::-1])[::-1] - ends
+    is_cut = cuts > 0
+    uncut = np.cumprod(1 - cuts[is_cut] / np.maximum(at_risk[is_cut], cuts[is_cut]))
+    times = np.concatenate([y[is_cut], [np.inf]])
+    already = np.concatenate([[1.0], uncut])[np.searchsorted(y[is_cut], low, side="right")]
+    drawn = times[np.searchsorted(-uncut, -rng.random(sample.n) * already, side="left")]
+    return np.maximum(drawn, np.nextafter(low, np.inf))

@@ -1,0 +1,143 @@
+"""Used against requested resources, idle and shared GPUs, allocation: values by hand and NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+from traceana.analysis import (
+    allocation_rate,
+    gpu_demand,
+    gpu_sharing,
+    idle_gpu_hours,
+    summarize_allocation,
+    utilization,
+)
+from traceana.errors import DataError
+from traceana.figures import plot_allocation_rate
+
+
+def rows(n: int = 300) -> pl.DataFrame:
+    """Instances of two GPU types; some have no request, no use, or request no GPU."""
+    rng = np.random.default_rng(2)
+    gpus = rng.choice([0.0, 0.25, 1.0, 8.0, np.nan], n)
+    return pl.DataFrame(
+        {
+            "gpu_type": rng.choice(["T4", "V100"], n),
+            "gpus": gpus,
+            "gpus_used": np.where(rng.random(n) < 0.1, np.nan, rng.lognormal(-1, 1, n)),
+            "cpus": rng.choice([2.0, 4.0], n),
+            "cpus_used": rng.lognormal(0, 1, n),
+            "gpu_memory_gib_mean": rng.lognormal(1, 1, n),
+            "runtime_s": np.where(rng.random(n) < 0.2, np.nan, rng.uniform(10, 5000, n)),
+        }
+    )
+
+
+def test_use_and_request_are_numpys() -> None:
+    frame = rows()
+    found = utilization(frame, by="gpu_type")
+    assert found["resource"].to_list() == ["gpus", "cpus", "gpu_memory_gib_mean"] * 2
+    for row in found.filter(pl.col("resource") != "gpu_memory_gib_mean").iter_rows(named=True):
+        own = frame.filter(gpu_type=row["gpu_type"])
+        x, y = (own[name].to_numpy() for name in (row["resource"], f"{row['resource']}_used"))
+        known = (x > 0) & ~np.isnan(y)
+        assert (row["n"], row["n_missing"]) == (known.sum(), (~known).sum())
+        x, y = x[known], y[known]
+        assert row["used_of_requested"] == pytest.approx(y.sum() / x.sum())
+        assert (row["requested_mean"], row["used_mean"]) == pytest.approx((x.mean(), y.mean()))
+        expected = np.quantile(y / x, [0.25, 0.5, 0.75])
+        np.testing.assert_allclose([row["p25"], row["median"], row["p75"]], expected)
+        assert row["share_over"] == pytest.approx(np.mean(y > x))
+
+
+def test_a_resource_that_is_not_requested_has_a_use_only() -> None:
+    frame = rows()
+    row = utilization(frame).row(-1, named=True)
+    assert row["used_mean"] == pytest.approx(frame["gpu_memory_gib_mean"].mean())
+    assert (row["requested_mean"], row["used_of_requested"], row["median"]) == (None, None, None)
+    own = utilization(frame, resources={"gpu_memory_gib_mean": "cpus"})
+    assert own["resource"].to_list() == ["cpus"]
+    with pytest.raises(DataError, match="pass resources="):
+        utilization(frame.select("gpu_type"))
+
+
+def test_idle_gpu_hours_are_those_requested_and_not_used() -> None:
+    little = pl.when(pl.col("cpus") == 2).then(0.004).otherwise("gpus_used")
+    frame = rows().with_columns(gpus_used=little)
+    found = idle_gpu_hours(frame).row(0, named=True)
+    known = pd.DataFrame(frame.to_dict(as_series=False)).dropna(
+        subset=["gpus", "gpus_used", "runtime_s"]
+    )
+    known = known[known["gpus"] > 0]
+    hours = known["runtime_s"] / 3600
+    assert (found["n"], found["n_missing"]) == (len(known), 300 - len(known))
+    assert found["gpu_hours"] == pytest.approx((known["gpus"] * hours).sum())
+    idle = (known["gpus"] - known["gpus_used"]).clip(lower=0) * hours
+    assert found["idle_gpu_hours"] == pytest.approx(idle.sum())
+    assert found["share_idle"] == pytest.approx(idle.sum() / (known["gpus"] * hours).sum())
+    unused = known["gpus_used"] < 0.01
+    assert found["n_unused"] == unused.sum() > 0
+    assert found["unused_gpu_hours"] == pytest.approx((known["gpus"] * hours)[unused].sum())
+    with pytest.raises(DataError, match="unused_below must be a number above 0"):
+        idle_gpu_hours(frame, unused_below=0)
+
+
+def test_shared_time_is_counted_second_by_second() -> None:
+    rng = np.random.default_rng(5)
+    start = rng.integers(0, 200, 60)
+    frame = pl.DataFrame(
+        {
+            "machine_id": rng.choice(["a", "b"], 60),
+            "gpu_device": pl.Series(rng.choice(["0", "1", "-"], 60)).replace("-", None),
+            "start_s": start,
+            "end_s": start + rng.integers(0, 40, 60),
+        }
+    )
+    busy = shared = most = 0
+    known = frame.drop_nulls()
+    for _, own in known.group_by("machine_id", "gpu_device"):
+        there = np.zeros(300, int)
+        for begin, end in own.select("start_s", "end_s").rows():
+            there[begin:end] += 1
+        busy, shared = busy + (there > 0).sum(), shared + (there > 1).sum()
+        most = max(most, there.max())
+    found = gpu_sharing(frame).row(0, named=True)
+    assert (found["devices"], found["n"]) == (4, known.height)
+    assert found["n_missing"] == 60 - known.height
+    assert found["busy_hours"] == pytest.approx(busy / 3600)
+    assert found["shared_hours"] == pytest.approx(shared / 3600)
+    assert found["instances_max"] == most
+    by = gpu_sharing(frame, by="machine_id")
+    assert by["shared_hours"].sum() == pytest.approx(shared / 3600)
+    with pytest.raises(DataError, match="ends before it starts"):
+        gpu_sharing(frame.with_columns(end_s=pl.col("start_s") - 1).filter(pl.col("start_s") > 0))
+
+
+def test_one_after_the_other_is_not_shared() -> None:
+    frame = pl.DataFrame({"gpu": ["a", "a"], "start_s": [0, 3600], "end_s": [3600, 7200]})
+    row = gpu_sharing(frame, device="gpu").row(0, named=True)
+    assert (row["busy_hours"], row["shared_hours"], row["devices_shared"]) == (2.0, 0.0, 0)
+
+
+def test_the_allocation_rate_is_demand_over_the_gpus_of_the_type() -> None:
+    jobs = pl.DataFrame(
+        {
+            "gpu_type": ["T4", "T4", "V100", None],
+            "start_s": [0.0, 1800.0, 0.0, 0.0],
+            "end_s": [3600.0, 7199.0, 7199.0, 3599.0],
+            "gpus": [4.0, 2.0, 8.0, 100.0],
+        }
+    )
+    machines = pl.DataFrame({"gpu_type": ["T4", "T4", "V100", None], "gpus": [4, 6, 16, 0]})
+    found = allocation_rate(gpu_demand(jobs, by="gpu_type"), machines, by="gpu_type")
+    assert found["gpu_type"].to_list() == ["T4", "T4", "V100", "V100"]
+    assert found["allocation_rate"].to_list() == pytest.approx([0.5, 0.2, 0.5, 0.5], rel=1e-3)
+    summary = summarize_allocation(found, by="gpu_type")
+    assert summary["capacity_gpus"].to_list() == [10.0, 16.0]
+    assert summary["mean"].to_list() == pytest.approx([0.35, 0.5], rel=1e-3)
+    ax = plot_allocation_rate(found, heading="Allocation rate")
+    assert [line.get_label() for line in ax.lines] == ["T4", "V100"]
+    assert list(np.asarray(ax.lines[0].get_ydata())) == pytest.approx([0.5, 0.2], rel=1e-3)

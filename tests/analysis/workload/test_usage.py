@@ -1,0 +1,53 @@
+"""GPU-hours by group."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+
+import traceana
+from traceana.errors import DataError
+
+JOBS = pl.DataFrame(
+    {
+        "user": ["ann", "ann", "bob", "bob", None],
+        "queue": ["a", "b", "a", "a", "a"],
+        "gpus": [1.0, 2.0, 4.0, None, 1.0],
+        "runtime_s": [3600.0, 1800.0, 7200.0, 60.0, 3600.0],
+        "status": ["completed", "failed", "cancelled", "failed", "running"],
+    }
+)
+
+
+def test_hours_and_losses_are_summed_by_hand() -> None:
+    found = traceana.gpu_hours_by(JOBS, "user")
+    rows = {row["user"]: row for row in found.rows(named=True)}
+    assert found["user"].to_list() == ["bob", "ann", None]  # the largest first
+    assert [rows[user]["gpu_hours"] for user in ("bob", "ann", None)] == [8, 2, 1]
+    assert rows["bob"]["share"] == pytest.approx(8 / 11)
+    assert (rows["bob"]["cancelled"], rows["bob"]["failed"]) == (1, 0)
+    assert (rows["ann"]["cancelled"], rows["ann"]["failed"]) == (0, 0.5)
+    assert rows["bob"]["n_missing"] == 1
+
+
+def test_users_are_counted_and_status_may_be_the_group() -> None:
+    found = traceana.gpu_hours_by(JOBS, "queue", user="user")
+    assert dict(found.select("queue", "users").iter_rows()) == {"a": 3, "b": 1}  # null is one
+    by_status = traceana.gpu_hours_by(JOBS, "status").select("status", "gpu_hours")
+    assert dict(by_status.iter_rows()) == {
+        "cancelled": 8,
+        "completed": 1,
+        "running": 1,
+        "failed": 1,
+    }
+
+
+@pytest.mark.parametrize("engine", ["lazy", "pandas"])
+def test_other_engines_give_the_same(engine: str) -> None:
+    frame = JOBS.lazy() if engine == "lazy" else JOBS.to_pandas()
+    assert traceana.gpu_hours_by(frame, "user").equals(traceana.gpu_hours_by(JOBS, "user"))
+
+
+def test_a_missing_column_is_named() -> None:
+    with pytest.raises(DataError, match="runtime_s is missing"):
+        traceana.gpu_hours_by(JOBS.drop("runtime_s"), "user")

@@ -1,0 +1,91 @@
+"""What the sections on outcomes conclude from planted truths."""
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from traceana.derived.cohorts import form_cohort
+from traceana.derived.outcomes import analyze_outcomes
+from traceana.ingesters import add_table
+from traceana.report.sections.outcome_tests import findings_of
+from traceana.store import open_store
+from traceana.store.session import Session
+
+TRACE = "somewhere-2031"
+
+
+def findings(jobs: pl.DataFrame, folder: Path) -> list[str]:
+    n = jobs.height
+    rng = np.random.default_rng(7)
+    start = np.sort(rng.uniform(0, 1e6, n))
+    times = {"submit_s": start, "start_s": start, "runtime_s": rng.lognormal(6, 1.5, n)}
+    columns = {name: values for name, values in times.items() if name not in jobs.columns}
+    rows = jobs.with_columns(job_id=pl.format("j{}", pl.int_range(n)), **columns)
+    add_table(rows, trace=TRACE, table="jobs", store=folder / "store", title="Our jobs")
+    session = Session(open_store(folder / "store"))
+    groupings, tests, _ = analyze_outcomes(session, TRACE)
+    return findings_of(form_cohort(session, TRACE), groupings[0], tests)
+
+
+def jobs_of(queue: np.ndarray, failed: np.ndarray) -> pl.DataFrame:
+    return pl.DataFrame({"queue": queue, "status": np.where(failed, "failed", "completed")})
+
+
+def test_a_failure_rate_that_differs_by_half_a_point_is_called_negligible(tmp_path: Path) -> None:
+    # 10 and 10.6 % of 120,000 each: significant, V = .01
+    queue = np.repeat(["a", "b"], 120_000)
+    failed = np.concatenate([np.arange(120_000) < k for k in (12_000, 12_720)])
+    text = findings(jobs_of(queue, failed), tmp_path)[0]
+    assert "differs negligibly or not at all by queue (Cramér's V 0.010" in text
+    assert "n = 240,000; adjusted p < 0.0001" in text
+    assert "a 10.0 %" in text
+    assert "b 10.6 %" in text
+
+
+def test_few_jobs_do_not_tell(tmp_path: Path) -> None:
+    queue = np.repeat(["a", "b"], 15)
+    failed = np.concatenate([np.arange(15) < k for k in (4, 7)])
+    text = findings(jobs_of(queue, failed), tmp_path)[0]
+    assert "may or may not differ by queue: the data cannot tell (Cramér's V 0." in text
+
+
+def test_a_group_that_never_completes_is_named_and_judged_apart(tmp_path: Path) -> None:
+    # 200 of "low" failed or were never seen to end; "a" and "b" fail alike
+    queue = np.repeat(["low", "a", "b"], [300, 200, 200])
+    status = np.concatenate(
+        [
+            np.repeat(["failed", "running", "pending"], [200, 60, 40]),
+            np.repeat(["failed", "completed"], 100),
+            np.repeat(["completed", "failed"], 100),
+        ]
+    )
+    text = findings(pl.DataFrame({"queue": queue, "status": status}), tmp_path)[0]
+    assert (
+        "low 100.0 % (95 % CI 98.1 to 100.0 %; 200 of 200; none is recorded as completed)" in text
+    )
+    assert "In the groups with both outcomes, it differs negligibly" in text or (
+        "In the groups with both outcomes, it may or may not differ" in text
+    )
+    assert "Jobs not counted, without a recorded end: 60 running, 40 pending." in text
+
+
+def test_cancelled_jobs_ended_without_failure(tmp_path: Path) -> None:
+    queue = np.tile(["a", "b"], 150)
+    status = np.repeat(["failed", "cancelled", "completed"], 100)
+    text = findings(pl.DataFrame({"queue": queue, "status": status}), tmp_path)[0]
+    assert "a 33.3 %" in text
+    assert "50 of 150" in text
+    assert "All jobs ended." in text
+
+
+def test_all_tests_of_a_trace_are_one_family(tmp_path: Path) -> None:
+    rng = np.random.default_rng(2)
+    jobs = jobs_of(rng.choice(["a", "b", "c"], 900), rng.random(900) < 0.4)
+    findings(jobs.with_columns(gpus=pl.Series(rng.choice([1.0, 2, 8], 900))), tmp_path)
+    _, tests, _ = analyze_outcomes(Session(open_store(tmp_path / "store")), TRACE)
+    assert tests.height == 6
+    ordered = tests.sort("pvalue")
+    # Holm by hand: the running maximum of (m - i) p, at most 1
+    holm = np.minimum(np.maximum.accumulate(np.arange(6, 0, -1) * ordered["pvalue"].to_numpy()), 1)
+    np.testing.assert_allclose(ordered["pvalue_adjusted"].to_numpy(), holm)

@@ -1,0 +1,63 @@
+"""A package of someone else's adds a section."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import traceana
+from traceana.errors import DataError
+from traceana.report.section import sections
+
+PLUGIN = """
+from traceana.report.blocks import Content
+from traceana.report.section import Section
+
+def build(session, traces):
+    return Content(tuple(f"{session.title(trace)} has a carbon section" for trace in traces))
+
+SECTION = Section(
+    "carbon", "Carbon", 1, build, needs=({"jobs": ("gpus",)},), part="Energy",
+    question="How much carbon?",
+)
+"""
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    folder = tmp_path / "site"
+    info = folder / "carbon-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: carbon\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[traceana.sections]\ncarbon = carbon_plugin:SECTION\n")
+    (folder / "carbon_plugin.py").write_text(PLUGIN)
+    monkeypatch.syspath_prepend(str(folder))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    sections.cache_clear()
+    yield folder
+    sections.cache_clear()
+    sys.modules.pop("carbon_plugin", None)
+
+
+@pytest.mark.usefixtures("site")
+def test_its_section_is_on_the_page(tmp_path: Path) -> None:
+    jobs = pl.DataFrame({"job_id": ["a"], "gpus": [1.0]})
+    traceana.add_table(jobs, trace="mine", table="jobs", store=tmp_path / "store", title="Mine")
+    options = {"out": tmp_path / "out", "only": "carbon", "formats": "md"}
+    page = traceana.build_report(tmp_path / "store", **options).read_text()  # type: ignore[arg-type]
+    assert "Mine has a carbon section" in page
+    assert "How much carbon?" in page
+
+
+def test_one_that_is_none_is_one_line(site: Path) -> None:
+    info = site / "carbon-1.0.dist-info" / "entry_points.txt"
+    info.write_text("[traceana.sections]\ncarbon = carbon_plugin:build\n")
+    with pytest.raises(DataError, match=r"section carbon \(carbon_plugin:build\): it is not a"):
+        sections()
+    info.write_text("[traceana.sections]\ncarbon = carbon_plugin:NONE\n")
+    with pytest.raises(DataError, match=r"section carbon \(carbon_plugin:NONE\): not loaded"):
+        sections()

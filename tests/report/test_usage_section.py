@@ -1,0 +1,66 @@
+"""A made-up Slurm log reaches the section on users, losses, waits and nodes."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import traceana
+
+FIELDS = "JobID|User|Account|Partition|State|Submit|Start|End|Elapsed|AllocTRES|NodeList|Restarts"
+
+
+def write_log(path: Path) -> None:
+    """Forty users, one of whom submits half of the jobs; node n7 fails more often."""
+    rng = np.random.default_rng(4)
+    lines = [FIELDS]
+    begin = datetime(2026, 3, 1, tzinfo=UTC)
+    for job in range(2000):
+        user = 0 if job % 2 else int(rng.integers(1, 40))
+        node = int(rng.integers(0, 20))
+        bad = rng.random() < (0.6 if node == 7 else 0.1)
+        submit = begin + timedelta(minutes=30 * job)
+        gpus = 8 if job % 10 == 0 else 1
+        start = submit + timedelta(minutes=60 if gpus == 8 else 2)
+        end = start + timedelta(hours=1)
+        name = f"{job // 2}_{job % 2}" if job < 100 else str(job + 1000)
+        state = "NODE_FAIL" if bad else "COMPLETED"
+        lines.append(
+            f"{name}|u{user}|lab{user % 3}|gpu|{state}|{submit:%FT%T}|"
+            f"{start:%FT%T}|{end:%FT%T}|01:00:00|gres/gpu={gpus}|n{node}|{int(job < 5)}"
+        )
+    path.write_text("\n".join(lines) + "\n")
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("usage")
+    write_log(folder / "sacct.txt")
+    store = folder / "store"
+    traceana.ingest(folder / "sacct.txt", store=store)
+    options = {"out": folder / "out", "only": "usage", "formats": "md"}
+    return traceana.build_report(store, **options).read_text()  # type: ignore[arg-type]
+
+
+def test_top_users_and_losses_are_the_planted_ones(page: str) -> None:
+    assert "2 users of 40 (the top 5 %) used" in page
+    assert "of 3,400.0 GPU-hours" in page  # 1,800 jobs of 1 GPU and 200 of 8, an hour each
+    assert "failed jobs" in page
+
+
+def test_waits_differ_by_size(page: str) -> None:
+    assert "120 s for jobs with 1 GPUs (n = 1,800) and 3,600 s for jobs with 5 to 8 GPUs" in page
+
+
+def test_the_bad_node_is_named(page: str) -> None:
+    assert "1 of 20 nodes tested fails more often than the rest. Smallest p: n7, odds ratio" in page
+
+
+def test_groups_months_arrays_and_reasons_have_tables(page: str) -> None:
+    for what in ("user", "account", "month", "status", "end reason"):
+        assert f"GPU-hours by {what}" in page
+    assert "| 2026-03 |" in page
+    assert "100 of 2,000 jobs belong to 50 job arrays; 5 jobs restarted at least once." in page

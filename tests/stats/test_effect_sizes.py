@@ -1,0 +1,44 @@
+"""Conclusions from effect sizes, and intervals of differences."""
+
+import pytest
+
+from traceana.stats.effect_sizes import conclude, difference_interval
+from traceana.stats.intervals import wilson_interval
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        # a V of .009 is significant in a million rows and means nothing
+        ((0.009, 0.007, 0.011, 1e-9), "negligible"),
+        ((0.02, 0.0, 0.09, 0.5), "negligible"),
+        ((0.05, 0.0, 0.144, 0.6), "cannot tell"),
+        ((0.25, 0.05, 0.45, 0.07), "cannot tell"),
+        ((0.08, 0.05, 0.12, 0.001), "negligible"),
+        ((0.25, 0.1, 0.4, 0.01), "small"),
+        ((0.62, 0.55, 0.69, 1e-9), "large"),
+        ((None, None, None, None), "cannot tell"),
+        ((0.62, None, None, None), "cannot tell"),
+    ],
+)
+def test_no_effect_is_asserted_that_is_negligible_or_not_significant(
+    values: tuple[float | None, ...], expected: str
+) -> None:
+    assert conclude("cramers_v", *values) == expected
+
+
+def test_negative_effects_are_judged_by_their_magnitude() -> None:
+    assert conclude("cliffs_delta", -0.5, -0.7, -0.3, 0.001) == "large"
+    assert conclude("cliffs_delta", -0.05, -0.1, 0.01, 0.2) == "negligible"
+
+
+def test_the_difference_of_two_rates_is_newcombes() -> None:
+    # Newcombe, Statistics in Medicine 17, 1998, table II, (a) and (h), method 10
+    for first, second, expected in (
+        ((56, 70), (48, 80), (0.2, 0.0524, 0.3339)),
+        ((10, 10), (0, 10), (1.0, 0.6075, 1.0)),
+    ):
+        low, high = wilson_interval([first[0], second[0]], [first[1], second[1]])
+        rates = (first[0] / first[1], second[0] / second[1])
+        a, b = ((rates[i], float(low[i]), float(high[i])) for i in (0, 1))
+        assert difference_interval(a, b) == pytest.approx(expected, abs=5e-5)

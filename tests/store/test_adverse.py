@@ -1,0 +1,73 @@
+"""A store that is deleted while it is read, written by an older version, or of another clock."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from traceana.errors import StoreError
+from traceana.ingesters import add_table, ingest
+from traceana.store import Store, open_store
+from traceana.store.session import Session
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    jobs = pl.DataFrame({"job_id": ["a", "b"], "gpus": [1, 2]})
+    add_table(jobs, trace="mine", table="jobs", store=tmp_path / "store")
+    return tmp_path / "store"
+
+
+def test_a_store_that_is_deleted_while_it_is_read_is_one_line(store: Path) -> None:
+    session = Session(open_store(store))
+    assert session.scan("mine", "jobs").collect().height == 2
+    shutil.rmtree(store)
+    with pytest.raises(StoreError, match=r"no table 'jobs' of 'mine' \(traces: none\)"):
+        session.scan("mine", "jobs")
+    with pytest.raises(StoreError, match="trace 'mine' is not in the store"):
+        session.manifest("mine")
+    with pytest.raises(StoreError, match="no store here"):
+        open_store(store)
+
+
+@pytest.mark.parametrize("name", ["ledger", "manifest"])
+def test_a_store_of_an_older_version_says_what_to_do(store: Path, name: str) -> None:
+    file = store / "mine" / f"{name}.json"
+    content = json.loads(file.read_text())
+    content["format"] = 0
+    file.write_text(json.dumps(content))
+    with pytest.raises(StoreError, match=rf"not a {name} .*format.* ingest the trace again"):
+        getattr(Store(store), name)("mine")
+
+
+@pytest.mark.parametrize("moment", [0, 4_102_444_800], ids=["1970", "2100"])
+def test_the_clock_of_files_does_not_matter(tmp_path: Path, moment: int) -> None:
+    log = tmp_path / "a.swf"
+    log.write_text("1 0 10 100 4 -1 -1 4 3600 -1 1 1 1 1 1 -1 -1 -1\n")
+    assert ingest(log, store=tmp_path / "store").entries[0].state == "written"
+    for path in (tmp_path, log, *tmp_path.rglob("*")):
+        os.utime(path, (moment, moment))
+    assert ingest(log, store=tmp_path / "store").entries[0].state == "unchanged"
+    log.write_text(log.read_text().replace("100", "101"))
+    os.utime(log, (moment, moment))
+    assert ingest(log, store=tmp_path / "store").entries[0].state == "written"
+    runtime = Store(tmp_path / "store").scan("a", "jobs").collect()["runtime_s"]
+    assert runtime.to_list() == [101.0]
+
+
+def test_a_file_is_read_where_neither_a_home_nor_a_cache_can_be_written(tmp_path: Path) -> None:
+    (tmp_path / "a.swf").write_text("1 0 10 100 4 -1 -1 4 3600 -1 1 1 1 1 1 -1 -1 -1\n")
+    (tmp_path / "file").touch()
+    environment = {**os.environ, "HOME": "/nowhere", "XDG_CACHE_HOME": str(tmp_path / "file")}
+    command = [sys.executable, "-m", "traceana", "report", str(tmp_path / "a.swf")]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert "cannot be written" in done.stderr

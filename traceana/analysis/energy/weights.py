@@ -1,0 +1,95 @@
+"""The best configuration by the weight of energy versus time (Zeus)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from traceana.analysis.energy.accuracy import configurations
+from traceana.analysis.energy.tables import read_tables
+from traceana.errors import DataError
+from traceana.results.energy import EtaSweep
+from traceana.results.tables import declared, returns
+from traceana.schema.training_tables import (
+    check_eta,
+    default_batch_size,
+    max_power_w,
+    target_of,
+    trained_profiles,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from narwhals.stable.v2.typing import IntoFrame
+
+    from traceana.schema import TrainingDefaults
+
+
+@returns(EtaSweep)
+def eta_sweep(
+    training_runs: IntoFrame,
+    power_profiles: IntoFrame,
+    /,
+    *,
+    gpu: str,
+    dataset: str,
+    target: float | None = None,
+    etas: Sequence[float] = (0.0, 0.25, 0.5, 0.75, 1.0),
+    defaults: TrainingDefaults | None = None,
+) -> pl.DataFrame:
+    """Find the configuration of least cost for each weight of energy versus time.
+
+    cost_j = eta * eta_j + (1 - eta) * max_power * tta_s, as in :func:`energy_to_accuracy`: eta 0
+    minimizes time, eta 1 energy. Savings are those over the default batch size at the largest power
+    limit.
+
+    Parameters
+    ----------
+    training_runs, power_profiles, gpu, dataset, target, defaults
+        As in :func:`energy_to_accuracy`.
+    etas
+        Weights in [0, 1].
+
+    Returns
+    -------
+    DataFrame
+        One row per weight, in their order; savings are null if the default is not feasible:
+
+        {columns}
+
+    Raises
+    ------
+    DataError
+        As :func:`energy_to_accuracy`; or if no configuration is feasible.
+
+    References
+    ----------
+    You et al., Zeus (NSDI'23), section 3.
+    """
+    for eta in etas:
+        check_eta(eta)
+    tables = read_tables(training_runs, power_profiles, defaults=defaults)
+    target = target_of(tables, gpu=gpu, dataset=dataset, target=target)
+    energy = configurations(tables, gpu=gpu, dataset=dataset, target=target, eta=1.0)
+    if energy.is_empty():
+        raise DataError(f"no configuration of {dataset} on {gpu} reaches {target:g} in every run")
+    power_w = max_power_w(tables, gpu)
+    profiles = trained_profiles(tables, gpu=gpu, dataset=dataset, target=target)
+    default = energy.clear()
+    if dataset in tables.defaults:
+        size = default_batch_size(profiles, tables.defaults[dataset])
+        default = energy.filter(batch_size=size, power_limit_w=power_w)
+    found = []
+    for eta in etas:
+        weighed = energy.with_columns(
+            cost_j=eta * pl.col("eta_j") + (1 - eta) * power_w * pl.col("tta_s")
+        )
+        best = weighed.sort("cost_j", "batch_size", "power_limit_w").row(0, named=True)
+        saved = {
+            f"{name}_saved": None if default.is_empty() else 1 - best[column] / default[column][0]
+            for name, column in (("energy", "eta_j"), ("time", "tta_s"))
+        }
+        found.append({"eta": float(eta), **best, **saved})
+    return declared(pl.DataFrame(found, infer_schema_length=None), EtaSweep)

@@ -1,0 +1,108 @@
+"""GPUs that several instances use at once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import narwhals.stable.v2 as nw
+import polars as pl
+
+from traceana.analysis.frames import Names, as_names, collect, open_frame, refuse_clash
+from traceana.errors import DataError
+from traceana.results.tables import declared, returns
+from traceana.results.utilization import GpuSharing
+
+if TYPE_CHECKING:
+    from narwhals.stable.v2.typing import IntoFrame
+
+
+@returns(GpuSharing)
+def gpu_sharing(
+    frame: IntoFrame,
+    /,
+    *,
+    by: Names = (),
+    device: Names = ("machine_id", "gpu_device"),
+    start: str = "start_s",
+    end: str = "end_s",
+) -> pl.DataFrame:
+    """Compute how long GPUs were used by several instances at once.
+
+    Parameters
+    ----------
+    frame
+        One row per instance: `by` and the columns below; eager or lazy, of any listed engine. Rows
+        without a device, a start or an end are excluded and counted.
+    by
+        Columns to group by, such as the GPU type; null is a group of its own.
+    device
+        Columns that together name one GPU.
+    start, end
+        Columns of the start and the end, in seconds or datetimes.
+
+    Returns
+    -------
+    DataFrame
+        One row per group, sorted by `by` (nulls last), with the columns of `by` and
+
+        {columns}
+
+        An instance that starts as another ends does not share with it.
+
+    Raises
+    ------
+    DataError
+        If a column is missing, a time is not a number, negative or infinite, or an instance ends
+        before it starts.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> rows = pl.DataFrame({"gpu": ["a", "a"], "start_s": [0, 1800], "end_s": [3600, 5400]})
+    >>> traceana.gpu_sharing(rows, device="gpu").select("busy_hours", "shared_hours").row(0)
+    (1.5, 0.5)
+    """
+    keys, place = as_names(by), as_names(device)
+    refuse_clash(keys, GpuSharing.columns())
+    several = tuple(dict.fromkeys((*keys, *place)))
+    rows = open_frame(frame, keys=several, measures={"start": start, "end": end})
+    every = collect(rows.select(*several, nw.col(start).alias(".start"), nw.col(end).alias(".end")))
+    known = every.drop_nulls([*place, ".start", ".end"])
+    if (known[".end"] < known[".start"]).any():
+        raise DataError(f"an instance ends before it starts: {end} is below {start}")
+    known = known.select(
+        *keys, pl.struct(several).rank("dense").alias(".gpu"), pl.col(".start", ".end")
+    )
+    steps = pl.concat(
+        known.select(*keys, ".gpu", pl.col(time).alias(".time"), pl.lit(step).alias(".step"))
+        for time, step in ((".start", 1), (".end", -1))
+    ).sort(".gpu", ".time", ".step")
+    # each GPU begins and ends with none, so that one cumulative sum counts the instances of all
+    steps = steps.with_columns(
+        pl.col(".step").cum_sum().alias(".there"),
+        ((pl.col(".time").shift(-1) - pl.col(".time")) / 3600).alias(".hours"),
+    )
+    there, hours = pl.col(".there"), pl.col(".hours")
+    statistics = {
+        "devices": pl.col(".gpu").n_unique().cast(pl.Int64),
+        "devices_shared": pl.col(".gpu").filter(there > 1, hours > 0).n_unique().cast(pl.Int64),
+        "n": (pl.col(".step") == 1).sum().cast(pl.Int64),
+        "busy_hours": hours.filter(there > 0).sum(),
+        "shared_hours": hours.filter(there > 1).sum(),
+        "instances_max": there.max().cast(pl.Int64),
+    }
+    if not keys:
+        found = steps.select(**statistics).with_columns(rows=pl.lit(every.height))
+    else:
+        sizes = every.group_by(keys).agg(rows=pl.len())
+        shared = steps.group_by(keys).agg(**statistics)
+        found = sizes.join(shared, on=keys, how="left", nulls_equal=True)
+        found = found.sort(keys, nulls_last=True)
+    zero = ("devices", "devices_shared", "n", "busy_hours", "shared_hours")
+    found = found.with_columns(pl.col(zero).fill_null(0)).with_columns(
+        n_missing=(pl.col("rows") - pl.col("n")).cast(pl.Int64),
+        share_of_time=pl.when(pl.col("busy_hours") > 0).then(
+            pl.col("shared_hours") / pl.col("busy_hours")
+        ),
+    )
+    return declared(found, GpuSharing, by=keys)

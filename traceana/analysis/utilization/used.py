@@ -1,0 +1,201 @@
+"""Used against requested resources, and idle GPU-hours."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import narwhals.stable.v2 as nw
+import polars as pl
+
+from traceana.analysis.frames import (
+    Names,
+    as_names,
+    column_names,
+    open_frame,
+    reduce_frame,
+    refuse_clash,
+)
+from traceana.errors import DataError
+from traceana.results.tables import declared, returns
+from traceana.results.utilization import IdleGpuHours, Utilization
+from traceana.stats.arguments import is_number
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from narwhals.stable.v2.typing import IntoFrame
+
+RESOURCES: Final[dict[str, str | None]] = {
+    "gpus_used": "gpus",
+    "cpus_used": "cpus",
+    "memory_gib_mean": "memory_gib",
+    "gpu_memory_gib_mean": None,
+}
+"""Columns of use with the column of the request; None: it is not requested."""
+
+
+@returns(Utilization)
+def utilization(
+    frame: IntoFrame, /, *, by: Names = (), resources: Mapping[str, str | None] | None = None
+) -> pl.DataFrame:
+    """Compare used with requested resources by group.
+
+    Parameters
+    ----------
+    frame
+        One row per instance: `by` and the columns of `resources`; eager or lazy, of any listed
+        engine. A repeated instance counts as often as it occurs.
+    by
+        Columns to group by; null is a group of its own.
+    resources
+        Columns of use, each with the column of the request in the same unit, or None if the
+        resource is not requested; by default those of gpus_used (gpus), cpus_used (cpus),
+        memory_gib_mean (memory_gib) and gpu_memory_gib_mean (None) that the frame has.
+
+    Returns
+    -------
+    DataFrame
+        One row per group and resource, sorted by `by` (nulls last), with the columns of `by` and
+
+        {columns}
+
+    Raises
+    ------
+    DataError
+        If there is no resource, a column is missing or not numeric, or a value is negative or
+        infinite.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> rows = pl.DataFrame({"gpus": [1.0, 0.5], "gpus_used": [0.2, 0.1]})
+    >>> traceana.utilization(rows)["used_of_requested"].round(3).item()
+    0.2
+    """
+    keys = as_names(by)
+    refuse_clash(keys, Utilization.columns())
+    pairs = resources
+    if pairs is None:
+        there = set(column_names(frame))
+        pairs = {a: b for a, b in RESOURCES.items() if a in there and (b is None or b in there)}
+    if not pairs:
+        raise DataError(f"no resource to compare: pass resources=, such as {RESOURCES}")
+    parts = []
+    for used, requested in pairs.items():
+        names = (used,) if requested is None else (used, requested)
+        rows = open_frame(frame, keys=keys, measures=names)
+        y = nw.col(used)
+        x = nw.lit(1.0) if requested is None else nw.col(requested)
+        known = ~y.is_null() & (x > 0)
+        y, x = nw.when(known).then(y), nw.when(known).then(x)
+        found = reduce_frame(
+            rows,
+            keys,
+            n=y.count(),
+            rows=nw.len(),
+            requested_sum=x.sum(),
+            used_sum=y.sum(),
+            **{
+                name: (y / x).quantile(q, interpolation="linear")
+                for name, q in {"p25": 0.25, "median": 0.5, "p75": 0.75}.items()
+            },
+            share_over=nw.when(known).then((y > x).cast(nw.Float64)).mean(),
+        )
+        n = pl.when(pl.col("n") > 0).then("n")
+        ratios = ("used_of_requested", "p25", "median", "p75", "share_over")
+        found = found.with_columns(
+            resource=pl.lit(requested or used),
+            n_missing=pl.col("rows") - pl.col("n"),
+            requested_mean=pl.col("requested_sum") / n,
+            used_mean=pl.col("used_sum") / n,
+            used_of_requested=pl.when(pl.col("n") > 0).then(
+                pl.col("used_sum") / pl.col("requested_sum")
+            ),
+        )
+        if requested is None:
+            none = pl.lit(None, pl.Float64)
+            found = found.with_columns(none.alias(name) for name in ("requested_mean", *ratios))
+        parts.append(declared(found, Utilization, by=keys))
+    every = pl.concat(parts)
+    return every.sort(keys, nulls_last=True, maintain_order=True) if keys else every
+
+
+@returns(IdleGpuHours)
+def idle_gpu_hours(
+    frame: IntoFrame,
+    /,
+    *,
+    by: Names = (),
+    gpus: str = "gpus",
+    used: str = "gpus_used",
+    runtime: str = "runtime_s",
+    unused_below: float = 0.01,
+) -> pl.DataFrame:
+    """Compute the GPU-hours that were requested and not used.
+
+    Idle GPU-hours are the requested GPUs minus the mean GPUs used, at least 0, times the runtime,
+    summed over instances. Unused GPU-hours are all those of instances with a mean use below
+    `unused_below` of a GPU.
+
+    Parameters
+    ----------
+    frame
+        One row per instance: `by` and the columns below; eager or lazy, of any listed engine.
+    by
+        Columns to group by; null is a group of its own.
+    gpus, used, runtime
+        Columns of the GPUs requested, the mean GPUs used, and the runtime in seconds.
+    unused_below
+        Mean GPUs used below which an instance counts as unused.
+
+    Returns
+    -------
+    DataFrame
+        One row per group, sorted by `by` (nulls last), with the columns of `by` and
+
+        {columns}
+
+    Raises
+    ------
+    DataError
+        If a column is missing or not numeric, a value is negative or infinite, or `unused_below`
+        is not a number above 0.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> rows = pl.DataFrame({"gpus": [2.0], "gpus_used": [0.5], "runtime_s": [7200.0]})
+    >>> traceana.idle_gpu_hours(rows)["idle_gpu_hours"].item()
+    3.0
+    """
+    if not (is_number(unused_below) and unused_below > 0):
+        raise DataError(f"unused_below must be a number above 0; it is {unused_below!r}")
+    keys = as_names(by)
+    refuse_clash(keys, IdleGpuHours.columns())
+    measures = {"gpus": gpus, "used": used, "runtime": runtime}
+    rows = open_frame(frame, keys=keys, measures=measures)
+    asked, use, hours = nw.col(gpus), nw.col(used), nw.col(runtime) / 3600
+    known = ~(asked * use * hours).is_null() & (asked > 0)
+    unused = known & (use < unused_below)
+    found = reduce_frame(
+        rows,
+        keys,
+        rows=nw.len(),
+        n=nw.when(known).then(asked).count(),
+        gpu_hours=nw.when(known).then(asked * hours).sum(),
+        used_gpu_hours=nw.when(known).then(use * hours).sum(),
+        idle_gpu_hours=nw.when(known).then((asked - use).clip(0) * hours).sum(),
+        n_unused=nw.when(unused).then(asked).count(),
+        unused_gpu_hours=nw.when(unused).then(asked * hours).sum(),
+    )
+    # engines sum nothing to 0 or to null
+    sums = ("gpu_hours", "used_gpu_hours", "idle_gpu_hours", "unused_gpu_hours")
+    total = pl.when(pl.col("gpu_hours") > 0).then("gpu_hours")
+    found = found.with_columns(
+        pl.when(pl.col("n") > 0).then(pl.col(*sums).fill_null(0.0)).name.keep(),
+        n_missing=pl.col("rows") - pl.col("n"),
+    )
+    found = found.with_columns(
+        share_idle=pl.col("idle_gpu_hours") / total, share_unused=pl.col("unused_gpu_hours") / total
+    )
+    return declared(found, IdleGpuHours, by=keys)

@@ -1,0 +1,176 @@
+"""GPU-hours by group, queueing delays, job arrays and failures of nodes of a trace."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from traceana import analysis
+
+if TYPE_CHECKING:
+    from traceana.store.manifest import Manifest
+    from traceana.store.session import Session
+
+USAGE_NEEDS: Final = ({"jobs": ("gpus", "runtime_s", "status")},)
+"""What a trace needs for GPU-hours by group."""
+MOST_GROUPS: Final = 20
+"""Groups that are told apart; the others are added up."""
+_GROUPS: Final = (
+    "user",
+    "account",
+    "queue",
+    "gpu_type",
+    "cluster",
+    "month",
+    "status",
+    "end_reason",
+)
+_NODES: Final = ("NodeList", "node", "host", "machine_id")
+_SIZES: Final = {
+    "below 1": 1, "1": 2, "2": 3, "3 to 4": 5, "5 to 8": 9, "9 to 16": 17, "17 to 64": 65,
+}  # fmt: skip
+_LARGEST: Final = "65 or more"
+_TOP: Final = 0.05
+
+
+@dataclass(frozen=True)
+class Usage:
+    """Results on the jobs of a trace.
+
+    Attributes
+    ----------
+    groups
+        GPU-hours by group, for each column with several values; the largest groups.
+    n_users, n_top, top_share
+        Users, the number of the top 5 % of them (rounded up), and their fraction of the GPU-hours;
+        None without users.
+    waits
+        Queueing delay by size, queue, hour and user; empty without submissions and starts.
+    arrays
+        [jobs, arrays, jobs_in_arrays, restarted]; None without arrays and restarts.
+    nodes
+        Nodes compared with the rest; None where jobs have no node.
+    node_rows
+        Ended jobs, and those of them on one node.
+    """
+
+    groups: dict[str, pl.DataFrame]
+    n_users: int | None
+    n_top: int | None
+    top_share: float | None
+    waits: dict[str, pl.DataFrame]
+    arrays: dict[str, int] | None
+    nodes: pl.DataFrame | None
+    node_rows: tuple[int, int]
+
+
+def describe_usage(session: Session, trace: str, /) -> Usage:
+    """Compute GPU-hours by group, waits, arrays and failures of nodes."""
+    manifest = session.manifest(trace)
+    jobs = _with_calendar(session.scan(trace, "jobs"), manifest)
+    columns = {*manifest.tables["jobs"].columns}
+    present = columns | ({"month"} if manifest.absolute_times else set())
+    user = "user" if "user" in columns else None
+    groups = {}
+    for name in _GROUPS:
+        if name in present:
+            found = analysis.gpu_hours_by(jobs, name, user=user if name != "user" else None)
+            if found.height > 1:
+                groups[name] = found
+    n_users = n_top = top_share = None
+    if user in groups:
+        hours = groups["user"].drop_nulls("user")["gpu_hours"]
+        n_users = hours.len()
+        n_top = -int(-n_users * _TOP // 1)
+        total = float(hours.sum())
+        top_share = float(hours.head(n_top).sum()) / total if total else None
+    nodes, node_rows = _nodes(jobs, columns, user)
+    return Usage(
+        groups={name: _largest(found, name) for name, found in groups.items()},
+        n_users=n_users,
+        n_top=n_top,
+        top_share=top_share,
+        waits=_waits(jobs, columns, manifest) if {"submit_s", "start_s"} <= columns else {},
+        arrays=_arrays(jobs, columns),
+        nodes=nodes,
+        node_rows=node_rows,
+    )
+
+
+def _with_calendar(jobs: pl.LazyFrame, manifest: Manifest) -> pl.LazyFrame:
+    """Add month and hour of submission in the trace's time zone, and the class of size."""
+    submitted = pl.coalesce("submit_s", "start_s")
+    if manifest.absolute_times:
+        zone = manifest.timezone or "UTC"
+        utc = pl.from_epoch(submitted.cast(pl.Int64), time_unit="s").dt.replace_time_zone("UTC")
+        local = utc.dt.convert_time_zone(zone)
+        jobs = jobs.with_columns(month=local.dt.strftime("%Y-%m"), hour=local.dt.hour())
+    gpus, size = pl.col("gpus"), pl.lit(_LARGEST)
+    for label, low in reversed(_SIZES.items()):
+        size = pl.when(gpus < low).then(pl.lit(label)).otherwise(size)
+    size = pl.when(gpus <= 0).then(pl.lit("0")).when(gpus.is_not_null()).then(size)
+    size = size.cast(pl.Enum(["0", *_SIZES, _LARGEST]))
+    return jobs.with_columns(size=size)
+
+
+def _largest(found: pl.DataFrame, name: str) -> pl.DataFrame:
+    """Return the largest groups, and the others added up."""
+    if name == "month":
+        return found.sort("month", nulls_last=True)
+    if found.height <= MOST_GROUPS + 1:
+        return found
+    rest = found.slice(MOST_GROUPS)
+    hours = pl.col("gpu_hours")
+    others = rest.select(
+        pl.lit(f"{rest.height} others").alias(name),
+        pl.col("jobs", "n_missing").sum(),
+        hours.sum(),
+        pl.col("share").sum(),
+        (pl.col("failed") * hours).sum() / hours.sum(),
+        (pl.col("cancelled") * hours).sum() / hours.sum(),
+    )
+    return pl.concat([found.head(MOST_GROUPS).cast({name: pl.String}), others], how="diagonal")
+
+
+def _waits(jobs: pl.LazyFrame, columns: set[str], manifest: Manifest) -> dict[str, pl.DataFrame]:
+    names = ["size", *(name for name in ("queue", "qos", "gpu_type", "user") if name in columns)]
+    if manifest.absolute_times:
+        names.append("hour")
+    found = {name: analysis.queueing_delay(jobs, by=name) for name in names}
+    return {
+        name: rows
+        if name in ("size", "hour")
+        else rows.sort("n", descending=True).head(MOST_GROUPS)
+        for name, rows in found.items()
+        if rows["n"].sum() and rows.height > 1
+    }
+
+
+def _arrays(jobs: pl.LazyFrame, columns: set[str]) -> dict[str, int] | None:
+    if not {"array_id", "restarts"} & columns:
+        return None
+    counts = jobs.select(
+        jobs=pl.len(),
+        arrays=pl.col("array_id").drop_nulls().n_unique(),
+        jobs_in_arrays=pl.col("array_id").count(),
+        restarted=(pl.col("restarts") > 0).sum(),
+    )
+    return {name: int(value) for name, value in counts.collect().row(0, named=True).items()}
+
+
+def _nodes(
+    jobs: pl.LazyFrame, columns: set[str], user: str | None
+) -> tuple[pl.DataFrame | None, tuple[int, int]]:
+    """Compare the nodes of jobs that ran on one node."""
+    name = next((name for name in _NODES if name in columns), None)
+    if name is None:
+        return None, (0, 0)
+    ended = jobs.filter(pl.col("status").is_in(["completed", "failed"]))
+    alone = ended.filter(~pl.col(name).str.contains(r"[,\[]"))
+    counts = tuple(int(rows.select(pl.len()).collect().item()) for rows in (ended, alone))
+    if not counts[1]:
+        return None, (counts[0], 0)
+    found = analysis.failure_outliers(alone, name, strata=user)
+    return found.rename({name: "node"}), (counts[0], counts[1])

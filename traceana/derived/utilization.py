@@ -1,0 +1,257 @@
+"""Utilization of a trace: what instances and machines used of what was requested."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from traceana import analysis
+from traceana.analysis.runtimes.task_times import KEYS
+from traceana.analysis.utilization.used import RESOURCES
+from traceana.derived.tasks import instance_times, sampled_rows, task_owners, task_sample
+from traceana.results.tables import declared
+from traceana.results.utilization import MachineUtilization
+
+if TYPE_CHECKING:
+    from traceana.store.session import Session
+
+MOST_GROUPS: Final = 10
+"""Groups of a column with more values: those with the most requested GPU-hours."""
+BIN_S: Final = 6 * 3600
+_ROLE: Final = "task_name"
+
+
+@dataclass(frozen=True)
+class UtilizationTables:
+    """Results on the utilization of a trace; None where columns are missing.
+
+    Attributes
+    ----------
+    n_rows, n_instances
+        Rows of instance_usage, and instances among them: repeated rows count once.
+    used
+        Used against requested resources, by column of the groups; the key "" is all instances.
+    idle, shared
+        Idle GPU-hours by GPU type or overall, and GPUs shared by instances.
+    by_size
+        Used against requested resources of instances that request a fraction of a GPU, one, or
+        several, with their GPU-hours.
+    curves
+        Distribution functions of requested and used, by resource.
+    allocation, allocation_summary
+        Allocation rate over time, overall and by GPU type.
+    machines
+        Use of machines, by GPU type.
+    """
+
+    n_rows: int = 0
+    n_instances: int = 0
+    used: dict[str, pl.DataFrame] = field(default_factory=dict)
+    idle: pl.DataFrame | None = None
+    shared: pl.DataFrame | None = None
+    by_size: pl.DataFrame | None = None
+    curves: dict[str, pl.DataFrame] = field(default_factory=dict)
+    allocation: pl.DataFrame | None = None
+    allocation_summary: pl.DataFrame | None = None
+    machines: pl.DataFrame | None = None
+
+
+def analyze_utilization(session: Session, trace: str, /) -> UtilizationTables:
+    """Compute the utilization of a trace from instance_usage, tasks, instances and machines."""
+    manifest = session.manifest(trace)
+    rows = _instances(session, trace)
+    n_rows = manifest.tables["instance_usage"].rows
+    by = [name for name in ("gpu_type", "user", _ROLE) if rows[name].count()]
+    used = {"": analysis.utilization(rows)}
+    for name in by:
+        used[name] = analysis.utilization(_largest(rows, name), by=name)
+    typed = ("gpu_type",) if "gpu_type" in by else ()
+    sized = rows.with_columns(gpus_requested=_size(pl.col("gpus")))
+    idle = analysis.idle_gpu_hours(rows, by=typed)
+    if typed:
+        whole = analysis.idle_gpu_hours(rows).select(pl.lit("all").alias("gpu_type"), pl.all())
+        idle = pl.concat([idle.with_columns(pl.col("gpu_type").cast(pl.String)), whole])
+    shared = None
+    if rows["gpu_device"].count() and rows["machine_id"].count():
+        shared = analysis.gpu_sharing(rows, by=typed)
+    by_size = analysis.idle_gpu_hours(sized.drop_nulls("gpus_requested"), by="gpus_requested")
+    curves = {
+        request: _curve(rows, request, use)
+        for use, request in RESOURCES.items()
+        if request and rows[request].count() and rows[use].count()
+    }
+    del rows, sized
+    allocation, summary = _allocation(session, trace)
+    return UtilizationTables(
+        n_rows=n_rows,
+        n_instances=int(used[""]["n"][0] + used[""]["n_missing"][0]),
+        used=used,
+        idle=idle,
+        shared=shared,
+        by_size=by_size,
+        curves=curves,
+        allocation=allocation,
+        allocation_summary=summary,
+        machines=_machines(session, trace),
+    )
+
+
+def _instances(session: Session, trace: str) -> pl.DataFrame:
+    """Return one row per instance of instance_usage, with the request of its task and its times.
+
+    Of repeated rows of an instance (worker_id) the last counts, as in the publisher's analysis: in
+    instances that is the row of a completed attempt with the latest start. A row without a
+    worker_id is its own instance. Keys are 64-bit hashes.
+    """
+    key = pl.struct(KEYS).hash(1).alias(".task")
+    named = pl.col("worker_id").is_not_null()
+    worker = pl.when(named).then(pl.col("worker_id").hash(2)).alias(".worker")
+    usage = sampled_rows(session, trace, session.scan(trace, "instance_usage"))
+    workers = usage.select(worker).collect(engine="streaming").with_row_index(".row")
+    repeated = workers.filter(
+        pl.col(".worker").is_not_null(), pl.col(".worker").is_last_distinct().not_()
+    )[".row"]
+    times = (
+        sampled_rows(session, trace, session.scan(trace, "instances"))
+        .filter(named)
+        .select(worker, "start_s", "end_s", ok=pl.col("status").cast(pl.String) == "completed")
+        .join(workers.lazy().select(".worker"), on=".worker", how="semi")
+        .collect(engine="streaming")
+        .sort("ok", "start_s", "end_s")
+        .unique(".worker", keep="last")
+        .drop("ok")
+    )
+    del workers
+    known = session.once(instance_times, trace).tasks
+    owners = session.once(task_owners, trace)
+    tasks = known.select(key, "gpus", "cpus", "memory_gib", "gpu_type", _ROLE).hstack(
+        owners.select("user") if "user" in owners.columns else []
+    )
+    names = [name for name in ("gpu_type", _ROLE, "user") if name in tasks.columns]
+    tasks = tasks.with_columns(pl.col(names).cast(pl.Categorical()))
+    if "user" not in names:
+        tasks = tasks.with_columns(user=pl.lit(None, pl.Categorical()))
+    used = (
+        usage.with_row_index(".row")
+        .filter(pl.col(".row").is_in(repeated.implode()).not_())
+        .select(
+            worker,
+            key,
+            *(pl.col(name).cast(pl.Float64) for name in RESOURCES),
+            pl.col("machine_id", "gpu_device").cast(pl.Categorical()),
+        )
+        .collect(engine="streaming")
+    )
+    for beside, on in ((tasks, ".task"), (times, ".worker")):
+        # a join of the keys alone, then gathered: a join of all columns needs twice the memory
+        places = beside.lazy().select(on).with_row_index(".place")
+        found = used.lazy().select(on).join(places, on=on, how="left", maintain_order="left")
+        place = found.select(".place").collect(engine="streaming").to_series()
+        used = used.drop(on).hstack(beside.drop(on).select(pl.all().gather(place)))
+    return used.with_columns(runtime_s=pl.col("end_s") - pl.col("start_s"))
+
+
+def _size(gpus: pl.Expr) -> pl.Expr:
+    """Return whether a fraction of one GPU, one, or several are requested."""
+    names = ("fraction of one", "one", "several")
+    return (
+        pl.when(gpus <= 0)
+        .then(None)
+        .when(gpus < 1)
+        .then(pl.lit(names[0]))
+        .when(gpus == 1)
+        .then(pl.lit(names[1]))
+        .when(gpus > 1)
+        .then(pl.lit(names[2]))
+        .cast(pl.Enum(names))
+    )
+
+
+def _largest(rows: pl.DataFrame, name: str) -> pl.DataFrame:
+    """Return the rows of the groups with the most GPU-hours, if there are many groups."""
+    if rows[name].n_unique() <= MOST_GROUPS + 1:
+        return rows
+    hours = (pl.col("gpus") * pl.col("runtime_s")).sum()
+    most = rows.group_by(name).agg(hours.alias("hours")).drop_nulls(name)
+    kept = most.top_k(MOST_GROUPS, by="hours").select(name)
+    return rows.join(kept, on=name, how="semi", maintain_order="left")
+
+
+def _curve(rows: pl.DataFrame, request: str, use: str) -> pl.DataFrame:
+    both = rows.select(request, use).filter(pl.all_horizontal(pl.all().is_not_null()))
+    return pl.concat(
+        analysis.empirical_distribution(both, column).select(pl.lit(kind).alias("kind"), pl.all())
+        for kind, column in (("requested", request), ("used", use))
+    )
+
+
+def _allocation(session: Session, trace: str) -> tuple[pl.DataFrame | None, pl.DataFrame | None]:
+    """Return the allocation rate by time bin, and its summary, of all GPUs and by GPU type.
+
+    The GPUs of a task are those that its instances hold, averaged over its runtime. Those of a
+    sample are multiplied by all tasks over those drawn.
+    """
+    manifest = session.manifest(trace)
+    if not manifest.has("machines", ("gpus",)):
+        return None, None
+    sample = session.once(task_sample, trace)
+    runtime_s = pl.col("last_s") - pl.col("first_s")
+    held = pl.col("gpus") * pl.col("known_s") / runtime_s / (sample.fraction if sample else 1)
+    tasks = (
+        session.once(instance_times, trace)
+        .tasks.filter(runtime_s > 0)
+        .select("gpu_type", held.alias("gpus"), start_s="first_s", end_s="last_s")
+    )
+    machines = session.scan(trace, "machines").collect()
+    whole = pl.lit("all").alias("gpu_type")
+    found = []
+    for some, capacity in (
+        (tasks.with_columns(whole), machines.with_columns(whole)),
+        (tasks, machines),
+    ):
+        known = some.drop_nulls(["gpu_type", "gpus"]) if some is tasks else some.drop_nulls("gpus")
+        if known.is_empty() or not capacity["gpu_type"].count():
+            continue
+        demand = analysis.gpu_demand(known, bin_s=BIN_S, by="gpu_type")
+        found.append(analysis.allocation_rate(demand, capacity, by="gpu_type"))
+    if not found or not (every := pl.concat(found)).height:
+        return None, None
+    return every, analysis.summarize_allocation(every, by="gpu_type")
+
+
+def _machines(session: Session, trace: str) -> pl.DataFrame | None:
+    """Return the use of machines by GPU type, weighted by the time that each row covers."""
+    if not session.manifest(trace).has("machine_usage", ("start_s", "end_s", "machine_id")):
+        return None
+    machines = session.scan(trace, "machines") if session.has(trace, "machines") else None
+    rows = session.scan(trace, "machine_usage")
+    if machines is None:
+        rows = rows.with_columns(gpu_type=pl.lit(None, pl.String), gpus=pl.lit(None, pl.Float64))
+    else:
+        kinds = machines.select("machine_id", pl.col("gpu_type").cast(pl.String), "gpus")
+        rows = rows.join(kinds, on="machine_id", how="left")
+    seconds = pl.col("end_s") - pl.col("start_s")
+
+    def mean(value: pl.Expr) -> pl.Expr:
+        known = value.is_not_null() & (seconds > 0)
+        weight = pl.when(known).then(seconds)
+        return (value * weight).sum() / pl.when(weight.sum() > 0).then(weight.sum())
+
+    found = (
+        rows.group_by("gpu_type")
+        .agg(
+            machines=pl.col("machine_id").n_unique().cast(pl.Int64),
+            n=seconds.count().cast(pl.Int64),
+            n_missing=seconds.null_count().cast(pl.Int64),
+            cpu=mean(pl.col("cpu")),
+            iowait=mean(pl.col("cpu_iowait")),
+            gpu=mean(pl.when(pl.col("gpus") > 0).then("gpu")),
+            gpu_each=mean(pl.when(pl.col("gpus") > 0).then(pl.col("gpu") / pl.col("gpus"))),
+            workers=mean(pl.col("num_worker")),
+        )
+        .sort("gpu_type", nulls_last=True)
+        .collect(engine="streaming")
+    )
+    return declared(found, MachineUtilization, by=("gpu_type",))

@@ -1,0 +1,168 @@
+"""Section on who used the cluster, how long jobs waited, and which nodes fail."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from traceana.derived.usage import USAGE_NEEDS, describe_usage
+from traceana.report.blocks import Block, Content, Heading, Text, result_table
+from traceana.report.section import Section
+from traceana.results.display import key_heading
+from traceana.results.formatting import hours, in_sentence, plural, seconds, share, three_digits
+from traceana.results.usage import FailureOutliers, GpuHours
+from traceana.results.workload import QueueingDelay
+
+if TYPE_CHECKING:
+    from traceana.derived.usage import Usage
+    from traceana.report.context import Context
+
+_LEAD = ("user", "account", "queue", "status")
+_MOST_NODES = 20
+_ROWS = 10
+_WAITS = ("n", "median_s", "p90_s", "p99_s", "share_zero")
+
+
+def build(session: Context, traces: list[str]) -> Content:
+    """Show GPU-hours by group of each trace, waits, arrays and nodes."""
+    findings: list[str] = []
+    lead: list[Block] = []
+    blocks: list[Block] = []
+    for trace in traces:
+        if session.manifest(trace).repeats in traces:
+            continue
+        found, title = session.once(describe_usage, trace), session.title(trace)
+        findings += _findings(found, title)
+        first = next((name for name in _LEAD if name in found.groups), None)
+        if first and not lead:
+            lead = [_group(found, first, title, rows=_ROWS)]
+        blocks += [Heading(title)] if len(traces) > 1 else []
+        blocks += [_group(found, name, title) for name in found.groups]
+        blocks += [_wait(name, rows, title) for name, rows in found.waits.items()]
+        blocks += [Text(_arrays(found.arrays))] if found.arrays else []
+        blocks += _nodes(found, title)
+    return Content(
+        tuple(findings),
+        tuple(blocks),
+        findings[0] if findings else "",
+        lead=tuple(lead),
+        limitations="All recorded jobs with GPUs and a runtime are counted, so there is no "
+        "sampling error and no interval. GPU-hours in failed or cancelled jobs are not all lost: "
+        "some jobs save checkpoints.",
+    )
+
+
+def _group(found: Usage, name: str, title: str, *, rows: int | None = None) -> Block:
+    table = found.groups[name]
+    what = in_sentence(key_heading(name))
+    return result_table(
+        table.head(rows) if rows else table,
+        GpuHours,
+        caption=f"GPU-hours by {what}. {title}",
+        columns=[c for c in table.columns if c not in ("users", "n_missing") or rows is None],
+    )
+
+
+def _wait(name: str, rows: pl.DataFrame, title: str) -> Block:
+    heading = {"size": "requested GPUs", "hour": "hour of submission"}
+    what = heading.get(name, in_sentence(key_heading(name)))
+    return result_table(
+        rows,
+        QueueingDelay,
+        caption=f"Queueing delay by {what}. {title}",
+        columns=[name, *_WAITS],
+        headings={"size": "GPUs requested"},
+    )
+
+
+def _arrays(found: dict[str, int]) -> str:
+    parts = []
+    if found["jobs_in_arrays"]:
+        parts.append(
+            f"{found['jobs_in_arrays']:,} of {found['jobs']:,} jobs belong to "
+            f"{plural(found['arrays'], 'job array')}"
+        )
+    parts.append(f"{plural(found['restarted'], 'job')} restarted at least once")
+    return f"{'; '.join(parts)}."
+
+
+def _nodes(found: Usage, title: str) -> list[Block]:
+    if found.nodes is None:
+        return []
+    ended, alone = found.node_rows
+    within = "of the same users " if found.n_users else ""
+    text = (
+        f"The failures of each node are compared with those of the jobs {within}on other nodes, "
+        f"over the {alone:,} of {ended:,} ended jobs that ran on one node."
+    )
+    table = result_table(
+        found.nodes.head(_MOST_NODES),
+        FailureOutliers,
+        caption=f"Failures by node, smallest adjusted p first. {title}",
+    )
+    return [Text(text), table]
+
+
+def _findings(found: Usage, title: str) -> list[str]:
+    findings = []
+    by_status = found.groups.get("status")
+    if found.top_share is not None and found.n_users is not None and found.n_top is not None:
+        findings.append(
+            f"{title}: {plural(found.n_top, 'user')} of {found.n_users:,} (the top 5 %) used "
+            f"{share(found.top_share)} of the GPU-hours."
+        )
+    if by_status is not None and by_status["gpu_hours"].sum():
+        parts = [
+            f"{share(row['share'])} were in {row['status']} jobs ({hours(row['gpu_hours'])} h)"
+            for row in by_status.drop_nulls("status").rows(named=True)
+            if row["status"] in ("failed", "cancelled")
+        ]
+        total = hours(float(by_status["gpu_hours"].sum()))
+        if parts:
+            findings.append(f"{title}: of {total} GPU-hours, {' and '.join(parts)}.")
+    if "size" in found.waits:
+        findings += _slowest(found.waits["size"], title)
+    if found.nodes is not None:
+        findings.append(_outliers(found.nodes, title))
+    return findings
+
+
+def _slowest(waits: pl.DataFrame, title: str) -> list[str]:
+    """Compare the delay of the smallest and the largest jobs."""
+    known = waits.drop_nulls(["size", "median_s"])
+    if known.height < 2:
+        return []
+    ends = [
+        f"{seconds(row['median_s'])} s for jobs with {row['size']} GPUs (n = {row['n']:,})"
+        for row in (known.row(0, named=True), known.row(-1, named=True))
+    ]
+    return [f"{title}: the median queueing delay was {' and '.join(ends)}."]
+
+
+def _outliers(nodes: pl.DataFrame, title: str) -> str:
+    tested = nodes["pvalue"].count()
+    more = nodes.filter(pl.col("pvalue_adjusted") < 0.05, pl.col("odds_ratio") > 1)
+    if not tested:
+        return f"{title}: no node has enough jobs for a test of its failures."
+    if more.is_empty():
+        return f"{title}: no node of {tested} tested fails more often than chance allows (Holm)."
+    first = more.row(0, named=True)
+    return (
+        f"{title}: {more.height} of {plural(tested, 'node')} tested "
+        f"{'fails' if more.height == 1 else 'fail'} more often than the rest. Smallest p: "
+        f"{first['node']}, odds ratio {three_digits(first['odds_ratio'])} (95 % CI "
+        f"{three_digits(first['ci_low'])} to {three_digits(first['ci_high'])}; "
+        f"{first['failures']:,} failures, {three_digits(first['expected'])} expected)."
+    )
+
+
+SECTION = Section(
+    "usage",
+    "GPU-hours, waiting and nodes",
+    20,
+    build,
+    needs=USAGE_NEEDS,
+    part="Workload",
+    question="Who used the cluster, what was lost to failed jobs, and how long did jobs wait?",
+)

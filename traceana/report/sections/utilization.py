@@ -1,0 +1,172 @@
+"""Utilization: used against requested resources, idle and shared GPUs, allocation of capacity."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import polars as pl
+
+from traceana.derived.cohorts import sample_note, task_title
+from traceana.derived.utilization import BIN_S, MOST_GROUPS, UtilizationTables, analyze_utilization
+from traceana.report.blocks import (
+    Block,
+    Content,
+    Gallery,
+    Text,
+    drawing,
+    join_parts,
+    result_table,
+)
+from traceana.report.section import Section
+from traceana.results.display import key_heading
+from traceana.results.formatting import hours, share
+from traceana.results.utilization import (
+    AllocationSummary,
+    GpuSharing,
+    IdleGpuHours,
+    MachineUtilization,
+    Utilization,
+)
+
+if TYPE_CHECKING:
+    from traceana.report.context import Context
+
+_RESOURCES: Final = {
+    "gpus": ("GPUs", "GPU"),
+    "cpus": ("CPU cores", "CPU"),
+    "memory_gib": ("Memory (GiB)", "memory"),
+    "gpu_memory_gib_mean": ("GPU memory (GiB)", "GPU memory"),
+}
+_FINDING: Final = {"gpus": "GPUs", "cpus": "CPU cores", "memory_gib": "memory"}
+_KEYS: Final = {"user": "user", "task_name": "task role", "gpu_type": "GPU type"}
+_OPENING: Final = (
+    "Use is the mean over the life of an instance; a request is that of its task for each "
+    "instance. Repeated rows of an instance count once (the last; of its times those of a "
+    "completed attempt). Idle GPU-hours are the GPUs that an instance requests minus the GPUs that "
+    "it uses, at least 0, times its runtime. Unused are those of instances that use less than 1 % "
+    "of a GPU. GPU memory is not requested. Allocated are GPUs that instances hold, averaged over "
+    "the runtime of their task; all machines count as available all the time. Instances whose "
+    "times are lost are in no hours, so allocation is too low."
+)
+
+
+def build(session: Context, traces: list[str]) -> Content:
+    """Show the utilization of each trace."""
+    return join_parts(
+        _OPENING, ((task_title(session, trace), _trace(session, trace)) for trace in traces)
+    )
+
+
+def _trace(session: Context, trace: str) -> Content:
+    found, title = session.once(analyze_utilization, trace), task_title(session, trace)
+    counted = (
+        f"{found.n_rows:,} rows of use are of {found.n_instances:,} instances."
+        f"{sample_note(session, trace)}"
+    )
+    groups = [name for name in found.used if name]
+    first = "gpu_type" if "gpu_type" in groups else ""
+    others = [name for name in found.used if name != first]
+    blocks: list[Block] = [
+        Text(counted),
+        _used(found.used[first], first, title),
+        Gallery(tuple(_figures(found, trace, title))),
+        *(_used(found.used[name], name, title) for name in others),
+    ]
+    for frame, table, key, what in (
+        (found.idle, IdleGpuHours, "gpu_type", "Idle GPU-hours by GPU type"),
+        (found.by_size, IdleGpuHours, "gpus_requested", "GPU-hours by GPUs requested"),
+        (found.shared, GpuSharing, "gpu_type", "GPUs with several instances at once"),
+        (found.allocation_summary, AllocationSummary, "gpu_type", "Allocation rate over time"),
+        (found.machines, MachineUtilization, "gpu_type", "Use of machines, weighted by time"),
+    ):
+        if frame is not None:
+            null = {key: "not stated"}
+            caption = f"{what}. {title}"
+            blocks.append(result_table(frame, table, caption=caption, null=null, folded=True))
+    return Content(_findings(found, title), tuple(blocks))
+
+
+def _used(table: pl.DataFrame, by: str, title: str) -> Block:
+    within = f" by {_KEYS[by]}" if by else ""
+    many = table[by].n_unique() if by else 0
+    most = f" The {MOST_GROUPS} with the most GPU-hours are shown." if many >= MOST_GROUPS else ""
+    named = table.with_columns(
+        pl.col("resource").replace({name: label for name, (label, _) in _RESOURCES.items()}),
+        *([pl.col(by).cast(pl.String)] if by else []),
+    )
+    return result_table(
+        named,
+        Utilization,
+        caption=f"Used against requested resources{within}: quantiles are of use over request."
+        f"{most} {title}",
+        headings={by: key_heading(by) if by != "task_name" else "Task role"} if by else None,
+        null={by: "not stated"} if by else None,
+    )
+
+
+def _figures(found: UtilizationTables, trace: str, title: str) -> list[Any]:
+    figures = []
+    if found.allocation is not None:
+        figures.append(
+            drawing(
+                "allocation-rate",
+                found.allocation,
+                trace=trace,
+                title=title,
+                key=f"allocation-{trace}",
+                about=f"Allocation rate by GPU type, in bins of {BIN_S / 3600:.0f} h",
+                heading="Allocation rate by GPU type",
+            )
+        )
+    for resource, curve in found.curves.items():
+        label, name = _RESOURCES[resource]
+        figures.append(
+            drawing(
+                "empirical-distribution",
+                curve,
+                trace=trace,
+                title=title,
+                key=f"requested-used-{resource}-{trace}",
+                about=f"Requested and used {name} of instances",
+                x_label=label,
+                heading=f"Requested and used {name}",
+            )
+        )
+    return figures
+
+
+def _findings(found: UtilizationTables, title: str) -> tuple[str, ...]:
+    findings = []
+    rows = {row["resource"]: row for row in found.used[""].iter_rows(named=True)}
+    stated = [
+        f"{share(rows[name]['used_of_requested'])} of the {_FINDING[name]}"
+        for name in _FINDING
+        if name in rows and rows[name]["used_of_requested"] is not None
+    ]
+    if stated:
+        n = max(rows[name]["n"] for name in rows)
+        findings.append(
+            f"{title}: instances use {', '.join(stated)} that they request (n = {n:,} instances)."
+        )
+    if found.idle is not None and found.idle.height:
+        row = found.idle.row(-1, named=True)
+        if row["share_idle"] is not None:
+            findings.append(
+                f"{title}: {share(row['share_idle'])} of {hours(row['gpu_hours'])} requested "
+                f"GPU-hours are idle, and {share(row['share_unused'])} are of instances that use "
+                f"less than 1 % of a GPU (n = {row['n']:,} instances)."
+            )
+    return tuple(findings)
+
+
+SECTION = Section(
+    "utilization",
+    "Utilization",
+    55,
+    build,
+    needs=({"instance_usage": (), "tasks": ("status",), "instances": ("start_s", "end_s")},),
+    figures=("allocation-rate", "empirical-distribution"),
+    of_tasks=True,
+    part="Utilization",
+    question="How much of the requested resources and of the capacity is used?",
+)

@@ -1,0 +1,141 @@
+"""The published clusters: heterogeneous against homogeneous, under three systems."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import polars as pl
+
+from traceana.errors import DataError
+from traceana.results.batching import ClusterComparison
+from traceana.results.tables import declared, returns, schema_of
+from traceana.simulate.batching.controllers import Static
+from traceana.simulate.batching.devices import LEVELS, find_tflops
+from traceana.simulate.batching.simulate import simulate_batching
+from traceana.simulate.batching.workers import LARGEST, Workers
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_CPUS: Final = "3 CPU workers, 6/12/30 cores"
+_MIXED: Final = "P100 and 48-core Xeon"
+_GPUS: Final = "2 T4 and 2 P4"
+_CLUSTERS: Final[dict[str, tuple[float, ...]]] = {
+    _CPUS: tuple(map(float, LEVELS["6/12/30"])),
+    _MIXED: (find_tflops("p100"), find_tflops("xeon-48")),
+    _GPUS: (*[find_tflops("t4")] * 2, *[find_tflops("p4")] * 2),
+}
+_SLOWDOWNS: Final = {_CPUS: {"ResNet-50, CNN": 3.0, "linear regression": 2.0}}
+_SPEEDUPS: Final = {
+    _MIXED: {"ResNet-50": 4.0, "CNN": 1.2},
+    _GPUS: {"ResNet-50": 4.5, "CNN": 2.1},
+}
+_BATCH: Final = 64
+
+
+@returns(ClusterComparison)
+def compare_clusters(
+    clusters: Mapping[str, Sequence[float]] | None = None,
+    /,
+    *,
+    overhead_share: float = 0.0,
+    steps: int = 200,
+) -> pl.DataFrame:
+    """Compare uniform, static and dynamic batch sizes on clusters of equal total throughput.
+
+    Each cluster is simulated with its own workers (heterogeneous) and with as many workers of equal
+    throughput that add up to the same (homogeneous). Static batch sizes follow the throughputs;
+    dynamic ones are those of the proportional controller, its first steps included.
+
+    Parameters
+    ----------
+    clusters
+        Throughputs of the workers by the name of the cluster, in any unit, such as cores or
+        TFLOPS; None: the three clusters of the paper with cores or peak TFLOPS, and their
+        published factors.
+    overhead_share
+        Overhead of an iteration as a fraction of the step of the homogeneous cluster, in [0, 1).
+    steps
+        Number of steps.
+
+    Returns
+    -------
+    DataFrame
+        One row per cluster, kind of workers and system, and one per published factor:
+
+        {columns}
+
+    Raises
+    ------
+    DataError
+        If there is no cluster, a throughput is not above 0, or the fraction is out of range.
+
+    References
+    ----------
+    Tyagi and Sharma (ACSOS'20). The split of cores is ours: the paper does not state it.
+
+    Examples
+    --------
+    >>> found = compare_clusters({"mine": [100, 300]})
+    >>> found.filter(workers="heterogeneous", system="uniform")["relative_time"].item()
+    2.0
+    """
+    chosen = _CLUSTERS if clusters is None else clusters
+    if not chosen:
+        raise DataError("clusters must be one or more, each with the throughputs of its workers")
+    if not 0 <= overhead_share < 1:
+        raise DataError(f"overhead_share must be in [0, 1); it is {overhead_share}")
+    rows: list[dict[str, Any]] = []
+    for name, throughputs in chosen.items():
+        if not throughputs or not all(1 / LARGEST <= each <= LARGEST for each in throughputs):
+            raise DataError(
+                f"cluster {name}: throughputs must be finite numbers above 0, one per worker; "
+                f"found {list(throughputs)}"
+            )
+        own = _systems(list(throughputs), overhead_share, steps)
+        rows += [{"cluster": name, **row} for row in own]
+        if clusters is None:
+            uniform = own[1]["relative_time"]
+            rows += [
+                {"cluster": name, "workers": "published", "system": model, **factors}
+                for model, factors in _published(name, uniform).items()
+            ]
+    return declared(pl.DataFrame(rows, schema=schema_of(ClusterComparison)), ClusterComparison)
+
+
+def _systems(throughputs: list[float], overhead_share: float, steps: int) -> list[dict[str, Any]]:
+    count, total = len(throughputs), sum(throughputs)
+    # a step of equal workers and equal batches takes 1 s, overhead included
+    scale = _BATCH * count / (1 - overhead_share) / total
+    equal = Workers(overhead_share, [total / count * scale] * count)
+    unlike = Workers(overhead_share, [each * scale for each in throughputs])
+    found = [{"workers": "homogeneous", "system": "uniform"}]
+    found += [
+        {"workers": "heterogeneous", "system": name} for name in ("uniform", "static", "dynamic")
+    ]
+    controllers: tuple[str | Static, ...] = (
+        "uniform",
+        "uniform",
+        Static(throughputs),
+        "proportional",
+    )
+    jobs = [
+        simulate_batching(crew, controller=each, steps=steps, global_batch=_BATCH * count)
+        for crew, each in zip((equal, unlike, unlike, unlike), controllers, strict=True)
+    ]
+    return [
+        {**row, "relative_time": job.time_s / jobs[0].time_s, "speedup": job.speedup}
+        for row, job in zip(found, jobs, strict=True)
+    ]
+
+
+def _published(name: str, uniform: float) -> dict[str, dict[str, float | None]]:
+    """Return the times that published factors imply, given that of uniform batches."""
+    slower = {
+        model: {"relative_time": factor, "speedup": None}
+        for model, factor in _SLOWDOWNS.get(name, {}).items()
+    }
+    return slower | {
+        model: {"relative_time": uniform / factor, "speedup": factor}
+        for model, factor in _SPEEDUPS.get(name, {}).items()
+    }
