@@ -37,7 +37,7 @@ MEASURE = """() => {
 
 
 @pytest.fixture(scope="module")
-def measured(browser: Browser, report: Path) -> dict[str, Any]:  # noqa: F811  the fixture
+def measured(browser: Browser, report: Path) -> dict[str, Any]:
     visit = Visit(browser, report, (1280, 800), color_scheme="light")
     found: dict[str, Any] = visit.page.evaluate(MEASURE)
     found["sheets"] = len(re.findall(rb"/Type\s*/Page[^s]", visit.page.pdf(format="A4")))
@@ -83,7 +83,7 @@ def test_every_download_is_beside_the_page(report: Path) -> None:
     assert there == set(links)
 
 
-def test_search_finds_what_is_folded(browser: Browser, report: Path) -> None:  # noqa: F811
+def test_search_finds_what_is_folded(browser: Browser, report: Path) -> None:
     visit = Visit(browser, report, (1280, 800))
     visit.page.locator("#find").fill("rows by file")
     link = visit.page.locator("#found a").first
@@ -96,7 +96,7 @@ def test_search_finds_what_is_folded(browser: Browser, report: Path) -> None:  #
     visit.context.close()
 
 
-def test_tables_on_a_phone_scroll_in_their_own_box(browser: Browser, report: Path) -> None:  # noqa: F811
+def test_tables_on_a_phone_scroll_in_their_own_box(browser: Browser, report: Path) -> None:
     visit = Visit(browser, report, PHONE)
     boxes = visit.page.evaluate(
         """() => [...document.querySelectorAll(".scroll")].map((box) =>

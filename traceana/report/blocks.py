@@ -59,7 +59,8 @@ class Table:
     """A finished table: every cell is text already; the first cell names its row.
 
     `total` is a last row that sums the others up; a `folded` table opens on demand; `data` is the
-    frame as CSV. The page assigns `number` and `id`.
+    frame as CSV. The page assigns `number` and `id`; `is_excerpt` where the whole table is in the
+    fold.
     """
 
     caption: str
@@ -71,6 +72,7 @@ class Table:
     data: str = ""
     number: str = ""
     id: str = ""
+    is_excerpt: bool = False
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from traceana.report.section import Section
 
 _MAX_RESULTS: Final = 6
+_MAX_ROWS: Final = 12
+_MAX_COLUMNS: Final = 9
 _VIEW_BOX: Final = re.compile(r'viewBox="([^"]+)"')
 _CODE: Final = re.compile(r"`([^`]+)`")
 _UNIT: Final = re.compile(r"(?<=\d) (?=(?:%|s|kB|MB|GB)(?!\w))")
@@ -70,17 +72,16 @@ class Built:
         return ", ".join(plural(number, noun) for noun, number in numbers.items() if number)
 
     @property
-    def small(self) -> tuple[Picture, str] | None:
-        """Its first figure, and the view box of this."""
-        picture = next(iter(self.pictures), None)
-        found = picture and _VIEW_BOX.search(picture.svg)
-        return (picture, found[1]) if picture and found else None
+    def shown(self) -> list[Picture]:
+        """The figures that show its findings."""
+        return Built(self.section, Content(lead=self.content.lead)).pictures
 
     @property
-    def evidence(self) -> list[Picture | Table]:
-        """The figures and tables that show its findings."""
-        lead = Built(self.section, Content(lead=self.content.lead))
-        return [*lead.pictures, *(one for one in lead.blocks if isinstance(one, Table))]
+    def small(self) -> tuple[Picture, str] | None:
+        """Its first figure, and the view box of this."""
+        picture = next(iter(self.shown), None)
+        found = picture and _VIEW_BOX.search(picture.svg)
+        return (picture, found[1]) if picture and found else None
 
 
 def group_parts(built: list[Built], /) -> list[tuple[str, list[Built]]]:
@@ -128,6 +129,33 @@ def main_results(built: list[Built], /) -> list[Built]:
     return [part for part in built if any(part is one for _, one in chosen)]
 
 
+def shorten_lead(content: Content, /) -> Content:
+    """Return the content with excerpts of long and wide tables in its lead; the fold has them."""
+    long = tuple(
+        block
+        for block in content.lead
+        if isinstance(block, Table)
+        and (len(block.rows) > _MAX_ROWS or len(block.headings) > _MAX_COLUMNS)
+    )
+    lead = tuple(
+        _excerpt(block) if isinstance(block, Table) and block in long else block
+        for block in content.lead
+    )
+    return replace(content, lead=lead, blocks=(*long, *content.blocks))
+
+
+def _excerpt(table: Table) -> Table:
+    return replace(
+        table,
+        caption=f"{table.caption.rstrip('.')}. Excerpt; the whole table is in the details.",
+        headings=table.headings[:_MAX_COLUMNS],
+        numeric=table.numeric[:_MAX_COLUMNS],
+        rows=tuple(row[:_MAX_COLUMNS] for row in table.rows[:_MAX_ROWS]),
+        total=table.total[:_MAX_COLUMNS],
+        is_excerpt=True,
+    )
+
+
 def number_blocks(built: list[Built], /) -> list[Built]:
     """Assign numbers to figures and tables (S1, S2, ... in folds), and ids to these and headings.
 
@@ -168,7 +196,7 @@ def number_blocks(built: list[Built], /) -> list[Built]:
         return block
 
     def of_section(part: Built) -> Built:
-        name, content = part.section.id, part.content
+        name, content = part.section.id, shorten_lead(part.content)
         lead = tuple(numbered(block, name, "") for block in content.lead)
         blocks = tuple(numbered(block, name, "S") for block in content.blocks)
         return replace(part, content=replace(content, lead=lead, blocks=blocks))

@@ -90,7 +90,7 @@
         heading.parentElement.cells[column + step]?.querySelector("button")?.focus();
       });
     }
-    if (rows.length < 8) return;
+    if (rows.length < 12) return;
     const shown = make("output", {});
     const box = make("input", { type: "search", placeholder: "words or numbers" });
     box.addEventListener("input", () => {
