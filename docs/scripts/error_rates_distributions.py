@@ -14,7 +14,8 @@ from findings import as_table, write_measured
 
 from traceana import compare_distributions, fit_distributions, tail_index
 from traceana.stats.distributions import FAMILIES, Sample, fit_family, make_sample, vuong_test
-from traceana.stats.two_samples import ks_interval, superiority
+from traceana.stats.ranks import placements, superiority
+from traceana.stats.two_samples import ks_interval
 
 SAMPLES = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
 RESAMPLES = 39  # p is then at most 0.05 in 2 of 40 by chance
@@ -243,8 +244,10 @@ def pair_intervals() -> list[dict[str, object]]:
             for _ in range(count):
                 x, y = rng.normal(size=n), rng.normal(mean, std, m)
                 low, high = ks_interval(x, y, confidence=0.95, resamples=199, rng=rng)
-                other = superiority(x, y, confidence=0.95)
-                hits += (low <= distance <= high), (other.low <= larger <= other.high)
+                side = np.repeat([0, 1], [n, m])
+                placed = placements(np.concatenate([x, y]), side)
+                other = superiority(side, placed, None, 0, 1, confidence=0.95)
+                hits += (low <= distance <= high), (other.ci_low <= larger <= other.ci_high)
             row[f"distance, n = {n}, {m}"], row[f"superiority, n = {n}, {m}"] = hits / count
         rows.append(row)
     return rows

@@ -24,6 +24,14 @@ def test_many_whole_numbers_are_between_powers_of_two(value: float, label: str) 
     assert bin_values(values)[0] == label
 
 
+def test_percent_are_binned_by_whole_gpus() -> None:
+    values = pl.Series("gpu_percent", [100.0, 200.0, 25.0, 30.0, 800.0, *range(801, 815)])
+    binned = bin_values(values, unit=100.0)
+    assert binned[:5].to_list() == [
+        "over 50 to 100", "over 100 to 200", "over 12.5 to 25", "over 25 to 50", "over 400 to 800",
+    ]  # fmt: skip
+
+
 def test_bins_of_fractions_include_their_upper_end() -> None:
     values = pl.Series("memory_gib", [0.3 * k for k in range(1, 30)] + [8.0, 4.0])
     binned = bin_values(values)

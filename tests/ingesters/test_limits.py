@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import tarfile
-import time
 import tracemalloc
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -15,6 +14,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+from tests.benchmarks.rejected import FIRST_ROWS, FORMATS, ingest_faults
 from tests.ingesters.conftest import itp_archive, worker_rows
 from traceana.errors import DataError
 from traceana.ingesters import IngestError, archive, convert, ingest
@@ -105,50 +105,13 @@ def test_frames_do_not_grow_with_rows_that_a_mapping_rejects(
     assert made[20_000] == made[100]
 
 
-ONE_LOG = "1|a|u|COMPLETED|2026-03-02T08:00:00|00:01:00"
-COSTS = {
-    "x.csv": ("id,g,r,s\n", "j%d,1,2.5,completed", ["", "j%d", "j%d,x,1,a", 'j%d,"1,2,a']),
-    "x.jsonl": (
-        '{"id":"a","g":1,"r":1,"s":"a"}\n',
-        '{"id":"j%d","g":1,"r":2.5,"s":"completed"}',
-        ["", "{%d", "[%d]", '{"id":"j%d","g":"x","r":1,"s":"a"}'],
-    ),
-    "x.json": (
-        '[{"id":"a","g":1,"r":1,"s":"a"}\n',
-        ',{"id":"j%d","g":1,"r":2.5,"s":"completed"}',
-        [",%d", ',{"id":"j%d","g":"x","r":1,"s":"a"}'],
-    ),
-    "x.txt": (
-        f"JobID|JobName|User|State|Submit|Elapsed\n{ONE_LOG}\n",
-        "9%d" + ONE_LOG[1:],
-        ["", "9%d", "x%d" + ONE_LOG[1:], "9%d|a|u|COMPLETED|x|00:01:00"],
-    ),
-    "x.swf": (
-        "; UnixStartTime: 0\n",
-        "9%d 0 10 100 4 -1 -1 4 3600 -1 1 1 1 1 1 -1 -1 -1",
-        ["9%d 0", "9%d 0 x 100 4 -1 -1 4 3600 -1 1 1 1 1 1 -1 -1 -1"],
-    ),
-}
-
-
-@pytest.mark.parametrize("name", COSTS)
-def test_rejecting_costs_at_most_three_times_what_keeping_costs(
-    write: Write, tmp_path: Path, name: str
+@pytest.mark.parametrize(("name", "fault"), [(n, f) for n in FORMATS for f in FORMATS[n][2]])
+def test_each_faulty_row_of_every_format_is_counted(
+    write: Write, tmp_path: Path, name: str, fault: str
 ) -> None:
-    head, good, faults = COSTS[name]
-    needs_none = name.endswith((".txt", ".swf"))
-    options: dict[str, Any] = {} if needs_none else {"mapping": MAPPING, "trace": "m"}
-    rows, seconds, kept = 30_000, {}, {}
-    for number, fault in enumerate((good, good, *faults)):  # the first loads modules
-        lines = [good % 1, *(fault % i if "%d" in fault else fault for i in range(2, rows)), ""]
-        file = write(name, head + "\n".join(lines)) / name
-        start = time.process_time()
-        ledger = ingest(file, store=tmp_path / f"store{number}", **options)
-        seconds[fault] = time.process_time() - start
-        kept[fault] = ledger.entries[0].rows_kept
-    assert kept.pop(good) >= rows - 1
-    assert set(kept.values()) <= {1, 2}
-    assert max(seconds.values()) < 3 * seconds[good] + 0.2, seconds
+    (entry,) = ingest_faults(write("x", "") / name, fault, 300, tmp_path / "store").entries
+    assert (entry.rows_read, entry.rows_kept) == (FIRST_ROWS[name] + 300, FIRST_ROWS[name])
+    assert sum(entry.rejected.values()) == 300
 
 
 @pytest.mark.parametrize(("bad", "rows"), [(5, 12), (2000, 5000)])

@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 
 from traceana.derived.cohorts import form_cohort
-from traceana.derived.outcomes import analyze_outcomes
+from traceana.derived.outcomes import analyze_outcomes, variance_between_units
 from traceana.ingesters import add_table
 from traceana.report.sections.outcome_tests import findings_of
 from traceana.store import open_store
@@ -89,3 +89,17 @@ def test_all_tests_of_a_trace_are_one_family(tmp_path: Path) -> None:
     # Holm by hand: the running maximum of (m - i) p, at most 1
     holm = np.minimum(np.maximum.accumulate(np.arange(6, 0, -1) * ordered["pvalue"].to_numpy()), 1)
     np.testing.assert_allclose(ordered["pvalue_adjusted"].to_numpy(), holm)
+
+
+def test_the_variance_between_users_is_measured(tmp_path: Path) -> None:
+    # log runtime: half of the variance between 60 users; failure does not depend on the user
+    rng = np.random.default_rng(4)
+    user = rng.integers(0, 60, 3000)
+    runtime = np.exp(6 + rng.normal(size=60)[user] + rng.normal(size=3000))
+    jobs = jobs_of(rng.choice(["a", "b"], 3000), rng.random(3000) < 0.3)
+    users = pl.format("u{}", pl.Series(user)).alias("user")
+    findings(jobs.with_columns(users, runtime_s=pl.Series(runtime)), tmp_path)
+    found = variance_between_units(Session(open_store(tmp_path / "store")), TRACE)
+    assert found["log runtime"].ci_low < 0.5 < found["log runtime"].ci_high
+    assert found["log runtime"].n_clusters == 60
+    assert found["failure"].ci_high < 0.03

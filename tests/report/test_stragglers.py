@@ -53,8 +53,8 @@ def test_jobs_episodes_and_levels_are_the_results(part: Element, result: Straggl
         assert number(row["Episodes"]) == expected["n_episodes"]
         assert number(row["Persistent stragglers"]) == expected["n_slow_workers"]
         for heading, name in (
-            ("Due to episodes", "episodes_share"),
-            ("Due to levels", "levels_share"),
+            ("Removed: episodes", "episodes_share"),
+            ("Removed: levels", "levels_share"),
         ):
             assert number(row[heading]) == pytest.approx(100 * expected[name], abs=0.0501)
     shown = {

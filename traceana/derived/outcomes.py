@@ -17,6 +17,7 @@ from traceana.results.tables import declared, schema_of
 from traceana.schema import STATUSES
 from traceana.stats.effect_sizes import conclude
 from traceana.stats.multiplicity import adjust_pvalues
+from traceana.stats.variance_share import VarianceShare, variance_share
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -183,6 +184,23 @@ def _test(row: dict[str, Any], question: str, measure: str, method: str | None) 
     own = {name: row.get(name) for name in GroupTests.columns()}
     named = {"question": question, "measure": _MEASURES[measure], "method": method}
     return own | named | {"effect": row[measure]}
+
+
+def variance_between_units(session: Session, trace: str, /) -> dict[str, VarianceShare]:
+    """Return the fraction of the variance between independent units, of log runtime and failure.
+
+    Empty for a trace without such units.
+    """
+    cohort = form_cohort(session, trace)
+    if cohort.cluster is None:
+        return {}
+    ran = cohort.rows.filter(pl.col("runtime_s") > 0)
+    ended = cohort.rows.filter(pl.col("status").is_in([*ENDED["success"], *ENDED["failure"]]))
+    failed = ended["status"].is_in([*ENDED["failure"]])
+    return {
+        "log runtime": variance_share(ran["runtime_s"].log(), ran[cohort.cluster]),
+        "failure": variance_share(failed.cast(pl.Float64), ended[cohort.cluster]),
+    }
 
 
 def fit_failure_model(

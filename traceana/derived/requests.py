@@ -37,7 +37,8 @@ def failure_by_request(session: Session, trace: str, /) -> dict[str, pl.DataFram
     for name, value in columns.items():
         rows = cohort.rows.select(*keep, value.alias(".value"))
         if rows[".value"].dtype.is_numeric():
-            rows = rows.with_columns(bin_values(rows[".value"]))
+            unit = 100.0 if name in PERCENT.values() else 1.0
+            rows = rows.with_columns(bin_values(rows[".value"], unit=unit))
         rows = rows.rename({".value": name}) if name not in rows.columns else rows
         rates = analysis.failure_rates(rows, name, failure=failure, cluster=cohort.cluster)
         status = pl.col("status").cast(pl.String)
@@ -54,29 +55,29 @@ def failure_by_request(session: Session, trace: str, /) -> dict[str, pl.DataFram
     return found
 
 
-def bin_values(values: pl.Series, /) -> pl.Series:
+def bin_values(values: pl.Series, /, *, unit: float = 1.0) -> pl.Series:
     """Return the bin of each value as an Enum in ascending order; null is null.
 
     Up to :data:`MOST_VALUES` distinct values are their own bins. More are put into bins between
-    powers of two, each with its upper end, so that requests for 1, 2, 4 and 8 are in different
-    bins. 0 is its own bin.
+    powers of two of `unit`, each with its upper end, so that requests for 1, 2, 4 and 8 units are
+    in different bins. 0 is its own bin.
     """
     distinct = values.drop_nulls().unique().sort().to_list()
     if len(distinct) <= MOST_VALUES:
         labels = {value: f"{value:,.6g}" for value in distinct}
     else:
-        whole = all(value == int(value) for value in distinct)
-        labels = {value: _label(value, whole=whole) for value in distinct}
+        whole = unit == 1 and all(value == int(value) for value in distinct)
+        labels = {value: _label(value, unit, whole=whole) for value in distinct}
     kind = pl.Enum(list(dict.fromkeys(labels.values())))
     named = values.replace_strict(labels, return_dtype=pl.String) if labels else values
     return named.cast(kind).alias(values.name)
 
 
-def _label(value: float, *, whole: bool) -> str:
+def _label(value: float, unit: float, *, whole: bool) -> str:
     if value <= 0:
         return f"{value:g}"
-    high = 2.0 ** math.ceil(math.log2(value))
-    low = high / 2 + 1 if whole else high / 2
-    if whole and low >= high:
-        return f"{high:,.6g}"
-    return f"{low:,.6g} to {high:,.6g}" if whole else f"over {low:,.6g} to {high:,.6g}"
+    high = unit * 2.0 ** math.ceil(math.log2(value / unit))
+    if not whole:
+        return f"over {high / 2:,.6g} to {high:,.6g}"
+    low = high / 2 + 1
+    return f"{high:,.6g}" if low >= high else f"{low:,.6g} to {high:,.6g}"

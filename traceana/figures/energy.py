@@ -10,7 +10,7 @@ from traceana.errors import DataError
 from traceana.figures.labels import small_size
 from traceana.figures.registry import figure
 from traceana.figures.scales import use_log_axis
-from traceana.figures.style import start_axes
+from traceana.figures.style import shade, start_axes
 
 if TYPE_CHECKING:
     import polars as pl
@@ -88,9 +88,9 @@ def plot_energy_savings(savings: pl.DataFrame, /, *, ax: Axes | None = None) -> 
             ax.annotate(
                 "unknown" if value is None else f"{100 * value:.1f} %", (value or 0, row),
                 (2, 0), textcoords="offset points", va="center", fontsize=small_size() - 1,
-                bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.4},
+                bbox={"facecolor": shade(ax, 0), "edgecolor": "none", "pad": 0.4},
             )  # fmt: skip
-    ax.axvline(1, color="#222222", linewidth=0.8, linestyle="--", zorder=0.5)
+    ax.axvline(1, color=shade(ax), linewidth=0.8, linestyle="--", zorder=0.5)
     ax.set_xlim(0, 1.14)
     ax.set_xticks([0, 0.25, 0.5, 0.75, 1])
     ax.xaxis.set_major_formatter(PercentFormatter(xmax=1, symbol=" %", decimals=0))

@@ -11,7 +11,7 @@ from matplotlib.ticker import LogLocator, NullFormatter, PercentFormatter
 from traceana.errors import DataError
 from traceana.figures.labels import name_columns, name_group, small_size
 from traceana.figures.registry import figure
-from traceana.figures.style import start_axes
+from traceana.figures.style import palette, shade, start_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -57,10 +57,10 @@ def draw_rows(
     known = [row for row in rows if low[row] is not None and high[row] is not None]
     ax.hlines(
         known, [low[row] for row in known], [high[row] for row in known],
-        color="#0072B2", linewidth=1.4, gid="intervals",
+        color=palette()[0], linewidth=1.4, gid="intervals",
     )  # fmt: skip
     ax.scatter(
-        mean, rows, s=16, color="#0072B2", zorder=4, clip_on=False, label="mean", gid="means"
+        mean, rows, s=16, color=palette()[0], zorder=4, clip_on=False, label="mean", gid="means"
     )
     name_rows(ax, groups)
 
@@ -145,13 +145,7 @@ def plot_failure_rates(
     Axes
         One row per group in the result's order, from 0 % to 100 %.
     """
-    known = result.filter(pl.col("n") > 0)
-    groups = split_groups(known)
-    ax = start_axes(ax, height_in=groups.height_in)
-    draw_rows(ax, groups, mean=known["rate"], low=known["ci_low"], high=known["ci_high"])
-    ax.set_xlim(0, 1)
-    ax.set_xlabel("Failure rate")
-    ax.xaxis.set_major_formatter(PercentFormatter(xmax=1, symbol=" %"))
+    ax = plot_outcome_rates(result.filter(pl.col("n") > 0), ax=ax)
     ax.set_title(heading)
     if y_label:
         ax.set_ylabel(y_label)
@@ -160,10 +154,7 @@ def plot_failure_rates(
 
 def describe_failure_rates(result: pl.DataFrame) -> str:
     """Return one sentence on the rows of the figure."""
-    return (
-        f"{result.filter(pl.col('n') > 0).height} groups, {result['failures'].sum():,} failures "
-        f"among {result['n'].sum():,} successes and failures."
-    )
+    return describe_outcome_rates(result.filter(pl.col("n") > 0))
 
 
 @figure(
@@ -196,7 +187,7 @@ def plot_runtime_by(result: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
     if shown == "mean_s":
         ax.scatter(
             result["median_s"], range(result.height), marker="D", s=14, facecolors="none",
-            edgecolors="#D55E00", linewidths=0.9, zorder=5, label="median", gid="medians",
+            edgecolors=palette()[1], linewidths=0.9, zorder=5, label="median", gid="medians",
         )  # fmt: skip
     points = [*result[shown].drop_nulls(), *result["median_s"].drop_nulls()]
     if points and 0 < _LOG_FROM * min(points) < max(points):
@@ -261,14 +252,14 @@ def plot_runtime_ratio(result: pl.DataFrame, /, *, ax: Axes | None = None) -> Ax
     left = 0.5 * min(value for column in drawn for value in column if value > 0)
     at = {column.name: column.clip(left) for column in drawn}
     ax = start_axes(ax, height_in=groups.height_in)
-    ax.hlines(rows, at["p05"], at["p95"], color="#0072B2", linewidth=1, gid="middle-90")
-    ax.hlines(rows, at["p25"], at["p75"], color="#0072B2", linewidth=5, gid="middle-50")
+    ax.hlines(rows, at["p05"], at["p95"], color=palette()[0], linewidth=1, gid="middle-90")
+    ax.hlines(rows, at["p25"], at["p75"], color=palette()[0], linewidth=5, gid="middle-50")
     ax.scatter(
-        at["median"], rows, marker="D", s=16, facecolors="white", edgecolors="#D55E00",
+        at["median"], rows, marker="D", s=16, facecolors=shade(ax, 0), edgecolors=palette()[1],
         linewidths=1, zorder=5, gid="medians",
     )  # fmt: skip
-    ax.scatter(at["p99"], rows, marker="|", s=36, color="#0072B2", linewidths=1.2, gid="p99")
-    ax.axvline(1, color="#4D4D4D", linewidth=0.8, linestyle="--", zorder=1, gid="mean")
+    ax.scatter(at["p99"], rows, marker="|", s=36, color=palette()[0], linewidths=1.2, gid="p99")
+    ax.axvline(1, color=shade(ax, 0.8), linewidth=0.8, linestyle="--", zorder=1, gid="mean")
     ax.set_xscale("log")
     ax.set_xlim(left=left)
     ax.xaxis.set_major_locator(LogLocator(numticks=6))

@@ -15,7 +15,7 @@ from matplotlib.patches import Patch
 from traceana.errors import DataError
 from traceana.figures.registry import figure
 from traceana.figures.scales import use_log_axis
-from traceana.figures.style import MOST_MARKS, start_axes
+from traceana.figures.style import MOST_MARKS, palette, shade, start_axes
 
 if TYPE_CHECKING:
     import polars as pl
@@ -70,7 +70,7 @@ def plot_runtime_against(
         raise DataError("plot_runtime_against draws the means of one group, each value once")
     ax = start_axes(ax)
     ax.scatter(
-        means["value"], means["mean"], s=9, color="#0072B2", linewidths=0, zorder=3,
+        means["value"], means["mean"], s=9, color=palette()[0], linewidths=0, zorder=3,
         clip_on=False, gid="means", rasterized=means.height > MOST_MARKS,
     )  # fmt: skip
     if log_x:
@@ -163,11 +163,11 @@ def plot_group_means(
     area = _LARGEST_DISC * drawn["n"] / max(drawn["n"])
     ax.scatter(
         drawn["value"], drawn["mean"], s=area, facecolors=_DISC,
-        edgecolors="#0072B2", linewidths=0.7, zorder=3, clip_on=False, gid="discs",
+        edgecolors=palette()[0], linewidths=0.7, zorder=3, clip_on=False, gid="discs",
         rasterized=many,
     )  # fmt: skip
     ax.scatter(
-        drawn["value"], drawn["mean"], s=2.5, color="#000000", linewidths=0, zorder=4,
+        drawn["value"], drawn["mean"], s=2.5, color=shade(ax), linewidths=0, zorder=4,
         clip_on=False, gid="means", rasterized=many,
     )  # fmt: skip
     ax.set_xlabel(f"{x_label}, logarithmic")
@@ -217,10 +217,10 @@ def _tell(ax: Axes, correlations: pl.DataFrame) -> None:
     marks: dict[str, Any] = {
         "row": Patch(facecolor="#A8A8A8"),
         "group_mean": Line2D(
-            [], [], **point, color="#000000", markersize=2.5, markeredgewidth=0
+            [], [], **point, color=shade(ax), markersize=2.5, markeredgewidth=0
         ),
         "group_mean_weighted": Line2D(
-            [], [], **point, color="#0072B2", markersize=7, markerfacecolor=_DISC,
+            [], [], **point, color=palette()[0], markersize=7, markerfacecolor=_DISC,
             markeredgewidth=0.7,
         ),
     }  # fmt: skip

@@ -86,6 +86,7 @@ PUBLISHED: Final[dict[str, tuple[PublishedFigure, ...]]] = {
         PublishedFigure("tightness of deadlines", "deadline-tightness"),
     ),
     "dynamic-batching": (
+        PublishedFigure("uniform, static and dynamic batching by cluster", "batching-clusters"),
         PublishedFigure("speedup by heterogeneity", "batching-speedup"),
         PublishedFigure("batch sizes over steps", "batching-trajectory"),
         PublishedFigure("iteration times of the workers", "batching-iterations"),

@@ -12,7 +12,7 @@ from matplotlib.ticker import PercentFormatter
 
 from traceana.errors import DataError
 from traceana.figures.registry import figure
-from traceana.figures.style import start_axes
+from traceana.figures.style import shade, start_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -166,7 +166,7 @@ def plot_recurring_savings(summary: pl.DataFrame, /, *, ax: Axes | None = None) 
             rows["energy_saved"], rows["row"], marker=marker, color=colour, linestyle="none",
             markersize=3.4, label=gpu,
         )  # fmt: skip
-    ax.axvline(0, color="#222222", linewidth=0.8, linestyle="--", zorder=0.5)
+    ax.axvline(0, color=shade(ax), linewidth=0.8, linestyle="--", zorder=0.5)
     ax.xaxis.set_major_formatter(PercentFormatter(xmax=1, symbol=" %", decimals=0))
     ax.set_yticks(range(len(datasets)), datasets)
     ax.set_ylim(len(datasets) - 0.5, -0.5)

@@ -42,13 +42,7 @@ def first_lines(source: CsvFile, /) -> list[str]:
 
 
 def whole_lines(source: CsvFile, /, *, size: int | None = None) -> Iterator[bytes]:
-    """Read a text file in blocks (of 16 MiB, or of another size) that end at a line's end.
-
-    Raises
-    ------
-    SourceError
-        If the file is cut short, damaged, or has a line of more than 16 MiB.
-    """
+    """Read a text file in blocks (of 16 MiB, or of another size) that end at a line's end."""
     with open_csv(source) as stream:
         parts: list[bytes] = []
         limit = size or _BLOCK

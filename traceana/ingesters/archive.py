@@ -98,13 +98,7 @@ def open_archive(stream: IO[bytes]) -> Iterator[tuple[Forward, tarfile.TarFile]]
 
 
 def members(forward: Forward, archive: tarfile.TarFile, /) -> Iterator[tarfile.TarInfo]:
-    """Return an archive's members one after the other.
-
-    Raises
-    ------
-    tarfile.ReadError
-        If a header is malformed or longer than 1 MiB, or there are more than 100,000 members.
-    """
+    """Return an archive's members one after the other."""
     for _ in range(_MOST_MEMBERS):
         with forward.reading_header():
             member = archive.next()
@@ -116,13 +110,7 @@ def members(forward: Forward, archive: tarfile.TarFile, /) -> Iterator[tarfile.T
 
 @contextmanager
 def open_member(stream: IO[bytes], name: str, *, last: bool) -> Iterator[IO[bytes] | None]:
-    """Open a member as a stream, or None if there is no such one.
-
-    Raises
-    ------
-    UnlistedMemberError
-        When it was read, if it was said to be the `last` and another follows it.
-    """
+    """Open a member as a stream, or None if there is no such one."""
     with open_archive(stream) as (forward, archive):
         for member in members(forward, archive):
             if member.name != name:

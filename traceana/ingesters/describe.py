@@ -42,11 +42,6 @@ def describe_trace(
         Where the mapping is from: catalog, mapping or api.
     facts
         Facts beyond those of the mapping.
-
-    Raises
-    ------
-    DataError
-        If a fact in the mapping has a name that a manifest does not have.
     """
     name = ledger.entries[0].trace
     content = tomllib.loads(mapping.text)
@@ -109,13 +104,7 @@ def _describe_table(
 def checked_facts(
     facts: Facts[str, Any], kind: type[Manifest | TableManifest], where: str, /
 ) -> dict[str, Any]:
-    """Return facts with lists as tuples.
-
-    Raises
-    ------
-    DataError
-        If there is no such fact; the message names the closest one.
-    """
+    """Return facts with lists as tuples."""
     found = {"trace", "source", "synthetic", "window", "mapping", "facts", "tables"}
     known = [one.name for one in fields(kind) if one.name not in found | {"rows", "columns"}]
     for name in facts:

@@ -62,13 +62,6 @@ def discover(
         Folders not to look into.
     read_through
         Whether to read every archive to its end (see :func:`~traceana.ingesters.list_csvs`).
-
-    Raises
-    ------
-    SourceError
-        If a path does not exist, or nothing is recognised at all.
-    CatalogError
-        If `trace` is not in the catalog.
     """
     catalog = load_catalog()
     wanted = [get_trace(trace)] if trace in catalog else [] if reader else list(catalog.values())

@@ -63,13 +63,7 @@ class Columns:
     casts: list[tuple[pl.Expr, pl.Expr]] = field(default_factory=list)
 
     def use(self, name: str, kind: Kind, where: str) -> str:
-        """Note that a column is used, and return the name under which it is read in that kind.
-
-        Raises
-        ------
-        MissingColumnError
-            If the source has no such column; the message names the closest one.
-        """
+        """Note that a column is used, and return the name under which it is read in that kind."""
         if name not in self.names:
             close = difflib.get_close_matches(name, self.names, n=1)
             hint = f" (did you mean {close[0]!r}?)" if close else ""
@@ -98,11 +92,6 @@ def compile_expression(text: str, want: Kind, columns: Columns, /, *, where: str
         What the expression is to give, which decides how the columns in it are read.
     where
         What it is for, for messages.
-
-    Raises
-    ------
-    DataError
-        If the text is neither, names a column that is not there, or looks at more than one row.
     """
     return _build(_Walk(columns, where, text).walk(_parse(text, columns, where), want))
 

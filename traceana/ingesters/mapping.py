@@ -94,13 +94,7 @@ class Mapping:
 
 
 def parse_mapping(text: str, /, *, where: str) -> Mapping:
-    """Read a mapping; a catalog entry is one too.
-
-    Raises
-    ------
-    DataError
-        If the text is no TOML, or names a table, column or option that does not exist.
-    """
+    """Read a mapping; a catalog entry is one too."""
     try:
         content = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

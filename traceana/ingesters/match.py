@@ -40,11 +40,6 @@ def match_files(
         Format of all files; None takes the mapping's, or else finds it out.
     leave_out, read_through
         As in :func:`~traceana.ingesters.files.list_csvs`.
-
-    Raises
-    ------
-    SourceError
-        If a path does not exist, or there is no file.
     """
     reader = reader or mapping.reader
     known = [get_reader(reader)] if reader else readers().values()

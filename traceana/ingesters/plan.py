@@ -69,17 +69,7 @@ class Plan:
 
 
 def ingest_plan(plan: Plan, store: Path, progress: Progress | None = None) -> Ledger:
-    """Ingest one trace into a store, and return the row counts of all of its tables.
-
-    Raises
-    ------
-    SourceError
-        If a source cannot be read, or no row of a table could be kept.
-    DataError
-        If the mapping does not fit a source.
-    StoreError
-        If another process is ingesting the trace, or the store cannot be written.
-    """
+    """Ingest one trace into a store, and return the row counts of all of its tables."""
     folder = store / plan.trace
     try:
         folder.mkdir(parents=True, exist_ok=True)

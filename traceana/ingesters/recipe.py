@@ -264,11 +264,6 @@ def compile_recipe(
         The mapping's file, for messages.
     reshape
         As in :class:`Recipe`; then `columns` are those of the reshaped frame.
-
-    Raises
-    ------
-    DataError
-        If an expression, or a column that every row needs, is wrong or missing.
     """
     declared = {name: cast("Kind", one.type) for name, one in mapping.source.items() if one.type}
     known = Columns(columns, declared, literals or {})

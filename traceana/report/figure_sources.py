@@ -140,7 +140,7 @@ DIRECT: Final = {
     },
     **{
         name: Direct(("gpu", "dataset"), _CONFIGURATIONS, _of_gpu)
-        for name in ("energy-front", "batch-sweep")
+        for name in ("energy-front", "energy-map", "power-sweep", "batch-sweep")
     },
 }
 """Figures that are built directly if their options are given."""

@@ -81,10 +81,12 @@ class StragglerJobs(ResultTable):
         "Without either", "slowdown also with slower workers at their peers' level", display="ratio"
     )
     episodes_share = number(
-        "Due to episodes", "fraction of (slowdown - 1) due to episodes", display="share"
+        "Removed: episodes", "fraction of (slowdown - 1) without episodes", display="share"
     )
     levels_share = number(
-        "Due to levels", "fraction of (slowdown - 1) due to slower workers", display="share"
+        "Removed: levels",
+        "fraction of (slowdown - 1) with equal levels, after episodes",
+        display="share",
     )
     n_missing = count("Missing", "rows without a value")
     note = text("Note", "why values are missing")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+from scipy.stats import kstwobign
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -21,9 +22,9 @@ def ks_interval(
 
     The distance of the samples differs from that of the distributions by at most the largest
     change of the difference of the distribution functions. The quantile of this change is taken
-    from resamples of each sample (Bickel and Freedman, Annals of Statistics 9,
-    1981). The
-    interval, cut to [0, 1], is conservative.
+    from resamples of each sample (Bickel and Freedman, Annals of Statistics 9, 1981), but not below
+    that of Kolmogorov's distribution for equal distributions, as resamples of small or tied samples
+    vary too little. The interval, cut to [0, 1], is conservative.
     """
     both = np.concatenate([x, y])
     order = np.argsort(both, kind="stable")
@@ -44,5 +45,6 @@ def ks_interval(
         )[:, order].cumsum(axis=1)[:, is_last]
         largest.append(np.abs(change - gaps).max(axis=1))
     reach = float(np.quantile(np.concatenate(largest), confidence))
+    reach = max(reach, float(kstwobign.ppf(confidence)) * (1 / n + 1 / m) ** 0.5)
     distance = float(np.abs(gaps).max())
     return max(0.0, distance - reach), min(1.0, distance + reach)

@@ -216,13 +216,7 @@ def ledger_json(ledger: Ledger, /) -> str:
 
 
 def parse_ledger(text: str, /) -> Ledger:
-    """Read what :func:`ledger_json` wrote.
-
-    Raises
-    ------
-    ValueError, KeyError, TypeError
-        If the text is not such a ledger.
-    """
+    """Read what :func:`ledger_json` wrote."""
     content = json.loads(text)
     if content["format"] != _FORMAT:
         raise ValueError(f"ledger format {content['format']}, not {_FORMAT}")

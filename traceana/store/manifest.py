@@ -148,13 +148,7 @@ def manifest_json(manifest: Manifest, /) -> str:
 
 
 def parse_manifest(text: str, /) -> Manifest:
-    """Read what :func:`manifest_json` wrote.
-
-    Raises
-    ------
-    ValueError, KeyError, TypeError
-        If the text is not such a manifest.
-    """
+    """Read what :func:`manifest_json` wrote."""
     content = json.loads(text)
     if content.pop("format") != _FORMAT:
         raise ValueError(f"the manifest's format is not {_FORMAT}")

@@ -229,3 +229,27 @@ def test_itp_runtimes_as_published(real_store: Store) -> None:
     # what does not depend on a search: the exponential's mean above the bound
     excess = jobs.select(pl.col("runtime_s").mean() - 600).item()
     assert np.isclose(fits.params("exponential")["scale"], excess)
+
+
+def test_ks_pvalues_with_delayed_entry_are_uniform_and_reject_a_wrong_family() -> None:
+    # planted: 40 % of the values seen from an entry on, censoring from the entry
+    rng = np.random.default_rng(3)
+    found: dict[bool, list[float]] = {True: [], False: []}
+    for trial in range(30):
+        for right, pvalues in found.items():
+            x = rng.lognormal(3, 1, 600)
+            if not right:
+                x = rng.choice([10.0, 30.0], 600) * rng.lognormal(0, 0.15, 600)
+            entry = np.where(rng.random(600) < 0.4, rng.uniform(0, 40, 600), 0)
+            seen = np.flatnonzero(x > entry)[:150]
+            x, entry = x[seen], entry[seen]
+            limit = entry + rng.exponential(60, 150)
+            table = fit_distributions(
+                np.minimum(x, limit), families=["lognormal"], entry=entry, observed=x <= limit,
+                resamples=19, rng=trial,
+            ).table  # fmt: skip
+            pvalues.append(table["ks_pvalue"].item())
+    # at most 6 of 30 below .1, and at least 8 above a half: .97 and .99 of binomial samples
+    assert sum(p <= 0.1 for p in found[True]) <= 6
+    assert sum(p > 0.5 for p in found[True]) >= 8
+    assert max(found[False]) == 1 / 20

@@ -110,7 +110,8 @@ def correlate(
     With `cluster`, the interval over rows uses Student's t (clusters - 1) and the error of
     arctanh(r) of the delete-one-cluster jackknife (:mod:`traceana.stats.cluster_jackknife`). p is
     of the wild cluster bootstrap (:mod:`traceana.stats.wild_bootstrap`), for ranks over rows of
-    the jackknife; null for ranks over group means, and below ten effective clusters.
+    the jackknife; null for ranks over group means, and below ten effective clusters, or below
+    twenty that decide group means.
     n_effective over rows is the number of independent points whose Fisher interval would be as
     wide.
 

@@ -43,6 +43,8 @@ MIN_POINTS: Final = 4
 """With fewer points no coefficient is computed."""
 FEW_CLUSTERS: Final = 30
 """With fewer clusters error rates were not measured to be near their nominal values."""
+MIN_DECIDING: Final = 20
+"""Fewest effective clusters, weighted by their leverage on a mean of group means, for a test."""
 HEAVY: Final = 10
 """Excess kurtosis above which the interval of Pearson's r covers less than it should."""
 _WIDEST: Final = 3.0  # half a width on Fisher's scale, beyond which an interval excludes nothing
@@ -79,7 +81,7 @@ class Clusters(NamedTuple):
             scored = leverage(x, y, *key)
             # a few groups of one row may decide a mean of group means
             if scored and (
-                key[0] == "row" or effective_clusters(scored[0] ** 2, clusters) >= MIN_EFFECTIVE
+                key[0] == "row" or effective_clusters(scored[0] ** 2, clusters) >= MIN_DECIDING
             ):
                 pvalues[key] = sign_flip_pvalue(*scored, clusters, rng=rng)
         rows = [key for key in asked if key[0] == "row"]
@@ -171,7 +173,7 @@ def _why_untested(clusters: Clusters, level: str, method: str) -> str:
     if min(clusters.n, clusters.effective) < MIN_EFFECTIVE:
         return f"{clusters.effective:.1f} effective clusters; {MIN_EFFECTIVE} are needed"
     if (level, method) == ("group_mean", "pearson"):
-        return f"fewer than {MIN_EFFECTIVE} effective clusters decide the group means"
+        return f"fewer than {MIN_DECIDING} effective clusters decide the group means"
     return "no calibrated test of ranked group means in clusters"
 
 

@@ -55,6 +55,9 @@ def straggler_attributes(
     slowness is the one with the smallest group among those whose group explains at least
     `min_explained` more than by chance, and at least 90 % as much as the best one.
 
+    Shuffles take steps as independent. If times are strongly autocorrelated, jobs of two to four
+    workers are explained by one that was slower by chance (see the documentation, Stragglers).
+
     Parameters
     ----------
     samples

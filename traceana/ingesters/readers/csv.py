@@ -46,11 +46,6 @@ def read_blocks(
         them is taken for one all the same (somebody put the `.header` file on top).
     separator
         What stands between two cells.
-
-    Raises
-    ------
-    SourceError
-        If the file is cut short, damaged, or has a line of more than 16 MiB.
     """
     line = 1
     header_lines = 0

@@ -31,13 +31,7 @@ _BETWEEN: Final = re.compile(r"[\s,]*")
 
 
 def read_items(file: CsvFile, /) -> Iterator[tuple[str, Any]]:
-    """Read the elements of an array after their text; one that is cut off is None.
-
-    Raises
-    ------
-    SourceError
-        If there is no array, or an element is longer than 16 MiB.
-    """
+    """Read the elements of an array after their text; one that is cut off is None."""
     decode = codecs.getincrementaldecoder("utf-8")("backslashreplace").decode
     with open_csv(file) as stream:
         text = decode(stream.read(_BYTES)).removeprefix("\ufeff")

@@ -15,13 +15,7 @@ if TYPE_CHECKING:
 
 
 def scan(source: CsvFile, /) -> pl.LazyFrame:
-    """Open a Parquet file.
-
-    Raises
-    ------
-    SourceError
-        If it is packed into another file, or cannot be read.
-    """
+    """Open a Parquet file."""
     if source.member is not None or len(source.paths) > 1:
         raise SourceError(f"{source.where}: Parquet inside an archive is not read; unpack it first")
     frame = pl.scan_parquet(source.paths[0], glob=False)

@@ -12,26 +12,12 @@ from traceana.ingesters.readers.reader import GROUP, Reader
 if TYPE_CHECKING:
     from traceana.ingesters.files import CsvFile
 
-_OWN = (
-    operations,
-    parquet,
-    sacct,
-    swf,
-    kubectl,
-    json,
-    jsonl,
-    csv,
-)  # what is most special is tried first
+# what is most special is tried first
+_OWN = (operations, parquet, sacct, swf, kubectl, json, jsonl, csv)
 
 
 def readers() -> dict[str, Reader]:
-    """Return every reader by its name, in the order in which they are tried.
-
-    Raises
-    ------
-    DataError
-        If another package's reader cannot be loaded.
-    """
+    """Return every reader by its name, in the order in which they are tried."""
     found: dict[str, Reader] = {}
     for point in entry_points(group=GROUP):
         try:
@@ -45,13 +31,7 @@ def readers() -> dict[str, Reader]:
 
 
 def get_reader(name: str, /) -> Reader:
-    """Return a reader by its name.
-
-    Raises
-    ------
-    DataError
-        If there is none of that name; the message lists the names.
-    """
+    """Return a reader by its name."""
     known = readers()
     if name not in known:
         raise DataError(f"no reader is called {name!r}; the readers are {', '.join(known)}")
@@ -73,13 +53,7 @@ def detect_reader(file: CsvFile, /, *, mapped: bool = False) -> Reader | None:
 
 
 def open_reader(file: CsvFile, name: str | None, /) -> Reader:
-    """Return the reader of that name, or the one that detects the file.
-
-    Raises
-    ------
-    SourceError
-        If none does.
-    """
+    """Return the reader of that name, or the one that detects the file."""
     reader = get_reader(name) if name else detect_reader(file)
     if reader is None:
         raise SourceError(f"{file.where}: its format is not known; name it (--reader NAME)")

@@ -43,13 +43,7 @@ COMMAND: Final = "sacct --allusers --parsable2 --duplicates --format=JobID,..."
 
 
 def find_layout(file: CsvFile, /) -> Layout | None:
-    """Return how a file's lines are split; None where its first line is not sacct's.
-
-    Raises
-    ------
-    SourceError
-        If it is sacct's table for the screen, in which names are cut.
-    """
+    """Return how a file's lines are split; None where its first line is not sacct's."""
     text = file.head.decode(errors="replace").removeprefix("\ufeff")
     words = text.split(" ")  # a tab may separate fields
     if "JobID" in words and len(_KNOWN & set(words)) >= _FEWEST_KNOWN:

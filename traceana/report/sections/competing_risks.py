@@ -33,9 +33,12 @@ _OPENING: Final = (
     "Completion and failure are competing risks: a job that failed can no longer complete. The "
     "cumulative incidence of an event is the fraction of all rows with this event by a given "
     "runtime. Rows still running when last seen are at risk until then (censored). Rows that "
-    "started before the observation window are at risk only within it (delayed entry). Rows "
-    "without a runtime are excluded and counted; if the runtimes of one event are missing more "
-    "often than those of another, the curves are biased."
+    "started before the observation window are at risk only within it (delayed entry)."
+)
+_LIMITATIONS: Final = (
+    "Rows without a runtime are excluded and counted: if the runtimes of one event are missing "
+    "more often than those of another, the curves are biased. Censoring must not depend on the "
+    "remaining runtime."
 )
 
 
@@ -91,7 +94,7 @@ def _build(session: Context, cohort: Cohort) -> Content:
     )
     about = Text(f"{cohort.about}{running} {cohort.independence}")
     gallery = Gallery(tuple(_figures(found, cohort, group)))
-    return Content(_findings(found, cohort), (about, *tables, gallery))
+    return Content(_findings(found, cohort), (about, *tables, gallery), limitations=_LIMITATIONS)
 
 
 def _excluded(cohort: Cohort) -> tuple[Table, ...]:

@@ -46,6 +46,7 @@ _PANELS: Final = {
     "tail": "upper tail",
     "quantiles": "quantile-quantile plot",
 }
+_ALPHA: Final = 0.05
 _OPENING: Final = (
     "Six families are fitted by maximum likelihood and ordered by BIC. The best family need not "
     "fit well: the KS distance is the largest difference between the fitted and the empirical "
@@ -208,16 +209,38 @@ def _findings(fits: DistributionFits, found: RuntimeDistributions, title: str) -
     first = fits.table.row(0, named=True)
     bound = "" if found.bound is None else f", left-truncated at {seconds(found.bound)} s"
     finding = (
-        f"{title}: of {fits.table.height} families {fits.best} fits the n = {first['n']:,} "
-        f"runtimes best{bound}; its distribution function differs from the empirical one by at "
-        f"most {share(first['ks_statistic'])}"
+        f"{title}: of {fits.table.height} families {fits.best} has the smallest BIC for the n = "
+        f"{first['n']:,} runtimes{bound}; its distribution function differs from the "
+        f"empirical one by at most {share(first['ks_statistic'])}"
     )
-    if found.pvalue is None:
-        return [f"{finding}."]
-    if found.pvalue <= 1 / (REFITS + 1):
-        finding += f", more than in each of {REFITS} simulated samples"
-        return [f"{finding}, so it is a summary and not the true distribution."]
-    return [f"{finding} (p = {pvalue(found.pvalue)}, {REFITS} simulated samples)."]
+    if found.pvalue is not None:
+        least = ", the smallest possible" if found.pvalue <= 1 / (REFITS + 1) else ""
+        finding += f" (p = {pvalue(found.pvalue)}{least} with {REFITS} simulated samples)"
+    return [f"{finding}.{_rivals(fits)}{_without_cut_rows(fits, found)}"]
+
+
+def _rivals(fits: DistributionFits) -> str:
+    """Return the families that Vuong's test does not tell from the best."""
+    close = fits.comparisons.filter(pl.col("pvalue_adjusted") >= _ALPHA)
+    if close.is_empty():
+        return ""
+    named = [
+        f"{row['family']} (adjusted p = {pvalue(row['pvalue_adjusted'])})"
+        for row in close.iter_rows(named=True)
+    ]
+    return f" Vuong's test cannot tell it from {' and '.join(named)}."
+
+
+def _without_cut_rows(fits: DistributionFits, found: RuntimeDistributions) -> str:
+    if found.sensitivity is None:
+        return ""
+    dropped = found.sensitivity.row(-1, named=True)
+    if dropped["best"] == fits.best:
+        return ""
+    return (
+        f" Without the left-truncated and censored rows, which biases low, {dropped['best']} "
+        f"fits best (n = {dropped['n']:,})."
+    )
 
 
 SECTION = Section(

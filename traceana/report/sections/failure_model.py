@@ -26,9 +26,12 @@ _OPENING: Final = (
     "feature is at equal values of the others. A numeric feature has the odds ratio of a doubling, "
     "a category that against the most frequent one. The features are the grouping columns and the "
     "requested resources of the trace, chosen before the fit. Their p-values are one family, "
-    "adjusted by Holm's method. Features that are not in the model may explain an association; an "
-    "odds ratio is not a causal effect. Predictions are evaluated on held-out rows by the area "
-    "under the ROC curve (AUC; 0.5 is chance) and the Brier score beside that of the mean rate."
+    "adjusted by Holm's method. Predictions are evaluated on held-out rows by the area under the "
+    "ROC curve (AUC; 0.5 is chance) and the Brier score beside that of the mean rate."
+)
+_LIMITATIONS: Final = (
+    "Features that are not in the model may explain an association. An odds ratio is not a causal "
+    "effect, and a category whose rows always or never failed has none."
 )
 
 
@@ -71,7 +74,7 @@ def _build(session: Context, cohort: Cohort) -> Content:
         ),
         Gallery(tuple(_figures(model, cohort))),
     ]
-    return Content((_finding(model, cohort),), tuple(blocks))
+    return Content((_finding(model, cohort),), tuple(blocks), limitations=_LIMITATIONS)
 
 
 def _figures(model: FailureModel, cohort: Cohort) -> list[Drawing]:

@@ -72,7 +72,7 @@ def _cohort(session: Context, cohort: Cohort) -> Content:
         correlations = [_correlations(cohort, overall, ())]
         if within is not None and cohort.by is not None:
             correlations.append(_correlations(cohort, within, (cohort.by,)))
-        findings = _findings(cohort, overall, rates)
+        findings = _findings(cohort, overall, within, rates)
     figures = (_draw(cohort, name, table) for name, table in rates.items())
     blocks: tuple[Block, ...] = (
         Text(text.strip()),
@@ -144,7 +144,10 @@ def _draw(cohort: Cohort, column: str, rates: pl.DataFrame) -> Drawing | None:
 
 
 def _findings(
-    cohort: Cohort, overall: CorrelationResult, rates: dict[str, pl.DataFrame]
+    cohort: Cohort,
+    overall: CorrelationResult,
+    within: CorrelationResult | None,
+    rates: dict[str, pl.DataFrame],
 ) -> tuple[str, ...]:
     """State the feature with the largest rank correlation that is significant, and its rates."""
     ranks = overall.table.filter(pl.col("pvalue_adjusted") < ALPHA, method="spearman")
@@ -158,13 +161,21 @@ def _findings(
         f"{cohort.title}: Spearman's rho of failure and {name} is "
         f"{correlation(row['r'], row['ci_low'], row['ci_high'])} (n = {row['n']:,}), {size}"
     )
+    if within is not None and cohort.by is not None:
+        same = within.table.filter(x=row["x"], method="spearman").drop_nulls("r").sort("n")
+        for own in same.tail(1).iter_rows(named=True):
+            text += (
+                f"; within the largest {in_sentence(key_heading(cohort.by))} with both outcomes, "
+                f"{own[cohort.by]}, it is {correlation(own['r'], own['ci_low'], own['ci_high'])} "
+                f"(n = {own['n']:,})"
+            )
     stated = rates[x].filter(pl.col(x).is_not_null(), pl.col("ci_low").is_not_null())
     if stated.height < 2 or abs(row["r"]) < _NEGLIGIBLE:
         return (f"{text}.",)
     low, high = stated.row(0, named=True), stated.row(-1, named=True)
     ends = (
         f"{share(end['rate'])} (95 % CI {share_range(end['ci_low'], end['ci_high'])}, "
-        f"n = {end['n']:,}) at {end[x]}"
+        f"n = {end['n']:,}) for {end[x]}"
         for end in (low, high)
     )
     return (f"{text}; the failure rate is {' and '.join(ends)}.",)

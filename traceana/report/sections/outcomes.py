@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
 from traceana.derived.cohorts import COHORT_NEEDS
-from traceana.derived.outcomes import COMPARED, Outcomes, analyze_outcomes
+from traceana.derived.outcomes import (
+    COMPARED,
+    Outcomes,
+    analyze_outcomes,
+    variance_between_units,
+)
 from traceana.report.blocks import (
     Block,
     Content,
@@ -23,7 +29,7 @@ from traceana.report.section import Section
 from traceana.report.sections.outcome_tests import details, findings_of, tests_table
 from traceana.results.competing_risks import SurvivalGroups
 from traceana.results.display import key_heading
-from traceana.results.formatting import in_sentence
+from traceana.results.formatting import in_sentence, ratio, ratio_range
 from traceana.results.outcomes import FailureRates
 
 if TYPE_CHECKING:
@@ -37,6 +43,10 @@ _OPENING: Final = (
     "delayed entry and censoring. Unrestricted means are not shown, because runtimes are "
     "heavy-tailed. All tests of a trace are one family, adjusted by Holm's method. The groups "
     "named in a finding are those with the most rows."
+)
+_LIMITATIONS: Final = (
+    "Jobs are not assigned to groups at random, so a difference has no single cause. Intervals of "
+    "restricted means are too narrow where the note says so."
 )
 _SHOWN: Final = (
     *("completed", "failed", "cancelled", "running", "pending", "unknown", "n_missing"),
@@ -57,12 +67,34 @@ def _build(session: Context, cohort: Cohort) -> Content:
     blocks: list[Block] = [Text(f"{cohort.about} {cohort.independence}")]
     if tests.height:
         blocks.append(tests_table(cohort, tests))
+    blocks += _between_units(session, cohort)
     blocks += [Text(note) for note in notes]
     for found in groupings:
         blocks += _group(cohort, found)
         if found.strata is None:  # a confounded difference is no finding
             findings += findings_of(cohort, found, tests)
-    return Content(tuple(findings), tuple(blocks))
+    return Content(tuple(findings), tuple(blocks), limitations=_LIMITATIONS)
+
+
+def _between_units(session: Context, cohort: Cohort) -> list[Block]:
+    found = session.once(variance_between_units, cohort.trace)
+    parts = []
+    for what, share in found.items():
+        if not math.isnan(share.share):
+            interval = "no interval"
+            if not math.isnan(share.ci_low):
+                interval = f"95 % CI {ratio_range(share.ci_low, share.ci_high)}"
+            parts.append(
+                f"{what} {ratio(share.share)} ({interval}; n = {share.n:,}, {share.n_clusters:,} "
+                f"values of `{cohort.cluster}`)"
+            )
+    if not parts:
+        return []
+    text = (
+        f"Fraction of the variance between values of `{cohort.cluster}` (intraclass correlation): "
+        f"{'; '.join(parts)}. The interval is too narrow if a few of them have most rows."
+    )
+    return [Text(text)]
 
 
 def _group(cohort: Cohort, found: Outcomes) -> tuple[Block, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from traceana.derived.cohorts import COHORT_NEEDS, sample_note, task_title
+from traceana.derived.cohorts import COHORT_NEEDS, form_cohort, sample_note, task_title
 from traceana.derived.runtime_groups import ratio_tables, tables_with_runtimes
 from traceana.report.blocks import Block, Content, Gallery, Text, drawing, join_parts, result_table
 from traceana.report.section import Section
@@ -18,12 +18,15 @@ if TYPE_CHECKING:
 
 _MAX_GROUPS: Final = 20
 _DISTRIBUTION: Final = ("cov", "p05", "p25", "median", "p75", "p95", "p99", "max")
+_LIMITATIONS: Final = (
+    "Means and CoV of heavy-tailed runtimes rest on few rows. In a group of n no ratio exceeds n, "
+    "so small groups appear less dispersed than they are."
+)
 _OPENING: Final = (
     "A runtime ratio is a runtime divided by the mean runtime of its group, so that the mean ratio "
     "of every group is 1. CoV is the coefficient of variation of the ratios: their standard "
     "deviation (ddof 1). If the CoV within groups is close to that over all rows, the grouping "
-    "says little about how long a job will run. In a group of n no ratio exceeds n, so small "
-    "groups appear less dispersed than they are."
+    "says little about how long a job will run."
 )
 
 
@@ -63,8 +66,18 @@ def _table(session: Context, trace: str, table: str) -> tuple[str, Content]:
         what = f"Runtime ratios of {noun} by {groupings['grouping'][1]}"
         key = f"runtime-ratio-{'recurring-' * (table == 'recurring_jobs')}{trace}"
         blocks += _groups(groups, what, trace=trace, title=title, key=key)
+    seen = form_cohort(session, trace).observation if table == "jobs" else None
+    if seen is not None and seen.n_truncated + seen.n_censored:
+        blocks.insert(
+            0,
+            Text(
+                f"{seen.describe(noun)} A mean with such rows is not estimable, so ratios to the "
+                f"mean describe the listed {noun} only, and no finding is drawn from them."
+            ),
+        )
+        return f"{title}: {noun}", Content((), tuple(blocks), limitations=_LIMITATIONS)
     findings, headline = _findings(groupings, noun, title)
-    return f"{title}: {noun}", Content(findings, tuple(blocks), headline)
+    return f"{title}: {noun}", Content(findings, tuple(blocks), headline, limitations=_LIMITATIONS)
 
 
 def _groups(groups: pl.DataFrame, what: str, *, trace: str, title: str, key: str) -> list[Block]:

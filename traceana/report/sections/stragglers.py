@@ -80,7 +80,8 @@ def _definitions() -> str:
         "be judged: their times include synchronization, and compute time is needed. The "
         "job is also evaluated without its episodes (their samples at the peers' median), and then "
         "with every slower worker at its peers' level. The fractions of (slowdown - 1) that "
-        "disappear are due to episodes and to levels; the rest is random variation."
+        "disappear are attributed to episodes and to levels, in this order; the rest is random "
+        "variation."
     )
 
 
@@ -120,9 +121,8 @@ def _headline(jobs: pl.DataFrame) -> str:
         return text
     text += f" If every iteration waited for its slowest worker, a job would take {cost} longer "
     noise = _span(jobs["slowdown_noise"] - 1)
-    return (
-        f"{text}than its mean worker{f'; random variation alone would cost {noise}' * bool(noise)}."
-    )
+    alone = f"; random variation alone would cost {noise}" if noise else ""
+    return f"{text}than its mean worker (range over jobs){alone}."
 
 
 def _span(values: pl.Series) -> str:
@@ -162,8 +162,8 @@ def _cost(job: dict[str, Any]) -> str:
     )
     if None not in (job["episodes_share"], job["levels_share"]):
         text += (
-            f", of which {share(job['episodes_share'])} is due to episodes and "
-            f"{share(job['levels_share'])} to levels"
+            f", of which {share(job['episodes_share'])} disappears without its episodes and then "
+            f"{share(job['levels_share'])} with equal levels of its workers"
         )
     if job["slowdown_noise"] is None:
         return text

@@ -60,7 +60,7 @@ def build(session: Context, traces: list[str]) -> Content:
         if repeated:
             continue
         spread = build_spread(found, title)
-        findings += [_finding(title, found.summary.total.row(0, named=True)), *spread.findings]
+        findings += [_finding(title, found), *spread.findings]
         headlines += [spread.headline] if spread.headline else []
         blocks += [
             *([Text(_survivors(session, trace, found))] if found.survivors else []),
@@ -68,8 +68,17 @@ def build(session: Context, traces: list[str]) -> Content:
             *draw_shape(session, trace, found),
             _queueing(found, title),
         ]
-    headline = f"Of all GPU-hours, the largest 1 % of jobs use {' and '.join(headlines)}."
-    return Content(tuple(findings), tuple(blocks), headline if headlines else "")
+    headline = (
+        f"Of the GPU-hours of the listed jobs, the largest 1 % of jobs use {'; '.join(headlines)}."
+    )
+    limitations = (
+        "Concentration describes the listed jobs: a few very long jobs decide it, and in a longer "
+        "window it would be larger. Jobs that started before the window, or ended after it, count "
+        "with the runtime that is known."
+    )
+    return Content(
+        tuple(findings), tuple(blocks), headline if headlines else "", limitations=limitations
+    )
 
 
 def _summary(found: Workload, title: str, *, folded: bool) -> Table:
@@ -104,13 +113,16 @@ def _queueing(found: Workload, title: str) -> Block:
     )
 
 
-def _finding(title: str, total: dict[str, float | None]) -> str:
+def _finding(title: str, found: Workload) -> str:
+    total = found.summary.total.row(0, named=True)
     jobs = plural(int(total["jobs"] or 0), "job")
     if total["gpu_hours"] is None or total["runtime_s_median"] is None:
         return f"{title}: {jobs}; the jobs table has no GPU-hours."
     without = int(total["jobs_without_gpu_hours"] or 0)
     but = f" ({plural(without, 'job')} without GPUs or runtime excluded)" if without else ""
     mean = f"mean {seconds(total['runtime_s_mean'] or 0)} s"
+    if found.observation is not None and found.observation.n_unlisted is not None:
+        mean += " of the listed jobs, a lower bound (runtimes are right-truncated)"
     if total["runtime_s_mean"] is None:
         restricted = total.get("runtime_s_restricted_mean")
         mean = "the mean is not estimable (jobs are left-truncated or censored)"

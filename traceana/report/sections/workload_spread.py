@@ -68,11 +68,16 @@ def build_spread(found: Workload, title: str, /) -> Content:
             known: Iterable[float] = (
                 [] if sizes.since is None else sizes.since["share_of_top_1_percent"].drop_nulls()
             )
-            but = [f"; without survivors of an earlier time {share(other)}" for other in known]
+            but = [
+                f"; {share(other)} without the {found.survivors:,} that started before the first "
+                "recorded end"
+                for other in known
+            ]
             findings.append(
-                f"{title}: the largest 1 % of jobs use {top} of the GPU-hours{''.join(but)}."
+                f"{title}: the largest 1 % of jobs use {top} of the GPU-hours (n = {row['n']:,}"
+                f"{''.join(but)})."
             )
-            headline = f"{top} in {title}"
+            headline = f"{top} in {title} (n = {row['n']:,}{''.join(but)})"
             blocks.append(
                 Text(
                     f"The largest 10 % of jobs use {share(row['share_of_top_10_percent'])} of the "
@@ -88,11 +93,16 @@ def build_spread(found: Workload, title: str, /) -> Content:
     if (gaps := found.interarrivals) is not None:
         cv = gaps.total["cv"].item()
         if cv is not None:
+            measured = three_digits(cv)
+            if gaps.since is not None and (later := gaps.since["cv"].item()) is not None:
+                measured = (
+                    f"{three_digits(later)} for submissions after the first recorded end (with the "
+                    f"survivors before it {measured}, because the others are missing)"
+                )
             blocks.append(
                 Text(
-                    "The coefficient of variation (CV) of interarrival times is "
-                    f"{three_digits(cv)} (Poisson process: 1). Daily and weekly cycles alone "
-                    "increase it."
+                    f"The coefficient of variation (CV) of interarrival times is {measured}; of a "
+                    "Poisson process it is 1. Daily and weekly cycles alone increase it."
                 )
             )
         caption = (

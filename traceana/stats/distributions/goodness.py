@@ -92,4 +92,5 @@ def _draw_cuts(sample: Sample, low: Floats, rng: np.random.Generator) -> Floats:
     times = np.concatenate([y[is_cut], [np.inf]])
     already = np.concatenate([[1.0], uncut])[np.searchsorted(y[is_cut], low, side="right")]
     drawn = times[np.searchsorted(-uncut, -rng.random(sample.n) * already, side="left")]
-    return np.maximum(drawn, np.nextafter(low, np.inf))
+    limits: Floats = np.maximum(drawn, np.nextafter(low, np.inf))
+    return limits
