@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from traceana.store import Store
 
+
 def drawn(page: Element) -> list[Element]:
     """Return the figures but those of the summary, which repeat them."""
     return [one for one in page.all("figure") if "data-name" in one.attributes]

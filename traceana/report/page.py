@@ -192,7 +192,7 @@ def number_blocks(built: list[Built], /) -> list[Built]:
                 number, name = following("table", fold), unique(f"table-{section}")
                 return replace(block, number=number, id=name)
             case Heading(text):
-                return Heading(text, unique(f"{section}-{text}"))
+                return Heading(text, unique(f"heading-{section}-{text}"))
         return block
 
     def of_section(part: Built) -> Built:
