@@ -138,7 +138,9 @@ def equally_close(first: str, second: str) -> dict[str, object]:
         y = np.concatenate(points)
         order = np.argsort(y)
         weights = np.repeat([weight, 1 - weight], GRID)[order] * 2
-        sample = Sample(y[order], weights, np.zeros(2 * GRID), None, 0.0)
+        sample = Sample(
+            y[order], weights, np.zeros(2 * GRID), None, 0.0, np.full(2 * GRID, -np.inf)
+        )
         fits = [fit_family(FAMILIES[name], sample) for name in (first, second)]
         if fits[0].log_likelihood > fits[1].log_likelihood:
             high = weight

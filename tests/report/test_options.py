@@ -42,7 +42,8 @@ def test_some_sections_in_the_reports_order(
         "energy",
         "data-quality",
     ]
-    assert {path.name for path in tmp_path.iterdir()} == {"index.html", "data", "figures"}
+    there = {"index.html", "results.json", "data", "figures"}
+    assert {path.name for path in tmp_path.iterdir()} == there
 
 
 def test_without_findings_there_is_no_opening(zeus_store: Store, tmp_path: Path) -> None:

@@ -141,7 +141,7 @@ def test_group_means_of_skewed_rows_reject_at_their_level() -> None:
         rejected[1] += line["pvalue_t"].item() < 0.05
     # 5 % of 150 within three standard errors; Student's t rejects five times too often
     assert rejected[0] <= 15
-    assert rejected[1] >= 35
+    assert rejected[1] >= 40
 
 
 def test_one_row_that_decides_is_no_interval() -> None:

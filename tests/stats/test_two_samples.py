@@ -18,3 +18,12 @@ def test_the_interval_of_the_distance_knows_its_ends_and_repeats() -> None:
     assert again == (low, high)
     narrow = ks_interval(x, y, confidence=0.5, resamples=200, rng=np.random.default_rng(3))
     assert low < narrow[0] < narrow[1] < high
+
+
+def test_small_and_tied_samples_of_one_distribution_are_covered() -> None:
+    rng, covered = np.random.default_rng(4), 0
+    for _ in range(200):
+        x, y = rng.integers(0, 8, 15).astype(float), rng.integers(0, 8, 25).astype(float)
+        low, _ = ks_interval(x, y, confidence=0.95, resamples=100, rng=rng)
+        covered += low == 0
+    assert covered >= 190 - 3 * 3.1

@@ -34,7 +34,7 @@ from traceana.errors import TraceanaError
 
 app = typer.Typer(
     name="traceana",
-    help="Say something true about a trace of a machine-learning cluster.",
+    help="Statistical analysis of machine-learning cluster traces.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

@@ -89,7 +89,7 @@ def frame_writer(
 
 @contextmanager
 def show_steps(what: str) -> Iterator[Callable[[int, int, str], None]]:
-    """Show a bar on a terminal, and nothing elsewhere; give what tells it of each step."""
+    """Show a progress bar on a terminal; yield a function that reports each step."""
     from rich.progress import Progress
 
     console = terminal(stderr=True)
@@ -104,6 +104,6 @@ def show_steps(what: str) -> Iterator[Callable[[int, int, str], None]]:
 
 @contextmanager
 def show_share(what: str) -> Iterator[Callable[[float], None]]:
-    """Show a bar as :func:`show_steps` does; give what tells it the completed fraction."""
+    """Show a progress bar; yield a function that reports the completed fraction."""
     with show_steps(what) as tell:
         yield lambda share: tell(round(100 * share), 100, what)

@@ -55,9 +55,7 @@ def report(
     ] = "html,md",
     engine: Annotated[
         str,
-        typer.Option(
-            metavar="polars|spark", help="What reduces the largest tables, those of Alibaba's PAI."
-        ),
+        typer.Option(metavar="polars|spark", help="Engine for tables of tasks and instances."),
     ] = "polars",
     master: Annotated[
         str | None,

@@ -21,14 +21,18 @@ if TYPE_CHECKING:
     from traceana.store.session import Session
 
 _QUESTIONS: Final = {
-    "Runtime": "Median runtime (s)",
-    "Size": "Jobs with more than one GPU (fraction)",
-    "Queueing": "Median queueing delay (s)",
-    "Failure": "Failed, of completed and failed (fraction)",
-    "Concentration": "GPU-hours of the largest 1 % of jobs (fraction)",
-    "Variation": "CoV across workers, median over jobs",
-    "Stragglers": "Slowdown if every iteration waits, median over jobs",
-}
+    "Runtime": ("runtime_s_median", "Median runtime (s)"),
+    "Size": ("fraction_multi_gpu", "Jobs with more than one GPU (fraction)"),
+    "Queueing": ("queueing_delay_s_median", "Median queueing delay (s)"),
+    "Failure": ("failure_rate", "Failed, of completed and failed (fraction)"),
+    "Concentration": (
+        "fraction_gpu_hours_top_1_percent", "GPU-hours of the largest 1 % of jobs (fraction)",
+    ),
+    "Variation": ("cov_median", "CoV across workers, median over jobs"),
+    "Stragglers": (
+        "slowdown_median", "Slowdown if every iteration waits, median over jobs",
+    ),
+}  # fmt: skip
 _FEWEST_JOBS: Final = 6
 Row = dict[str, Any]
 
@@ -60,10 +64,11 @@ def describe_headlines(session: Session, trace: str, /) -> pl.DataFrame:
         "Stragglers": _straggler_cost(session, trace),
     }
     rows = [
-        {"question": question, "measure": measure, "trace": session.title(trace), "rank": None}
+        {"question": question, "name": name, "measure": measure, "trace": session.title(trace)}
+        | {"rank": None}
         | _row()
         | found[question]
-        for question, measure in _QUESTIONS.items()
+        for question, (name, measure) in _QUESTIONS.items()
     ]
     return pl.DataFrame(rows, schema=schema_of(Comparison))
 

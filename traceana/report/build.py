@@ -12,6 +12,7 @@ from traceana.report.context import Context
 from traceana.report.markdown import render_markdown
 from traceana.report.origin import find_origin, open_origin, read_date
 from traceana.report.page import Built, main_results, number_blocks, render_page
+from traceana.report.results_file import results_json
 from traceana.report.run import build_sections
 from traceana.report.section import PARTS, sections
 from traceana.store import open_spark
@@ -238,6 +239,7 @@ def _write_page(
                 path.unlink()
         for file, content in contents.items():
             write_bytes_whole(place / file, content)
+    write_whole(folder / "results.json", results_json(built, context))
     if "md" in forms:
         text = render_markdown(built, context, title=title, figures=FIGURES_FOLDER)
         write_whole(folder / "index.md", text)

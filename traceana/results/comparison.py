@@ -9,6 +9,7 @@ class Comparison(ResultTable):
     """One row per question and trace."""
 
     question = text("Question")
+    name = text("Name", "stable name of the measure, as in results.json")
     measure = text("Measure", "what the estimate is, with its unit")
     trace = text("Trace", "title of the trace")
     n = count("n", "rows that the estimate is from")

@@ -30,7 +30,7 @@ def build(session: Context) -> Content:
         return Content()
     return Content(
         tuple(_finding(answered.filter(question=one)) for one in _FINDINGS
-              if one in answered["question"]),
+              if one in answered["question"].to_list()),
         (
             result_table(
                 found.filter(pl.col("estimate").count().over("trace") > 0).select(

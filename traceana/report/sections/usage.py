@@ -159,7 +159,7 @@ def _outliers(nodes: pl.DataFrame, title: str) -> str:
 
 SECTION = Section(
     "usage",
-    "GPU-hours, waiting and nodes",
+    "Usage, waiting and nodes",
     20,
     build,
     needs=USAGE_NEEDS,

@@ -1,0 +1,39 @@
+"""results.json beside the page: stable names for checks and dashboards."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import traceana
+
+
+def test_names_numbers_and_findings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    jobs = pl.DataFrame(
+        {
+            "job_id": [str(i) for i in range(99)],
+            "runtime_s": [float(i + 1) for i in range(99)],
+            "gpus": [1.0] * 99,
+            "status": ["failed"] * 33 + ["completed"] * 66,
+        }
+    )
+    traceana.add_table(jobs, trace="mine", table="jobs", store=tmp_path / "store", title="Mine")
+    page = traceana.build_report(tmp_path / "store", out=tmp_path / "out", only="workload")
+    found = json.loads((page.parent / "results.json").read_text(encoding="utf-8"))
+    assert found["format"] == 1
+    assert found["traces"] == {"mine": {"title": "Mine", "synthetic": False}}
+    numbers = found["numbers"]["mine"]
+    assert set(numbers) == {
+        "runtime_s_median", "fraction_multi_gpu", "queueing_delay_s_median", "failure_rate",
+        "fraction_gpu_hours_top_1_percent", "cov_median", "slowdown_median",
+    }  # fmt: skip
+    assert (numbers["runtime_s_median"]["estimate"], numbers["runtime_s_median"]["n"]) == (50, 99)
+    assert numbers["failure_rate"]["estimate"] == pytest.approx(1 / 3)
+    assert numbers["failure_rate"]["ci_low"] < 1 / 3 < numbers["failure_rate"]["ci_high"]
+    assert numbers["queueing_delay_s_median"]["estimate"] is None
+    assert [one["name"] for one in found["findings"]][:1] == ["workload.1"]
+    assert "Mine" in found["findings"][0]["text"]

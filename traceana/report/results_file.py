@@ -1,0 +1,55 @@
+"""``results.json``: findings and headline numbers under stable names, for machines."""
+
+from __future__ import annotations
+
+import json
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any, Final
+
+from traceana.derived.comparison import describe_headlines
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from traceana.report.context import Context
+    from traceana.report.page import Built
+
+FORMAT: Final = 1
+"""Version of the file: it changes if a name changes or goes."""
+_NUMBERS: Final = ("n", "estimate", "ci_low", "ci_high", "note")
+
+
+def results_json(built: Sequence[Built], context: Context, /) -> str:
+    """Return the findings of each section, and the headline numbers of each trace, as JSON.
+
+    ``numbers.<trace>.<name>`` has n, estimate, ci_low, ci_high and note, with the names and units
+    of ``traceana compare``; null is a number that the trace does not have. A finding is named
+    ``<section>.<position>``.
+    """
+    traces = {
+        trace: {"title": context.manifest(trace).title, "synthetic": context.synthetic(trace)}
+        for trace in context.store.traces()
+    }
+    numbers: dict[str, dict[str, Any]] = {}
+    for trace in traces:
+        rows = context.once(describe_headlines, trace).rows(named=True)
+        numbers[trace] = {row["name"]: {one: row[one] for one in _NUMBERS} for row in rows}
+    findings = [
+        {
+            "name": f"{one.section.id}.{position}",
+            "section": one.section.id,
+            "question": one.section.question,
+            "text": text,
+        }
+        for one in built
+        for position, text in enumerate(one.content.findings, start=1)
+    ]
+    content = {
+        "format": FORMAT,
+        "version": version("traceana"),
+        "date": context.date,
+        "traces": traces,
+        "numbers": numbers,
+        "findings": findings,
+    }
+    return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
