@@ -192,8 +192,9 @@ def _picture(drawing: Drawing, context: Context) -> Picture:
 
     with use_style(alone=True):
         files, caption = draw(drawing, context, ("svg",))
-    reading = get_figure(drawing.figure).reading
-    return Picture(files["svg"].decode().rstrip(), caption, drawing.key, drawing.figure, reading)
+    kind = drawing.members[0].figure
+    reading = get_figure(kind).reading
+    return Picture(files["svg"].decode().rstrip(), caption, drawing.key, kind, reading)
 
 
 def draw(
