@@ -60,7 +60,9 @@ def draw_forest(
     shown = pl.concat(
         [
             frame.with_columns(
-                pl.col("outcome") if "outcome" in frame.columns else pl.lit(None).alias("outcome")
+                pl.col("outcome")
+                if "outcome" in frame.columns
+                else pl.lit(None, pl.String).alias("outcome")
             ).select(columns)
             for frame in frames
         ]
