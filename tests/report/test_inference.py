@@ -74,7 +74,7 @@ def test_correlations_over_rows_and_group_means_are_numpys(
 
 def test_the_published_views_of_pai_are_panels_of_one_figure(page: Element) -> None:
     captions = [caption.text for caption in section(page, "correlations").all("figcaption")]
-    (views,) = (text for text in captions if text.startswith("Mean runtime of tasks", 11))
+    (views,) = (text for text in captions if "Mean runtime of tasks versus each feature" in text)
     assert "below the published cut-offs. Alibaba PAI" in views
     # each feature and outcome once, CPU and memory also cut and on a logarithmic axis
     assert "20 panels" in views
