@@ -24,7 +24,6 @@ _ROW_IN: Final = 0.13
 @figure(
     "straggler-overview",
     result="detect_stragglers of one job",
-    source="AntMan (OSDI'20): mini-batch time and CoV of the ten workers of a job",
     reading="Top: mini-batch time of each worker; stragglers are colored, other workers gray. "
     "Middle: CoV across the workers. Bottom: each worker's time divided by the median of the "
     "others' (red: slower; outlined: straggler episode; bold level: persistent straggler).",
