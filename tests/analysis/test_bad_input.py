@@ -189,6 +189,14 @@ QUESTIONS: dict[str, Question] = {
         with_(analysis.runtime_by, by="cluster"), ("cluster", "runtime_s"), ("runtime_s",),
         CONFIDENCES,
     ),
+    "runtime_means": Question(
+        with_(analysis.runtime_means, by="cluster"), ("cluster", "runtime_s"), ("runtime_s",),
+        (*CONFIDENCES, ("trim", 0.5), ("trim", -0.1), ("trim", math.nan), ("trim", "half")),
+    ),
+    "variance_share": Question(
+        with_(analysis.variance_share, value="runtime_s", cluster="job_id", log=True),
+        ("job_id", "runtime_s"), (), CONFIDENCES,
+    ),
     "outcome_rates": Question(
         with_(analysis.outcome_rates, by="cluster"), ("cluster", "status"), (),
         (*CONFIDENCES, ("success", "done"), ("success", ()), ("failure", "completed"),

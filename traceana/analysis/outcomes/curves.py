@@ -178,10 +178,10 @@ def kaplan_meier(
     horizon_s: float = WEEK_S,
     confidence: float = 0.95,
 ) -> SurvivalCurves:
-    """Estimate the survival function of runtimes by the Kaplan-Meier estimator.
+    """Estimate the survival function, its quantiles and the restricted mean of runtimes.
 
-    All events are treated alike. For one event among several use :func:`cumulative_incidence`:
-    here the others would count as censored.
+    By the Kaplan-Meier estimator. All events are treated alike. For one event among several use
+    :func:`cumulative_incidence`: here the others would count as censored.
 
     Parameters
     ----------
@@ -209,6 +209,13 @@ def kaplan_meier(
     ------
     DataError
         As :func:`cumulative_incidence`.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> jobs = pl.DataFrame({"runtime_s": [60.0, 90, 300], "status": ["completed"] * 3})
+    >>> kaplan_meier(jobs, horizon_s=100).groups["restricted_mean_s"].round(1).item()
+    83.3
     """
     check_confidence(confidence)
     keys, names = as_names(by), ("ended",) if status is None else check_events(events)
