@@ -1,4 +1,4 @@
-"""The few exceptions; all are a :class:`TraceanaError` whose text is one line for the user.
+"""Exceptions; all derive from :class:`TraceanaError`, whose text is one line for the user.
 
 The line says what is wrong, where (file, row, column), what was expected and found,
 and the remedy. The command line prints it to standard error and exits with 2.
@@ -8,20 +8,20 @@ from __future__ import annotations
 
 
 class TraceanaError(Exception):
-    """A mistake that the user can mend; its text is one clear line."""
+    """Base class: an error that the user can correct; its text is one line."""
 
 
 class CatalogError(TraceanaError):
-    """A trace nobody knows, or a download that is missing or not what was published."""
+    """A trace is not in the catalog, or a download is missing or has another checksum."""
 
 
 class SourceError(TraceanaError):
-    """A file that cannot be read at all, or a folder with nothing in it that is known."""
+    """A file cannot be read, or a folder has no file of a known format."""
 
 
 class StoreError(TraceanaError):
-    """A store that lacks a table, is being written by another process, or was left half done."""
+    """A store lacks a table, is locked by another process, or is incomplete."""
 
 
 class DataError(TraceanaError):
-    """A frame, argument or value that an analysis, a simulation or a figure cannot work with."""
+    """A frame, argument or value is not valid for an analysis, a simulation or a figure."""

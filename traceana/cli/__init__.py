@@ -34,7 +34,7 @@ from traceana.errors import TraceanaError
 
 app = typer.Typer(
     name="traceana",
-    help="Say something true about a trace of a machine-learning cluster.",
+    help="Statistical analysis of machine-learning cluster traces.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -70,6 +70,7 @@ app.command()(tables.tables)
 app.command()(sample.sample)
 app.command()(claims.claims)
 app.command()(report.report)
+app.command()(report.summary)
 app.command()(figures.figures)
 app.command()(anonymize.anonymize)
 app.command()(export.export)

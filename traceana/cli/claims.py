@@ -57,7 +57,7 @@ def _records(results: ClaimResults) -> list[dict[str, Any]]:
 
 
 def _print_table(results: ClaimResults) -> None:
-    """Print a claim a row: its name over its verdict, beside what was said and measured."""
+    """Print one row per claim: id and verdict, statement, published and measured values."""
     from rich.table import Table
     from rich.text import Text
 

@@ -141,7 +141,7 @@ def _show(ledger: Ledger, store: Path) -> None:
 
 
 def _notes(entry: TableEntry) -> Iterator[str]:
-    """Say what a reader of a table should know beside its sums."""
+    """Print notes on the rows of a table."""
     name = f"{entry.trace}/{entry.table}"
     for rule, rows in entry.rejected.items():
         yield f"rejected: {name}: {rows:,} by {rule}"

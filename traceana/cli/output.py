@@ -62,12 +62,12 @@ def frame_writer(
     A CSV file of a declared table has headings with units. None as `out` writes nothing.
     """
     from traceana.errors import DataError
-    from traceana.results.display import neutral
+    from traceana.results.display import csv_text
 
     if out is None:
         return lambda _: None
     writers: dict[str, Callable[[pl.DataFrame], object]] = {
-        ".csv": lambda frame: neutral(_with_units(frame, table)).write_csv(out),
+        ".csv": lambda frame: out.write_bytes(csv_text(frame, table).encode()),
         ".json": lambda frame: frame.write_json(out),
         ".parquet": lambda frame: frame.write_parquet(out),
     }
@@ -87,16 +87,9 @@ def frame_writer(
     return write
 
 
-def _with_units(frame: pl.DataFrame, table: type[ResultTable] | None) -> pl.DataFrame:
-    from traceana.results.tables import headings
-
-    names = dict(zip(frame.columns, headings(table, frame.columns), strict=True)) if table else {}
-    return frame.rename(names)
-
-
 @contextmanager
 def show_steps(what: str) -> Iterator[Callable[[int, int, str], None]]:
-    """Show a bar on a terminal, and nothing elsewhere; give what tells it of each step."""
+    """Show a progress bar on a terminal; yield a function that reports each step."""
     from rich.progress import Progress
 
     console = terminal(stderr=True)
@@ -111,6 +104,6 @@ def show_steps(what: str) -> Iterator[Callable[[int, int, str], None]]:
 
 @contextmanager
 def show_share(what: str) -> Iterator[Callable[[float], None]]:
-    """Show a bar as :func:`show_steps` does; give what tells it the completed fraction."""
+    """Show a progress bar; yield a function that reports the completed fraction."""
     with show_steps(what) as tell:
         yield lambda share: tell(round(100 * share), 100, what)

@@ -18,7 +18,7 @@ def sample(
     scale: Annotated[
         float | None,
         typer.Option(
-            metavar="X", help="Rows as a share of the real trace's, up to 100.  [default: small]"
+            metavar="X", help="Rows relative to the real trace, up to 100.  [default: small]"
         ),
     ] = None,
     seed: Annotated[

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from traceana.results.display import cells_of
+from traceana.results.display import cells_of, csv_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -58,8 +58,9 @@ class Quote:
 class Table:
     """A finished table: every cell is text already; the first cell names its row.
 
-    `total` is a last row that sums the others up; a `folded` table opens on demand. The page
-    assigns `number` and `id`.
+    `total` is a last row that sums the others up; a `folded` table opens on demand; `data` is the
+    frame as CSV. The page assigns `number` and `id`; `is_excerpt` where the whole table is in the
+    fold.
     """
 
     caption: str
@@ -68,8 +69,10 @@ class Table:
     rows: tuple[tuple[str, ...], ...]
     total: tuple[str, ...] = ()
     folded: bool = False
+    data: str = ""
     number: str = ""
     id: str = ""
+    is_excerpt: bool = False
 
 
 @dataclass(frozen=True)
@@ -77,7 +80,8 @@ class Picture:
     """A figure as an `<svg>` element, and its caption.
 
     `key` names it on the page and as a file, `figure` is its id in the registry, `reading` says
-    how such figures are read. The page assigns `number` and `id`.
+    how such figures are read, `pdf` is the same picture (of a lead), and `data` is the result as
+    CSV. The page assigns `number` and `id`.
     """
 
     svg: str
@@ -85,6 +89,8 @@ class Picture:
     key: str = ""
     figure: str = ""
     reading: str = ""
+    pdf: bytes = b""
+    data: str = ""
     number: str = ""
     id: str = ""
 
@@ -265,4 +271,5 @@ def result_table(
     options: dict[str, Any] = {"columns": shown, "headings": headings, "null": nulls}
     cells = cells_of(frame, table, **options)
     last = () if total is None else cells_of(total, table, **options).rows[0]
-    return Table(caption, cells.headings, cells.numeric, cells.rows, last, folded=folded)
+    data = csv_text(frame, table)
+    return Table(caption, cells.headings, cells.numeric, cells.rows, last, folded, data)

@@ -254,10 +254,11 @@ def _tell_absent(name: str, contents: list[Content]) -> str:
     from traceana.figures import get_figure  # noqa: PLC0415  as above
 
     commands = [
-        " && ".join(block.commands)
+        f"{fetch} && {ingest}"
         for content in contents
         for block in (*content.lead, *content.blocks)
         if isinstance(block, Absent)
+        for fetch, ingest in zip(block.commands[::2], block.commands[1::2], strict=True)
     ]
     remedy = f"; to get it: {' or '.join(dict.fromkeys(commands))}" if commands else ""
     return f"the store has nothing to draw it from ({get_figure(name).result}){remedy}"

@@ -97,9 +97,10 @@ class Section:
     def content(self, context: Context, /) -> Content:
         """Build the section; one block states what other traces would need."""
         if not self.needs:
-            return arrange(self.build(context))
+            built = self.build(context)
+            return built if self.part == PARTS[-1] else arrange(built)
         traces = self.traces(context)
-        built: Content = self.build(context, traces) if traces or self.always else Content()
+        built = self.build(context, traces) if traces or self.always else Content()
         absent = self._absent(context, traces)
         arranged = arrange(built)
         return replace(arranged, blocks=(*arranged.blocks, *absent))

@@ -212,10 +212,13 @@ def kaplan_meier(
 
     Examples
     --------
-    >>> import polars as pl
-    >>> jobs = pl.DataFrame({"runtime_s": [60.0, 90, 300], "status": ["completed"] * 3})
-    >>> kaplan_meier(jobs, horizon_s=100).groups["restricted_mean_s"].round(1).item()
-    83.3
+    >>> import polars as pl, traceana
+    >>> jobs = pl.DataFrame({"runtime_s": [60, 90, 600], "status": ["failed"] + ["completed"] * 2})
+    >>> curves = traceana.kaplan_meier(jobs, quantiles=[0.5])
+    >>> curves.quantiles.select("quantile", "time_s").rows()
+    [(0.5, 90.0)]
+    >>> round(curves.groups["restricted_mean_s"].item())  # of a week
+    250
     """
     check_confidence(confidence)
     keys, names = as_names(by), ("ended",) if status is None else check_events(events)

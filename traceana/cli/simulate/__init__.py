@@ -7,7 +7,7 @@ import typer
 from traceana.cli.simulate import batching, deadlines, energy, recurring
 
 app = typer.Typer(
-    help="What-ifs on the traces: policies injected, seeded.",
+    help="Simulate dynamic batching, recurring jobs, deadlines and energy.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,

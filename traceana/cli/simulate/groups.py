@@ -39,7 +39,7 @@ def simulate_groups(
     if workloads is None:
         raise DataError(
             "groups are simulated with the workloads of a trace with training_runs and "
-            "power_profiles, and the store has none; ingest one, such as zeus-2023"
+            "power_profiles, and the store has none; ingest one (see `traceana traces`)"
         )
     workloads = qualifying_trace(session, workloads, ENERGY_NEEDS)
     gpu = gpu or shown_gpu(session, workloads)

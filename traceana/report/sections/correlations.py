@@ -133,7 +133,7 @@ def _below_cutoffs(session: Context, cohort: Cohort, uncut: pl.DataFrame) -> lis
     cut = session.once(cut_correlations, cohort.trace)
     if cut is None:
         return []
-    every = uncut.filter(pl.col("level").is_in(cut["level"].unique()), method="pearson")
+    every = uncut.filter(pl.col("level").is_in(cut["level"].unique().implode()), method="pearson")
     both = pl.concat([every.with_columns(below_s=pl.lit(None, pl.Float64)), cut], how="diagonal")
     order = [pl.col("outcome") != "success", pl.col("x"), pl.col("level"), pl.col("below_s")]
     return [
