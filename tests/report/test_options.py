@@ -13,7 +13,7 @@ from tests.report.reader import Element, read_page, section
 from traceana.cli import main
 from traceana.errors import DataError
 from traceana.report import build_report
-from traceana.report.blocks import Gallery
+from traceana.report.blocks import Drawing, Gallery
 from traceana.report.build import open_context
 from traceana.report.origin import find_origin
 from traceana.report.section import sections
@@ -105,7 +105,10 @@ def test_every_figure_is_declared_by_the_section_that_draws_it(store: Store) -> 
     context = open_context(find_origin(store.path))
     for part in sections():
         galleries = (b for b in part.content(context).all_blocks if isinstance(b, Gallery))
-        drawn = {picture.figure for gallery in galleries for picture in gallery.pictures}
+        pictures = [one for gallery in galleries for one in gallery.pictures]
+        assert all(isinstance(one, Drawing) for one in pictures)
+        members = (own for one in pictures if isinstance(one, Drawing) for own in one.members)
+        drawn = {one.figure for one in (*pictures, *members)}
         assert drawn == set(part.figures), part.id
 
 

@@ -11,6 +11,7 @@ from .batching import plot_batching_trajectory as plot_batching_trajectory
 from .concentration import plot_concentration as plot_concentration
 from .variation import plot_cov as plot_cov
 from .variation import plot_cov_ecdf as plot_cov_ecdf
+from .correlations import plot_correlations as plot_correlations
 from .cumulative_incidence import plot_cumulative_incidence as plot_cumulative_incidence
 from .deadlines import plot_deadline_tightness as plot_deadline_tightness
 from .distribution_fit import draw_distribution_fit as draw_distribution_fit
@@ -22,7 +23,6 @@ from .energy import plot_energy_savings as plot_energy_savings
 from .failure_model import plot_failure_calibration as plot_failure_calibration
 from .failure_model import plot_failure_odds as plot_failure_odds
 from .workload import plot_gpu_demand as plot_gpu_demand
-from .means import plot_group_means as plot_group_means
 from .workload import plot_interarrivals as plot_interarrivals
 from .groups import plot_failure_rates as plot_failure_rates
 from .groups import plot_outcome_rates as plot_outcome_rates
@@ -38,6 +38,7 @@ from .recurring import plot_regret as plot_regret
 from .means import plot_runtime_against as plot_runtime_against
 from .groups import plot_runtime_by as plot_runtime_by
 from .groups import plot_runtime_ratio as plot_runtime_ratio
+from .small_multiples import plot_small_multiples as plot_small_multiples
 from .straggler_attributes import plot_straggler_attributes as plot_straggler_attributes
 from .straggler_map import plot_straggler_map as plot_straggler_map
 from .style import use_style as use_style

@@ -176,12 +176,14 @@ def _choose_drawings(
             kept[section.id] = _content(section, context, trace)
     contents = [kept[section.id] for section in own]
     known = [
-        picture
+        member
         for content in contents
-        for block in (*content.lead, *content.blocks)
+        for block in content.all_blocks
         if isinstance(block, Gallery)
         for picture in block.pictures
-        if isinstance(picture, Drawing) and picture.figure == name
+        if isinstance(picture, Drawing)
+        for member in ((picture,) if picture.figure == name else picture.members)
+        if member.figure == name
     ]
     if not known:
         raise DataError(_tell_absent(name, contents))
