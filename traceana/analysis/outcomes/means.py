@@ -10,7 +10,7 @@ import polars as pl
 from traceana.analysis.frames import Names, as_names, collect, open_frame, refuse_clash
 from traceana.analysis.outcomes.clusters import ONE_CLUSTER, cluster_errors, refuse_missing
 from traceana.errors import DataError
-from traceana.results.outcomes import RuntimeMeans
+from traceana.results.means import RuntimeMeans
 from traceana.results.tables import declared, returns
 from traceana.stats.arguments import check_confidence, is_number
 from traceana.stats.intervals import clustered_mean_interval, mean_interval

@@ -19,7 +19,7 @@ from traceana.analysis.frames import (
 )
 from traceana.analysis.outcomes.clusters import refuse_missing
 from traceana.errors import DataError
-from traceana.results.outcomes import VarianceBetween
+from traceana.results.means import VarianceBetween
 from traceana.results.tables import declared, returns, schema_of
 from traceana.stats.variance_share import FEWEST
 from traceana.stats.variance_share import variance_share as estimate_share
