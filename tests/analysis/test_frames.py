@@ -111,8 +111,8 @@ QUESTIONS: dict[str, Callable[[Any], pl.DataFrame]] = {
     "workload_summary, by": lambda rows: workload_summary(rows, by=["cluster", "size"]),
     "runtime_by": lambda rows: runtime_by(rows, ("cluster", "size")),
     "runtime_by, all": lambda rows: runtime_by(rows, (), confidence=0.9),
-    "runtime_means": lambda rows: runtime_means(rows, ("cluster", "size")),
-    "runtime_means, clusters": lambda rows: runtime_means(rows, "size", cluster="worker_id"),
+    "runtime_means": lambda rows: runtime_means(rows, by=("cluster", "size")),
+    "runtime_means, clusters": lambda rows: runtime_means(rows, by="size", cluster="worker_id"),
     "variance_share": lambda rows: variance_share(
         rows, value="runtime_s", cluster="worker_id", by="cluster", log=True
     ),

@@ -30,7 +30,7 @@ def test_the_trimmed_mean_of_wilcoxs_example() -> None:
 
 def test_the_geometric_mean_is_that_of_the_positive_runtimes() -> None:
     frame = pl.DataFrame({"runtime_s": [*AWARENESS, 0, None], "gpu_type": "T4"})
-    row = runtime_means(frame, "gpu_type").row(0, named=True)
+    row = runtime_means(frame, by="gpu_type").row(0, named=True)
     logs = np.log(AWARENESS)
     assert row["geometric_mean_s"] == pytest.approx(stats.gmean(AWARENESS))
     interval = stats.t(18, logs.mean(), stats.sem(logs)).interval(0.95)
@@ -53,7 +53,7 @@ def test_both_intervals_cover_where_that_of_the_mean_does_not() -> None:
     sigma, groups, n = 2.0, 1000, 60
     runtimes = np.random.default_rng(8).lognormal(0, sigma, groups * n)
     frame = pl.DataFrame({"sample": np.arange(groups * n) // n, "runtime_s": runtimes})
-    found = runtime_means(frame, "sample")
+    found = runtime_means(frame, by="sample")
     z = stats.norm.ppf(0.8)
     between = stats.norm.cdf(z - sigma) - stats.norm.cdf(-z - sigma)
     trimmed = np.exp(sigma**2 / 2) * between / 0.6
