@@ -138,7 +138,7 @@ def _tasks(session: Session, trace: str, end_imputation: str) -> Cohort:
 
 def _jobs(session: Session, trace: str) -> Cohort:
     manifest = session.store.manifest(trace)
-    rows, observation = observe(session.scan(trace, "jobs").collect(), manifest)
+    rows, observation = observe(_used(session.scan(trace, "jobs")), manifest)
     table = manifest.tables["jobs"]
     rows, cluster = _with_unit(rows, manifest.independent_unit or "user")
     return Cohort(
@@ -155,6 +155,11 @@ def _jobs(session: Session, trace: str) -> Cohort:
     )
 
 
+def _used(jobs: pl.LazyFrame) -> pl.DataFrame:
+    """Return jobs without the names of each, which no analysis of a cohort uses."""
+    return jobs.drop("job_name", "inst_id", "array_id", strict=False).collect()
+
+
 def _definition(manifest: Manifest) -> str:
     """Return the trace's definition of a failure; empty if it is the status failed."""
     if {*manifest.failure_statuses} == {"failed"}:
@@ -166,7 +171,9 @@ def _with_unit(rows: pl.DataFrame, unit: str) -> tuple[pl.DataFrame, str | None]
     """Fill missing values of the independent unit with the job; None if it has no values."""
     if unit not in rows.columns or not rows[unit].count():
         return rows, None
-    filled = pl.coalesce(pl.col(unit).cast(pl.String), pl.format("job {}", "job_id"))
+    filled = pl.col(unit).cast(pl.String)
+    if rows[unit].null_count():
+        filled = pl.coalesce(filled, pl.format("job {}", "job_id"))
     return rows.with_columns(filled.alias(unit)), unit
 
 
@@ -188,7 +195,9 @@ def _with_requested(rows: pl.DataFrame) -> pl.DataFrame:
     )
     named = rows.with_columns(gpus_requested=name)
     order = (
-        named.drop_nulls("gpus")
+        named.select("gpus", "gpus_requested")
+        .drop_nulls("gpus")
+        .unique()
         .sort("gpus")["gpus_requested"]
         .unique(maintain_order=True)
         .to_list()

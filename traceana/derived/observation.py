@@ -88,7 +88,8 @@ def observe(rows: pl.DataFrame, manifest: Manifest, /) -> tuple[pl.DataFrame, Ob
         still = (pl.col("status").cast(pl.String) == "running") & (end >= last)
         observed = ~still.fill_null(value=False)
     rows = rows.with_columns(entry_s=entry, observed=observed)
-    known = rows.filter(runtime.is_not_null())
+    used = dict.fromkeys(("runtime_s", "entry_s", "observed", start or "runtime_s"))
+    known = rows.select(*used).filter(runtime.is_not_null())  # not all columns: memory
     truncated, censored = int((known["entry_s"] > 0).sum()), int((~known["observed"]).sum())
     complete = known.height == rows.height and not censored and not truncated
     return rows, Observation(

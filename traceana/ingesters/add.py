@@ -73,7 +73,7 @@ def add_table(
     mine/jobs: 1 rows read = 1 kept + 0 rejected (written)
     """
     get_table(table)  # raises where there is no such table
-    data = _to_polars(frame)
+    data = to_polars(frame)
     rows = frame_rows(data.lazy(), "frame")
     text = mapping if mapping is not None else _same_names(rows.types, table)
     parsed, name = read_mapping(text, trace)
@@ -82,12 +82,13 @@ def add_table(
     source = Source(None, rows, (table,), reader="frame")
     facts = {} if title is None else {"title": title}
     plan = Plan(
-        name, parsed, [source], "api", {source.label: _digest(data.select(*rows.columns))}, facts
+        name, parsed, [source], "api", {source.label: digest_of(data.select(*rows.columns))}, facts
     )
     return ingest_plan(plan, store_path(store))
 
 
-def _to_polars(frame: IntoFrame) -> pl.DataFrame:
+def to_polars(frame: IntoFrame, /) -> pl.DataFrame:
+    """Return a frame of any engine as one of Polars."""
     import narwhals.stable.v2 as nw  # noqa: PLC0415  what ingests files needs no other engine
 
     try:
@@ -121,7 +122,7 @@ def _same_names(types: Mapping[str, pl.DataType], table: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _digest(data: pl.DataFrame) -> str:
+def digest_of(data: pl.DataFrame, /) -> str:
     """Return a digest of a frame's rows and types."""
     digest = hashlib.sha256(json.dumps([str(dtype) for dtype in data.dtypes]).encode())
     if data.width:

@@ -9,9 +9,14 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from traceana.ingesters.add import add_table, digest_of, to_polars
 from traceana.ingesters.ingestion import ingest
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from narwhals.stable.v2.typing import IntoFrame
+
     from traceana.ingesters.build import Progress
     from traceana.ingesters.ingestion import Paths
 
@@ -43,4 +48,20 @@ def ingest_cached(
         names, mapping=mapping, reader=reader, timezone=timezone, store=store, replace=True,
         progress=progress,
     )  # fmt: skip
+    return store
+
+
+def store_frames(frames: Mapping[str, IntoFrame], /) -> Path:
+    """Add frames by the names of their tables to a store of their own in the user's cache folder.
+
+    The same rows use the same store. The trace is called `frames`.
+    """
+    from platformdirs import user_cache_path  # noqa: PLC0415  only where it is needed
+
+    tables = {name: to_polars(frame) for name, frame in frames.items()}
+    key = json.dumps([(name, rows.columns, digest_of(rows)) for name, rows in tables.items()])
+    digest = hashlib.sha256(key.encode()).hexdigest()[:16]
+    store = user_cache_path("traceana") / "read" / digest
+    for name, rows in tables.items():
+        add_table(rows, trace="frames", table=name, store=store)
     return store

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -20,7 +22,8 @@ from traceana.store.writer import write_bytes_whole, write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from os import PathLike
+
+    from narwhals.stable.v2.typing import IntoFrame
 
     from traceana.report.blocks import Picture
     from traceana.report.origin import Origin
@@ -34,7 +37,7 @@ DATA_FOLDER: Final = "data"
 
 
 def build_report(
-    store: str | PathLike[str] | None = None,
+    store: str | PathLike[str] | Mapping[str, IntoFrame] | IntoFrame | None = None,
     /,
     *,
     out: str | PathLike[str] = "reports/latest",
@@ -57,7 +60,9 @@ def build_report(
     Parameters
     ----------
     store
-        Folder of the store, a :class:`~traceana.trace.Trace`, or a raw file of a known format;
+        Folder of the store, a :class:`~traceana.trace.Trace`, a raw file of a known format, frames
+        by the names of their tables (as :func:`~traceana.add_table` takes them), or a frame of
+        jobs;
         None stands for TRACEANA_STORE, else ``./data``. Where it holds no
         ledger the report is made from the synthetic sample, and says so wherever it shows.
     out
@@ -97,12 +102,16 @@ def build_report(
         If there is no such section, format or engine, or a master is named that is not Spark's.
     TraceanaError
         If the store cannot be read, the folder cannot be written, or Spark cannot be had.
+
+    Examples
+    --------
+    >>> import traceana, polars as pl
+    >>> from traceana.report import build_report
+    >>> jobs = pl.DataFrame({"job_id": ["a"], "status": ["completed"], "runtime_s": [60.0]})
+    >>> build_report({"jobs": jobs}, out="report")  # doctest: +SKIP
     """
     chosen = check_sections(only)
-    if store is not None and Path(store).is_file():
-        from traceana.ingesters import ingest_cached  # noqa: PLC0415  a store needs no reader
-
-        store = ingest_cached(store)
+    store = _store_of(store)
     forms = choose(formats, FORMATS, what="format")
     spark = _choose_master(engine, master)
     folder = Path(out)
@@ -167,6 +176,22 @@ def summarize(
     )
     built = [Built(*pair) for pair in zip(chosen, contents, strict=True)]
     return [part.headline for part in main_results(built)]
+
+
+def _store_of(
+    given: str | PathLike[str] | Mapping[str, IntoFrame] | IntoFrame | None,
+) -> str | PathLike[str] | None:
+    """Return the folder of a store; files and frames are ingested into one in the cache."""
+    if given is None or (isinstance(given, str | PathLike) and not Path(given).is_file()):
+        return given
+    from traceana.ingesters.cached import (  # noqa: PLC0415  a store needs no reader
+        ingest_cached,
+        store_frames,
+    )
+
+    if isinstance(given, str | PathLike):
+        return ingest_cached(given)
+    return store_frames(given if isinstance(given, Mapping) else {"jobs": given})
 
 
 def open_context(origin: Origin, date: str | None = None, /) -> Context:
