@@ -64,7 +64,7 @@ def test_markdown_alone_with_its_figures(zeus_store: Store, tmp_path: Path) -> N
     assert path == tmp_path / "index.md"
     assert not (tmp_path / "index.html").exists()
     drawn = re.findall(r"!\[[^\]]+\]\((figures/[^)]+)\)", path.read_text(encoding="utf-8"))
-    assert len(drawn) == 12
+    assert len(drawn) == 3
     assert {path.name for path in (tmp_path / "figures").glob("*.svg")} == {
         name.removeprefix("figures/") for name in drawn
     }
@@ -108,7 +108,8 @@ def test_every_figure_is_declared_by_the_section_that_draws_it(store: Store) -> 
         pictures = [one for gallery in galleries for one in gallery.pictures]
         assert all(isinstance(one, Drawing) for one in pictures)
         members = (own for one in pictures if isinstance(one, Drawing) for own in one.members)
-        drawn = {one.figure for one in (*pictures, *members)}
+        more = part.more(context, part.traces(context)) if part.more else []
+        drawn = {one.figure for one in (*pictures, *members, *more)}
         assert drawn == set(part.figures), part.id
 
 

@@ -19,6 +19,7 @@ from .distribution_fit import plot_distribution_fit as plot_distribution_fit
 from .energy_front import plot_energy_front as plot_energy_front
 from .energy_map import plot_energy_map as plot_energy_map
 from .energy_map import plot_power_sweep as plot_power_sweep
+from .energy_saved import plot_energy_saved as plot_energy_saved
 from .energy import plot_energy_savings as plot_energy_savings
 from .failure_model import plot_failure_odds as plot_failure_odds
 from .workload import plot_gpu_demand as plot_gpu_demand
@@ -26,7 +27,6 @@ from .workload import plot_interarrivals as plot_interarrivals
 from .groups import plot_outcome_rates as plot_outcome_rates
 from .ratio_distribution import plot_ratio_distribution as plot_ratio_distribution
 from .recurring import plot_recurring_choices as plot_recurring_choices
-from .recurring import plot_recurring_savings as plot_recurring_savings
 from .registry import figure as figure
 from .registry import figures as figures
 from .registry import get_figure as get_figure
@@ -39,6 +39,7 @@ from .groups import plot_runtime_ratio as plot_runtime_ratio
 from .small_multiples import plot_small_multiples as plot_small_multiples
 from .straggler_attributes import plot_straggler_attributes as plot_straggler_attributes
 from .straggler_map import plot_straggler_map as plot_straggler_map
+from .straggler_overview import plot_straggler_overview as plot_straggler_overview
 from .style import use_style as use_style
 from .style import use_width as use_width
 from .svg import WATERMARK as WATERMARK
