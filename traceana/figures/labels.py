@@ -77,6 +77,34 @@ def name_group(values: Iterable[object], /) -> str:
     return ", ".join("not stated" if value is None else _plain(value) for value in values)
 
 
+def split_lines(
+    result: pl.DataFrame, first: str, unique: str | None = None, /
+) -> list[tuple[str, pl.DataFrame]]:
+    """Return the name and the rows of each line: of a group, or of all rows (an empty name).
+
+    The columns before `first` are those of the group; `unique` (`first` if not given) is the
+    position on the line.
+
+    Raises
+    ------
+    DataError
+        If there is no row, or a position occurs twice on a line.
+    """
+    unique = unique or first
+    keys = result.columns[: result.columns.index(first)]
+    parts = result.partition_by(keys, maintain_order=True) if keys else [result]
+    if result.is_empty() or not all(own[unique].is_unique().all() for own in parts):
+        raise DataError(f"a line needs rows, and each {unique} once per group")
+    return [(name_group(own.select(keys).row(0)) if keys else "", own) for own in parts]
+
+
+def place_legend(ax: Axes, /) -> None:
+    """Put the legend below the axes, where names may be long."""
+    ax.legend(
+        loc="upper left", bbox_to_anchor=(-0.12, -0.2), borderaxespad=0, fontsize=small_size()
+    )
+
+
 def name_lines(
     ax: Axes, lines: Sequence[tuple[str, Line2D]], /, *, heading: str, margin_from: float = 0.9
 ) -> None:
