@@ -82,6 +82,6 @@ def plot_empirical_distribution(
 def describe_empirical_distribution(result: pl.DataFrame) -> str:
     """Return a sentence on the groups for the caption."""
     keys = result.columns[: result.columns.index("n")]
-    sizes = result.unique([*keys, "n"])["n"]
-    groups = f"{len(sizes)} groups, " if keys else ""
+    sizes = result.unique([*keys, "n"], maintain_order=True)["n"]
+    groups = f"{len(sizes)} groups, " if len(sizes) > 1 else ""
     return f"{groups}n = {sizes.sum():,} values."

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from matplotlib import font_manager, rcParams
 from matplotlib.dates import AutoDateFormatter
+from matplotlib.transforms import ScaledTranslation
 
 from traceana.errors import DataError
 from traceana.figures.style import shade
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from matplotlib.lines import Line2D
 
 _LINE_SPACING: Final = 1.15
+_BELOW_IN: Final = -0.42
+"""From the axes to a legend below their label."""
 _MARGIN: Final = 1.05
 """Where the names stand, in widths of the axes."""
 
@@ -100,9 +103,13 @@ def split_lines(
 
 def place_legend(ax: Axes, /) -> None:
     """Put the legend below the axes, where names may be long."""
+    root = ax.get_figure(root=True)
+    assert root is not None  # noqa: S101  axes stand on a figure
+    below = ScaledTranslation(0, _BELOW_IN, root.dpi_scale_trans)
     ax.legend(
-        loc="upper left", bbox_to_anchor=(-0.12, -0.2), borderaxespad=0, fontsize=small_size()
-    )
+        loc="upper left", bbox_to_anchor=(-0.12, 0), bbox_transform=ax.transAxes + below,
+        borderaxespad=0, fontsize=small_size(),
+    )  # fmt: skip
 
 
 def name_lines(

@@ -15,8 +15,12 @@ from traceana.figures.scales import use_log_axis
 from traceana.figures.style import palette, shade, start_axes
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from matplotlib.axes import Axes
 
+_VISIBLE: Final = 0.01
+"""Fraction of the time axis that is wide enough to be shaded."""
 _FAR: Final = 3
 """Capacities of more than this many times the largest demand are stated, not drawn."""
 
@@ -81,16 +85,21 @@ def plot_arrivals(
 
 def describe_arrivals(rhythm: pl.DataFrame) -> str:
     """Return one sentence on what the figure of these arrivals shows."""
-    told = []
-    for name, own in split_lines(rhythm, "hour"):
-        text = f"{sum(own['jobs']):,} jobs over {sum(own['observed_h']) / 24:,.1f} days"
-        rates = own.drop_nulls("jobs_per_h").sort("jobs_per_h", "hour").rows(named=True)
-        if rates:
-            quiet, busy = (f"{row['hour']} ({row['jobs_per_h']:,.3g} jobs per hour)"
-                           for row in (rates[0], rates[-1]))  # fmt: skip
-            text += f"; quietest hour {quiet}, busiest {busy}"
-        told.append(f"{name}: {text}." if name else f"{text}.")
-    return " ".join(told)
+    lines = [own for _, own in split_lines(rhythm, "hour")]
+    days = " and ".join(f"{sum(own['observed_h']) / 24:,.1f}" for own in lines)
+    text = f"{_listed(sum(own['jobs']) for own in lines)} jobs over {days} days"
+    if len(lines) == 1:
+        rates = rhythm.drop_nulls("jobs_per_h").sort("jobs_per_h", "hour").rows(named=True)
+        for what, row in zip(("quietest hour", "busiest"), (*rates[:1], *rates[-1:]), strict=False):
+            text += f"{'; ' if what != 'busiest' else ', '}{what} {row['hour']} "
+            text += f"({row['jobs_per_h']:,.3g} jobs per hour)"
+        return f"{text}."
+    busiest = (own.sort("jobs_per_h", nulls_last=False)["hour"][-1] for own in lines)
+    return f"{text}; busiest hour {_listed(busiest)}."
+
+
+def _listed(numbers: Iterable[float]) -> str:
+    return " and ".join(f"{one:,.0f}" for one in numbers)
 
 
 @figure(
@@ -144,16 +153,14 @@ def _gid(kind: str, name: str) -> str:
 
 def describe_interarrivals(curve: pl.DataFrame) -> str:
     """Return one sentence on what the figure of this curve shows."""
-    told = []
-    for name, own in split_lines(curve, "n", "gap_s"):
-        above = own.filter(pl.col("gap_s") > 0)["gap_s"]
-        at_once = own.filter(gap_s=0)["share_longer"].to_list()
-        least = (
-            f"{100 * (1 - at_once[0]):.1f} % are 0 s" if at_once else f"from {min(above):,.3g} s"
-        )
-        text = f"n = {own['n'][0]:,} times between submissions: {least}"
-        told.append(f"{f'{name}: ' if name else ''}{text}, the longest is {max(above):,.0f} s.")
-    return " ".join(told)
+    lines = [own for _, own in split_lines(curve, "n", "gap_s")]
+    n, longest = (_listed(own[name].max() for own in lines) for name in ("n", "gap_s"))  # type: ignore[misc]
+    if len(lines) > 1:
+        return f"n = {n} times between submissions; the longest is {longest} s."
+    above = curve.filter(pl.col("gap_s") > 0)["gap_s"]
+    at_once = curve.filter(gap_s=0)["share_longer"].to_list()
+    least = f"{100 * (1 - at_once[0]):.1f} % are 0 s" if at_once else f"from {min(above):,.3g} s"
+    return f"n = {n} times between submissions: {least}, the longest is {longest} s."
 
 
 @figure(
@@ -230,8 +237,9 @@ def _draw_window(
     """Shade what is outside the observation window."""
     low, high = float(min(bins)), float(max(bins))
     first, last = window
-    outside = [(low, first)] if first is not None and first > low else []
-    outside += [(last, high)] if last is not None and last < high else []
+    least = _VISIBLE * (high - low)
+    outside = [(low, first)] if first is not None and first > low + least else []
+    outside += [(last, high)] if last is not None and last < high - least else []
     label: str | None = "outside the observation window"
     for ends in outside:
         left, right = _times(pl.Series(ends, dtype=pl.Float64), timezone)

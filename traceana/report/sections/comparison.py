@@ -33,11 +33,11 @@ def build(session: Context) -> Content:
               if one in answered["question"].to_list()),
         (
             result_table(
-                found.filter(pl.col("estimate").count().over("trace") > 0).select(
-                    "question", *_SHOWN, "note"
-                ),
+                found.filter(pl.col("note").is_not_null(), pl.col("estimate").is_not_null()
+                    | (pl.col("estimate").count().over("question") > 1)),
                 Comparison,
-                caption="All questions, with what cannot be compared and why",
+                columns=("measure", "trace", "note"),
+                caption="Limits of the estimates, and why a trace has none",
             ),
         ),
         lead=(
@@ -76,7 +76,7 @@ def _estimate(row: dict[str, object]) -> str:
 SECTION = Section(
     "comparison",
     "Traces side by side",
-    90,
+    30,
     build,
     part="Workload",
     question="Where does each trace stand among the others?",

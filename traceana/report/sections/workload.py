@@ -78,7 +78,11 @@ def build(session: Context, traces: list[str]) -> Content:
             key="wait-distribution", x_label="Queueing delay", heading="Queueing delay",
             durations=True,
         ).pictures,
-        *(one for trace in found for one in draw_demand(session, trace, titles[trace], found[trace])),
+        *(
+            picture
+            for trace, one in found.items()
+            for picture in draw_demand(session, trace, titles[trace], one)
+        ),
     )  # fmt: skip
     top, bursts = _top_finding(found, titles), _burst_finding(gaps)
     return Content(
