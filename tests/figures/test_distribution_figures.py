@@ -79,7 +79,7 @@ def test_the_largest_jobs_are_marked_with_what_they_hold() -> None:
     ax = plot_concentration(curve)
     np.testing.assert_allclose(line(ax, "all"), curve.to_numpy())
     assert legend(ax) == ["all jobs (top 1 %: 82.0 %)"]
-    np.testing.assert_allclose(ax.collections[0].get_offsets(), [[0.99, 0.18]])
+    np.testing.assert_allclose(np.asarray(ax.collections[0].get_offsets()), [[0.99, 0.18]])
     assert describe_concentration(curve) == (
         "The smaller half of the jobs uses 5.00 % of the GPU-hours."
     )

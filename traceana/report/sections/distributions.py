@@ -107,7 +107,7 @@ def _lead(found: Found) -> list[Block]:
         return []
     figure = drawing(
         "empirical-distribution", pl.concat(lines), trace=None, key="runtime-distribution",
-        about="Distribution of runtimes", title="; ".join(row["trace"] for row in rows),
+        about="Distribution of runtimes", title="; ".join(str(row["trace"]) for row in rows),
         x_label="Runtime", heading="Runtime", durations=True,
     )  # fmt: skip
     table = result_table(

@@ -19,14 +19,14 @@ Found = dict[str, "Workload"]
 
 
 def draw_shared(frames: Mapping[str, pl.DataFrame | None], /, figure: str, about: str,
-                **options: object) -> list[Drawing]:  # fmt: skip
+                key: str = "", **options: object) -> list[Drawing]:  # fmt: skip
     """Draw the frames of several traces, by title, as lines on the same axes."""
     known = {title: frame for title, frame in frames.items() if frame is not None}
     if not known:
         return []
     lines = [frame.select(pl.lit(title).alias("trace"), pl.all()) for title, frame in known.items()]
     titles = "; ".join(known)
-    return [drawing(figure, pl.concat(lines), trace=None, key=options.pop("key", figure),
+    return [drawing(figure, pl.concat(lines), trace=None, key=key or figure,
                     about=about, title=titles, **options)]  # fmt: skip
 
 
