@@ -82,7 +82,11 @@ def read_caption(table: Element) -> str:
 def read_table(part: Element, caption: str) -> list[dict[str, str]]:
     """Return the body and foot rows of the table whose caption, without number, starts so."""
     wanted = _NUMBER.sub("", caption)
-    (table,) = (table for table in part.all("table") if read_caption(table).startswith(wanted))
+    (table,) = (
+        table
+        for table in part.all("table")
+        if read_caption(table).startswith(wanted) and table.attributes.get("class") != "excerpt"
+    )
     headings = [cell.text for cell in table.all("thead")[0].all("th")]
     rows = [
         [cell.text for cell in row.all("th", "td")]

@@ -61,7 +61,7 @@ def test_no_table_or_figure_stands_in_for_missing_data(zeus_page: Element) -> No
 
 
 def test_results_are_of_what_is_there_only(zeus_page: Element) -> None:
-    results = [item.text for item in section(zeus_page, "summary").all("ul")[0].all("li")]
+    results = [item.text for item in section(zeus_page, "summary").all("ol")[0].all("li")]
     others = ("Mini-batch", "ITP", "ElasticFlow", "PAI", "openb")
     assert not [text for text in results for word in others if word in text]
     about = "Zeus traces, 2023 (SYNTHETIC): "

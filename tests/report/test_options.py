@@ -13,7 +13,7 @@ from tests.report.reader import Element, read_page, section
 from traceana.cli import main
 from traceana.errors import DataError
 from traceana.report import build_report
-from traceana.report.blocks import Gallery
+from traceana.report.blocks import Drawing, Gallery
 from traceana.report.build import open_context
 from traceana.report.origin import find_origin
 from traceana.report.section import sections
@@ -42,7 +42,8 @@ def test_some_sections_in_the_reports_order(
         "energy",
         "data-quality",
     ]
-    assert {path.name for path in tmp_path.iterdir()} == {"index.html", "results.json"}
+    there = {"index.html", "results.json", "data", "figures"}
+    assert {path.name for path in tmp_path.iterdir()} == there
 
 
 def test_without_findings_there_is_no_opening(zeus_store: Store, tmp_path: Path) -> None:
@@ -63,8 +64,8 @@ def test_markdown_alone_with_its_figures(zeus_store: Store, tmp_path: Path) -> N
     assert path == tmp_path / "index.md"
     assert not (tmp_path / "index.html").exists()
     drawn = re.findall(r"!\[[^\]]+\]\((figures/[^)]+)\)", path.read_text(encoding="utf-8"))
-    assert len(drawn) == 12
-    assert {path.name for path in (tmp_path / "figures").iterdir()} == {
+    assert len(drawn) == 3
+    assert {path.name for path in (tmp_path / "figures").glob("*.svg")} == {
         name.removeprefix("figures/") for name in drawn
     }
     for name in drawn:
@@ -77,7 +78,9 @@ def test_the_markdown_says_what_the_page_says(page: Element, markdown: str) -> N
     headings = re.findall("^###? (.*)$", markdown, flags=re.MULTILINE)
     assert headings[0] == "Summary"
     assert set(titles) <= set(headings)
-    assert markdown.count("\n**Figure ") == len(page.all("figure"))
+    assert markdown.count("\n**Figure ") == len(
+        [one for one in page.all("figure") if "data-name" in one.attributes]
+    )
     rows = [line for line in markdown.splitlines() if line.startswith("| ")]
     tables = page.all("table")
     assert len(rows) == sum(len(table.all("tr")) + 1 for table in tables), "and a rule each"
@@ -102,7 +105,11 @@ def test_every_figure_is_declared_by_the_section_that_draws_it(store: Store) -> 
     context = open_context(find_origin(store.path))
     for part in sections():
         galleries = (b for b in part.content(context).all_blocks if isinstance(b, Gallery))
-        drawn = {picture.figure for gallery in galleries for picture in gallery.pictures}
+        pictures = [one for gallery in galleries for one in gallery.pictures]
+        assert all(isinstance(one, Drawing) for one in pictures)
+        members = (own for one in pictures if isinstance(one, Drawing) for own in one.members)
+        more = part.more(context, part.traces(context)) if part.more else []
+        drawn = {one.figure for one in (*pictures, *members, *more)}
         assert drawn == set(part.figures), part.id
 
 
@@ -138,7 +145,9 @@ def test_the_command_takes_them(
 
     only = ("--only", "data-quality,traces", "--only", "provenance")
     assert run(*only, "--title", "Ours", "--format", "md") == 0
-    assert capsys.readouterr().out == f"{tmp_path / 'out' / 'index.md'}\n"
+    *_, path, address = capsys.readouterr().out.splitlines()
+    assert path == str(tmp_path / "out" / "index.md")
+    assert address == (tmp_path / "out" / "index.md").as_uri()
     assert run("--only", "energie") == 2
     told = capsys.readouterr()
     assert told.out == ""

@@ -62,12 +62,12 @@ def frame_writer(
     A CSV file of a declared table has headings with units. None as `out` writes nothing.
     """
     from traceana.errors import DataError
-    from traceana.results.display import neutral
+    from traceana.results.display import csv_text
 
     if out is None:
         return lambda _: None
     writers: dict[str, Callable[[pl.DataFrame], object]] = {
-        ".csv": lambda frame: neutral(_with_units(frame, table)).write_csv(out),
+        ".csv": lambda frame: out.write_bytes(csv_text(frame, table).encode()),
         ".json": lambda frame: frame.write_json(out),
         ".parquet": lambda frame: frame.write_parquet(out),
     }
@@ -85,13 +85,6 @@ def frame_writer(
             raise DataError(f"--out {out}: cannot be written ({why}); name another file") from error
 
     return write
-
-
-def _with_units(frame: pl.DataFrame, table: type[ResultTable] | None) -> pl.DataFrame:
-    from traceana.results.tables import headings
-
-    names = dict(zip(frame.columns, headings(table, frame.columns), strict=True)) if table else {}
-    return frame.rename(names)
 
 
 @contextmanager

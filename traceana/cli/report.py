@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from textwrap import fill
 from typing import Annotated, Any
 
 import typer
@@ -62,24 +63,27 @@ def report(
             metavar="URL", help="Spark's master: local[2], spark://host:7077.  [default: local[*]]"
         ),
     ] = None,
+    per_trace: Annotated[
+        bool, typer.Option("--per-trace", help="Also make a page of each trace, linked from it.")
+    ] = False,
+    open_page: Annotated[
+        bool, typer.Option("--open", help="Open the page in the browser when it is made.")
+    ] = False,
 ) -> None:
-    """Build a report: one self-contained page, and Markdown.
+    """Build a report: one self-contained page, Markdown, figures and data.
 
     PATH names raw files; without it, the report is made from a store, or from a synthetic sample
     where there is none.
     """
     from traceana.cli.output import show_steps
     from traceana.errors import DataError
-    from traceana.report import build_report, check_sections, count_workers, find_origin
+    from traceana.report import build_report, check_sections, count_workers
 
     check_sections(only or ())  # before anything is said of a store
-    if paths:
-        store = _ingest(paths, store, mapping=mapping, reader=reader, timezone=timezone)
-    elif mapping or reader or timezone:
+    if not paths and (mapping or reader or timezone):
         raise DataError("--mapping, --reader and --timezone are for files: name them (PATH...)")
-    origin = find_origin(store)
-    if origin.is_sample:
-        sys.stderr.write(f"traceana: note: {origin.notice}\n")
+    store = _find_store(paths, store, mapping=mapping, reader=reader, timezone=timezone)
+    results: list[str] = []
     limits = {"since": since, "until": until, "where": where}
     with (
         limited_store(store, **limits, anonymize=anonymize) as place,
@@ -94,24 +98,65 @@ def report(
             workers=count_workers(),
             engine=engine,
             master=master,
+            per_trace=per_trace,
             on_step=on_step,
+            on_results=results.extend,
         )
-    sys.stdout.write(f"{page}\n")
+    _print_results(results)
+    sys.stdout.write(f"{page}\n{page.absolute().as_uri()}\n")
+    if open_page:
+        import webbrowser
+
+        webbrowser.open(page.absolute().as_uri())
 
 
-def _ingest(
-    paths: list[Path],
-    store: Path | None,
+def summary(
+    paths: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="[PATH...]", help="Files to report on.  [default: those in a store]"
+        ),
+    ] = None,
     *,
-    mapping: Path | None,
-    reader: str | None,
-    timezone: str | None,
-) -> Path:
+    store: StoreOption = None,
+) -> None:
+    """Print the main results of a report, one sentence each."""
+    from traceana.cli.output import show_steps
+    from traceana.report import count_workers, summarize
+
+    store = _find_store(paths, store)
+    with show_steps("summary") as on_step:
+        results = summarize(store, workers=count_workers(), on_step=on_step)
+    _print_results(results)
+
+
+def _print_results(results: list[str]) -> None:
+    for number, result in enumerate(results, start=1):
+        text = result.replace("`", "")
+        sys.stdout.write(fill(f"{number}. {text}", 88, subsequent_indent="   ") + "\n")
+
+
+def _find_store(
+    paths: list[Path] | None,
+    store: Path | None,
+    **options: Any,  # noqa: ANN401  those of ingest()
+) -> Path | None:
+    """Ingest the files, if any; note on standard error where the synthetic sample is used."""
+    from traceana.report import find_origin
+
+    if paths:
+        return _ingest(paths, store, **options)
+    origin = find_origin(store)
+    if origin.is_sample:
+        sys.stderr.write(f"traceana: note: {origin.notice}\n")
+    return store
+
+
+def _ingest(paths: list[Path], store: Path | None, **options: Any) -> Path:  # noqa: ANN401
     """Ingest files into the store, or into one of their own in the cache, and name their rows."""
     from traceana.ingesters import ingest, ingest_cached
     from traceana.store import open_store
 
-    options: dict[str, Any] = {"mapping": mapping, "reader": reader, "timezone": timezone}
     if store is not None:
         ingest(paths, store=store, **options)
         return store

@@ -1,6 +1,6 @@
 """The report: sections become one self-contained page, Markdown, and files of figures."""
 
-from traceana.report.build import build_report, check_sections
+from traceana.report.build import build_report, check_sections, summarize
 from traceana.report.figure_files import WrittenFigures, check_figures, write_figures
 from traceana.report.origin import Origin, find_origin
 from traceana.report.run import count_workers
@@ -13,5 +13,6 @@ __all__ = [
     "check_sections",
     "count_workers",
     "find_origin",
+    "summarize",
     "write_figures",
 ]

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from traceana.results.display import cells_of
+from traceana.results.display import cells_of, csv_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -58,8 +58,9 @@ class Quote:
 class Table:
     """A finished table: every cell is text already; the first cell names its row.
 
-    `total` is a last row that sums the others up; a `folded` table opens on demand. The page
-    assigns `number` and `id`.
+    `total` is a last row that sums the others up; a `folded` table opens on demand; `data` is the
+    frame as CSV. The page assigns `number` and `id`; `is_excerpt` where the whole table is in the
+    fold.
     """
 
     caption: str
@@ -68,8 +69,10 @@ class Table:
     rows: tuple[tuple[str, ...], ...]
     total: tuple[str, ...] = ()
     folded: bool = False
+    data: str = ""
     number: str = ""
     id: str = ""
+    is_excerpt: bool = False
 
 
 @dataclass(frozen=True)
@@ -77,7 +80,8 @@ class Picture:
     """A figure as an `<svg>` element, and its caption.
 
     `key` names it on the page and as a file, `figure` is its id in the registry, `reading` says
-    how such figures are read. The page assigns `number` and `id`.
+    how such figures are read, `pdf` is the same picture (of a lead), and `data` is the result as
+    CSV. The page assigns `number` and `id`.
     """
 
     svg: str
@@ -85,8 +89,13 @@ class Picture:
     key: str = ""
     figure: str = ""
     reading: str = ""
+    pdf: bytes = b""
+    data: str = ""
     number: str = ""
     id: str = ""
+
+
+SMALL_MULTIPLES: Final = "small-multiples"
 
 
 @dataclass(frozen=True)
@@ -120,6 +129,11 @@ class Drawing:
     title: str | None = None
     options: dict[str, Any] = field(default_factory=dict)
 
+    @property
+    def members(self) -> tuple[Drawing, ...]:
+        """The drawings of its panels; itself if it has none."""
+        return self.result if self.figure == SMALL_MULTIPLES else (self,)
+
 
 def drawing(
     figure: str,
@@ -134,6 +148,19 @@ def drawing(
 ) -> Drawing:
     """Return a drawing; what it does not take itself are options of the figure."""
     return Drawing(figure, result, trace, key, about, title, options)
+
+
+def small_multiples(
+    panels: Sequence[Drawing], /, *, key: str, about: str, **options: object
+) -> Gallery:
+    """Return a gallery of one figure with the drawings of a trace as panels, if there are any."""
+    if not panels:
+        return Gallery(())
+    first = panels[0]
+    figure = Drawing(
+        SMALL_MULTIPLES, tuple(panels), first.trace, key, about, first.title, {**options}
+    )
+    return Gallery((figure if len(panels) > 1 else first,))
 
 
 def picture_key(kind: str, trace: str, job: str = "", /) -> str:
@@ -226,14 +253,19 @@ def join_parts(opening: str, parts: Iterable[tuple[str, Content]], /) -> Content
     findings: list[str] = []
     headlines: list[str] = []
     blocks: list[Block] = [Text(opening)]
+    galleries: list[Gallery] = []
     lead: list[Block] = []
     limitations: dict[str, None] = {}
     for heading, content in parts:
         findings += content.findings
         headlines += [content.headline] if content.headline else []
         blocks += [Heading(heading), *content.blocks]
-        lead += content.lead
+        galleries += [block for block in content.lead if isinstance(block, Gallery)]
+        lead += [block for block in content.lead if not isinstance(block, Gallery)]
         limitations |= {content.limitations: None} if content.limitations else {}
+    pictures = tuple(picture for gallery in galleries for picture in gallery.pictures)
+    if pictures:
+        lead.insert(0, Gallery(pictures))
     return Content(
         tuple(findings), tuple(blocks), " ".join(headlines), tuple(lead), " ".join(limitations)
     )
@@ -265,4 +297,5 @@ def result_table(
     options: dict[str, Any] = {"columns": shown, "headings": headings, "null": nulls}
     cells = cells_of(frame, table, **options)
     last = () if total is None else cells_of(total, table, **options).rows[0]
-    return Table(caption, cells.headings, cells.numeric, cells.rows, last, folded=folded)
+    data = csv_text(frame, table)
+    return Table(caption, cells.headings, cells.numeric, cells.rows, last, folded, data)

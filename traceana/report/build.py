@@ -7,27 +7,30 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from traceana.errors import DataError, TraceanaError
+from traceana.report.blocks import Table
 from traceana.report.context import Context
 from traceana.report.markdown import render_markdown
 from traceana.report.origin import find_origin, open_origin, read_date
-from traceana.report.page import Built, number_blocks, render_page
+from traceana.report.page import Built, main_results, number_blocks, render_page
 from traceana.report.results_file import results_json
 from traceana.report.run import build_sections
-from traceana.report.section import sections
+from traceana.report.section import PARTS, sections
 from traceana.store import open_spark
-from traceana.store.writer import write_whole
+from traceana.store.writer import write_bytes_whole, write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from os import PathLike
 
+    from traceana.report.blocks import Picture
     from traceana.report.origin import Origin
     from traceana.report.section import Section
 
 FORMATS: Final = ("html", "md")
 ENGINES: Final = ("polars", "spark")
 FIGURES_FOLDER: Final = "figures"
-"""Beside the Markdown, for its figures."""
+DATA_FOLDER: Final = "data"
+"""Folders beside the page."""
 
 
 def build_report(
@@ -41,7 +44,9 @@ def build_report(
     workers: int = 1,
     engine: str = "polars",
     master: str | None = None,
+    per_trace: bool = False,
     on_step: Callable[[int, int, str], None] | None = None,
+    on_results: Callable[[list[str]], None] | None = None,
 ) -> Path:
     """Make a report from what a store holds: one self-contained HTML page, and Markdown.
 
@@ -62,7 +67,8 @@ def build_report(
     title
         The report's title.
     formats
-        ``html`` for ``index.html``, ``md`` for ``index.md`` with its figures in ``figures/``.
+        ``html`` for ``index.html``, ``md`` for ``index.md``. Beside them are the figures as SVG
+        and PDF in ``figures/``, and the data of figures and tables as CSV in ``data/``.
     workers
         Processes that build sections. With more than one, a script that calls this needs
         ``if __name__ == "__main__":``, as any that starts processes with multiprocessing.
@@ -72,8 +78,12 @@ def build_report(
         and this process builds all sections: ``workers`` is not used.
     master
         Spark's, such as ``local[2]`` or ``spark://host:7077``; None stands for ``local[*]``.
+    per_trace
+        Also make a page of each trace, in a folder with its name.
     on_step
         Called with the steps done, their number, and the last that came.
+    on_results
+        Called with the main results, one sentence each.
 
     Returns
     -------
@@ -102,29 +112,61 @@ def build_report(
     except OSError as error:
         raise cannot_write(folder, "report", error) from error
     origin = find_origin(store)
-    steps = len(chosen) + 1
-    tell = on_step or (lambda _done, _steps, _what: None)
-    tell(0, steps, "synthetic sample" if origin.is_sample else "ledgers")
     context = replace(open_context(origin, date), master=spark)
+    pages = [(folder, context, chosen)]
+    if per_trace:
+        for trace in context.ledgers:
+            own = replace(context, store=replace(context.store, only=(trace,)))
+            shown = [one for one in chosen if one.traces(own) or one.part == PARTS[-1]]
+            pages.append((folder / trace, own, shown))
+    steps = sum(len(shown) + 1 for _, _, shown in pages)
+    tell = on_step or (lambda _done, _steps, _what: None)
+    done = 0
+    tell(done, steps, "synthetic sample" if origin.is_sample else "ledgers")
+    for place, of_page, shown in pages:
+
+        def on_done(number: int, section: Section, before: int = done) -> None:
+            tell(before + number, steps, section.title)
+
+        contents = build_sections(shown, of_page, workers=1 if spark else workers, on_done=on_done)
+        built = number_blocks([Built(*pair) for pair in zip(shown, contents, strict=True)])
+        heading = title if place == folder else context.title(place.name)
+        traces = list(context.ledgers) if per_trace and place == folder else []
+        try:
+            _write_page(place, built, of_page, title=heading, forms=forms, traces=traces)
+        except OSError as error:
+            raise cannot_write(place, "report", error) from error
+        if on_results and place == folder:
+            on_results([part.headline for part in main_results(built)])
+        done += len(shown) + 1
+        tell(done, steps, "page")
+    return folder / ("index.html" if "html" in forms else "index.md")
+
+
+def summarize(
+    store: str | PathLike[str] | None = None,
+    /,
+    *,
+    workers: int = 1,
+    on_step: Callable[[int, int, str], None] | None = None,
+) -> list[str]:
+    """Return the main results of a report, one sentence each.
+
+    Parameters
+    ----------
+    store, workers, on_step
+        As for :func:`build_report`.
+    """
+    chosen = check_sections(())
+    tell = on_step or (lambda _done, _steps, _what: None)
     contents = build_sections(
         chosen,
-        context,
-        workers=1 if spark else workers,
-        on_done=lambda done, section: tell(done, steps, section.title),
+        open_context(find_origin(store)),
+        workers=workers,
+        on_done=lambda done, section: tell(done, len(chosen), section.title),
     )
-    built = number_blocks([Built(*pair) for pair in zip(chosen, contents, strict=True)])
-    try:
-        if "md" in forms:
-            _write_figures(folder / FIGURES_FOLDER, built)
-            text = render_markdown(built, context, title=title, figures=FIGURES_FOLDER)
-            write_whole(folder / "index.md", text)
-        write_whole(folder / "results.json", results_json(built, context))
-        if "html" in forms:
-            write_whole(folder / "index.html", render_page(built, context, title=title))
-    except OSError as error:
-        raise cannot_write(folder, "report", error) from error
-    tell(steps, steps, "page")
-    return folder / ("index.html" if "html" in forms else "index.md")
+    built = [Built(*pair) for pair in zip(chosen, contents, strict=True)]
+    return [part.headline for part in main_results(built)]
 
 
 def open_context(origin: Origin, date: str | None = None, /) -> Context:
@@ -168,16 +210,41 @@ def _choose_master(engine: str, master: str | None) -> str | None:
     return master or "local[*]"
 
 
-def _write_figures(folder: Path, built: list[Built]) -> None:
-    """Write each figure as a file, and remove those of an earlier report."""
+def _write_page(
+    folder: Path,
+    built: list[Built],
+    context: Context,
+    *,
+    title: str,
+    forms: Sequence[str],
+    traces: Sequence[str],
+) -> None:
+    """Write the page, its figures and its data, and remove those of an earlier report."""
     pictures = [picture for part in built for picture in part.pictures]
-    folder.mkdir(exist_ok=True)
+    tables = [block for part in built for block in part.blocks if isinstance(block, Table)]
+    files = {FIGURES_FOLDER: dict[str, bytes](), DATA_FOLDER: dict[str, bytes]()}
     for picture in pictures:
-        write_whole(folder / f"{picture.key}.svg", picture.svg + "\n")
-    names = {f"{picture.key}.svg" for picture in pictures}
-    for path in folder.glob("*.svg"):
-        if path.name not in names:
-            path.unlink()
+        files[FIGURES_FOLDER][f"{picture.key}.svg"] = f"{picture.svg}\n".encode()
+        if picture.pdf:
+            files[FIGURES_FOLDER][f"{picture.key}.pdf"] = picture.pdf
+    shown: list[Picture | Table] = [*pictures, *tables]
+    for block in shown:
+        if block.data:
+            files[DATA_FOLDER][f"{block.id}.csv"] = block.data.encode()
+    for name, contents in files.items():
+        place = folder / name
+        place.mkdir(parents=True, exist_ok=True)
+        for path in place.iterdir():
+            if path.suffix in (".svg", ".pdf", ".csv") and path.name not in contents:
+                path.unlink()
+        for file, content in contents.items():
+            write_bytes_whole(place / file, content)
+    write_whole(folder / "results.json", results_json(built, context))
+    if "md" in forms:
+        text = render_markdown(built, context, title=title, figures=FIGURES_FOLDER)
+        write_whole(folder / "index.md", text)
+    if "html" in forms:
+        write_whole(folder / "index.html", render_page(built, context, title=title, traces=traces))
 
 
 def cannot_write(folder: Path, what: str, error: OSError, /) -> TraceanaError:

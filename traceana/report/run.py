@@ -13,9 +13,13 @@ from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Final
 
+import polars as pl
+
 from traceana.errors import TraceanaError
 from traceana.report.blocks import Content, Drawing, Gallery, Picture
 from traceana.report.section import sections
+from traceana.results.base import Result
+from traceana.results.display import csv_text
 from traceana.store.cache import Cache, code_digest, key_of, versions
 from traceana.store.ledger import ledger_json
 
@@ -25,6 +29,7 @@ if TYPE_CHECKING:
     from traceana.report.blocks import Block
     from traceana.report.context import Context
     from traceana.report.section import Section
+    from traceana.results.tables import ResultTable
 
 SECTION_CACHE: Final = Cache("report", limit_bytes=1 << 28)
 _MOST_WORKERS: Final = 4
@@ -169,31 +174,67 @@ def section_key(context: Context, section: Section, /) -> str:
 
 
 def draw_content(content: Content, context: Context, /) -> Content:
-    """Return a section's content with its drawings drawn."""
+    """Return a section's content with its drawings drawn, those of the lead as PDF too."""
 
-    def drawn(block: Block) -> Block:
+    def drawn(block: Block, *suffixes: str) -> Block:
         if not isinstance(block, Gallery):
             return block
         return Gallery(
             tuple(
-                _picture(one, context) if isinstance(one, Drawing) else one
+                _picture(one, context, suffixes) if isinstance(one, Drawing) else one
                 for one in block.pictures
             )
         )
 
     return replace(
-        content, lead=tuple(map(drawn, content.lead)), blocks=tuple(map(drawn, content.blocks))
+        content,
+        lead=tuple(drawn(block, "svg", "pdf") for block in content.lead),
+        blocks=tuple(drawn(block, "svg") for block in content.blocks),
     )
 
 
-def _picture(drawing: Drawing, context: Context) -> Picture:
+def _picture(drawing: Drawing, context: Context, suffixes: Sequence[str]) -> Picture:
     # matplotlib is slow to load, and a report that was kept draws nothing
     from traceana.figures import get_figure, use_style  # noqa: PLC0415
 
     with use_style(alone=True):
-        files, caption = draw(drawing, context, ("svg",))
-    reading = get_figure(drawing.figure).reading
-    return Picture(files["svg"].decode().rstrip(), caption, drawing.key, drawing.figure, reading)
+        files, caption = draw(drawing, context, suffixes)
+    kind = drawing.members[0].figure
+    return Picture(
+        files["svg"].decode().rstrip(),
+        caption,
+        drawing.key,
+        kind,
+        get_figure(kind).reading,
+        files.get("pdf", b""),
+        _data(drawing),
+    )
+
+
+def _data(drawing: Drawing) -> str:
+    """Return the frame that a figure is drawn from as CSV: the first one of a result.
+
+    Those of panels stand one below the other.
+    """
+    if len(drawing.members) > 1:
+        parts = [
+            frame.select(pl.lit(one.about).alias("panel"), pl.all())
+            for one in drawing.members
+            if (frame := _frame(one.result)[0]) is not None
+        ]
+        return csv_text(pl.concat(parts, how="diagonal_relaxed")) if parts else ""
+    frame, table = _frame(drawing.result)
+    return "" if frame is None else csv_text(frame, table)
+
+
+def _frame(result: object) -> tuple[pl.DataFrame | None, type[ResultTable] | None]:
+    if isinstance(result, pl.DataFrame):
+        return result, None
+    if isinstance(result, Result):
+        for name, table in result.tables.items():
+            if (frame := getattr(result, name)) is not None:
+                return frame, table
+    return None, None
 
 
 def draw(

@@ -129,3 +129,18 @@ def html_table(frame: pl.DataFrame, table: type[ResultTable] | None = None, /) -
     )
     more = f"<p>{_FIRST_ROWS} of {frame.height:,} rows</p>" if frame.height > _FIRST_ROWS else ""
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
+
+
+def csv_text(frame: pl.DataFrame, table: type[ResultTable] | None = None, /) -> str:
+    """Return a frame as CSV: headings with the declared units, no cell that is a formula."""
+    import polars as pl  # noqa: PLC0415  as above
+
+    from traceana.results.tables import headings  # noqa: PLC0415
+
+    names = dict(zip(frame.columns, headings(table, frame.columns), strict=True)) if table else {}
+    flat = frame.with_columns(
+        pl.col(name).cast(pl.List(pl.String)).list.join(" ")
+        for name, kind in frame.schema.items()
+        if isinstance(kind, pl.List)
+    )
+    return neutral(flat.rename(names)).write_csv()

@@ -37,9 +37,12 @@ class Store:
     ----------
     path
         The folder.
+    only
+        Traces that can be seen; none stands for all.
     """
 
     path: Path
+    only: tuple[str, ...] = ()
 
     def traces(self, table: str | None = None, columns: Sequence[str] = ()) -> list[str]:
         """Return the traces in the store, in alphabetical order.
@@ -51,7 +54,8 @@ class Store:
         columns
             Only traces whose table has values in all these columns.
         """
-        traces = sorted(ledger.parent.name for ledger in self.path.glob(f"*/{LEDGER}"))
+        there = sorted(ledger.parent.name for ledger in self.path.glob(f"*/{LEDGER}"))
+        traces = [trace for trace in there if not self.only or trace in self.only]
         if table is None:
             return traces
         return [

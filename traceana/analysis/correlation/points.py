@@ -48,6 +48,13 @@ def mean_by_value(frame: IntoFrame, /, x: str, y: str, *, by: Names = ()) -> pl.
     ------
     DataError
         If a column is missing or named twice, or a value is not a number, negative or infinite.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> jobs = pl.DataFrame({"gpus": [1, 1, 8, 8], "runtime_s": [60.0, 90.0, 600.0, 900.0]})
+    >>> traceana.mean_by_value(jobs, "gpus", "runtime_s").rows()
+    [(1.0, 2, 75.0), (8.0, 2, 750.0)]
     """
     keys = as_names(by)
     refuse_clash(keys, ("value", "n", "mean", "x"))
@@ -83,6 +90,14 @@ def joint_counts(
     ------
     DataError
         As :func:`mean_by_value`, or if `bins` is out of range.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> jobs = pl.DataFrame({"gpus": [1, 1, 8, 8], "runtime_s": [60.0, 90.0, 600.0, 900.0]})
+    >>> counts = traceana.joint_counts(jobs, "gpus", "runtime_s", bins=2)
+    >>> counts.select("n", pl.col("x_low", "y_low").round(2)).rows()
+    [(2, 0.35, 15.49), (2, 2.83, 232.38)]
     """
     if not (is_number(bins, whole=True) and 2 <= bins <= _MAX_BINS):
         raise DataError(f"bins must be a whole number from 2 to {_MAX_BINS:,}; it is {bins!r}")

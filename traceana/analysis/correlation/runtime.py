@@ -81,6 +81,16 @@ def runtime_correlations(
     DataError
         As :func:`correlate`; or if there is no feature, `success` and `failure` share a value, or
         no row has one of these.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> tasks = pl.DataFrame(
+    ...     {"gpus": [1, 2, 4, 8], "runtime_s": [60, 50, 90, 200], "status": ["completed"] * 4}
+    ... )
+    >>> result = traceana.runtime_correlations(tasks, features="gpus", method="pearson")
+    >>> result.table.head(1).select("x", "n", pl.col("r").round(2)).rows()
+    [('gpu_percent', 4, 0.97)]
     """
     keys, clusters = as_names(by), as_names(cluster or ())
     there = column_names(frame)

@@ -67,6 +67,18 @@ def compare_plans(
     ------
     DataError
         As :func:`iteration_rates`; if a group is in one of them only, or no row is left.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> jobs = pl.DataFrame({"cluster": "c1", "job_id": ["a", "b"], "submit_s": 0.0,
+    ...                      "runtime_s": [100.0, 200.0], "gpus": 1})
+    >>> key = {"cluster": "c1", "job_id": ["a", "b"], "model": "vgg16", "batch_size": 64}
+    >>> published = pl.DataFrame(key | {"iterations": [300, 600], "deadline_s": [90.0, 260.0]})
+    >>> synthetic = pl.DataFrame(key | {"iterations": [300, 600], "deadline_s": [80.0, 250.0]})
+    >>> found = traceana.compare_plans(published, synthetic, jobs)
+    >>> found.head(2).select("compared", "n", "value").rows()
+    [('tightness', 2, 0.5), ('iterations', 2, 0.0)]
     """
     keys = as_names(by)
     refuse_clash(keys, PlanComparison.columns())

@@ -62,6 +62,16 @@ def replay_published_draws(
     ------
     DataError
         If a column is missing.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> plans = pl.DataFrame(
+    ...     {"cluster": "c1", "job_id": "a", "model": ["vgg16"], "batch_size": 64}
+    ... )
+    >>> found = traceana.replay_published_draws(plans)
+    >>> found.select("cluster", "n", "n_as_drawn", "n_passed_over").rows()
+    [('c1', 1, 0, None)]
     """
     lazy = open_frame(training_plans, keys=("cluster", "job_id", "model"), measures=("batch_size",))
     plans = collect(lazy).cast({"cluster": pl.String, "job_id": pl.String, "model": pl.String})

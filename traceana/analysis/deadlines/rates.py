@@ -124,6 +124,18 @@ def iteration_rates(
     References
     ----------
     Gu et al., ElasticFlow (ASPLOS'23), published traces.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> jobs = pl.DataFrame({"cluster": "c1", "job_id": ["a", "b"], "submit_s": 0.0,
+    ...                      "runtime_s": [100.0, 150.0], "gpus": [1, 2]})
+    >>> plans = jobs.select("cluster", "job_id", model=pl.lit("vgg16"), batch_size=64).with_columns(
+    ...     iterations=pl.Series([300, 800]), deadline_s=pl.Series([90.0, 200.0])
+    ... )
+    >>> rates = traceana.iteration_rates(plans, jobs)
+    >>> rates.select("gpus", pl.col("samples_per_s", "scaling_efficiency").round(2)).rows()
+    [(1.0, 192.32, 1.0), (2.0, 341.55, 0.89)]
     """
     return rates_of(
         join_plans(

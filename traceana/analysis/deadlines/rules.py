@@ -67,6 +67,17 @@ def deadline_rules(
     ------
     DataError
         As :func:`iteration_rates`, or if no plan is left after nulls and zeros.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> jobs = pl.DataFrame({"cluster": "c1", "job_id": ["a", "b"], "submit_s": 0.0,
+    ...                      "runtime_s": [100.0, 150.0], "gpus": 1})
+    >>> plans = jobs.select("cluster", "job_id", model=pl.lit("vgg16"), batch_size=64).with_columns(
+    ...     iterations=pl.Series([300, 450]), deadline_s=pl.Series([90.0, 200.0])
+    ... )
+    >>> traceana.deadline_rules(plans, jobs).head(1).select("rule", "n", "value").rows()
+    [('iterations are floor(rate * runtime)', 2, 1.0)]
     """
     names = {"submit": submit, "runtime": runtime, "gpus": gpus}
     plans = join_plans(training_plans, jobs, columns=names)

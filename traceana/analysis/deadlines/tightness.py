@@ -64,6 +64,18 @@ def deadline_tightness(
     ------
     DataError
         As :func:`iteration_rates`; also if `by` names a column of the result.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> jobs = pl.DataFrame({"cluster": "c1", "job_id": ["a", "b"], "submit_s": 0.0,
+    ...                      "runtime_s": [100.0, 150.0], "gpus": 1})
+    >>> plans = jobs.select("cluster", "job_id", model=pl.lit("vgg16"), batch_size=64).with_columns(
+    ...     iterations=pl.Series([300, 450]), deadline_s=pl.Series([90.0, 180.0])
+    ... )
+    >>> found = traceana.deadline_tightness(plans, jobs)
+    >>> found.select("n", "n_met", "share_met", "tightness_median").rows()
+    [(2, 1, 0.5, 1.05)]
     """
     keys = as_names(by)
     refuse_clash(keys, DeadlineTightness.columns())

@@ -70,6 +70,14 @@ def compare_distributions(
     DataError
         If a column is missing, the value is not numeric, negative or infinite, there are fewer
         than two groups, or an argument is out of range.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> tasks = pl.DataFrame({"gpu": ["T4"] * 6 + ["V100"] * 6, "runtime_s": range(1, 13)})
+    >>> found = traceana.compare_distributions(tasks, "runtime_s", "gpu", resamples=99)
+    >>> found.select("gpu", "gpu_other", "superiority", pl.col("ks_distance").round(2)).rows()
+    [('T4', 'V100', 0.0, 1.0)]
     """
     keys = as_names(by)
     others = tuple(f"{key}_other" for key in keys)

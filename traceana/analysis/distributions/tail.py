@@ -60,6 +60,14 @@ def tail_index(
     ------
     DataError
         If a value is not positive and finite, or an argument is out of range.
+
+    Examples
+    --------
+    >>> import numpy as np, polars as pl, traceana
+    >>> runtimes = np.random.default_rng(1).pareto(1.5, size=1000) + 1
+    >>> found = traceana.tail_index(runtimes, k=100)
+    >>> found.select("n", "k", pl.col("tail_index").round(2)).rows()
+    [(1000, 100, 1.45)]
     """
     check_confidence(confidence)
     x, cut, entered, n_missing = read_values(values, observed, entry)

@@ -57,6 +57,18 @@ def batch_size_sweep(energy: pl.DataFrame, /) -> pl.DataFrame:
     References
     ----------
     You et al., Zeus (NSDI'23): energy to accuracy against batch size.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> kind = {"dataset": "cifar100", "network": "net", "optimizer": "adam"}
+    >>> runs = pl.DataFrame(kind | {"batch_size": [128, 1024], "learning_rate": 0.1, "run": 1,
+    ...                             "target_metric": 0.6, "target_epoch": [10, 15]})
+    >>> power = pl.DataFrame(kind | {"gpu": "V100", "batch_size": [128, 1024], "power_limit_w": 200,
+    ...                              "epoch_s": [30, 15], "mean_power_w": [150, 180]})
+    >>> energy = traceana.energy_to_accuracy(runs, power, gpu="V100", dataset="cifar100")
+    >>> traceana.batch_size_sweep(energy).head(2).select("limit", "batch_size", "eta_j").rows()
+    [('best', 128, 45000.0), ('best', 1024, 40500.0)]
     """
     missing = [name for name in _NEEDED if name not in energy.columns]
     if missing:
@@ -134,6 +146,18 @@ def energy_to_accuracy(
         If a table lacks a column or breaks its declaration; the GPU, data set or target does not
         occur; the data set has no default target; `eta` is not in [0, 1]; or a batch size has
         several learning rates, or the data set several (network, optimizer) on this GPU.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> kind = {"dataset": "cifar100", "network": "net", "optimizer": "adam"}
+    >>> runs = pl.DataFrame(kind | {"batch_size": [128, 1024], "learning_rate": 0.1, "run": 1,
+    ...                             "target_metric": 0.6, "target_epoch": [10, 15]})
+    >>> power = pl.DataFrame(kind | {"gpu": "V100", "batch_size": [128, 1024], "power_limit_w": 200,
+    ...                              "epoch_s": [30, 15], "mean_power_w": [150, 180]})
+    >>> energy = traceana.energy_to_accuracy(runs, power, gpu="V100", dataset="cifar100")
+    >>> energy.select("batch_size", "tta_s", "eta_j").rows()
+    [(128, 300.0, 45000.0), (1024, 225.0, 40500.0)]
     """
     check_eta(eta)
     tables = read_tables(training_runs, power_profiles, defaults=defaults)

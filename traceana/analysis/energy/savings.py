@@ -94,6 +94,18 @@ def energy_savings(
     ------
     DataError
         As :func:`energy_to_accuracy`, for what is wrong with a table or `eta`; or `rng` is neither.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> kind = {"dataset": "cifar100", "network": "net", "optimizer": "adam"}
+    >>> runs = pl.DataFrame(kind | {"batch_size": [128, 1024], "learning_rate": 0.1, "run": 1,
+    ...                             "target_metric": 0.6, "target_epoch": [10, 15]})
+    >>> power = pl.DataFrame(kind | {"gpu": "V100", "batch_size": [128, 1024], "power_limit_w": 200,
+    ...                              "epoch_s": [30, 15], "mean_power_w": [150, 180]})
+    >>> found = traceana.energy_savings(runs, power).filter(objective="energy").tail(1)
+    >>> found.select("objective", "choice", "batch_size", pl.col("ratio").round(2)).rows()
+    [('energy', 'both', 1024, 1.0)]
     """
     check_eta(eta)
     random = as_generator(rng)

@@ -78,6 +78,17 @@ def outcome_association(
     DataError
         If a column is missing, a status value is unknown, there are fewer than two groups or more
         than 50, there are fewer than two clusters, or an argument is out of range.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> jobs = pl.DataFrame(
+    ...     {"gpu": ["T4"] * 20 + ["V100"] * 20, "status": (["failed"] + ["completed"] * 9) * 2
+    ...      + (["failed"] * 5 + ["completed"] * 5) * 2}
+    ... )
+    >>> found = traceana.outcome_association(jobs, "gpu")
+    >>> found.select("n", "failures", pl.col("cramers_v").round(2)).rows()
+    [(40, 12, 0.44)]
     """
     keys = as_names(by)
     refuse_clash(keys, Association.columns())

@@ -57,6 +57,13 @@ def rows_at_risk(
     ------
     DataError
         As :func:`cumulative_incidence`, or if a time is negative or not finite.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> jobs = pl.DataFrame({"runtime_s": [60, 600, 6000], "status": "completed"})
+    >>> traceana.rows_at_risk(jobs, [0, 100, 1000]).select("time_s", "n_at_risk").rows()
+    [(0.0, 3), (100.0, 2), (1000.0, 1)]
     """
     keys = as_names(by)
     refuse_clash(keys, (*RowsAtRisk.columns(), "n", "late"))

@@ -78,6 +78,14 @@ def compare_runtimes(
         If a column is missing, a runtime is negative or infinite, fewer than two groups have a
         runtime or more than 50 do, there are fewer than two clusters, or `confidence` or `adjust`
         is out of range.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> jobs = pl.DataFrame({"gpu": ["T4"] * 6 + ["V100"] * 6, "runtime_s": range(1, 13)})
+    >>> result = traceana.compare_runtimes(jobs, "gpu")
+    >>> result.pairs.select("gpu_a", "gpu_b", "superiority").rows()
+    [('T4', 'V100', 0.0)]
     """
     keys = as_names(by)
     refuse_clash(keys, RuntimeGroups.columns())

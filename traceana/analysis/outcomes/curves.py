@@ -209,6 +209,14 @@ def kaplan_meier(
     ------
     DataError
         As :func:`cumulative_incidence`.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> jobs = pl.DataFrame({"runtime_s": [60, 90, 600], "status": ["failed"] + ["completed"] * 2})
+    >>> curves = traceana.kaplan_meier(jobs, quantiles=[0.5])
+    >>> curves.quantiles.select("quantile", "time_s").rows()
+    [(0.5, 90.0)]
     """
     check_confidence(confidence)
     keys, names = as_names(by), ("ended",) if status is None else check_events(events)

@@ -98,6 +98,16 @@ def failure_model(
         row failed, features are collinear or a numeric one separates failures from successes, a
         feature has more than 50 levels, there are fewer than two clusters, or an argument is out
         of range.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> jobs = pl.DataFrame({"gpus": [1, 2, 4, 8] * 10,
+    ...                      "status": (["completed"] * 3 + ["failed"]) * 9
+    ...                      + ["failed", "completed"] * 2})
+    >>> result = traceana.failure_model(jobs, features="gpus")
+    >>> result.odds_ratios.select("feature", pl.col("odds_ratio").round(2)).rows()
+    [('gpus', 2.29)]
     """
     names = as_names(features)
     if not names:

@@ -76,6 +76,15 @@ def failure_odds(
         If a column is missing, a cluster is null, a status value is unknown, there are fewer than
         two groups or more than 50, there are fewer than two clusters, or `confidence` is not in
         (0, 1).
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> jobs = pl.DataFrame({"gpu": ["T4", "V100"] * 20, "gpus": [1, 1, 8, 8] * 10,
+    ...                      "status": (["completed"] * 3 + ["failed"] * 2) * 8})
+    >>> found = traceana.failure_odds(jobs, "gpu", strata="gpus")
+    >>> found.select("gpu", "gpu_reference", pl.col("odds_ratio").round(2)).rows()
+    [('V100', 'T4', 1.0)]
     """
     keys, within = as_names(by), as_names(strata)
     refuse_clash((*keys, *within), FailureOdds.columns())

@@ -68,6 +68,14 @@ def outcome_rates(
     DataError
         If a column is missing, a cluster is null, `success` or `failure` is empty or they share a
         value, a status value is unknown, or `confidence` is not in (0, 1).
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> jobs = pl.DataFrame({"gpu": "T4", "status": ["failed", "completed", "cancelled"]})
+    >>> found = traceana.outcome_rates(jobs, "gpu")
+    >>> found.select("gpu", "n", "successes", pl.col("rate").round(2)).rows()
+    [('T4', 2, 1, 0.5)]
     """
     return _rates(
         *(OutcomeRates, frame, by),
@@ -111,6 +119,14 @@ def failure_rates(
     ------
     DataError
         As :func:`outcome_rates`.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> jobs = pl.DataFrame({"gpu": ["T4"] * 4 + ["V100"] * 4,
+    ...                      "status": ["failed"] + ["completed"] * 5 + ["failed"] * 2})
+    >>> traceana.failure_rates(jobs, "gpu").select("gpu", "n", "failures", "rate").rows()
+    [('T4', 4, 1, 0.25), ('V100', 4, 2, 0.5)]
     """
     return _rates(
         *(FailureRates, frame, by),

@@ -70,6 +70,13 @@ def runtime_by(
     DataError
         If a column is missing or the runtime is not numeric, a runtime is negative or infinite, a
         cluster is null, or `confidence` is not in (0, 1).
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> jobs = pl.DataFrame({"gpu": ["T4"] * 6 + ["V100"] * 6, "runtime_s": range(1, 13)})
+    >>> traceana.runtime_by(jobs, "gpu").select("gpu", "n", "mean_s", "median_s").rows()
+    [('T4', 6, 3.5, 3.5), ('V100', 6, 9.5, 9.5)]
     """
     keys = as_names(by)
     refuse_clash(keys, RuntimeBy.columns())

@@ -56,6 +56,13 @@ def runtime_ratio(jobs: IntoFrame, /, *, by: Names, runtime: str = "runtime_s") 
     DataError
         If a column is missing, the runtimes are not numeric, one is negative or infinite, or
         the frame has a column runtime_ratio.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> jobs = pl.DataFrame({"group": ["a", "a", "b"], "runtime_s": [50.0, 150.0, 60.0]})
+    >>> traceana.runtime_ratio(jobs, by="group")["runtime_ratio"].to_list()
+    [0.5, 1.5, 1.0]
     """
     keys = as_names(by)
     names = column_names(jobs)
@@ -94,6 +101,14 @@ def summarize_runtime_ratio(
     ------
     DataError
         As :func:`runtime_ratio`, or if `by` names a column of the result.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> jobs = pl.DataFrame({"group": ["a", "a", "b"], "runtime_s": [50.0, 150.0, 60.0]})
+    >>> found = traceana.summarize_runtime_ratio(jobs, by="group")
+    >>> found.select("group", "n", "mean_s", "median", "max").rows()
+    [('a', 2, 100.0, 1.0, 1.5), ('b', 1, 60.0, 1.0, 1.0)]
     """
     keys, value = as_names(by), nw.col(runtime)
     refuse_clash(keys, ("note",))

@@ -58,6 +58,13 @@ def recurring_groups(
     DataError
         If a column is missing, a time is not numeric, negative or infinite, a job ends before it
         starts, or `min_recurrences` is below 1.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> jobs = pl.DataFrame({"group": ["a", "a", "b"], "start_s": [0, 90, 0], "end_s": [60, 99, 9]})
+    >>> traceana.recurring_groups(jobs).select("group", "recurrences", "mean_s").rows()
+    [('a', 2, 34.5)]
     """
     if min_recurrences < 1:
         raise DataError(f"min_recurrences must be at least 1; it is {min_recurrences!r}")
@@ -142,6 +149,19 @@ def map_groups_to_workloads(
         As :func:`recurring_groups` and :func:`energy_savings`; or if the GPU is unknown, no
         data set has a default run on it, the groups have fewer distinct mean runtimes than there
         are data sets, or every runtime of a cluster is 0.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> kind = {"dataset": ["cifar100", "squad"], "network": "net", "optimizer": "adam"}
+    >>> runs = pl.DataFrame(kind | {"batch_size": [1024, 32], "learning_rate": 0.1, "run": 1,
+    ...                             "target_metric": [0.6, 84.0], "target_epoch": [10, 15]})
+    >>> power = pl.DataFrame(kind | {"gpu": "V100", "batch_size": [1024, 32], "power_limit_w": 200,
+    ...                              "epoch_s": [20, 90], "mean_power_w": 150})
+    >>> jobs = pl.DataFrame({"group": ["a", "a", "b", "b"], "start_s": 0, "end_s": [6, 7, 90, 80]})
+    >>> mapped = traceana.map_groups_to_workloads(jobs, runs, power, gpu="V100")
+    >>> mapped.groups.select("group", "mean_s", "dataset").rows()
+    [('a', 6.5, 'cifar100'), ('b', 85.0, 'squad')]
     """
     workloads = _default_runs(training_runs, power_profiles, gpu, defaults)
     names = workloads.drop_nulls("default_s")["dataset"]

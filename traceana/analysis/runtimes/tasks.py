@@ -69,6 +69,17 @@ def task_runtimes(
     Runtime and task size (n_instances) are those of the published analysis of PAI's tasks.
     max(end_s) - min(start_s) is not among the imputations: it uses the start of an instance
     whose end it excludes.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> tasks = pl.DataFrame({"job_id": "a", "task_name": ["w"], "status": "completed",
+    ...                       "start_s": 0.0, "end_s": 3600.0, "gpus": 2.0, "cpus": 4.0,
+    ...                       "memory_gib": 8.0, "gpu_type": "T4"})
+    >>> times = {"job_id": "a", "task_name": "w", "start_s": [0.0, 60.0], "end_s": [900.0, None]}
+    >>> task = traceana.task_runtimes(tasks, pl.DataFrame(times), end_imputation="task")
+    >>> task.select("job_id", "n_instances", "runtime_s").rows()
+    [('a', 2, 3600.0)]
     """
     if end_imputation not in END_IMPUTATIONS:
         raise DataError(

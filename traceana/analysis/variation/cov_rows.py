@@ -68,6 +68,18 @@ def match_cov_rows(
     DataError
         As :func:`iteration_cov`; if a column of `cov_samples` is missing or out of range, or
         `sample` is not a whole number; or if a (job_id, sample) has two rows.
+
+    Examples
+    --------
+    >>> import numpy as np, polars as pl, traceana
+    >>> times = np.random.default_rng(1).normal(1, 0.1, size=100)
+    >>> samples = pl.DataFrame({"job_id": "a", "time_s": np.repeat(range(50), 2),
+    ...                         "worker_id": [0, 1] * 50, "batch_time": times})
+    >>> cov = traceana.iteration_cov(samples, ddof=1)["cov"]
+    >>> published = pl.DataFrame({"job_id": "job_1", "sample": range(50), "cov": cov})
+    >>> found = traceana.match_cov_rows(samples, published)
+    >>> found.select("job_id", "ddof", "cov_job_id", "overlap").rows()
+    [('a', 0, 'job_1', 50), ('a', 1, 'job_1', 50)]
     """
     published = _read_table(cov_samples)
     rows = {

@@ -81,6 +81,14 @@ def iteration_cov(
         If `ddof` or `min_workers` is out of range; a column is missing or not numeric; a value is
         negative or infinite; `time` is infinite, or neither a number nor a time; `time` or
         `worker` is null in a row with a value; or a (by, time, worker) has several values.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> samples = pl.DataFrame({"job_id": "a", "time_s": [0, 0, 30, 30],
+    ...                         "worker_id": [0, 1, 0, 1], "batch_time": [1.0, 1.0, 1.0, 3.0]})
+    >>> traceana.iteration_cov(samples, ddof=0).select("time_s", "n_workers", "cov").rows()
+    [(0, 2, 0.0), (30, 2, 0.5)]
     """
     if not is_number(ddof, whole=True) or ddof not in (0, 1):
         raise DataError(f"ddof must be 0 (population) or 1 (sample); it is {ddof!r}")
@@ -132,6 +140,14 @@ def summarize_cov(
     ------
     DataError
         If a column is missing or not numeric, or a value is negative or infinite.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> cov = pl.DataFrame({"job_id": ["a"] * 3 + ["b"], "cov": [0.1, 0.2, 0.6, 0.4]})
+    >>> found = traceana.summarize_cov(cov)
+    >>> found.select("job_id", "n", "median", pl.col("share_above_0_5").round(2)).rows()
+    [('a', 3, 0.2, 0.33), ('b', 1, 0.4, 0.0)]
     """
     keys = as_names(by)
     frame = open_frame(cov, keys=keys, measures={"value": value})

@@ -105,6 +105,15 @@ def summarize_cov_series(
     DataError
         If a column is missing; `time` is null, infinite or neither a number nor a time; a
         (by, time) has two rows; a value is negative or infinite; or an option is out of range.
+
+    Examples
+    --------
+    >>> import numpy as np, polars as pl, traceana
+    >>> noise = np.random.default_rng(1).normal(0.3, 0.05, size=200)
+    >>> cov = pl.DataFrame({"job_id": "a", "time_s": range(200), "cov": noise})
+    >>> found = traceana.summarize_cov_series(cov)
+    >>> found.select("n", pl.col("median", "median_ci_low", "median_ci_high").round(2)).rows()
+    [(200, 0.3, 0.29, 0.31)]
     """
     names = as_names(by)
     refuse_clash((*names, time), CovSeries.columns())
@@ -162,6 +171,15 @@ def summarize_cov_pooled(
     ------
     DataError
         As :func:`summarize_cov_series`; or if `by` names no column.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> cov = pl.DataFrame(
+    ...     {"job_id": ["a", "b", "c"] * 20, "time_s": range(60), "cov": [0.1, 0.2, 0.3] * 20}
+    ... )
+    >>> traceana.summarize_cov_pooled(cov).select("n_jobs", "n", "median", "median_ci_low").rows()
+    [(3, 60, 0.2, 0.1)]
     """
     names = as_names(by)
     if not names:

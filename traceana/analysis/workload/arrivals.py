@@ -74,6 +74,13 @@ def arrival_rhythm(
     DataError
         If `per` or `utc_offset_h` is out of range, a column is missing, or a submission is not
         numeric, negative or above 2^53.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> jobs = pl.DataFrame({"submit_s": [0, 60, 3600, 90000]})
+    >>> traceana.arrival_rhythm(jobs, per="hour").head(3).select("hour", "jobs", "share").rows()
+    [(0, 2, 0.5), (1, 2, 0.5), (2, 0, 0.0)]
     """
     if not isinstance(per, str) or per not in _SLOTS:
         raise DataError(f"per must be one of {', '.join(_SLOTS)}; it is {per!r}")

@@ -54,6 +54,14 @@ def concentration(
     ------
     DataError
         If a column is missing or not numeric, or a value is negative or infinite.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> jobs = pl.DataFrame({"gpus": [1, 1, 1, 8], "runtime_s": [60, 60, 600, 36000]})
+    >>> found = traceana.concentration(jobs)
+    >>> found.select("gpu_hours", pl.col("share_of_lower_half", "gini").round(2)).rows()
+    [(80.2, 0.0, 0.75)]
     """
     keys = as_names(by)
     refuse_clash(keys, Concentration.columns())
@@ -117,6 +125,14 @@ def lorenz_curve(
     ------
     DataError
         As :func:`concentration`, and if `points` is out of range.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> jobs = pl.DataFrame({"gpus": [1, 1, 1, 8], "runtime_s": [60, 60, 600, 36000]})
+    >>> found = traceana.lorenz_curve(jobs, points=5)
+    >>> found.select("share_of_jobs", pl.col("share_of_gpu_hours").round(2)).rows()
+    [(0.0, 0.0), (0.25, 0.0), (0.5, 0.0), (0.75, 0.0), (1.0, 1.0)]
     """
     if not (is_number(points, whole=True) and 2 <= points <= _MOST_POINTS):
         raise DataError(

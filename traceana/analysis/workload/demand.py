@@ -75,6 +75,13 @@ def gpu_demand(
     DataError
         If `bin_s` is not positive or there would be more than ten million bins; a column is
         missing or not numeric; a value is negative or infinite; or a job ends before it starts.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> jobs = pl.DataFrame({"start_s": [0, 1800], "end_s": [3600, 7200], "gpus": [4, 8]})
+    >>> traceana.gpu_demand(jobs).select("bin_start_s", "gpus_mean", "jobs_mean").rows()
+    [(0.0, 8.0, 1.5), (3600.0, 8.0, 1.0), (7200.0, 0.0, 0.0)]
     """
     if not (is_number(bin_s) and 0 < bin_s <= LARGEST):
         raise DataError(f"bin_s must be a positive number of seconds; it is {bin_s!r}")

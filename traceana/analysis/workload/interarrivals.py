@@ -67,6 +67,14 @@ def interarrivals(
     DataError
         If `window_s` is not positive or too short for the clock, a column is missing, or a
         submission is not numeric, negative or infinite.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> jobs = pl.DataFrame({"submit_s": [0, 10, 30, 100, 400]})
+    >>> found = traceana.interarrivals(jobs, window_s=60)
+    >>> found.select("n", "mean_s", "median_s", pl.col("cv").round(2)).rows()
+    [(4, 100.0, 45.0, 1.36)]
     """
     if not (is_number(window_s) and 0 < window_s <= LARGEST):
         raise DataError(f"window_s must be a positive number of seconds; it is {window_s!r}")
@@ -151,6 +159,13 @@ def interarrival_curve(
     DataError
         If `points` is out of range, a column is missing, or a submission is not numeric, negative
         or infinite.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> jobs = pl.DataFrame({"submit_s": [0, 10, 30, 100, 400]})
+    >>> traceana.interarrival_curve(jobs, points=3).select("gap_s", "share_longer").rows()
+    [(10.0, 0.75), (54.77225575051662, 0.5), (300.0, 0.0)]
     """
     if not (is_number(points, whole=True) and 2 <= points <= _MOST_POINTS):
         raise DataError(

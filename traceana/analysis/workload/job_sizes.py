@@ -54,6 +54,13 @@ def job_quantiles(
     ------
     DataError
         If a column is missing or not numeric, or a value is negative or infinite.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> jobs = pl.DataFrame({"gpus": [1, 2, 2, 8], "runtime_s": [60, 60, 600, 3600]})
+    >>> traceana.job_quantiles(jobs).head(2).select("quantity", "n", "median", "max").rows()
+    [('runtime_s', 4, 330.0, 3600.0), ('gpus', 4, 2.0, 8.0)]
     """
     keys = as_names(by)
     refuse_clash(keys, ("quantity",))
@@ -106,6 +113,14 @@ def size_distribution(
     ------
     DataError
         If a column is missing or not numeric, or a value is negative or infinite.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> jobs = pl.DataFrame({"gpus": [1, 2, 2, 8], "runtime_s": [60, 60, 600, 3600]})
+    >>> found = traceana.size_distribution(jobs)
+    >>> found.select("gpus", "jobs", "share_of_jobs", pl.col("share_of_gpu_hours").round(2)).rows()
+    [(1.0, 1, 0.25, 0.0), (2.0, 2, 0.5, 0.04), (8.0, 1, 0.25, 0.95)]
     """
     keys = as_names(by)
     refuse_clash(keys, ("gpus", "share_of_jobs", "share_of_gpu_hours"))

@@ -54,6 +54,14 @@ def queueing_delay(
     DataError
         If a column is missing or not numeric, a value is negative or infinite, or a job starts
         before it was submitted.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> jobs = pl.DataFrame({"submit_s": [0, 10, 20], "start_s": [5, 10, 120]})
+    >>> found = traceana.queueing_delay(jobs)
+    >>> found.select("n", "mean_s", "median_s", pl.col("share_zero").round(2)).rows()
+    [(3, 35.0, 5.0, 0.33)]
     """
     keys = as_names(by)
     refuse_clash(keys, ("note",))

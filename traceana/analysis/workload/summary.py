@@ -61,6 +61,14 @@ def workload_summary(
     ------
     DataError
         If a column is missing or not numeric, or a value is negative or infinite.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> jobs = pl.DataFrame({"submit_s": [0, 6, 9], "runtime_s": [60, 600, 720], "gpus": [1, 2, 8]})
+    >>> found = traceana.workload_summary(jobs)
+    >>> found.select("jobs", "runtime_s_median", pl.col("gpu_hours").round(2)).rows()
+    [(3, 600.0, 1.95)]
     """
     keys = as_names(by)
     measures = {"submit": submit, "runtime": runtime, "gpus": gpus}

@@ -18,7 +18,7 @@
   contents.addEventListener("click", (event) => {
     if (!wide.matches && event.target.closest("a")) contents.open = false;
   });
-  const links = [...contents.querySelectorAll("a")];
+  const links = [...contents.querySelectorAll("#contents a")];
   const parts = links.map((link) => document.getElementById(link.hash.slice(1)));
   let waiting = false;
   const follow = () => {
@@ -83,9 +83,14 @@
       const button = make("button", { type: "button", className: "sort" }, ...heading.childNodes);
       heading.append(button);
       heading.ariaSort = "none";
+      button.tabIndex = column ? -1 : 0;  // one tab stop per table; arrow keys move on
       button.addEventListener("click", () => sort(table, column, next[heading.ariaSort]));
+      button.addEventListener("keydown", (event) => {
+        const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+        heading.parentElement.cells[column + step]?.querySelector("button")?.focus();
+      });
     }
-    if (rows.length < 8) return;
+    if (rows.length < 12) return;
     const shown = make("output", {});
     const box = make("input", { type: "search", placeholder: "words or numbers" });
     box.addEventListener("input", () => {
@@ -97,8 +102,8 @@
       const left = rows.filter((row) => !row.hidden).length;
       shown.textContent = wanted.length ? `${left} of ${rows.length} rows` : "";
     });
-    const tools = make("div", { className: "tools" }, make("label", {}, "Filter rows ", box), shown);
-    table.parentElement.before(tools);
+    const tools = table.parentElement.previousElementSibling;
+    tools.prepend(make("label", {}, "Filter rows ", box), shown);
   };
 
   // figures
@@ -122,21 +127,26 @@
   const enable_figure = (figure) => {
     const name = figure.querySelector("figcaption .number").textContent.replace(/\.$/, "");
     const larger = make("button", { type: "button", ariaLabel: `Enlarge ${name}` }, "Enlarge");
-    const save = make("button", { type: "button", ariaLabel: `Save ${name} as SVG` }, "Save SVG");
     larger.addEventListener("click", () => enlarge(figure));
     figure.querySelector(".card").addEventListener("click", () => enlarge(figure));
-    save.addEventListener("click", () => {
-      const text = new XMLSerializer().serializeToString(figure.querySelector("svg"));
-      const href = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(text)}`;
-      make("a", { href, download: `${figure.dataset.name}.svg` }).click();
+    figure.querySelector(".tools").prepend(larger);
+  };
+
+  // citations
+  const enable_quote = (details) => {
+    const copy = make("button", { type: "button" }, "Copy");
+    copy.addEventListener("click", async () => {
+      await navigator.clipboard.writeText(details.querySelector("pre").textContent);
+      copy.textContent = "Copied";
     });
-    figure.querySelector(".card").after(make("div", { className: "tools" }, larger, save));
+    details.append(make("p", { className: "tools" }, copy));
   };
 
   // details are built when they are opened, or when an address leads into them
   const enable = (part) => {
     part.querySelectorAll("table").forEach(enable_table);
-    part.querySelectorAll("figure").forEach(enable_figure);
+    part.querySelectorAll("figure[data-name]").forEach(enable_figure);
+    part.querySelectorAll("details:has(> .quote)").forEach(enable_quote);
   };
   const build = (details) => {
     const template = details.querySelector(":scope > template");
@@ -158,6 +168,23 @@
     if (fold) found.scrollIntoView();
   };
   addEventListener("hashchange", reveal);
+
+  // search: headings, captions, findings and definitions, also those in closed details
+  const list = document.getElementById("found");
+  const name_of = (one) => one.closest("[id]:not([id$='-caption'])")?.id;
+  const index = (root) => [...root.querySelectorAll("h2, h3, h4, figcaption, caption, .findings li, dt")]
+    .map((one) => [name_of(one), one.textContent.replace(/#\s*$/, "").trim()]);
+  const lines = [...index(document.querySelector("main")), ...folds.flatMap((one) =>
+    index(one.querySelector("template").content).map(([id, text]) => [id ?? one.id, text]))];
+  document.getElementById("find").addEventListener("input", (event) => {
+    const wanted = event.target.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const hits = wanted.length ? lines.filter(([id, text]) =>
+      id && wanted.every((word) => text.toLowerCase().includes(word))).slice(0, 20) : [];
+    list.replaceChildren(...hits.map(([id, text]) =>
+      make("li", {}, make("a", { href: `#${id}`, title: text }, text.slice(0, 70)))));
+    list.hidden = !wanted.length;
+    if (wanted.length && !hits.length) list.append(make("li", {}, "Nothing found"));
+  });
   enable(document.querySelector("main"));
   reveal();
 })();
