@@ -59,9 +59,9 @@ def build(session: Context, traces: list[str]) -> Content:
         for trace in distinct
     }
 
-    def shared(figure: str, field: str, about: str, **options: object) -> Gallery:
+    def shared(figure: str, field: str, about: str, key: str = "", **options: object) -> Gallery:
         frames = {titles[trace]: getattr(one, field) for trace, one in found.items()}
-        return Gallery(tuple(draw_shared(frames, figure, about, **options)))
+        return Gallery(tuple(draw_shared(frames, figure, about, key, **options)))
 
     gaps = {titles[one]: result.interarrivals for one, result in found.items()}
     sizes = {titles[one]: result.concentration for one, result in found.items()}
