@@ -1,10 +1,8 @@
-"""Odds ratios and calibration of a model of failure."""
+"""Odds ratios of a model of failure."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
-
-from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from traceana.errors import DataError
 from traceana.figures.labels import natural_order, small_size
@@ -117,54 +115,3 @@ def _lay_out(odds_ratios: pl.DataFrame) -> list[tuple[str, dict[str, Any] | None
         rows.append((f"{feature}{against}", None))
         rows += [(level, of_level[level]) for level in natural_order(of_level)]
     return rows
-
-
-@figure(
-    "failure-calibration",
-    result="failure_model",
-    reading="Dot: a tenth of the rows, ordered by predicted probability of failure, at the mean "
-    "prediction and the observed fraction of failures; bar: Wilson's 95 % confidence interval; "
-    "dotted diagonal: perfect calibration. Predictions are for held-out rows.",
-)
-def plot_failure_calibration(result: FailureModel, /, *, ax: Axes | None = None) -> Axes:
-    """Draw the observed fraction of failures against the predicted probability.
-
-    Parameters
-    ----------
-    result
-        Result of `failure_model`.
-
-    Raises
-    ------
-    DataError
-        If there is no prediction.
-    """
-    calibration = result.calibration
-    if calibration.is_empty():
-        raise DataError("plot_failure_calibration has nothing to draw: there is no prediction")
-    ax = start_axes(ax)
-    ax.axline((0, 0), (1, 1), color=shade(ax, 0.75), linestyle=":", linewidth=0.8, gid="diagonal")
-    ax.vlines(
-        calibration["predicted"], calibration["ci_low"], calibration["ci_high"],
-        color=palette()[0], linewidth=1.2, gid="intervals",
-    )  # fmt: skip
-    ax.scatter(
-        calibration["predicted"], calibration["observed"], s=14, color=palette()[0], zorder=4,
-        clip_on=False, gid="bins",
-    )  # fmt: skip
-    ends = [*calibration["ci_low"], *calibration["ci_high"], *calibration["predicted"]]
-    low, high = max(0.0, min(ends) - 0.02), min(1.0, max(ends) + 0.02)
-    ax.set_xlim(low, high)
-    ax.set_ylim(low, high)
-    for axis in (ax.xaxis, ax.yaxis):
-        axis.set_major_locator(MaxNLocator(nbins=6, steps=[1, 2, 5, 10]))
-        axis.set_major_formatter(FuncFormatter(lambda share, _: f"{100 * share:.4g} %"))
-    ax.set_xlabel("Predicted probability of failure")
-    ax.set_ylabel("Observed fraction of failures")
-    ax.set_title("Calibration of the failure model")
-    return ax
-
-
-def describe_failure_calibration(result: FailureModel) -> str:
-    """Return one sentence on the rows of the figure."""
-    return f"n = {result.calibration['n'].sum():,} rows in {result.calibration.height} bins."
