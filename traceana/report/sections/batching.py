@@ -119,6 +119,7 @@ def _compare(session: Context, traces: Sequence[str]) -> list[Block]:
     jobs = pl.concat(frames) if frames else pl.DataFrame()
     if jobs.is_empty():
         return []
+    titles = jobs["trace"].unique(maintain_order=True)
     columns = {f"speedup_{name}": _NAMES[name] for name in ("proportional", "damped", "oracle")}
     idle = {
         "idle_share_uniform": "Idle, uniform",
@@ -133,7 +134,7 @@ def _compare(session: Context, traces: Sequence[str]) -> list[Block]:
         with_columns(ReplayJobs, like),
         columns=[*(["trace"] * (len(frames) > 1)), "job_id", "n_steps", *columns, *idle],
         headings={"trace": "Trace"} | columns | idle,
-        caption=f"Simulated speedup of recorded jobs. {'; '.join(jobs['trace'].unique(maintain_order=True))}",
+        caption=f"Simulated speedup of recorded jobs. {'; '.join(titles)}",
     )
     return [table]
 
