@@ -45,6 +45,14 @@ def plot_concentration(
     ------
     DataError
         If the curve has no point, or a fraction of jobs occurs twice.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> from traceana.figures import plot_concentration
+    >>> jobs = pl.DataFrame({"gpus": [1, 1, 1, 8], "runtime_s": [60, 60, 600, 36000]})
+    >>> plot_concentration(traceana.lorenz_curve(jobs)).get_title(loc="left")
+    'Concentration of GPU-hours'
     """
     if curve.is_empty() or not curve["share_of_jobs"].is_unique().all():
         raise DataError("plot_concentration draws one curve, each fraction of jobs once")

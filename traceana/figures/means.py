@@ -65,6 +65,15 @@ def plot_runtime_against(
     ------
     DataError
         If there is no point, or a value occurs twice.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> from traceana.figures import plot_runtime_against
+    >>> jobs = pl.DataFrame({"gpus": [1, 2, 4, 8, 8], "runtime_s": [60.0, 50.0, 90.0, 200.0, 99.0]})
+    >>> means = traceana.mean_by_value(jobs, "gpus", "runtime_s")
+    >>> plot_runtime_against(means, x_label="GPUs", log_x=True).get_xlabel()
+    'GPUs, logarithmic'
     """
     if means.is_empty() or not means["value"].is_unique().all():
         raise DataError("plot_runtime_against draws the means of one group, each value once")
@@ -141,6 +150,17 @@ def plot_group_means(
     ------
     DataError
         If there is no mean above 0, or a value or level occurs twice.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> from traceana.figures import plot_group_means
+    >>> jobs = pl.DataFrame({"gpus": [1, 2, 4, 8, 8], "runtime_s": [60.0, 50.0, 90.0, 200.0, 99.0]})
+    >>> means = traceana.mean_by_value(jobs, "gpus", "runtime_s")
+    >>> counts = traceana.joint_counts(jobs, "gpus", "runtime_s")
+    >>> r = traceana.correlate(jobs, "gpus", "runtime_s").table
+    >>> plot_group_means(means, counts=counts, correlations=r, x_label="GPUs").get_xlabel()
+    'GPUs, logarithmic'
     """
     drawn = means.filter(means["mean"] > 0)
     if drawn.is_empty() or not drawn["value"].is_unique().all():

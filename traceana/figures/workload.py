@@ -43,6 +43,14 @@ def plot_arrivals(
     ------
     DataError
         If the rows are not one group by hour or weekday.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> from traceana.figures import plot_arrivals
+    >>> jobs = pl.DataFrame({"submit_s": [0, 60, 3600, 90000]})
+    >>> plot_arrivals(traceana.arrival_rhythm(jobs, per="hour")).get_ylabel()
+    'Jobs per hour'
     """
     per = "hour" if "hour" in rhythm.columns else "weekday"
     if per not in rhythm.columns or not rhythm[per].is_unique().all():
@@ -114,6 +122,14 @@ def plot_interarrivals(curve: pl.DataFrame, /, *, ax: Axes | None = None) -> Axe
     ------
     DataError
         If there is no time, or one occurs twice.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> from traceana.figures import plot_interarrivals
+    >>> jobs = pl.DataFrame({"submit_s": [0, 10, 30, 100, 400]})
+    >>> plot_interarrivals(traceana.interarrival_curve(jobs)).get_xlabel()
+    'Time between submissions (logarithmic)'
     """
     if curve.is_empty() or not curve["gap_s"].is_unique().all():
         raise DataError("plot_interarrivals draws the curve of one group, each time once")
@@ -178,6 +194,14 @@ def plot_gpu_demand(
     ------
     DataError
         If a bin occurs twice, or no GPUs are known.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> from traceana.figures import plot_gpu_demand
+    >>> jobs = pl.DataFrame({"start_s": [0, 1800], "end_s": [3600, 7200], "gpus": [4, 8]})
+    >>> plot_gpu_demand(traceana.gpu_demand(jobs)).get_ylabel()
+    'Requested GPUs'
     """
     known = demand.filter(pl.col("gpus_mean").is_not_null()).sort("bin_start_s")
     if known.is_empty() or not known["bin_start_s"].is_unique().all():

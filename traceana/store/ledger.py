@@ -29,6 +29,14 @@ class FileEntry:
     `as_published` says whether the file on disk has the sha256 of the catalogue, None where the
     catalogue does not know the file in this form. Rows of a CSV that the table is not for are
     counted in `rows_not_applicable` and in none of the others.
+
+    Examples
+    --------
+    >>> from traceana.store import FileEntry
+    >>> entry = FileEntry("jobs.csv", None, "e3b0", 64, None, synthetic=False, rows_read=3,
+    ...                   rows_kept=2, rejected={"runtime_s|min": 1})
+    >>> entry.rows_rejected
+    1
     """
 
     file: str
@@ -62,6 +70,15 @@ class TableEntry:
     declare no key (there they are kept); `unknown_words` the publisher's words that were
     mapped to ``unknown``; `fingerprint` stands for sources, schema and version;
     `replaced_files` are files whose rows were in the table before this ingest and no longer are.
+
+    Examples
+    --------
+    >>> from traceana.store import FileEntry, TableEntry
+    >>> file = FileEntry("jobs.csv", None, "e3b0", 64, None, synthetic=False, rows_read=3,
+    ...                  rows_kept=3)
+    >>> entry = TableEntry("mine", "jobs", "f1", "1", files=(file,))
+    >>> entry.rows_read, entry.rows_kept
+    (3, 3)
     """
 
     trace: str
@@ -125,6 +142,14 @@ class Ledger:
         Files that were not read because another holds the same (only from ``ingest``).
     failures
         (trace or None, one line) of what could not be read at all (only from ``ingest``).
+
+    Examples
+    --------
+    >>> import polars as pl, tempfile, traceana
+    >>> jobs = pl.DataFrame({"job_id": ["a", "b"], "gpus": [2, 4], "runtime_s": [60.0, -1.0]})
+    >>> ledger = traceana.add_table(jobs, trace="mine", table="jobs", store=tempfile.mkdtemp())
+    >>> ledger.rejections.rows()
+    [('mine', 'jobs', 'runtime_s|min', 1)]
     """
 
     entries: tuple[TableEntry, ...]
