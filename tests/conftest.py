@@ -1,4 +1,4 @@
-"""What tests share: where the publishers' real files lie (nothing else knows), and their store."""
+"""What tests share: quick tests, the place of the publishers' files, and their store."""
 
 from __future__ import annotations
 
@@ -15,6 +15,21 @@ from traceana.store import Store, open_store
 # no test depends on how fast a machine is
 settings.register_profile("unhurried", deadline=None)
 settings.load_profile("unhurried")
+
+
+QUICK = (
+    *("schema", "results", "catalog", "exchange", "store", "stats", "test_architecture.py"),
+    *("analysis/workload", "analysis/variation", "analysis/deadlines"),
+)
+"""Tests that need little time, and find most mistakes: ``pytest -m quick``."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the quick tests."""
+    for item in items:
+        where = item.path.relative_to(Path(__file__).parent).as_posix()
+        if where.startswith(QUICK):
+            item.add_marker(pytest.mark.quick)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -165,7 +165,8 @@ def test_clusters_have_a_bar_for_each_system_and_a_diamond_for_each_published_fa
     widths = sorted(bar.get_width() for bar in ax.patches if isinstance(bar, Rectangle))
     times = comparison.filter(pl.col("workers") != "published")["relative_time"]
     assert widths == pytest.approx(sorted(times))
-    diamonds = [c for c in ax.collections if c.get_gid() == "published"]
+    diamonds = [c for c in ax.collections if (c.get_gid() or "").startswith("published-")]
+    assert len({c.get_gid() for c in diamonds}) == len(diamonds), "ids are unique"
     assert len(diamonds) == 6
     assert [text.get_text() for text in ax.get_yticklabels()][1] == "P100\nand 48-core Xeon"
     assert describe_batching_clusters(comparison).startswith(

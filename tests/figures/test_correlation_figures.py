@@ -1,36 +1,31 @@
-"""What plot_runtime_against and plot_group_means draw."""
+"""What plot_runtime_against, plot_correlations and plot_small_multiples draw."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
 import pytest
 
 from tests.figures.drawn import collection, legend, points
-from traceana.analysis import correlate, joint_counts, mean_by_value
+from traceana.analysis import mean_by_value
 from traceana.errors import DataError
-from traceana.figures import draw_figure, plot_group_means, plot_runtime_against, render_svg
-from traceana.figures.means import describe_group_means, describe_runtime_against
+from traceana.figures import (
+    draw_figure,
+    plot_correlations,
+    plot_runtime_against,
+    plot_small_multiples,
+    render_svg,
+)
+from traceana.figures.correlations import describe_correlations
+from traceana.figures.means import describe_runtime_against
+from traceana.figures.small_multiples import describe_small_multiples
+from traceana.report.blocks import Drawing
 
-LEVELS = ("row", "group_mean", "group_mean_weighted")
 MEANS = pl.DataFrame(
     {"value": [0.0, 25, 50, 100, 800], "n": [2, 1, 8, 4, 1], "mean": [50.0, 400, 100, 300, 9000]}
 )
-
-
-def rows(n: int = 400, *, seed: int = 3) -> pl.DataFrame:
-    rng = np.random.default_rng(seed)
-    gpus = rng.choice([0.0, 25, 50, 100, 200, 800], n, p=[0.1, 0.3, 0.3, 0.2, 0.05, 0.05])
-    return pl.DataFrame({"gpus": gpus, "runtime_s": rng.lognormal(6, 2, n)})
-
-
-def group_means(frame: pl.DataFrame, **options: object) -> dict[str, object]:
-    return {
-        "counts": joint_counts(frame, "gpus", "runtime_s"),
-        "correlations": correlate(frame, "gpus", "runtime_s", level=LEVELS).table,
-        "x_label": "GPUs (%)",
-        **options,
-    }
 
 
 def test_a_point_is_a_value_at_its_mean_all_alike() -> None:
@@ -54,62 +49,11 @@ def test_a_logarithmic_view_has_its_title_and_a_place_for_0() -> None:
     assert plot_runtime_against(MEANS[1:], x_label="", log_x=True).get_xscale() == "log"
 
 
-def test_discs_have_areas_in_proportion_to_their_rows() -> None:
-    frame = rows()
-    means = mean_by_value(frame, "gpus", "runtime_s")
-    ax = plot_group_means(means, **group_means(frame))  # type: ignore[arg-type]
-    sizes = collection(ax, "discs").get_sizes()
-    np.testing.assert_allclose(sizes / sizes.max(), means["n"] / max(means["n"]))
-    for gid in ("discs", "means"):
-        np.testing.assert_allclose(points(ax, gid), means.select("value", "mean").to_numpy())
-    assert (ax.get_xscale(), ax.get_yscale()) == ("symlog", "log")
-
-
-def test_the_density_has_a_box_for_every_bin_with_rows() -> None:
-    frame = rows()
-    options = group_means(frame)
-    ax = plot_group_means(mean_by_value(frame, "gpus", "runtime_s"), **options)  # type: ignore[arg-type]
-    density = collection(ax, "rows")
-    counts = options["counts"]
-    assert isinstance(counts, pl.DataFrame)
-    assert density.get_array().sum() == frame.height
-    assert density.get_rasterized()
-    assert len(density.get_paths()) == counts.height
-    first = density.get_paths()[0].vertices
-    # the bin of 0 is a strip around it
-    assert first[:, 0].min() == -first[:, 0].max() < 0
-
-
-def test_every_level_is_told_with_its_interval_and_n() -> None:
-    frame = rows()
-    options = group_means(frame)
-    ax = plot_group_means(mean_by_value(frame, "gpus", "runtime_s"), **options)  # type: ignore[arg-type]
-    table = options["correlations"]
-    assert isinstance(table, pl.DataFrame)
-    row, mean, weighted = table.rows(named=True)
-    effective = f"{weighted['n_effective']:.1f} effective"
-    assert legend(ax) == [
-        f"rows: r = {row['r']:.2f}, no interval, 400 rows",
-        f"means: r = {mean['r']:.2f}, p = {mean['pvalue']:.2g}, 6 points",
-        f"weighted: r = {weighted['r']:.2f}, p = {weighted['pvalue']:.2g}, {effective}",
-    ]
-
-
-def test_a_correlation_that_is_not_known_is_told_as_such() -> None:
-    frame = rows().filter(pl.col("gpus").is_in([25.0, 50, 100]))
-    ax = plot_group_means(mean_by_value(frame, "gpus", "runtime_s"), **group_means(frame))  # type: ignore[arg-type]
-    assert legend(ax)[1:] == ["means: no r", "weighted: no r"]
-
-
 def test_a_million_rows_stay_small() -> None:
     rng = np.random.default_rng(0)
     n = 1_000_000
     frame = pl.DataFrame({"gpus": rng.integers(1, 1500, n), "runtime_s": rng.lognormal(6, 2, n)})
-    counts = joint_counts(frame, "gpus", "runtime_s", bins=60)
     means = mean_by_value(frame, "gpus", "runtime_s")
-    table = correlate(frame, "gpus", "runtime_s", level=LEVELS).table
-    drawn = draw_figure("group-means", means, counts=counts, correlations=table, x_label="GPUs")
-    assert len(render_svg(drawn, prefix="a")) < 500_000
     drawn = draw_figure("runtime-against", means, x_label="GPUs")
     assert len(render_svg(drawn, prefix="a")) < 500_000
 
@@ -119,19 +63,66 @@ def test_what_cannot_be_drawn_is_refused() -> None:
     for wrong in (MEANS.clear(), twice):
         with pytest.raises(DataError, match="the means of one group, each value once"):
             plot_runtime_against(wrong, x_label="")
-        with pytest.raises(DataError, match="the means of one group, each value once"):
-            plot_group_means(wrong, **group_means(rows()))  # type: ignore[arg-type]
-    options = group_means(rows())
-    table = options["correlations"]
-    assert isinstance(table, pl.DataFrame)
-    with pytest.raises(DataError, match="one correlation per level"):
-        plot_group_means(MEANS, **options | {"correlations": pl.concat([table, table])})  # type: ignore[arg-type]
+    with pytest.raises(DataError, match="no correlation is known"):
+        plot_correlations(CORRELATIONS.filter(group="V100"))
+    for panels, options in (([], {}), ([PANEL], {"ax": plot_correlations(CORRELATIONS)})):
+        with pytest.raises(DataError, match="need at least one panel and a figure of their own"):
+            plot_small_multiples(panels, **options)
 
 
 def test_descriptions_count() -> None:
     assert describe_runtime_against(MEANS) == (
         "5 distinct values, n = 16 rows; 2 points have one row, and the largest has 8."
     )
-    assert describe_group_means(MEANS) == (
-        "n = 16 rows with 5 distinct values; 50.0 % of the rows have the value 50."
+    assert describe_correlations(CORRELATIONS) == (
+        "4 correlations over up to 90 rows; 1 without a value are not drawn."
     )
+    assert describe_small_multiples([PANEL, PANEL]) == (
+        "2 panels; the first: 5 distinct values, n = 16 rows; 2 points have one row, and the "
+        "largest has 8."
+    )
+
+
+CORRELATIONS = pl.DataFrame(
+    [
+        ("GPUs", "success", None, 90, 0.4, 0.2, 0.6),
+        ("GPUs", "failure", None, 10, -0.1, -0.5, 0.3),
+        ("GPUs", "success", "T4", 80, 0.3, 0.1, 0.5),
+        ("GPUs", "failure", "T4", 4, 0.9, None, None),
+        ("GPUs", "success", "V100", 2, None, None, None),
+    ],
+    schema=["feature", "outcome", "group", "n", "r", "ci_low", "ci_high"],
+    orient="row",
+)
+PANEL = Drawing(
+    "runtime-against", MEANS, None, "key", "about", options={"x_label": "GPUs", "heading": "all"}
+)
+
+
+def test_a_correlation_is_a_dot_in_the_row_of_its_group() -> None:
+    ax = plot_correlations(CORRELATIONS, x_label="Spearman's rho")
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["GPUs", "T4"]
+    assert legend(ax) == ["success", "failure"]
+    # success above failure in each row
+    drawn = {tuple(points(ax, gid)[0]) for gid in ("dot--0.175", "dot-0.175", "dot-0.825")}
+    assert drawn == {(0.4, -0.175), (-0.1, 0.175), (0.3, 0.825)}
+    ends = np.asarray(collection(ax, "interval-0.825").get_segments())[0, :, 0]
+    assert ends.tolist() == [0.1, 0.5]
+    intervals = [one for one in ax.collections if str(one.get_gid()).startswith("interval")]
+    assert len(intervals) == 3, "none for r without an interval"
+    assert ax.get_xlim() == (-1, 1)
+    assert ax.get_xlabel() == "Spearman's rho"
+
+
+def test_panels_are_the_figures_of_their_kind_on_one_axis() -> None:
+    few = replace(PANEL, result=MEANS[:2])
+    ax = plot_small_multiples([PANEL, few, PANEL], columns=2, share_x=True)
+    drawn = ax.get_figure(root=True)
+    assert drawn is not None
+    assert len(drawn.axes) == 3
+    np.testing.assert_array_equal(points(drawn.axes[1], "means")[:, 0], [0, 25])
+    assert len({one.get_xlim() for one in drawn.axes}) == 1
+    assert ax.get_xlim()[1] >= 800
+    # only the lowest panel of a column names the axis
+    assert [one.get_xlabel() for one in drawn.axes] == ["", "GPUs", "GPUs"]
+    assert [one.get_title(loc="left") for one in drawn.axes] == ["all"] * 3

@@ -10,15 +10,15 @@ from matplotlib.collections import LineCollection
 from traceana.errors import DataError
 from traceana.figures import (
     draw_figure,
+    plot_energy_saved,
     plot_ratio_distribution,
     plot_recurring_choices,
-    plot_recurring_savings,
     plot_regret,
 )
+from traceana.figures.energy_saved import describe_energy_saved
 from traceana.figures.ratio_distribution import describe_ratio_distribution
 from traceana.figures.recurring import (
     describe_recurring_choices,
-    describe_recurring_savings,
     describe_regret,
 )
 
@@ -77,7 +77,7 @@ def test_a_mark_a_data_set_and_gpu_with_its_interval() -> None:
             "energy_saved_ci_high": [0.3, None, None],
         }
     )
-    ax = plot_recurring_savings(summary)
+    ax = plot_energy_saved(summary)
     assert [label.get_text() for label in ax.get_yticklabels()] == ["cifar100", "squad"]
     marks = {line.get_label(): np.asarray(line.get_xydata()) for line in ax.lines}
     assert marks["a40"] == pytest.approx(np.array([[0.2, 0.84]]))
@@ -85,10 +85,10 @@ def test_a_mark_a_data_set_and_gpu_with_its_interval() -> None:
     bars = {c.get_gid(): c for c in ax.collections if isinstance(c, LineCollection)}
     assert bars["a40"].get_segments()[0][:, 0] == pytest.approx([0.1, 0.3])
     assert not len(bars["v100"].get_segments())
-    told = describe_recurring_savings(summary)
-    assert told == "2 jobs on 2 GPUs, up to 2 seeds each: -10.0 % to 20.0 %."
+    told = describe_energy_saved(summary)
+    assert told == "2 data sets on 2 GPUs: -10.0 % to 20.0 %."
     with pytest.raises(DataError, match="one to six GPUs, not 0"):
-        plot_recurring_savings(summary.tail(1))
+        plot_energy_saved(summary.tail(1))
 
 
 def test_they_are_registered() -> None:

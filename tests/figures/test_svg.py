@@ -21,6 +21,7 @@ from traceana.figures import (
     mark_synthetic,
     render_svg,
 )
+from traceana.figures.svg import _shorten
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -55,7 +56,13 @@ def test_it_is_one_well_formed_element_with_text_as_text() -> None:
     root = ElementTree.fromstring(svg())  # noqa: S314  our own output
     assert root.tag.endswith("svg")
     texts = {element.text for element in root.iter() if element.tag.endswith("text")}
-    assert {"job_1", "worker", "0", "9", "Time since the job began (s)"} <= texts
+    assert {
+        "Mini-batch time of the workers, job_1",
+        "worker",
+        "0",
+        "9",
+        "Time since the job began (s)",
+    } <= texts
 
 
 def test_it_refers_to_nothing_outside_itself_and_has_no_date() -> None:
@@ -110,7 +117,9 @@ def test_every_registered_figure_tells_how_it_is_read() -> None:
 
 
 def test_an_unknown_figure_is_refused_with_the_list() -> None:
-    with pytest.raises(DataError, match=r"no figure is called 'cv'; the figures are arrivals"):
+    with pytest.raises(
+        DataError, match=r"no figure is called 'cv'; the figures are allocation-rate, arrivals"
+    ):
         draw_figure("cv", noisy_samples())
 
 
@@ -126,3 +135,24 @@ def test_drawing_leaves_pyplot_and_the_users_settings_alone() -> None:
         "assert 'matplotlib.pyplot' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+@pytest.mark.parametrize(
+    ("path", "short"),
+    [
+        ("M 10.04 20.26 \nL 11.5 20.26 \nL 12.04 19.1 \n", "m10 20.3l1.5 0 .5-1.2"),
+        ("M 1 1 \nL 2 1 \nL 2 2 \nz\nM 3 3 \nL 4 3 \nz\n", "m1 1l1 0 0 1zm2 2l1 0z"),
+        ("M 0 -1.5 \nC 0.4 -1.5 0.8 -1.3 1.06 -1.06 \nz\n", "M0 -1.5C.4 -1.5 .8 -1.3 1.1 -1.1z"),
+    ],
+)
+def test_paths_are_written_to_a_tenth_of_a_point(path: str, short: str) -> None:
+    assert _shorten(f'd="{path}"') == f'd="{short}"'
+
+
+def test_rounding_does_not_add_up_along_a_line() -> None:
+    rng = np.random.default_rng(3)
+    points = np.cumsum(rng.uniform(-0.34, 0.37, (5000, 2)), axis=0) + 50
+    text = "".join(f"{'M' if i == 0 else 'L'} {x:f} {y:f} \n" for i, (x, y) in enumerate(points))
+    steps = re.findall(r"-?\d*\.?\d+", _shorten(f'd="{text}"'))
+    drawn = np.cumsum(np.array(steps, float).reshape(-1, 2), axis=0)
+    assert np.abs(drawn - points).max() < 0.0501

@@ -126,3 +126,10 @@ def test_a_trace_of_no_catalog_is_an_ordinary_trace(tmp_path: Path) -> None:
         tmp_path / "s", out=tmp_path / "report", only=["traces", "workload"], workers=1
     )
     assert "Ours, 2026" in Path(page).read_text(encoding="utf-8")
+
+
+def test_a_duration_in_a_text_column_is_text(tmp_path: Path) -> None:
+    frame = FRAME.with_columns(user=pl.lit(timedelta(minutes=90)))
+    traceana.add_table(frame, trace="mine", table="jobs", store=tmp_path)
+    users = open_store(tmp_path).scan("mine", "jobs").select("user").unique().collect()
+    assert users["user"].to_list() == ["PT1H30M"]  # ISO 8601

@@ -14,7 +14,7 @@ from scipy import optimize, stats
 from tests.report.reader import Element, number, read_caption, read_page, read_table, section
 from traceana.analysis import failure_rates, task_runtimes
 from traceana.ingesters import add_table
-from traceana.report import build_report
+from traceana.report import build_report, write_figures
 from traceana.results.display import DASH
 
 if TYPE_CHECKING:
@@ -45,8 +45,8 @@ def tables(part: Element, words: str, title: str) -> list[dict[str, str]]:
 def test_correlations_over_rows_and_group_means_are_numpys(
     page: Element, tasks: pd.DataFrame
 ) -> None:
-    rows = tables(section(page, "correlations"), "Correlation of runtime (s)", "Alibaba PAI")
-    assert [row["Outcome"] for row in rows] == ["success"] * 16 + ["failure"] * 16
+    rows = tables(section(page, "correlations"), "All correlations", "Alibaba PAI")
+    assert [row["Outcome"] for row in rows] == ["success"] * 24 + ["failure"] * 24
     for row in rows:
         success = (tasks["status"] == "completed") == (row["Outcome"] == "success")
         x = FEATURES[row["Feature"]]
@@ -63,30 +63,37 @@ def test_correlations_over_rows_and_group_means_are_numpys(
         if (row["Method"], row["Level"]) in expected:
             r = expected[row["Method"], row["Level"]]
             assert number(row["r"]) == pytest.approx(r, abs=0.00501)
-    everything = tables(section(page, "correlations"), "All correlations", "Alibaba PAI")
-    for row in everything:
+    ranks = tables(section(page, "correlations"), "Rank correlation of runtime", "Alibaba PAI")
+    known = {(row["Outcome"], row["Feature"]): row["r"] for row in rows
+             if (row["Method"], row["Level"]) == ("spearman", "rows")}  # fmt: skip
+    assert {(row["Outcome"], row["Feature"]): row["Spearman's rho"] for row in ranks} == known
+    for row in rows:
         success = (tasks["status"] == "completed") == (row["Outcome"] == "success")
         assert number(row["Rows"]) + number(row["Missing"]) == success.sum()
 
 
-def test_the_published_views_are_drawn_of_pai(page: Element) -> None:
+def test_the_published_views_of_pai_are_panels_of_one_figure(page: Element) -> None:
     captions = [caption.text for caption in section(page, "correlations").all("figcaption")]
-    for outcome in ("success", "failure"):
-        for feature in FEATURES:
-            against = f"tasks versus {feature}, {outcome}"
-            assert any(f"Runtime of {against}: rows and group means" in text for text in captions)
-            assert any(f"Mean runtime of {against}. Alibaba" in text for text in captions)
-    for view in ("", ", below"):
-        for outcome in ("success", "failure"):
-            for feature in ("CPU %", "memory (GiB)"):
-                about = f"Mean runtime of tasks versus {feature}, {outcome}{view}"
-                logs = [text for text in captions if about in text and "logarithmic x" in text]
-                assert len([text for text in logs if view or "below" not in text]) == 1
-    for closer in (
-        "CPU %, success, below 20,000 s", "memory (GiB), success, below 100,000 s",
-        "CPU %, failure, below 50,000 s", "memory (GiB), failure, below 20,000 s",
+    (views,) = (text for text in captions if "Mean runtime of tasks versus each feature" in text)
+    assert "below the published cut-offs. Alibaba PAI" in views
+    # each feature and outcome once, CPU and memory also cut and on a logarithmic axis
+    assert "20 panels" in views
+
+
+def test_every_published_view_of_pai_is_drawn_alone(store: Store, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    write_figures("runtime-against", store=store.path, out=out, trace=PAI, formats="svg")
+    names = {path.stem for path in out.glob("*.svg")}
+    features = ("gpu_percent", "cpu_percent", "memory_gib", "n_instances")
+    expected = {f"against-{o}-{x}" for o in ("success", "failure") for x in features}
+    for view in (
+        "success-cpu_percent-20000s", "success-memory_gib-100000s",
+        "failure-cpu_percent-50000s", "failure-memory_gib-20000s",
     ):  # fmt: skip
-        assert any(f"Mean runtime of tasks versus {closer}. Alibaba" in text for text in captions)
+        uncut = view.rpartition("-")[0]
+        expected |= {f"against-{view}", f"against-{uncut}-log"}
+        expected.add(f"against-{uncut}-log-{view.rpartition('-')[2]}")
+    assert names == {f"{name}-{PAI}" for name in expected}
 
 
 def test_a_cut_off_selects_tasks_before_they_are_grouped(
@@ -267,7 +274,7 @@ def test_jobs_of_an_unknown_trace_reach_every_section(tmp_path: Path) -> None:
         "competing-risks": "Cumulative incidence of cancelled jobs by queue",
         "failure-model": "Odds ratios of failure of jobs",
         "distributions": "Runtimes of jobs and fitted families: upper tail",
-        "correlations": "Runtime of jobs versus GPU %, success: rows and group means",
+        "correlations": "Rank correlation of runtime with the resources that jobs request, overall",
         "runtime-ratio": "Runtime ratios of jobs by queue",
         "failure-rates": "Failure rate of jobs by requested CPU",
     }

@@ -13,7 +13,7 @@ from tests.report.reader import Element, read_page, section
 from traceana.cli import main
 from traceana.errors import DataError
 from traceana.report import build_report
-from traceana.report.blocks import Gallery
+from traceana.report.blocks import Drawing, Gallery
 from traceana.report.build import open_context
 from traceana.report.origin import find_origin
 from traceana.report.section import sections
@@ -64,7 +64,7 @@ def test_markdown_alone_with_its_figures(zeus_store: Store, tmp_path: Path) -> N
     assert path == tmp_path / "index.md"
     assert not (tmp_path / "index.html").exists()
     drawn = re.findall(r"!\[[^\]]+\]\((figures/[^)]+)\)", path.read_text(encoding="utf-8"))
-    assert len(drawn) == 12
+    assert len(drawn) == 3
     assert {path.name for path in (tmp_path / "figures").glob("*.svg")} == {
         name.removeprefix("figures/") for name in drawn
     }
@@ -105,7 +105,11 @@ def test_every_figure_is_declared_by_the_section_that_draws_it(store: Store) -> 
     context = open_context(find_origin(store.path))
     for part in sections():
         galleries = (b for b in part.content(context).all_blocks if isinstance(b, Gallery))
-        drawn = {picture.figure for gallery in galleries for picture in gallery.pictures}
+        pictures = [one for gallery in galleries for one in gallery.pictures]
+        assert all(isinstance(one, Drawing) for one in pictures)
+        members = (own for one in pictures if isinstance(one, Drawing) for own in one.members)
+        more = part.more(context, part.traces(context)) if part.more else []
+        drawn = {one.figure for one in (*pictures, *members, *more)}
         assert drawn == set(part.figures), part.id
 
 

@@ -74,10 +74,11 @@ def test_numbers_units_and_clocks_are_those_of_the_logs(page: Element) -> None:
         x = own["seconds"].to_numpy().reshape(WORKERS, STEPS)
         assert number(row["Time steps"]) == STEPS
         assert number(row["Median"]) == pytest.approx(np.median(x.std(0) / x.mean(0)), abs=5.01e-4)
+    part = section(page, "stragglers")
     texts = {text.text for figure in part.all("figure") for text in figure.all("text")}
-    assert {"Mini-batch time (s)", "Step", "Time since the job began (s)"} <= texts
-    assert "from step 0 to step 59" in part.text
-    assert "from 0 s to 590 s" in part.text, "an absolute time is since the job's first sample"
+    assert {"Time (s)", "Step", "Time since the job began (s)"} <= texts
+    assert "From 0 to 59." in part.text
+    assert "From 0 to 590." in part.text, "an absolute time is since the job's first sample"
 
 
 def test_the_slow_worker_is_an_episode_in_steps(page: Element) -> None:

@@ -113,7 +113,7 @@ def antman_iterations(session: Session, _claim: Claim) -> Judgement:
     if rows.is_empty():
         return untested("no job file is a row of the table, with either deviation")
     of_rows = worker_samples(session, _TRACE).filter(
-        pl.col("job_id").is_in(rows["job_id"].unique())
+        pl.col("job_id").is_in(rows["job_id"].unique().implode())
     )
     ticks = of_rows.select("job_id", "time_s").unique().sort("job_id", "time_s")
     steps = ticks.select(pl.col("time_s").diff().over("job_id")).drop_nulls()["time_s"]

@@ -19,14 +19,6 @@ if TYPE_CHECKING:
 FEATURES: Final = ("gpus", "cpus", "memory_gib", "n_instances", "nodes")
 """Columns of a cohort that are correlated with runtime and failure, if they have values."""
 RESAMPLES: Final = 200
-_BINS: Final = 60
-
-
-class Points(NamedTuple):
-    """Group means and counts of the rows of one outcome and feature."""
-
-    means: pl.DataFrame
-    counts: pl.DataFrame
 
 
 class CutPoints(NamedTuple):
@@ -64,22 +56,35 @@ def cut_correlations(session: Session, trace: str, /) -> pl.DataFrame | None:
     return pl.concat(tables) if tables else None
 
 
-def correlation_points(session: Session, trace: str, /) -> dict[tuple[str, str], Points]:
-    """Return the points of each Pearson correlation over rows, by outcome and feature."""
+def group_correlations(session: Session, trace: str, /) -> pl.DataFrame | None:
+    """Return Spearman's rank correlations over rows within the cohort's groups.
+
+    [`by`, outcome, ...], one family of tests; None without groups, features or outcomes.
+    """
     cohort = form_cohort(session, trace)
-    found = session.once(cohort_correlations, trace)
-    if found is None:
+    if cohort.by is None:
+        return None
+    known = cohort.rows.filter(pl.col(cohort.by).is_not_null())
+    found = _correlations(session, cohort, known, ("spearman",), ("row",), by=(cohort.by,))
+    return None if found is None else found.table
+
+
+def published_means(session: Session, trace: str, /) -> dict[tuple[str, str], pl.DataFrame]:
+    """Return the mean runtime at each value of each feature, by outcome and feature.
+
+    Empty if no published cut-off is stated for the trace.
+    """
+    cohort = form_cohort(session, trace)
+    if not _cutoffs(session, cohort):
         return {}
-    points = {}
-    known = found.table.filter(level="row", method="pearson").drop_nulls("r")
-    for outcome, x in known.select("outcome", "x").rows():
-        (name,) = (name for name in FEATURES if PERCENT.get(name, name) == x)
-        own = _own_rows(session, cohort, outcome, name)
-        points[outcome, x] = Points(
-            analysis.mean_by_value(own, x, "runtime_s"),
-            analysis.joint_counts(own, x, "runtime_s", bins=_BINS),
-        )
-    return points
+    means = {}
+    for outcome in ("success", "failure"):
+        for name in features_of(cohort):
+            x = PERCENT.get(name, name)
+            own = _own_rows(session, cohort, outcome, name).drop_nulls([x, "runtime_s"])
+            if own.height:
+                means[outcome, x] = analysis.mean_by_value(own, x, "runtime_s")
+    return means
 
 
 def cut_points(session: Session, trace: str, /) -> dict[tuple[str, str], CutPoints]:
@@ -134,6 +139,8 @@ def _correlations(
     rows: pl.DataFrame,
     method: tuple[str, ...],
     level: tuple[str, ...],
+    *,
+    by: tuple[str, ...] = (),
 ) -> CorrelationResult | None:
     features = features_of(cohort)
     failure = session.manifest(cohort.trace).failure_statuses
@@ -146,6 +153,7 @@ def _correlations(
         failure=failure,
         method=method,
         level=level,
+        by=by,
         cluster=cohort.cluster,
         resamples=RESAMPLES,
     )

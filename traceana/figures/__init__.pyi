@@ -11,6 +11,7 @@ from .batching import plot_batching_trajectory as plot_batching_trajectory
 from .concentration import plot_concentration as plot_concentration
 from .variation import plot_cov as plot_cov
 from .variation import plot_cov_ecdf as plot_cov_ecdf
+from .correlations import plot_correlations as plot_correlations
 from .cumulative_incidence import plot_cumulative_incidence as plot_cumulative_incidence
 from .deadlines import plot_deadline_tightness as plot_deadline_tightness
 from .distribution_fit import draw_distribution_fit as draw_distribution_fit
@@ -18,17 +19,16 @@ from .distribution_fit import plot_distribution_fit as plot_distribution_fit
 from .energy_front import plot_energy_front as plot_energy_front
 from .energy_map import plot_energy_map as plot_energy_map
 from .energy_map import plot_power_sweep as plot_power_sweep
+from .energy_saved import plot_energy_saved as plot_energy_saved
 from .energy import plot_energy_savings as plot_energy_savings
 from .failure_model import plot_failure_calibration as plot_failure_calibration
 from .failure_model import plot_failure_odds as plot_failure_odds
 from .workload import plot_gpu_demand as plot_gpu_demand
-from .means import plot_group_means as plot_group_means
 from .workload import plot_interarrivals as plot_interarrivals
 from .groups import plot_failure_rates as plot_failure_rates
 from .groups import plot_outcome_rates as plot_outcome_rates
 from .ratio_distribution import plot_ratio_distribution as plot_ratio_distribution
 from .recurring import plot_recurring_choices as plot_recurring_choices
-from .recurring import plot_recurring_savings as plot_recurring_savings
 from .registry import figure as figure
 from .registry import figures as figures
 from .registry import get_figure as get_figure
@@ -38,8 +38,10 @@ from .recurring import plot_regret as plot_regret
 from .means import plot_runtime_against as plot_runtime_against
 from .groups import plot_runtime_by as plot_runtime_by
 from .groups import plot_runtime_ratio as plot_runtime_ratio
+from .small_multiples import plot_small_multiples as plot_small_multiples
 from .straggler_attributes import plot_straggler_attributes as plot_straggler_attributes
 from .straggler_map import plot_straggler_map as plot_straggler_map
+from .straggler_overview import plot_straggler_overview as plot_straggler_overview
 from .style import use_style as use_style
 from .style import use_width as use_width
 from .svg import WATERMARK as WATERMARK

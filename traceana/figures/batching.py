@@ -200,7 +200,8 @@ def _draw_system(ax: Axes, row: dict[str, Any], height: float, *, first: bool) -
         if factor is None:
             factor, way = value, "the time"
         text = f"{row['system']}: {factor:g} times {way}"
-        ax.scatter([value], [height], marker="D", s=11, color="#D55E00", gid="published", zorder=4,
+        ax.scatter([value], [height], marker="D", s=11, color="#D55E00", zorder=4,
+                   gid=f"published-{height:g}",
                    label=None if ax.get_legend_handles_labels()[1].count("published")
                    else "published")  # fmt: skip
     else:

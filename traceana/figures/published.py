@@ -51,6 +51,14 @@ PUBLISHED: Final[dict[str, tuple[PublishedFigure, ...]]] = {
             for job in ("job_1", "job_2", "job_3", "job_4")
         ),
     ),
+    "bytedance-stragglers": tuple(
+        PublishedFigure(
+            f"fraction of the slowdown explained by {group}, job {job}",
+            "straggler-attributes",
+            f"--job {job}",
+        )
+        for job, group in {"AR": "the slowest workers", "ST": "the last stage"}.items()
+    ),
     "pai": (
         *(
             PublishedFigure(

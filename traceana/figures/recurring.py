@@ -1,4 +1,4 @@
-"""Recurring jobs: choices of batch size, energy saved, and regret."""
+"""Recurring jobs: choices of batch size, and regret."""
 
 from __future__ import annotations
 
@@ -8,27 +8,16 @@ import numpy as np
 import polars as pl
 from matplotlib import colormaps
 from matplotlib.colors import ListedColormap
-from matplotlib.ticker import PercentFormatter
 
 from traceana.errors import DataError
 from traceana.figures.registry import figure
-from traceana.figures.style import shade, start_axes
+from traceana.figures.style import start_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from traceana.results.recurring import RecurringResult
 
-_GPU_LOOKS: Final = (
-    ("#0072B2", "o"),
-    ("#D55E00", "s"),
-    ("#009E73", "^"),
-    ("#CC79A7", "D"),
-    ("#E69F00", "v"),
-    ("#56B4E9", "P"),
-)
-_WIDE: Final = 0.64
-"""Share of a row over which its GPUs are spread."""
 _POLICY_COLOURS: Final = {
     "zeus": "#0072B2",
     "grid": "#E69F00",
@@ -127,90 +116,6 @@ def describe_recurring_choices(result: RecurringResult | pl.DataFrame) -> str:
     return (
         f"{history.height:,} runs in {history['recurrence'].n_unique():,} recurrences, {missed} "
         f"missed; batch size {most:,} in {100 * float(str(share)):.0f} % of them."
-    )
-
-
-@figure(
-    "recurring-savings",
-    result="summarize_recurring",
-    reading="Mark: energy saved by the last five recurrences against the default, mean over the "
-    "seeds; line: 95 % interval of that mean, often shorter than the mark. Left of 0: more energy "
-    "used.",
-)
-def plot_recurring_savings(summary: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
-    """Draw the energy saved, one row per data set and one mark per GPU.
-
-    Parameters
-    ----------
-    summary
-        [gpu, dataset, energy_saved, energy_saved_ci_low, energy_saved_ci_high], as
-        `summarize_recurring` returns it. A null has no mark; a null bound no line.
-
-    Returns
-    -------
-    Axes
-        Data sets in alphabetical order from the top, GPUs in each from the top.
-
-    Raises
-    ------
-    DataError
-        If nothing is known to be saved, or there are more than six GPUs.
-
-    Examples
-    --------
-    >>> import polars as pl, traceana
-    >>> kind = {"dataset": "cifar100", "network": "net", "optimizer": "adam"}
-    >>> runs = pl.DataFrame(kind | {"batch_size": [128, 1024], "learning_rate": 0.1, "run": 1,
-    ...                             "target_metric": 0.6, "target_epoch": [10, 15]})
-    >>> power = pl.DataFrame(kind | {"gpu": "V100", "batch_size": [128, 1024], "power_limit_w": 200,
-    ...                              "epoch_s": [30, 15], "mean_power_w": [90, 180]})
-    >>> from traceana.figures import plot_recurring_savings
-    >>> sweep = traceana.sweep_recurring(runs, power, seeds=[1, 2], recurrences=8)
-    >>> plot_recurring_savings(traceana.summarize_recurring(sweep)).get_xlabel()
-    'Energy saved by the last five recurrences'
-    """
-    known = summary.drop_nulls("energy_saved")
-    gpus = known["gpu"].unique().sort().to_list()
-    if not 0 < len(gpus) <= len(_GPU_LOOKS):
-        raise DataError(f"plot_recurring_savings draws one to six GPUs, not {len(gpus)}")
-    datasets = known["dataset"].unique().sort().to_list()
-    ax = start_axes(ax, height_in=0.9 + 0.36 * len(datasets))
-    for place, (gpu, (colour, marker)) in enumerate(zip(gpus, _GPU_LOOKS, strict=False)):
-        shift = _WIDE * ((place + 0.5) / len(gpus) - 0.5)
-        rows = known.filter(gpu=gpu).with_columns(
-            row=pl.col("dataset").replace_strict(
-                datasets, range(len(datasets)), return_dtype=pl.Float64
-            )
-            + shift
-        )
-        bounded = rows.drop_nulls("energy_saved_ci_low")
-        ax.hlines(
-            bounded["row"], bounded["energy_saved_ci_low"], bounded["energy_saved_ci_high"],
-            color=colour, linewidth=1.1, linestyle="-", gid=gpu,
-        )  # fmt: skip
-        ax.plot(
-            rows["energy_saved"], rows["row"], marker=marker, color=colour, linestyle="none",
-            markersize=3.4, label=gpu,
-        )  # fmt: skip
-    ax.axvline(0, color=shade(ax), linewidth=0.8, linestyle="--", zorder=0.5)
-    ax.xaxis.set_major_formatter(PercentFormatter(xmax=1, symbol=" %", decimals=0))
-    ax.set_yticks(range(len(datasets)), datasets)
-    ax.set_ylim(len(datasets) - 0.5, -0.5)
-    ax.grid(visible=False, axis="y")
-    ax.set_xlabel("Energy saved by the last five recurrences")
-    ax.legend(
-        loc="lower left", bbox_to_anchor=(0, 1), ncols=4, borderaxespad=0.2, handletextpad=0.2
-    )
-    return ax
-
-
-def describe_recurring_savings(summary: pl.DataFrame) -> str:
-    """Return one sentence on what the figure of these savings shows."""
-    known = summary.drop_nulls("energy_saved")
-    seeds = max(known["seeds"])
-    return (
-        f"{known.height} jobs on {known['gpu'].n_unique()} GPUs, up to {seeds} seeds each: "
-        f"{100 * min(known['energy_saved']):.1f} % to {100 * max(known['energy_saved']):.1f} %."
     )
 
 

@@ -25,6 +25,8 @@ _NUMBERED: Final = re.compile(
 _REFERENCE: Final = re.compile(r'(\bid="|href="#|url\(#)')
 _PATH: Final = re.compile(r'\bd="[^"]*"')
 _DECIMALS: Final = re.compile(r"-?\d+\.\d+")
+_LINES: Final = re.compile(r'd="(?:[ML] -?[\d.]+ -?[\d.]+ ?\n?|z\n?)+"')
+_STEP: Final = re.compile(r"(z)|([ML]) (-?[\d.]+) (-?[\d.]+)")
 _SPACE: Final = re.compile(r"\s*\n|(?<=[MLCQ]) ")
 
 
@@ -120,6 +122,31 @@ def render_svg(figure: Figure, /, *, prefix: str) -> str:
 
 
 def _shorten(path: str) -> str:
-    """Write a path to a hundredth of a point, which is finer than anyone sees."""
-    path = _DECIMALS.sub(lambda number: f"{float(number[0]):.2f}".rstrip("0").rstrip("."), path)
-    return _SPACE.sub("", path)
+    """Write a path to a tenth of a point; one of lines alone by their differences."""
+    if not _LINES.fullmatch(path):
+        path = _DECIMALS.sub(lambda number: _written(float(number[0])), path)
+        return _SPACE.sub("", path)
+    written, last = [], ""
+    x = y = begin_x = begin_y = 0.0
+    for close, command, to_x, to_y in _STEP.findall(path):
+        if close:  # the next point is relative to the first one
+            written.append("z")
+            x, y, last = begin_x, begin_y, ""
+            continue
+        new_x, new_y = round(float(to_x), 1), round(float(to_y), 1)
+        step = f"{_written(new_x - x)} {_written(new_y - y)}".replace(" -", "-")
+        if command == "M":
+            written.append(f"m{step}")
+            begin_x, begin_y = new_x, new_y
+        else:
+            written.append(
+                ("" if step.startswith("-") else " ") + step if last == "L" else f"l{step}"
+            )
+        x, y, last = new_x, new_y, command
+    return f'd="{"".join(written)}"'
+
+
+def _written(number: float) -> str:
+    """Write a number to a tenth, without what is not needed."""
+    text = f"{number:.1f}".removesuffix(".0")
+    return "0" if text in ("-0", "0") else text.replace("0.", ".") if abs(number) < 1 else text

@@ -107,7 +107,14 @@ def describe_cov(cov: pl.DataFrame) -> str:
     reading="Empirical distribution function: fraction of a job's time steps with a CoV of at most "
     "x. Time steps without a CoV are excluded.",
 )
-def plot_cov_ecdf(cov: pl.DataFrame, /, *, ax: Axes | None = None, ddof: int | None = None) -> Axes:
+def plot_cov_ecdf(
+    cov: pl.DataFrame,
+    /,
+    *,
+    ax: Axes | None = None,
+    ddof: int | None = None,
+    published: pl.DataFrame | None = None,
+) -> Axes:
     """Draw the empirical distribution function of CoV, one line per job.
 
     Parameters
@@ -117,6 +124,8 @@ def plot_cov_ecdf(cov: pl.DataFrame, /, *, ax: Axes | None = None, ddof: int | N
         excluded.
     ddof
         The ddof of these CoVs, for the label; None if the publisher computed them.
+    published
+        [job_id, cov] of other jobs, as published: drawn thin and gray behind.
 
     Returns
     -------
@@ -143,18 +152,17 @@ def plot_cov_ecdf(cov: pl.DataFrame, /, *, ax: Axes | None = None, ddof: int | N
         raise DataError("plot_cov_ecdf needs a CoV; every value is null")
     jobs = natural_order(known["job_id"].unique())
     ax = start_axes(ax)
+    if published is not None:
+        _draw_gray(ax, published.drop_nulls("cov"), label="published, one job")
     if len(jobs) <= _MOST_NAMED:
         for job in jobs:
             _draw_ecdf(ax, known.filter(pl.col("job_id") == job)["cov"], label=job)
     else:
-        for job in jobs:
-            own = known.filter(pl.col("job_id") == job)["cov"]
-            _draw_ecdf(ax, own, color=shade(ax, 0.45), linewidth=0.4, linestyle="-")
+        _draw_gray(ax, known, label="one job")
         _draw_ecdf(
             ax, known["cov"], color=palette()[0], linewidth=1.8, linestyle="-",
             label="all time steps",
         )  # fmt: skip
-        ax.lines[0].set_label("one job")
     if len(jobs) <= _MOST_NAMED:
         ax.legend(loc="lower right")
     else:  # many lines leave no room within
@@ -175,6 +183,12 @@ def describe_cov_ecdf(cov: pl.DataFrame) -> str:
         f"{len(known):,} CoVs of {cov['job_id'].n_unique():,} jobs, median {np.median(known):.3f}, "
         f"maximum {known.max():.3f}."
     )
+
+
+def _draw_gray(ax: Axes, cov: pl.DataFrame, /, *, label: str) -> None:
+    for _, own in cov.group_by("job_id", maintain_order=True):
+        _draw_ecdf(ax, own["cov"], label=label, color=shade(ax, 0.45), linewidth=0.4, linestyle="-")
+        label = "_"
 
 
 def _draw_ecdf(ax: Axes, values: pl.Series, **look: object) -> None:

@@ -95,6 +95,9 @@ class Picture:
     id: str = ""
 
 
+SMALL_MULTIPLES: Final = "small-multiples"
+
+
 @dataclass(frozen=True)
 class Drawing:
     """A result to be drawn.
@@ -126,6 +129,11 @@ class Drawing:
     title: str | None = None
     options: dict[str, Any] = field(default_factory=dict)
 
+    @property
+    def members(self) -> tuple[Drawing, ...]:
+        """The drawings of its panels; itself if it has none."""
+        return self.result if self.figure == SMALL_MULTIPLES else (self,)
+
 
 def drawing(
     figure: str,
@@ -140,6 +148,19 @@ def drawing(
 ) -> Drawing:
     """Return a drawing; what it does not take itself are options of the figure."""
     return Drawing(figure, result, trace, key, about, title, options)
+
+
+def small_multiples(
+    panels: Sequence[Drawing], /, *, key: str, about: str, **options: object
+) -> Gallery:
+    """Return a gallery of one figure with the drawings of a trace as panels, if there are any."""
+    if not panels:
+        return Gallery(())
+    first = panels[0]
+    figure = Drawing(
+        SMALL_MULTIPLES, tuple(panels), first.trace, key, about, first.title, {**options}
+    )
+    return Gallery((figure if len(panels) > 1 else first,))
 
 
 def picture_key(kind: str, trace: str, job: str = "", /) -> str:
@@ -232,14 +253,19 @@ def join_parts(opening: str, parts: Iterable[tuple[str, Content]], /) -> Content
     findings: list[str] = []
     headlines: list[str] = []
     blocks: list[Block] = [Text(opening)]
+    galleries: list[Gallery] = []
     lead: list[Block] = []
     limitations: dict[str, None] = {}
     for heading, content in parts:
         findings += content.findings
         headlines += [content.headline] if content.headline else []
         blocks += [Heading(heading), *content.blocks]
-        lead += content.lead
+        galleries += [block for block in content.lead if isinstance(block, Gallery)]
+        lead += [block for block in content.lead if not isinstance(block, Gallery)]
         limitations |= {content.limitations: None} if content.limitations else {}
+    pictures = tuple(picture for gallery in galleries for picture in gallery.pictures)
+    if pictures:
+        lead.insert(0, Gallery(pictures))
     return Content(
         tuple(findings), tuple(blocks), " ".join(headlines), tuple(lead), " ".join(limitations)
     )

@@ -75,10 +75,10 @@ def write_figures(
 ) -> WrittenFigures:
     """Write the pictures of figures as SVG, PDF and PNG.
 
-    Without a choice these are all pictures that the report has of a figure. A chosen job, GPU or
-    data set is drawn even if the report does not show it. The same data and versions give the
-    same bytes. Captions are in ``<figure>.captions.md``; pictures of synthetic data are marked in
-    both.
+    Without a choice these are the pictures that the report has of a figure, and some that it has
+    no room for. A chosen job, GPU or data set is drawn even if it is not among these. The same
+    data and versions give the same bytes. Captions are in ``<figure>.captions.md``; pictures of
+    synthetic data are marked in both.
 
     Parameters
     ----------
@@ -136,7 +136,7 @@ def write_figures(
     folder = Path(out)
     paths: list[Path] = []
     absent: list[str] = []
-    kept: dict[str, Content] = {}
+    kept: dict[str, tuple[Content, list[Drawing]]] = {}
     for done, name in enumerate(ids, start=1):
         try:
             drawings = _choose_drawings(context, name, trace, choice, kept)
@@ -173,7 +173,11 @@ def check_figures(figures: str | Sequence[str], /) -> list[str]:
 
 
 def _choose_drawings(
-    context: Context, name: str, trace: str | None, choice: Choice, kept: dict[str, Content]
+    context: Context,
+    name: str,
+    trace: str | None,
+    choice: Choice,
+    kept: dict[str, tuple[Content, list[Drawing]]],
 ) -> list[Drawing]:
     """Return the drawings of a figure that are chosen.
 
@@ -191,18 +195,23 @@ def _choose_drawings(
     own = [section for section in sections() if name in section.figures]
     for section in own:
         if section.id not in kept:
-            kept[section.id] = _content(section, context, trace)
+            kept[section.id] = _build(section, context, trace)
     contents = [kept[section.id] for section in own]
-    known = [
-        picture
-        for content in contents
-        for block in (*content.lead, *content.blocks)
-        if isinstance(block, Gallery)
-        for picture in block.pictures
-        if isinstance(picture, Drawing) and picture.figure == name
+    drawings = [
+        *(
+            member
+            for content, _ in contents
+            for block in content.all_blocks
+            if isinstance(block, Gallery)
+            for picture in block.pictures
+            if isinstance(picture, Drawing)
+            for member in ((picture,) if picture.figure == name else picture.members)
+        ),
+        *(drawing for _, more in contents for drawing in more),
     ]
+    known = list({one.key: one for one in drawings if one.figure == name}.values())
     if not known:
-        raise DataError(_tell_absent(name, contents))
+        raise DataError(_tell_absent(name, [content for content, _ in contents]))
     chosen = [drawing for drawing in known if choice.matches(drawing.key)]
     if not chosen:
         there = ", ".join(drawing.key for drawing in known)
@@ -226,12 +235,13 @@ def _direct_drawings(
     return found, errors
 
 
-def _content(section: Section, context: Context, trace: str | None) -> Content:
-    """Build a section, of one trace alone if one is named."""
+def _build(section: Section, context: Context, trace: str | None) -> tuple[Content, list[Drawing]]:
+    """Return the content of a section and its further drawings, of one trace if one is named."""
+    traces = [one for one in section.traces(context) if trace in (None, one)]
+    more = section.more(context, traces) if section.more and traces else []
     if trace is None or not section.needs:
-        return section.content(context)
-    traces = [one for one in section.traces(context) if one == trace]
-    return section.build(context, traces) if traces else Content()
+        return section.content(context), more
+    return (section.build(context, traces) if traces else Content()), more
 
 
 def _write(folder: Path, name: str, drawn: list[tuple[str, dict[str, bytes], str]]) -> list[Path]:
@@ -272,10 +282,11 @@ def _tell_absent(name: str, contents: list[Content]) -> str:
     from traceana.figures import get_figure  # noqa: PLC0415  as above
 
     commands = [
-        " && ".join(block.commands)
+        f"{fetch} && {ingest}"
         for content in contents
-        for block in (*content.lead, *content.blocks)
+        for block in content.all_blocks
         if isinstance(block, Absent)
+        for fetch, ingest in zip(block.commands[::2], block.commands[1::2], strict=True)
     ]
     remedy = f"; to get it: {' or '.join(dict.fromkeys(commands))}" if commands else ""
     return f"the store has nothing to draw it from ({get_figure(name).result}){remedy}"

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Final
 from traceana import analysis
 from traceana.derived import energy, workers
 from traceana.errors import DataError
-from traceana.report.blocks import Drawing, Gallery
-from traceana.report.sections import straggler_maps, variation
-from traceana.report.sections.energy import build_front, build_sweeps
+from traceana.report.sections import stragglers, variation
+from traceana.report.sections.energy import draw_configurations
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from traceana.report.blocks import Drawing
     from traceana.report.context import Context
     from traceana.report.section import Needs
 
@@ -90,11 +90,10 @@ def _of_job(context: Context, trace: str, choice: Choice) -> list[Drawing]:
         jobs = rows["job_id"].unique(maintain_order=True).to_list()
         there = ", ".join(jobs[:_MAX_NAMED]) + (", ..." if len(jobs) > _MAX_NAMED else "")
         raise DataError(f"{trace} has no job {choice.job!r}; its jobs are {there}")
-    cov = analysis.iteration_cov(samples, ddof=0, time=time)
-    stragglers = analysis.detect_stragglers(samples, time=time)
+    found = analysis.detect_stragglers(samples, time=time)
     return [
-        *variation.draw_jobs(context, trace, samples, cov, 1, stragglers=stragglers),
-        *straggler_maps.draw_jobs(context, trace, stragglers, 1),
+        *stragglers.draw_job(context, trace, samples, found),
+        *variation.draw_distributions(context, trace, samples),
     ]
 
 
@@ -109,14 +108,7 @@ def _of_gpu(context: Context, trace: str, choice: Choice) -> list[Drawing]:
         found = {dataset: found[dataset]}
     if not found:
         return []
-    blocks = [*build_front(context, trace, gpu, found), *build_sweeps(trace, gpu, found)]
-    return [
-        picture
-        for block in blocks
-        if isinstance(block, Gallery)
-        for picture in block.pictures
-        if isinstance(picture, Drawing)
-    ]
+    return draw_configurations(trace, gpu, found)
 
 
 def _find(wanted: str, names: Iterable[str], what: str) -> str:
@@ -136,7 +128,10 @@ _CONFIGURATIONS: Final[Needs] = energy.ENERGY_NEEDS[0]
 DIRECT: Final = {
     **{
         name: Direct(("job",), _SAMPLES, _of_job)
-        for name in ("worker-times", "cov", "cov-ecdf", "batch-time-ecdf", "straggler-map")
+        for name in (
+            *("worker-times", "cov", "cov-ecdf", "batch-time-ecdf", "straggler-map"),
+            "straggler-overview",
+        )
     },
     **{
         name: Direct(("gpu", "dataset"), _CONFIGURATIONS, _of_gpu)

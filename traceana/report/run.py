@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from traceana.report.blocks import Block
     from traceana.report.context import Context
     from traceana.report.section import Section
+    from traceana.results.tables import ResultTable
 
 SECTION_CACHE: Final = Cache("report", limit_bytes=1 << 28)
 _MOST_WORKERS: Final = 4
@@ -205,27 +206,42 @@ def _picture(drawing: Drawing, context: Context, suffixes: Sequence[str]) -> Pic
 
     with use_style(alone=True):
         files, caption = draw(drawing, context, suffixes)
-    reading = get_figure(drawing.figure).reading
+    kind = drawing.members[0].figure
     return Picture(
         files["svg"].decode().rstrip(),
         caption,
         drawing.key,
-        drawing.figure,
-        reading,
+        kind,
+        get_figure(kind).reading,
         files.get("pdf", b""),
-        _data(drawing.result),
+        _data(drawing),
     )
 
 
-def _data(result: object) -> str:
-    """Return the frame that a figure is drawn from as CSV: the first one of a result."""
+def _data(drawing: Drawing) -> str:
+    """Return the frame that a figure is drawn from as CSV: the first one of a result.
+
+    Those of panels stand one below the other.
+    """
+    if len(drawing.members) > 1:
+        parts = [
+            frame.select(pl.lit(one.about).alias("panel"), pl.all())
+            for one in drawing.members
+            if (frame := _frame(one.result)[0]) is not None
+        ]
+        return csv_text(pl.concat(parts, how="diagonal_relaxed")) if parts else ""
+    frame, table = _frame(drawing.result)
+    return "" if frame is None else csv_text(frame, table)
+
+
+def _frame(result: object) -> tuple[pl.DataFrame | None, type[ResultTable] | None]:
     if isinstance(result, pl.DataFrame):
-        return csv_text(result)
+        return result, None
     if isinstance(result, Result):
         for name, table in result.tables.items():
             if (frame := getattr(result, name)) is not None:
-                return csv_text(frame, table)
-    return ""
+                return frame, table
+    return None, None
 
 
 def draw(

@@ -22,6 +22,7 @@ from traceana.report.blocks import Absent, Content, arrange
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from traceana.report.blocks import Drawing
     from traceana.report.context import Context
 
 Needs = Mapping[str, tuple[str, ...]]
@@ -68,6 +69,8 @@ class Section:
         One of :data:`PARTS`.
     question
         What the section answers, in one line below its heading.
+    more
+        Returns drawings that the page has not, for ``traceana figures``.
     """
 
     id: str
@@ -80,6 +83,7 @@ class Section:
     of_tasks: bool = False
     part: str = "Appendix"
     question: str = ""
+    more: Callable[[Context, list[str]], list[Drawing]] | None = field(default=None, repr=False)
 
     def traces(self, context: Context, /) -> list[str]:
         """Return the traces in the store that qualify, in alphabetical order."""

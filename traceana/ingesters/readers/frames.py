@@ -185,5 +185,5 @@ def _read(column: pl.Series, kind: Kind) -> pl.Series:
         return column
     if dtype.is_float():
         column = column.fill_nan(None)
-    text = column.cast(pl.String)
+    text = column.dt.to_string("iso") if dtype == pl.Duration else column.cast(pl.String)
     return text.to_frame().select(pl.when(pl.first() != "").then(pl.first())).to_series()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
@@ -11,19 +11,19 @@ from traceana.derived.cohorts import COHORT_NEEDS
 from traceana.derived.correlations import (
     RESAMPLES,
     cohort_correlations,
-    correlation_points,
     cut_correlations,
     cut_points,
+    group_correlations,
+    published_means,
 )
 from traceana.report.blocks import (
-    Block,
     Content,
-    Drawing,
     Gallery,
     Table,
     Text,
     drawing,
     result_table,
+    small_multiples,
 )
 from traceana.report.per_cohort import build_per_cohort
 from traceana.report.section import Section
@@ -31,30 +31,26 @@ from traceana.report.sections.feature_names import (
     ALPHA,
     FEATURE_NAMES,
     SIGNIFICANT,
+    draw_forest,
     name_rows,
+    state_correlations,
 )
 from traceana.results.correlation import Correlations
 from traceana.results.formatting import correlation
 
 if TYPE_CHECKING:
     from traceana.derived.cohorts import Cohort
-    from traceana.derived.correlations import Points
     from traceana.report.context import Context
 
-    Cases = dict[tuple[str, str], Points]
-
 _OPENING: Final = (
-    "Pearson's r of runtime with requested resources at three levels: over rows; over group means, "
-    "as published for PAI (one point per distinct value, at its mean runtime, unweighted); and "
-    "over the same points, weighted by their number of rows. Group means hide how many rows a "
-    "point has and how much they vary: such an ecological correlation says nothing about single "
-    "rows. Spearman's rank correlation is robust to very long runtimes. The test over group means "
-    "permutes the runtimes over the rows: the mean of a small group of skewed runtimes is mostly "
-    'below those of large groups, which alone correlates group means. "p, Student\'s t" is the '
-    "published test, which ignores this. Success is `completed`; "
-    "failure is defined as for the trace. Rows without a runtime or the feature are excluded and "
-    'counted. "p < .05, published test" is whether p of Student\'s t over the points is below .05, '
-    'as the source judges; "Adjusted p < .05" is that of the adjusted p.'
+    "Group means are the published PAI method: one point per distinct value, at its mean runtime. "
+    "They hide how many rows a point has, so they say nothing about single rows. Their test "
+    "permutes runtimes over rows, because the mean of a small group of skewed runtimes is mostly "
+    'below those of large groups. "p, Student\'s t" is the published test, which ignores this.'
+)
+_LIMITATIONS: Final = (
+    "A correlation is no cause: users who request more may run other programs. Rows without a "
+    "runtime or the feature are excluded and counted."
 )
 
 
@@ -76,56 +72,48 @@ def _cohort(session: Context, cohort: Cohort) -> Content:
             "over rows; ranks over group means are not tested."
         )
     table = name_rows(found.table).sort("outcome", descending=True, maintain_order=True)
-    cases = session.once(correlation_points, cohort.trace)
-    keys = ("outcome", "feature", "method", "points")
-    estimates = ("r", "ci_low", "ci_high", "pvalue", "pvalue_adjusted", "pvalue_t")
-    headings = {"points": "Level", **SIGNIFICANT}
-    blocks: tuple[Block, ...] = (
-        Text(method),
-        result_table(
-            table.filter(pl.col("method").eq("pearson") | pl.col("level").eq("row")),
-            Correlations,
-            columns=(*keys, "n", "n_groups", *estimates, *SIGNIFICANT),
-            headings=headings,
-            caption=f"Correlation of runtime (s) with the resources that {cohort.noun} request, "
-            f"and {100 * found.confidence:.0f} % confidence intervals; p adjusted (Benjamini and "
-            f"Hochberg) over all {found.n_tested} tests of the trace. {cohort.title}",
+    ranks = table.filter(method="spearman", level="row")
+    within = session.once(group_correlations, cohort.trace)
+    lead = (
+        draw_forest(
+            cohort,
+            ranks,
+            within,
+            key=f"correlations-{cohort.trace}",
+            about=f"Rank correlation of runtime with the resources that {cohort.noun} request",
         ),
-        Gallery(tuple(_group_means(cohort, cases, found.table))),
+        result_table(
+            ranks,
+            Correlations,
+            columns=("outcome", "feature", "n", "r", "ci_low", "ci_high", "pvalue_adjusted"),
+            headings={"r": "Spearman's rho"},
+            caption=f"Rank correlation of runtime with the resources that {cohort.noun} request; p "
+            f"adjusted (Benjamini and Hochberg) over {found.n_tested} tests. {cohort.title}",
+        ),
+    )
+    blocks = (
+        Text(method),
+        _views(session, cohort),
         *_below_cutoffs(session, cohort, found.table),
-        Gallery(tuple(_means_alone(session, cohort, cases))),
         result_table(
             table,
             Correlations,
             columns=(
-                *(*keys, "n", "n_missing", "n_excluded", "n_groups", "n_effective"),
-                *("n_clusters", *estimates, "n_carrying", "r_without", "note"),
+                *("outcome", "feature", "method", "points", "n", "n_missing", "n_excluded"),
+                *("n_groups", "n_effective", "n_clusters", "r", "ci_low", "ci_high", "pvalue"),
+                *("pvalue_adjusted", "pvalue_t", *SIGNIFICANT, "n_carrying", "r_without", "note"),
             ),
-            headings=headings,
-            null={"note": ""},
+            headings={"points": "Level", **SIGNIFICANT},
             caption=f"All correlations, of which {found.n_tested} are tested. {cohort.title}",
             folded=True,
         ),
     )
-    return Content(_findings(table, cohort), blocks)
-
-
-def _group_means(cohort: Cohort, cases: Cases, table: pl.DataFrame) -> list[Drawing]:
-    return [
-        drawing(
-            "group-means",
-            points.means,
-            trace=cohort.trace,
-            title=cohort.title,
-            key=f"group-means-{outcome}-{x}-{cohort.trace}",
-            about=f"Runtime of {cohort.noun} versus {FEATURE_NAMES[x][0]}, {outcome}: rows and "
-            "group means",
-            counts=points.counts,
-            correlations=table.filter(outcome=outcome, x=x, method="pearson"),
-            x_label=FEATURE_NAMES[x][1],
-        )
-        for (outcome, x), points in sorted(cases.items(), key=_successes_first)
+    stated = [
+        state_correlations(cohort, f"runtime ({outcome})", ranks.filter(outcome=outcome))
+        for outcome in ("success", "failure")
     ]
+    findings = tuple(text for text in stated if text)
+    return Content((*findings, *_contradictions(table, cohort)), blocks, "", lead, _LIMITATIONS)
 
 
 def _below_cutoffs(session: Context, cohort: Cohort, uncut: pl.DataFrame) -> list[Table]:
@@ -133,7 +121,7 @@ def _below_cutoffs(session: Context, cohort: Cohort, uncut: pl.DataFrame) -> lis
     cut = session.once(cut_correlations, cohort.trace)
     if cut is None:
         return []
-    every = uncut.filter(pl.col("level").is_in(cut["level"].unique()), method="pearson")
+    every = uncut.filter(pl.col("level").is_in(cut["level"].unique().implode()), method="pearson")
     both = pl.concat([every.with_columns(below_s=pl.lit(None, pl.Float64)), cut], how="diagonal")
     order = [pl.col("outcome") != "success", pl.col("x"), pl.col("level"), pl.col("below_s")]
     return [
@@ -156,44 +144,46 @@ def _below_cutoffs(session: Context, cohort: Cohort, uncut: pl.DataFrame) -> lis
     ]
 
 
-def _means_alone(session: Context, cohort: Cohort, cases: Cases) -> list[Drawing]:
-    """Draw group means as published: all rows and below a cut-off, on both scales where cut."""
-    cut = session.once(cut_points, cohort.trace)
-    views: list[tuple[tuple[str, str], float | None, pl.DataFrame, bool]] = []
-    for case, points in sorted(cases.items(), key=_successes_first):
-        views.append((case, None, points.means, False))
-        if case in cut:
-            below_s, means = cut[case].below_s, cut[case].means
-            views.append((case, None, points.means, True))
-            views += [(case, below_s, means, log_x) for log_x in (False, True)]
-    drawings = []
-    for (outcome, x), limit_s, means, log_x in views:
-        name, label, requested = FEATURE_NAMES[x]
-        closer = f", below {limit_s:,.0f} s" if limit_s else ""
-        scale = ", logarithmic x" if log_x else ""
-        view = f"{outcome}-{x}{'-log' * log_x}{f'-{limit_s:.0f}s' if limit_s else ''}"
-        drawings.append(
-            drawing(
-                "runtime-against",
-                means,
-                trace=cohort.trace,
-                title=cohort.title,
-                key=f"against-{view}-{cohort.trace}",
-                about=f"Mean runtime of {cohort.noun} versus {name}, {outcome}{closer}{scale}",
-                x_label=label,
-                log_x=log_x,
-                log_y=not cohort.from_tasks,
-                heading=f"Mean runtime by {requested}\n{outcome}{closer}",
+def _views(session: Context, cohort: Cohort) -> Gallery:
+    """Draw group means as published, if a cut-off is: uncut and cut, on both scales where cut."""
+    every, cut = (
+        session.once(function, cohort.trace) for function in (published_means, cut_points)
+    )
+    panels = []
+    for (outcome, x), means in sorted(every.items(), key=lambda case: case[0] in cut):
+        views: list[tuple[float | None, pl.DataFrame, bool]] = [(None, means, False)]
+        if (outcome, x) in cut:
+            below_s, few = cut[outcome, x]
+            views += [(None, means, True), (below_s, few, False), (below_s, few, True)]
+        name = FEATURE_NAMES[x][0]
+        for limit_s, shown, log_x in views:
+            closer = f", below {limit_s:,.0f} s" if limit_s else ""
+            view = f"{outcome}-{x}{'-log' * log_x}{f'-{limit_s:.0f}s' if limit_s else ''}"
+            panels.append(
+                drawing(
+                    "runtime-against",
+                    shown,
+                    trace=cohort.trace,
+                    title=cohort.title,
+                    key=f"against-{view}-{cohort.trace}",
+                    about=f"Mean runtime of {cohort.noun} versus {name}, {outcome}{closer}"
+                    f"{', logarithmic x' * log_x}",
+                    x_label=name,
+                    log_x=log_x,
+                    log_y=not cohort.from_tasks,
+                    heading=f"{outcome}{closer.replace('below', '<')}",
+                )
             )
-        )
-    return drawings
+    return small_multiples(
+        panels,
+        key=f"against-{cohort.trace}",
+        about=f"Mean runtime of {cohort.noun} versus each feature, by outcome, uncut and below the "
+        "published cut-offs",
+        columns=4,
+    )
 
 
-def _successes_first(case: tuple[tuple[str, str], Points]) -> bool:
-    return case[0][0] != "success"
-
-
-def _findings(table: pl.DataFrame, cohort: Cohort) -> tuple[str, ...]:
+def _contradictions(table: pl.DataFrame, cohort: Cohort) -> tuple[str, ...]:
     """State every Pearson's r over rows that few rows carry or that ranks contradict."""
     rows = table.filter(level="row").drop_nulls("r")
     both = rows.filter(method="pearson").join(
@@ -202,21 +192,26 @@ def _findings(table: pl.DataFrame, cohort: Cohort) -> tuple[str, ...]:
     significant = pl.col("pvalue_adjusted", "pvalue_adjusted_ranks") < ALPHA
     opposite = (pl.col("r") * pl.col("r_ranks") < 0) & pl.all_horizontal(significant)
     carried = pl.col("n_carrying").is_not_null() & (pl.col("pvalue_adjusted") < ALPHA)
-    findings = []
-    for row in both.filter(opposite | carried).iter_rows(named=True):
-        ranks = correlation(row["r_ranks"], row["ci_low_ranks"], row["ci_high_ranks"])
-        finding = (
-            f"{cohort.title}: Pearson's r of runtime and {row['feature']} ({row['outcome']}) is "
-            f"{correlation(row['r'], row['ci_low'], row['ci_high'])}, but Spearman's rho is "
-            f"{ranks} (n = {row['n']:,} rows)."
+    found = both.filter(opposite | carried).iter_rows(named=True)
+    stated = [_contradiction(row) for row in found]
+    if not stated:
+        return ()
+    what = "Pearson's r over rows rests on few of them or contradicts ranks"
+    return (f"{cohort.title}: {what}: {'; '.join(stated)}.",)
+
+
+def _contradiction(row: dict[str, Any]) -> str:
+    text = (
+        f"of {row['feature']} ({row['outcome']}) it is "
+        f"{correlation(row['r'], row['ci_low'], row['ci_high'])}, but Spearman's rho "
+        f"{correlation(row['r_ranks'], row['ci_low_ranks'], row['ci_high_ranks'])} "
+        f"(n = {row['n']:,} rows)"
+    )
+    if row["n_carrying"] is not None:
+        text += (
+            f" and r without {row['n_carrying']:,} of these rows {correlation(row['r_without'])}"
         )
-        if row["n_carrying"] is not None:
-            finding += (
-                f" Pearson's r rests on {row['n_carrying']:,} of these rows: without them it is "
-                f"{correlation(row['r_without'])}."
-            )
-        findings.append(finding)
-    return tuple(findings)
+    return text
 
 
 SECTION = Section(
@@ -225,7 +220,7 @@ SECTION = Section(
     100,
     build,
     needs=COHORT_NEEDS,
-    figures=("runtime-against", "group-means"),
+    figures=("correlations", "small-multiples", "runtime-against"),
     of_tasks=True,
     part="Runtimes",
     question="Do jobs that request more resources run longer?",

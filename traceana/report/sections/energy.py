@@ -20,7 +20,6 @@ from traceana.report.blocks import (
     Content,
     Drawing,
     Gallery,
-    Heading,
     Table,
     Text,
     drawing,
@@ -43,16 +42,22 @@ _OPENING: Final = (
     "Time to the target is the mean number of epochs over the runs of a batch size times the time "
     "of an epoch; energy is that times the mean power. The default is the batch size of the data "
     "set, reduced to the largest one profiled on the GPU, at the largest power limit of the GPU. A "
-    "batch size is feasible only if every run of it reached the target. Each epoch was measured "
-    "once. The best of many configurations is in part the luckiest: the savings of held-out runs, "
-    "which did not choose the batch size, have no such bias. The 95 % intervals around them are "
-    "Welch's, from the runs of both batch sizes; where the epochs cancel there is none."
+    "batch size is feasible only if every run of it reached the target. The 95 % intervals are "
+    "Welch's, from held-out runs of both batch sizes; where the epochs cancel there is none."
+)
+_LIMITATIONS: Final = (
+    "Each epoch was measured once. The best of many configurations is in part the luckiest; the "
+    "savings of held-out runs, which did not choose the batch size, have no such bias."
 )
 _CAPTIONS: Final = {
     "energy": "Energy saved, as a percentage of that of the default",
     "cost": "Cost saved, as a percentage of that of the default (half energy, half time at the "
     "largest power of the GPU)",
 }
+_LEAD: Final = (
+    *("dataset", "default", "best", "batch_size", "power_limit", "both", "held_out"),
+    *("ci_low", "ci_high"),
+)
 _REASONS: Final = {
     "missed": "a run never reached the target",
     "unknown": "a run has no row at the target",
@@ -62,7 +67,7 @@ _REASONS: Final = {
 
 
 def build(session: Context, traces: list[str]) -> Content:
-    """Show savings, fronts, sweeps and coverage of each trace."""
+    """Show the savings and the front of each trace; the rest is folded."""
     return join_parts(
         _OPENING, ((session.title(trace), _trace(session, trace)) for trace in traces)
     )
@@ -72,20 +77,15 @@ def _trace(session: Context, trace: str) -> Content:
     saved, title = session.once(savings, trace), session.title(trace)
     gpu = shown_gpu(session, trace)
     energy = session.once(configurations, trace, gpu)
-    blocks: list[Block] = [
-        Gallery(tuple(_bars(saved, trace))),
-        _savings(saved, "energy", title, folded=False),
-        _savings(saved, "cost", title, folded=True),
-    ]
+    by_choice = {measure: _by_choice(saved, measure) for measure in _CAPTIONS}
+    pictures = _draw_savings(saved, trace)
+    blocks: list[Block] = [_savings(rows, name, title) for name, rows in by_choice.items()]
     if energy:
-        blocks += [
-            Heading("Energy versus time"),
-            *build_front(session, trace, gpu, energy),
-            Heading("Energy versus batch size"),
-            *build_sweeps(trace, gpu, energy),
-        ]
+        dataset = _shown_dataset(energy)
+        front, heat, *_ = draw_configurations(trace, gpu, {dataset: energy[dataset]})
+        pictures.append(front)
+        blocks += [Gallery((heat,)), *_tables(session, trace, gpu, dataset, energy[dataset])]
     blocks += [
-        Heading("Coverage"),
         Text(
             "Training runs and power profiles are joined on data set, network, batch size and "
             "optimizer. A batch size is excluded for the first of these reasons that applies; "
@@ -93,10 +93,45 @@ def _trace(session: Context, trace: str) -> Content:
         ),
         _coverage(session.once(coverage, trace), title),
     ]
-    return Content(tuple(_findings(saved, gpu, title)), tuple(blocks))
+    lead: tuple[Block, ...] = (
+        *([Gallery(tuple(pictures))] if pictures else []),
+        result_table(
+            by_choice["energy"].filter(gpu=gpu),
+            SavingsByChoice,
+            caption=f"Energy saved on {gpu} by data set. {title}",
+            columns=_LEAD,
+        ),
+    )
+    return Content(tuple(_findings(saved, gpu, title)), tuple(blocks), "", lead, _LIMITATIONS)
 
 
-def _savings(savings: pl.DataFrame, objective: str, title: str, *, folded: bool) -> Table:
+def draw_more(session: Context, traces: list[str]) -> list[Drawing]:
+    """Draw the savings by choice on each GPU, and the configurations of each data set on one."""
+    pictures = []
+    for trace in traces:
+        energy = session.once(savings, trace).filter(objective="energy")
+        gpu = shown_gpu(session, trace)
+        pictures += [
+            drawing(
+                "energy-savings",
+                energy.filter(gpu=each),
+                trace=trace,
+                key=f"savings-{trace}-{each}",
+                about=f"Energy to the target on {each} by choice",
+            )
+            for each in energy.drop_nulls("ratio")["gpu"].unique().sort()
+        ]
+        found = session.once(configurations, trace, gpu)
+        pictures += draw_configurations(trace, gpu, found) if found else []
+    return pictures
+
+
+def _shown_dataset(energy: dict[str, pl.DataFrame]) -> str:
+    """Return the data set with the most configurations."""
+    return max(energy, key=lambda name: (energy[name].height, name))
+
+
+def _by_choice(savings: pl.DataFrame, objective: str) -> pl.DataFrame:
     rows = savings.filter(objective=objective)
     on = ["gpu", "dataset"]
     fractions = rows.with_columns(saved=1 - pl.col("ratio")).pivot(
@@ -114,13 +149,17 @@ def _savings(savings: pl.DataFrame, objective: str, title: str, *, folded: bool)
         ci_low=1 - pl.col("ci_high"),
         ci_high=1 - pl.col("ci_low"),
     )
+    return fractions.join(default, on=on).join(best, on=on).sort(on)
+
+
+def _savings(rows: pl.DataFrame, objective: str, title: str) -> Table:
     return result_table(
-        fractions.join(default, on=on).join(best, on=on).sort(on),
+        rows,
         SavingsByChoice,
         caption=f"{_CAPTIONS[objective]}. {title}",
         columns=list(SavingsByChoice.columns()),
         null={"note": ""},
-        folded=folded,
+        folded=True,
     )
 
 
@@ -137,18 +176,16 @@ def _coverage(batches: pl.DataFrame, title: str) -> Table:
     )
 
 
-def _bars(savings: pl.DataFrame, trace: str) -> list[Drawing]:
-    energy = savings.filter(objective="energy")
-    return [
-        drawing(
-            "energy-savings",
-            energy.filter(gpu=gpu),
-            trace=trace,
-            key=f"savings-{trace}-{gpu}",
-            about=f"Energy to the target on {gpu} by choice",
-        )
-        for gpu in energy.filter(pl.col("ratio").is_not_null())["gpu"].unique().sort()
-    ]
+def _draw_savings(savings: pl.DataFrame, trace: str) -> list[Drawing]:
+    both = savings.filter(objective="energy", choice="both").with_columns(
+        energy_saved=1 - pl.col("ratio"),
+        energy_saved_ci_low=1 - pl.col("ci_high"),
+        energy_saved_ci_high=1 - pl.col("ci_low"),
+    )
+    if not both["energy_saved"].count():
+        return []
+    about = "Energy saved by the best batch size and power limit (line: held-out runs)"
+    return [drawing("energy-saved", both, trace=trace, key=f"saved-{trace}", about=about)]
 
 
 def _findings(savings: pl.DataFrame, gpu: str, title: str) -> list[str]:
@@ -178,80 +215,90 @@ def _findings(savings: pl.DataFrame, gpu: str, title: str) -> list[str]:
     return [f"{effect}{others}."]
 
 
-def build_front(
-    session: Context, trace: str, gpu: str, energy: dict[str, pl.DataFrame], /
+def _tables(
+    session: Context, trace: str, gpu: str, dataset: str, energy: pl.DataFrame
 ) -> list[Block]:
-    """Draw the front and maps of the data set with the most configurations."""
-    dataset = max(energy, key=lambda name: (energy[name].height, name))
-    picture = drawing(
-        "energy-front",
-        energy[dataset],
-        trace=trace,
-        key=f"front-{trace}-{gpu}-{dataset}",
-        about=f"Energy versus time to the target of {dataset} on {gpu}",
-    )
     columns = ("batch_size", "power_limit_w", "tta_s", "eta_j", "runs", "epochs_min", "epochs_max")
-    table = result_table(
-        energy[dataset].filter("on_front").sort("tta_s"),
-        EnergyToAccuracy,
-        caption=f"Configurations on the front: {dataset} on {gpu}. {session.title(trace)}",
-        columns=columns,
-    )
-    maps = [
-        drawing(
-            "energy-map",
-            energy[dataset],
-            trace=trace,
-            key=f"map-{measure}-{trace}-{gpu}-{dataset}",
-            about=f"{measure.capitalize()} to the target of {dataset} on {gpu} by batch size and "
-            "power limit",
-            measure=measure,
-        )
-        for measure in ("energy", "time")
+    return [
+        result_table(
+            energy.filter("on_front").sort("tta_s"),
+            EnergyToAccuracy,
+            caption=f"Configurations on the front: {dataset} on {gpu}. {session.title(trace)}",
+            columns=columns,
+        ),
+        result_table(
+            session.once(weights_of_energy, trace, gpu, dataset),
+            EtaSweep,
+            caption="Configuration of least cost by the weight of energy in the cost: "
+            f"{dataset} on {gpu}. {session.title(trace)}",
+        ),
     ]
-    power = drawing(
-        "power-sweep",
-        energy[dataset],
-        trace=trace,
-        key=f"power-{trace}-{gpu}-{dataset}",
-        about=f"Energy to the target of {dataset} on {gpu} by power limit",
-    )
-    weights = result_table(
-        session.once(weights_of_energy, trace, gpu, dataset),
-        EtaSweep,
-        caption="Configuration of least cost by the weight of energy in the cost: "
-        f"{dataset} on {gpu}. {session.title(trace)}",
-    )
-    return [Gallery((picture, *maps, power)), table, weights]
 
 
-def build_sweeps(trace: str, gpu: str, energy: dict[str, pl.DataFrame], /) -> list[Block]:
-    """Draw the energy of each data set, and the time of the one with the most batch sizes."""
-    sweeps = {dataset: batch_size_sweep(rows) for dataset, rows in energy.items()}
+def draw_configurations(trace: str, gpu: str, energy: dict[str, pl.DataFrame], /) -> list[Drawing]:
+    """Draw front, maps and power limits of the data set with the most configurations, and sweeps.
+
+    The sweeps over batch sizes are of each data set, that of time of the one with the most sizes.
+    """
+    dataset = _shown_dataset(energy)
+    rows, job = energy[dataset], f"{trace}-{gpu}-{dataset}"
+    where = f"of {dataset} on {gpu}"
+    pictures = [
+        drawing(
+            "energy-front",
+            rows,
+            trace=trace,
+            key=f"front-{job}",
+            about=f"Energy versus time to the target {where}",
+        ),
+        *(
+            drawing(
+                "energy-map",
+                rows,
+                trace=trace,
+                key=f"map-{measure}-{job}",
+                about=f"{measure.capitalize()} to the target {where} by batch size and power limit",
+                measure=measure,
+            )
+            for measure in ("energy", "time")
+        ),
+        drawing(
+            "power-sweep",
+            rows,
+            trace=trace,
+            key=f"power-{job}",
+            about=f"Energy to the target {where} by power limit",
+        ),
+    ]
+    sweeps = {name: batch_size_sweep(each) for name, each in energy.items()}
     timed = max(sweeps, key=lambda name: (sweeps[name]["batch_size"].n_unique(), name))
-    pictures = tuple(
+    pictures += [
         drawing(
             "batch-sweep",
             sweep,
             trace=trace,
-            key=f"sweep-{measure}-{trace}-{dataset}",
-            about=f"{what} to the target of {dataset} on {gpu} by batch size",
+            key=f"sweep-{measure}-{trace}-{name}",
+            about=f"{what} to the target of {name} on {gpu} by batch size",
             measure=measure,
         )
-        for dataset, sweep in sweeps.items()
+        for name, sweep in sweeps.items()
         for measure, what in (("eta", "Energy"), ("tta", "Time"))
-        if measure == "eta" or dataset == timed
-    )
-    return [Gallery(pictures)]
+        if measure == "eta" or name == timed
+    ]
+    return pictures
 
 
 SECTION = Section(
     "energy",
     "Energy to accuracy",
-    130,
+    10,
     build,
     needs=ENERGY_NEEDS,
-    figures=("energy-savings", "energy-front", "energy-map", "power-sweep", "batch-sweep"),
+    figures=(
+        *("energy-saved", "energy-savings", "energy-front", "energy-map", "power-sweep"),
+        "batch-sweep",
+    ),
+    more=draw_more,
     part="Energy",
     question="How much energy do a better batch size and power limit save?",
 )

@@ -1,10 +1,18 @@
-"""Names of requested resources and of significance in tables of correlations."""
+"""Correlations with requested resources: names, the figure, and what is stated of them."""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import polars as pl
+
+from traceana.report.blocks import Gallery, drawing
+from traceana.results.display import key_heading
+from traceana.results.formatting import correlation, in_sentence, pvalue
+from traceana.stats.effect_sizes import CANNOT_TELL, NEGLIGIBLE, conclude
+
+if TYPE_CHECKING:
+    from traceana.derived.cohorts import Cohort
 
 FEATURE_NAMES: Final = {
     "gpu_percent": ("GPU %", "GPUs requested (%, 100 is one GPU)", "requested GPU"),
@@ -38,4 +46,74 @@ def name_rows(table: pl.DataFrame) -> pl.DataFrame:
         points=pl.col("level").replace_strict(_LEVELS),
         significant_t=below("pvalue_t"),
         significant=below("pvalue_adjusted"),
+    )
+
+
+def draw_forest(
+    cohort: Cohort, overall: pl.DataFrame, within: pl.DataFrame | None, /, *, key: str, about: str
+) -> Gallery:
+    """Return the figure of rank correlations over rows, overall and by the cohort's groups."""
+    columns = ("feature", "outcome", "group", "n", "r", "ci_low", "ci_high")
+    frames = [overall.with_columns(group=pl.lit(None, pl.String))]
+    if within is not None and cohort.by is not None:
+        frames.append(name_rows(within).with_columns(group=pl.col(cohort.by).cast(pl.String)))
+    shown = pl.concat(
+        [
+            frame.with_columns(
+                pl.col("outcome")
+                if "outcome" in frame.columns
+                else pl.lit(None, pl.String).alias("outcome")
+            ).select(columns)
+            for frame in frames
+        ]
+    )
+    order = {
+        name: place for place, name in enumerate(overall["feature"].unique(maintain_order=True))
+    }
+    shown = shown.sort(
+        pl.col("feature").replace_strict(order),
+        "group",
+        pl.col("outcome") != "success",
+        nulls_last=False,
+    )
+    if not shown["r"].count():
+        return Gallery(())
+    by = "" if cohort.by is None else f", overall and by {in_sentence(key_heading(cohort.by))}"
+    figure = drawing(
+        "correlations",
+        shown,
+        trace=cohort.trace,
+        title=cohort.title,
+        key=key,
+        about=f"{about}{by}",
+        x_label="Spearman's rho",
+    )
+    return Gallery((figure,))
+
+
+def state_correlations(cohort: Cohort, what: str, ranks: pl.DataFrame, /) -> str:
+    """Return a finding on all rank correlations of a quantity with requested resources."""
+    stated = []
+    for row in ranks.drop_nulls("r").iter_rows(named=True):
+        p, verdict = (
+            row["pvalue_adjusted"],
+            conclude(
+                "correlation", row["r"], row["ci_low"], row["ci_high"], row["pvalue_adjusted"]
+            ),
+        )
+        size = {NEGLIGIBLE: "negligible", CANNOT_TELL: "the data cannot tell"}.get(verdict, verdict)
+        shown = (
+            "not tested"
+            if p is None
+            else f"adjusted p {pvalue(p) if p < 1e-4 else f'= {pvalue(p)}'}"
+        )
+        stated.append(
+            f"{row['feature']} {correlation(row['r'], row['ci_low'], row['ci_high'])}, {size} "
+            f"(n = {row['n']:,}; {shown})"
+        )
+    if not stated:
+        return ""
+    return (
+        f"{cohort.title}: Spearman's rho (95 % CI) of {what} of {cohort.noun} and the resources "
+        f"requested: {'; '.join(stated)}."
     )

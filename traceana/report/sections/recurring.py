@@ -48,10 +48,9 @@ _OPENING: Final = (
     "run that costs twice as much as the cheapest recurrence is stopped, and its cost counts. Cost "
     "is half energy, half time at the largest power of the GPU, so a lower cost can take longer."
 )
-_INTERVALS: Final = (
-    "Intervals are those of the mean over seeds. They cover the randomness of the simulation, not "
-    "that each epoch was measured once and each batch size was trained a few times. The default is "
-    "its expected energy and time."
+_LIMITATIONS: Final = (
+    "Savings are simulated. Intervals cover the randomness of the simulation (mean over seeds), "
+    "not that each epoch was measured once and each batch size was trained a few times."
 )
 _RATIOS: Final = (
     "A runtime ratio is the runtime of a job over the mean runtime: of its group before mapping, "
@@ -65,6 +64,10 @@ _GROUPS: Final = (
     "scaled by the runtime ratio. Savings are over all runs, exploration included. Workloads: "
     "{workloads}, on {gpu}. At most {most:,} jobs, of the groups that start first, are simulated."
 )
+_LEAD: Final = (
+    *("dataset", "energy_saved", "energy_saved_ci_low", "energy_saved_ci_high"),
+    *("time_saved", "time_saved_ci_low", "time_saved_ci_high", "regret_share"),
+)
 _SHOWN: Final = tuple(
     name
     for name in SweepSummary.columns()
@@ -74,18 +77,27 @@ _SHOWN: Final = tuple(
 
 def build(session: Context, traces: list[str]) -> Content:
     """Show savings of the last five recurrences, and the regret of one job, of each trace."""
-    manifests = {trace: session.manifest(trace) for trace in traces}
-    parts = [
-        (session.title(trace), _trace(session, trace))
-        for trace, manifest in manifests.items()
-        if all(manifest.has(*each) for each in ENERGY_NEEDS[0].items())
-    ]
+    energy, groups = _split(session, traces)
+    parts = [(session.title(trace), _trace(session, trace)) for trace in energy]
     parts += [
         (f"Groups of recurring jobs: {session.title(trace)}", build_groups(session, trace))
-        for trace, manifest in manifests.items()
-        if any(all(manifest.has(*each) for each in needs.items()) for needs in GROUP_NEEDS)
+        for trace in groups
     ]
     return join_parts(_OPENING, parts)
+
+
+def _split(session: Context, traces: list[str]) -> tuple[list[str], list[str]]:
+    """Return the traces with energy to accuracy, and those with groups of recurring jobs."""
+    manifests = {trace: session.manifest(trace) for trace in traces}
+    energy, groups = (
+        [
+            trace
+            for trace, manifest in manifests.items()
+            if any(all(manifest.has(*each) for each in one.items()) for one in needs)
+        ]
+        for needs in (ENERGY_NEEDS, GROUP_NEEDS)
+    )
+    return energy, groups
 
 
 def _trace(session: Context, trace: str) -> Content:
@@ -94,35 +106,45 @@ def _trace(session: Context, trace: str) -> Content:
     known = summary.drop_nulls("energy_saved").sort("energy_saved")
     on_gpu = known.filter(gpu=gpu)
     pictures: list[Drawing] = []
-    if on_gpu.height:
-        pictures += _one_job(session, trace, gpu, on_gpu["dataset"][-1])
     if known.height:
         pictures.append(
             drawing(
-                "recurring-savings",
+                "energy-saved",
                 summary,
                 trace=trace,
                 key=f"recurring-savings-{trace}",
-                about="Energy saved by recurring jobs, by data set and GPU",
+                about="Energy saved by the last five recurrences, mean of "
+                f"{plural(len(SEEDS), 'seed')}",
             )
         )
-    blocks: list[Block] = [
-        *([Gallery(tuple(pictures))] if pictures else []),
-        result_table(
-            summary,
-            SweepSummary,
-            caption=(
-                f"Last five recurrences against the default, mean of {plural(len(SEEDS), 'seed')}. "
-                "Regret: cost of all recurrences above that of the best feasible configuration, as "
-                "a percentage of the latter. Points missing: pairs of batch size and power limit "
-                f"without data. {title}"
-            ),
-            columns=_SHOWN,
-            null={"note": ""},
+    if on_gpu.height:
+        one_job = _one_job(session, trace, gpu, on_gpu["dataset"][-1])
+        pictures += [one for one in one_job if one.figure == "regret"]
+    table = result_table(
+        summary,
+        SweepSummary,
+        caption=(
+            f"Last five recurrences against the default, mean of {plural(len(SEEDS), 'seed')}. "
+            "Regret: cost of all recurrences above that of the best feasible configuration, as "
+            "a percentage of the latter. Points missing: pairs of batch size and power limit "
+            f"without data. {title}"
         ),
-        Text(_INTERVALS),
-    ]
-    return Content(_findings(on_gpu, gpu, title), tuple(blocks))
+        columns=_SHOWN,
+        null={"note": ""},
+        folded=True,
+    )
+    lead: list[Block] = [Gallery(tuple(pictures))] if pictures else []
+    if on_gpu.height:
+        lead.append(
+            result_table(
+                on_gpu.sort("dataset"),
+                SweepSummary,
+                caption=f"Savings of the last five recurrences on {gpu} by data set, mean of "
+                f"{plural(len(SEEDS), 'seed')}. {title}",
+                columns=_LEAD,
+            )
+        )
+    return Content(_findings(on_gpu, gpu, title), (table,), "", tuple(lead), _LIMITATIONS)
 
 
 def _one_job(session: Context, trace: str, gpu: str, dataset: str) -> list[Drawing]:
@@ -174,37 +196,13 @@ def build_groups(session: Context, trace: str, /) -> Content:
     title = session.title(trace)
     if ratios.is_empty():
         return Content((), (Text("No group has two jobs with a start and an end."),))
-    kinds = {"ecdf": "Runtime ratios", "histogram": "Histogram of runtime ratios"}
-    pictures = [
-        drawing(
-            "ratio-distribution",
-            ratios,
-            trace=trace,
-            key=picture_key(f"ratio-{kind}", trace),
-            about=f"{what} of recurring jobs",
-            kind=kind,
-        )
-        for kind, what in kinds.items()
-    ]
     fits = session.once(ratio_fits, trace, workloads, gpu)
-    pictures += [
-        drawing(
-            "distribution-fit",
-            fit,
-            trace=trace,
-            key=picture_key(f"ratio-fit-{stage.split()[0]}", trace),
-            about=f"Distributions fitted to runtime ratios {stage}",
-            what="Runtime ratio",
-            unit="1 is the mean",
-        )
-        for stage, fit in fits.items()
-        if fit.quantiles is not None and fit.quantiles.height
-    ]
     fitted = pl.concat(
         [fit.table.select(pl.lit(stage).alias("stage"), pl.all()) for stage, fit in fits.items()]
         or [pl.DataFrame()]
     )
-    blocks: list[Block] = [Text(_RATIOS), Gallery(tuple(pictures))]
+    picture = _draw_ratios(trace, ratios, "ecdf", "Runtime ratios")
+    blocks: list[Block] = [Text(_RATIOS), Gallery((picture,))]
     if fitted.height:
         blocks.append(
             result_table(
@@ -238,6 +236,49 @@ def build_groups(session: Context, trace: str, /) -> Content:
     return Content(_group_finding(table.tail(1).row(0, named=True), gpu, title), tuple(blocks))
 
 
+def _draw_ratios(trace: str, ratios: pl.DataFrame, kind: str, what: str) -> Drawing:
+    return drawing(
+        "ratio-distribution",
+        ratios,
+        trace=trace,
+        key=picture_key(f"ratio-{kind}", trace),
+        about=f"{what} of recurring jobs",
+        kind=kind,
+    )
+
+
+def draw_more(session: Context, traces: list[str]) -> list[Drawing]:
+    """Draw the choices of one job of each trace, and the distributions of runtime ratios."""
+    energy, groups = _split(session, traces)
+    pictures = []
+    for trace in energy:
+        gpu = shown_gpu(session, trace)
+        summary = summarize_recurring(session.once(recurring_sweep, trace)).filter(gpu=gpu)
+        known = summary.drop_nulls("energy_saved").sort("energy_saved")
+        if known.height:
+            pictures += _one_job(session, trace, gpu, known["dataset"][-1])
+    for trace in groups:
+        workloads, gpu = workloads_of(session, trace)
+        ratios = session.once(ratio_stages, trace, workloads, gpu)
+        if ratios.is_empty():
+            continue
+        pictures.append(_draw_ratios(trace, ratios, "histogram", "Histogram of runtime ratios"))
+        pictures += [
+            drawing(
+                "distribution-fit",
+                fit,
+                trace=trace,
+                key=picture_key(f"ratio-fit-{stage.split()[0]}", trace),
+                about=f"Distributions fitted to runtime ratios {stage}",
+                what="Runtime ratio",
+                unit="1 is the mean",
+            )
+            for stage, fit in session.once(ratio_fits, trace, workloads, gpu).items()
+            if fit.quantiles is not None and fit.quantiles.height
+        ]
+    return pictures
+
+
 def _group_finding(row: dict[str, Any], gpu: str, title: str) -> tuple[str, ...]:
     if row["energy_saved"] is None:
         return ()
@@ -254,13 +295,14 @@ def _group_finding(row: dict[str, Any], gpu: str, title: str) -> tuple[str, ...]
 SECTION = Section(
     "recurring",
     "Recurring jobs",
-    140,
+    20,
     build,
     needs=(*ENERGY_NEEDS, *GROUP_NEEDS),
     figures=(
-        *("regret", "recurring-choices", "recurring-savings"),
+        *("energy-saved", "regret", "recurring-choices"),
         *("ratio-distribution", "distribution-fit"),
     ),
+    more=draw_more,
     part="Energy",
     question="How much energy do recurring jobs save while they learn their settings?",
 )

@@ -11,8 +11,8 @@ from traceana.report.blocks import (
     Block,
     Content,
     Gallery,
+    Text,
     drawing,
-    join_parts,
     picture_key,
     result_table,
 )
@@ -27,7 +27,16 @@ if TYPE_CHECKING:
     from traceana.report.context import Context
     from traceana.results.attributes import AttributeResult
 
-_MAX_DRAWN: Final = 12
+_MAX_FILES: Final = 12
+_MAX_ROWS: Final = 10
+_LEAD: Final = (
+    *("trace", "job_id", "attribute", "group", "n_workers", "gain", "explained"),
+    *("explained_by_chance", "explains"),
+)
+_LIMITATIONS: Final = (
+    "Gains hold if every step waits for its slowest worker. Which attribute is tested depends on "
+    "what the trace names: without hosts or stages each worker is a group by itself."
+)
 _DEFINITIONS: Final = (
     "The workers of a job are grouped by each attribute that the data have (such as host, rack or "
     "pipeline stage); each worker is a group by itself. Time gained: the fraction of the job's "
@@ -42,43 +51,82 @@ _DEFINITIONS: Final = (
 
 
 def build(session: Context, traces: Sequence[str]) -> Content:
-    """Attributes by job, and a figure of each job that has one that explains."""
-    parts = ((session.title(trace), _of_trace(session, trace)) for trace in traces)
-    return join_parts(_DEFINITIONS, parts)
-
-
-def _of_trace(session: Context, trace: str) -> Content:
-    result, name = session.once(workers.straggler_attributes, trace), session.title(trace)
-    jobs = result.attributes.sort(*workers.JOB_ORDER, maintain_order=True)
-    costly = result.groups.filter(pl.col("explained") >= 0.05)
-    blocks: list[Block] = [
-        result_table(jobs, StragglerAttributes, caption=f"What explains slow jobs. {name}"),
-        *([Gallery(tuple(drawn))] if (drawn := _drawings(trace, result)) else []),
-        result_table(
-            costly.sort(*workers.JOB_ORDER, maintain_order=True),
-            AttributeGroups,
-            caption=f"Groups that explain at least 5 % of the slowdown. {name}",
-            folded=True,
-        ),
+    """The group that explains most of each job, and a figure of the job that gains most."""
+    results = {trace: session.once(workers.straggler_attributes, trace) for trace in traces}
+    names = {trace: session.title(trace) for trace in traces}
+    findings = tuple(
+        f"{names[trace]}: {_finding(result.attributes.sort(*workers.JOB_ORDER))}"
+        for trace, result in results.items()
+    )
+    best = _best_of_jobs(results, names)
+    job = best.row(0, named=True) if best.height else None
+    pictures = [
+        one
+        for one in draw_more(session, traces)
+        if job and one.trace == job["id"] and one.result.attributes["job_id"][0] == job["job_id"]
     ]
-    finding = f"{name}: {_finding(jobs)}"
-    return Content((finding,), tuple(blocks), finding)
-
-
-def _drawings(trace: str, result: AttributeResult) -> list[Drawing]:
-    several = pl.len().over("job_id") > 1
-    shown = result.attributes.filter((several & pl.col("gain").is_not_null()) | pl.col("explains"))
-    drawn = shown["job_id"].unique(maintain_order=True).head(_MAX_DRAWN)
-    return [
-        drawing(
-            "straggler-attributes",
-            result.of_job(job),
-            trace=trace,
-            key=picture_key("straggler-attributes", trace, job),
-            about=f"Time gained by attribute in {job}",
+    some = f", the first {_MAX_ROWS} of {best.height}" if best.height > _MAX_ROWS else ""
+    lead: list[Block] = [Gallery(tuple(pictures))] if pictures else []
+    if best.height:
+        table = result_table(
+            best.head(_MAX_ROWS),
+            StragglerAttributes,
+            columns=_LEAD if len(traces) > 1 else _LEAD[1:],
+            headings={"trace": "Trace"},
+            caption="Group that explains most of each job's slowdown, the most time gained first"
+            f"{some}. {'; '.join(names.values())}",
         )
-        for job in drawn
+        lead.append(table)
+    blocks: list[Block] = [Text(_DEFINITIONS)]
+    for trace, result in results.items():
+        costly = result.groups.filter(pl.col("explained") >= 0.05)
+        blocks += [
+            result_table(
+                result.attributes.sort(*workers.JOB_ORDER, maintain_order=True),
+                StragglerAttributes,
+                caption=f"What explains slow jobs. {names[trace]}",
+            ),
+            result_table(
+                costly.sort(*workers.JOB_ORDER, maintain_order=True),
+                AttributeGroups,
+                caption=f"Groups that explain at least 5 % of the slowdown. {names[trace]}",
+                folded=True,
+            ),
+        ]
+    return Content(findings, tuple(blocks), " ".join(findings), tuple(lead), _LIMITATIONS)
+
+
+def _best_of_jobs(results: dict[str, AttributeResult], names: dict[str, str]) -> pl.DataFrame:
+    """Return the attribute of each job that explains, or else that gains most."""
+    best = [
+        result.attributes.drop_nulls("gain")
+        .sort("explains", "gain", descending=True, nulls_last=True, maintain_order=True)
+        .unique("job_id", keep="first", maintain_order=True)
+        .with_columns(id=pl.lit(trace), trace=pl.lit(names[trace]))
+        for trace, result in results.items()
     ]
+    return pl.concat(best).sort(
+        "explains", "gain", descending=True, nulls_last=True, maintain_order=True
+    )
+
+
+def draw_more(session: Context, traces: Sequence[str]) -> list[Drawing]:
+    """Draw the first jobs of each trace that have a gain."""
+    pictures = []
+    for trace in traces:
+        result = session.once(workers.straggler_attributes, trace)
+        jobs = result.attributes.drop_nulls("gain")["job_id"].unique(maintain_order=True)
+        pictures += [
+            drawing(
+                "straggler-attributes",
+                result.of_job(job),
+                trace=trace,
+                key=picture_key("straggler-attributes", trace, job),
+                about=f"Time gained by attribute in {job}",
+            )
+            for job in jobs.head(_MAX_FILES)
+        ]
+    return pictures
 
 
 def _finding(jobs: pl.DataFrame) -> str:
@@ -104,10 +152,11 @@ def _finding(jobs: pl.DataFrame) -> str:
 SECTION = Section(
     "straggler-attributes",
     "Stragglers by attribute",
-    45,
+    30,
     build,
     needs=({"worker_samples": ("batch_time",)},),
     figures=("straggler-attributes",),
+    more=draw_more,
     part="Stragglers",
     question="Which host, stage or worker explains why a job is slow?",
 )

@@ -9,9 +9,17 @@ import polars as pl
 
 from traceana import analysis
 from traceana.derived import workers
-from traceana.report.blocks import Block, Content, Gallery, Text, join_parts, result_table
+from traceana.report.blocks import (
+    Block,
+    Content,
+    Drawing,
+    Gallery,
+    Text,
+    drawing,
+    picture_key,
+    result_table,
+)
 from traceana.report.section import Section
-from traceana.report.sections.straggler_maps import draw_jobs
 from traceana.results.formatting import plural, ratio, share, share_range
 from traceana.results.stragglers import Episodes, Levels, StragglerJobs
 
@@ -21,10 +29,16 @@ if TYPE_CHECKING:
     from traceana.report.context import Context
     from traceana.results.stragglers import StragglerResult
 
-_MAX_DRAWN: Final = 12
+_MAX_DRAWN: Final = 2
+_MAX_FILES: Final = 12
+_MAX_ROWS: Final = 10
+_LEAD: Final = (
+    *("trace", "job_id", "n_workers", "slowdown", "slowdown_noise", "n_episodes"),
+    *("n_slow_workers", "note"),
+)
 _JOBS: Final = (
-    *("job_id", "n_workers", "slowdown", "slowdown_noise", "slowdown_excess"),
-    *("slowdown_median", "n_episodes", "max_at_once", "n_slow_workers"),
+    *("job_id", "slowdown", "slowdown_median", "slowdown_noise", "slowdown_excess"),
+    *("n_episodes", "max_at_once", "n_slow_workers"),
     *("slowdown_without_episodes", "slowdown_without_either"),
     *("episodes_share", "levels_share", "note"),
 )
@@ -36,27 +50,154 @@ _LEVELS: Final = (
     *("job_id", "worker_id", "n_samples", "median", "ratio_to_peers", "ci_low", "ci_high"),
     *("n_episodes", "lost_share", "note"),
 )
+_LIMITATIONS: Final = (
+    "Slowdown is what a job would lose if every iteration waited for its slowest worker; traces do "
+    "not state whether their jobs do. Times that include synchronization hide stragglers."
+)
 
 
 def build(session: Context, traces: Sequence[str]) -> Content:
-    """Slowdown by job, episodes, levels, and a map of each job."""
-    drawn = max(2, _MAX_DRAWN // len(traces))
-    parts = ((session.title(trace), _of_trace(session, trace, drawn)) for trace in traces)
-    return join_parts(_definitions(), parts)
-
-
-def _of_trace(session: Context, trace: str, drawn: int) -> Content:
-    result, name = session.once(workers.stragglers, trace), session.title(trace)
-    jobs = result.jobs.sort(*workers.JOB_ORDER)
-    blocks: list[Block] = [
+    """The costliest jobs as figures, the cost of all jobs, and each trace's stragglers."""
+    results = {trace: session.once(workers.stragglers, trace) for trace in traces}
+    jobs = {trace: result.jobs.sort(*workers.JOB_ORDER) for trace, result in results.items()}
+    names = {trace: session.title(trace) for trace in traces}
+    rows = pl.concat(
+        frame.with_columns(trace=pl.lit(names[trace])) for trace, frame in jobs.items()
+    )
+    shown = rows.sort("slowdown", descending=True, nulls_last=True).head(_MAX_ROWS)
+    some = f", the {_MAX_ROWS} largest of {rows.height}" if rows.height > _MAX_ROWS else ""
+    lead = (
+        Gallery(tuple(_draw_costliest(session, results))),
         result_table(
-            jobs, StragglerJobs, columns=_JOBS, caption=f"Cost of stragglers, by job. {name}"
+            shown,
+            StragglerJobs,
+            columns=_LEAD if len(traces) > 1 else _LEAD[1:],
+            headings={"trace": "Trace"},
+            caption=f"Slowdown by stragglers{some}. {'; '.join(names.values())}",
         ),
-        Gallery(tuple(draw_jobs(session, trace, result, drawn))),
+    )
+    blocks = (block for trace in traces for block in _details(session, trace, results[trace]))
+    return Content(
+        tuple(f"{names[trace]}: {_finding(frame)}" for trace, frame in jobs.items()),
+        (Text(_definitions()), *blocks),
+        " ".join(f"{names[trace]}: {_headline(frame)}" for trace, frame in jobs.items()),
+        lead,
+        _LIMITATIONS,
+    )
+
+
+def _draw_costliest(session: Context, results: dict[str, StragglerResult]) -> list[Drawing]:
+    """Draw the costliest job of each of two traces, or two of one trace."""
+    of_each = {
+        trace: result.jobs.drop_nulls("slowdown").sort(
+            "slowdown", *workers.JOB_ORDER, descending=[True, False, False]
+        )["job_id"]
+        for trace, result in results.items()
+    }
+    chosen = [(trace, ids[0]) for trace, ids in of_each.items() if len(ids)]
+    if len(chosen) == 1:
+        chosen = [(trace, job) for trace, ids in of_each.items() for job in ids]
+    pictures: list[Drawing] = []
+    for trace, job in chosen:
+        if len(pictures) < _MAX_DRAWN:
+            samples = workers.worker_samples(session, trace).filter(job_id=job)
+            drawn = draw_job(session, trace, samples, results[trace].of_job(job))
+            pictures += [one for one in drawn if one.figure == "straggler-overview"]
+    return pictures
+
+
+def draw_job(
+    session: Context, trace: str, samples: pl.DataFrame, own: StragglerResult, /
+) -> list[Drawing]:
+    """Draw a job: its workers, their CoV, their ratios to their peers, and all on one time axis."""
+    (job,) = own.jobs["job_id"]
+    time, unit = workers.clock(session, trace), workers.batch_time_unit(session, trace)
+    cov = analysis.iteration_cov(samples, ddof=0, time=time)
+    slow = {*own.levels.filter("is_slow")["worker_id"], *own.episodes["worker_id"]}
+    pictures = [
+        drawing(
+            "worker-times",
+            samples,
+            trace=trace,
+            key=picture_key("times", trace, job),
+            about=f"Mini-batch time of the workers of {job}",
+            unit=unit,
+            stragglers=sorted(slow),
+        )
+    ]
+    if not cov.is_empty():
+        pictures.append(
+            drawing(
+                "cov",
+                cov,
+                trace=trace,
+                key=picture_key("cov", trace, job),
+                about=f"CoV across the workers of {job}",
+                ddof=0,
+            )
+        )
+    if not (own.ratios["ratio_to_peers"].drop_nulls() > 0).any():
+        return pictures  # a single worker has no peers
+    episodes, n_slow = own.jobs.select("n_episodes", "n_slow_workers").row(0)
+    found = (
+        "cannot be judged"
+        if episodes is None
+        else f"{_number(episodes, 'episode')}, {_number(n_slow, 'persistent straggler')}"
+    )
+    return [
+        *pictures,
+        drawing(
+            "straggler-map",
+            own,
+            trace=trace,
+            key=picture_key("stragglers", trace, job),
+            about=f"Ratios to the peers in {job}: {found}",
+            time=time,
+        ),
+        drawing(
+            "straggler-overview",
+            own,
+            trace=trace,
+            key=picture_key("overview", trace, job),
+            about=f"Stragglers of {job}: {found}",
+            samples=samples,
+            cov=cov,
+            time=time,
+            unit=unit,
+        ),
+    ]
+
+
+def draw_more(session: Context, traces: list[str]) -> list[Drawing]:
+    """Draw the first jobs of each trace."""
+    pictures = []
+    for trace in traces:
+        samples, result = (
+            workers.worker_samples(session, trace),
+            session.once(workers.stragglers, trace),
+        )
+        for job in samples["job_id"].unique(maintain_order=True).head(_MAX_FILES):
+            own = samples.filter(job_id=job)
+            pictures += draw_job(session, trace, own, result.of_job(job))
+    return pictures
+
+
+def _number(number: int, noun: str) -> str:
+    return plural(number, noun) if number else f"no {noun}"
+
+
+def _details(session: Context, trace: str, result: StragglerResult) -> list[Block]:
+    name = session.title(trace)
+    return [
+        result_table(
+            result.jobs.sort(*workers.JOB_ORDER),
+            StragglerJobs,
+            columns=_JOBS,
+            caption=f"Cost of stragglers, by job. {name}",
+        ),
         _episodes(result, name, workers.clock(session, trace)),
         *_levels(result, f"{name}. Medians: {workers.batch_time_unit(session, trace)}"),
     ]
-    return Content((f"{name}: {_finding(jobs)}",), tuple(blocks), f"{name}: {_headline(jobs)}")
 
 
 def _definitions() -> str:
@@ -173,10 +314,11 @@ def _cost(job: dict[str, Any]) -> str:
 SECTION = Section(
     "stragglers",
     "Stragglers",
-    40,
+    10,
     build,
     needs=({"worker_samples": ("batch_time",)},),
-    figures=("straggler-map",),
+    figures=("straggler-overview", "straggler-map", "worker-times", "cov"),
+    more=draw_more,
     part="Stragglers",
     question="Which workers delay their jobs, and what does this cost?",
 )
