@@ -189,12 +189,30 @@ QUESTIONS: dict[str, Question] = {
         with_(analysis.runtime_by, by="cluster"), ("cluster", "runtime_s"), ("runtime_s",),
         CONFIDENCES,
     ),
+    "runtime_means": Question(
+        with_(analysis.runtime_means, by="cluster"), ("cluster", "runtime_s"), ("runtime_s",),
+        (*CONFIDENCES, ("trim", 0.5), ("trim", -0.1), ("trim", math.nan), ("trim", "half")),
+    ),
+    "variance_share": Question(
+        with_(analysis.variance_share, value="runtime_s", cluster="job_id", log=True),
+        ("job_id", "runtime_s"), (), CONFIDENCES,
+    ),
     "outcome_rates": Question(
         with_(analysis.outcome_rates, by="cluster"), ("cluster", "status"), (),
         (*CONFIDENCES, ("success", "done"), ("success", ()), ("failure", "completed"),
          ("failure", None)),
     ),
+    "gpu_hours_by": Question(
+        with_(analysis.gpu_hours_by, by="cluster"), ("cluster", "runtime_s", "gpus", "status"),
+        ("runtime_s", "gpus"), (("by", None),),
+    ),
+    "straggler_attributes": Question(
+        with_(analysis.straggler_attributes, attributes="cluster", resamples=99),
+        WORKERS, ("batch_time",),
+        (*RNGS, *(("min_explained", bad) for bad in (0, 2, math.nan, "half")), ("resamples", 0.5)),
+    ),
     **energy(analysis.energy_to_accuracy, **PLACE),
+    **energy(analysis.eta_sweep, **PLACE),
     **energy(analysis.energy_coverage, **PLACE),
     **energy(analysis.energy_savings),
 }  # fmt: skip
@@ -326,7 +344,7 @@ def test_a_query_that_fails_in_duckdb_is_one_line() -> None:
 @pytest.mark.parametrize("name", QUESTIONS)
 def test_by_names_groups_and_nothing_else(name: str) -> None:
     question = QUESTIONS[name]
-    if name.startswith(("energy", "match")):
+    if name.startswith(("energy", "eta", "match")):
         return
     results = question(ROWS)
     made = {column for result in results for column in result.columns} - set(ROWS.columns)
@@ -343,7 +361,7 @@ def test_by_names_groups_and_nothing_else(name: str) -> None:
 @pytest.mark.parametrize("unfit", ["", "*", "^job$", ".job", ".row", 'a "b"'])
 @pytest.mark.parametrize("name", QUESTIONS)
 def test_a_name_that_means_something_else_to_an_engine_is_one_line(name: str, unfit: str) -> None:
-    if name.startswith(("energy", "match")):
+    if name.startswith(("energy", "eta", "match")):
         return
     renamed = ROWS.with_columns(pl.Series(unfit, ROWS["cluster"]))
     assert not is_sound(QUESTIONS[name], renamed, by=unfit)

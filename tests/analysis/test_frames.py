@@ -38,11 +38,13 @@ from traceana.analysis import (
     rows_at_risk,
     runtime_by,
     runtime_correlations,
+    runtime_means,
     size_distribution,
     summarize_cov,
     summarize_cov_pooled,
     summarize_cov_series,
     summarize_runtime_ratio,
+    variance_share,
     workload_summary,
 )
 from traceana.analysis import frames as gate
@@ -109,6 +111,12 @@ QUESTIONS: dict[str, Callable[[Any], pl.DataFrame]] = {
     "workload_summary, by": lambda rows: workload_summary(rows, by=["cluster", "size"]),
     "runtime_by": lambda rows: runtime_by(rows, ("cluster", "size")),
     "runtime_by, all": lambda rows: runtime_by(rows, (), confidence=0.9),
+    "runtime_means": lambda rows: runtime_means(rows, by=("cluster", "size")),
+    "runtime_means, clusters": lambda rows: runtime_means(rows, by="size", cluster="worker_id"),
+    "variance_share": lambda rows: variance_share(
+        rows, value="runtime_s", cluster="worker_id", by="cluster", log=True
+    ),
+    "variance_share, all": lambda rows: variance_share(rows, value="gpus", cluster="worker_id"),
     "outcome_rates": lambda rows: outcome_rates(rows, "cluster"),
     "outcome_rates, wide": lambda rows: outcome_rates(
         rows, ("cluster", "size"), failure=("failed", "cancelled", "unknown")

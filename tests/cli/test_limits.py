@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import polars as pl
 import pytest
 from typer.testing import CliRunner
 
+import traceana
 from traceana.cli import app
 
 LOG = """JobID|JobName|User|Partition|State|Submit|Start|End|Elapsed|AllocTRES
@@ -42,3 +44,20 @@ def test_an_anonymized_page_holds_no_name(tmp_path: Path, monkeypatch: pytest.Mo
     assert "march" in plain
     for name in ("annabel", "evelyn", "merger"):
         assert name not in page
+
+
+def test_another_trace_stands_beside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    jobs = pl.DataFrame({"job_id": ["a", "b"], "runtime_s": [5.0, 7.0], "gpus": [1.0, 1.0]})
+    traceana.add_table(jobs, trace="theirs", table="jobs", store=tmp_path / "own", title="Theirs")
+    monkeypatch.setenv("TRACEANA_STORE", str(tmp_path / "own"))
+    page = run(tmp_path, monkeypatch, "--compare", "theirs", "--only", "comparison")
+    assert "| Median runtime (s) | Theirs | 2 | 6" in page
+    assert "| Median runtime (s) | march | 3 |" in page
+
+
+def test_a_trace_that_is_nowhere_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRACEANA_STORE", str(tmp_path / "none"))
+    with pytest.raises(AssertionError, match="nowhere"):
+        run(tmp_path, monkeypatch, "--compare", "nowhere")

@@ -1,4 +1,4 @@
-"""What plot_cumulative_incidence, plot_failure_odds and plot_failure_calibration draw."""
+"""What plot_cumulative_incidence and plot_failure_odds draw."""
 
 from __future__ import annotations
 
@@ -15,12 +15,11 @@ from traceana.errors import DataError
 from traceana.figures import (
     draw_figure,
     plot_cumulative_incidence,
-    plot_failure_calibration,
     plot_failure_odds,
     render_svg,
 )
 from traceana.figures.cumulative_incidence import describe_cumulative_incidence
-from traceana.figures.failure_model import describe_failure_calibration, describe_failure_odds
+from traceana.figures.failure_model import describe_failure_odds
 from traceana.results.outcomes import OddsRatios
 from traceana.results.tables import schema_of
 
@@ -149,21 +148,3 @@ def test_odds_ratios_stand_in_rows_under_their_feature() -> None:
 def test_odds_that_are_not_known_are_refused() -> None:
     with pytest.raises(DataError, match="no odds ratio is finite"):
         replace(ODDS, odds_ratios=ODDS.odds_ratios.filter(level="P100")).plot()
-
-
-def test_calibration_is_the_models() -> None:
-    rng = np.random.default_rng(2)
-    cpus = rng.integers(1, 9, 600)
-    failed = rng.random(600) < cpus / 10
-    frame = pl.DataFrame({"cpus": cpus, "status": np.where(failed, "failed", "completed")})
-    model = failure_model(frame, features="cpus")
-    ax = plot_failure_calibration(model)
-    expected = model.calibration.select("predicted", "observed").to_numpy()
-    np.testing.assert_allclose(points(ax, "bins"), expected)
-    ends = np.asarray(collection(ax, "intervals").get_segments())[:, :, 1]
-    np.testing.assert_allclose(ends, model.calibration.select("ci_low", "ci_high").to_numpy())
-    assert ax.get_xlim() == ax.get_ylim()
-    assert describe_failure_calibration(model) == "n = 600 rows in 10 bins."
-    with pytest.raises(DataError, match="there is no prediction"):
-        plot_failure_calibration(replace(model, calibration=model.calibration.clear()))
-    assert texts(model.plot()) == ["n = 600"]

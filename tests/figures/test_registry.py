@@ -28,7 +28,7 @@ def test_the_page_is_written_from_the_registry() -> None:
     ("paper", "ids"),
     [
         ("AntMan", {"worker-times", "cov", "cov-ecdf", "batch-time-ecdf"}),
-        ("Analyzing ML Training Tasks", {"runtime-by", "runtime-against", "failure-rates"}),
+        ("Analyzing ML Training Tasks", {"runtime-by", "runtime-against", "outcome-rates"}),
         (
             "Zeus",
             {

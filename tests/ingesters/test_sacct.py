@@ -311,7 +311,8 @@ def test_ids_that_are_used_again_in_another_file(write: Write, tmp_path: Path) -
         "50": "completed", "50@2026-04-02T08:00:00": "failed", "51": "completed",
         "52": "completed",
     }  # fmt: skip
-    assert ledger.entries[0].rejected == {"duplicate_key": 1}  # 51, exported twice
+    assert ledger.entries[0].rejected == {}
+    assert ledger.entries[0].rows_replaced == 1  # 51, exported twice
 
 
 def test_lines_that_are_no_records_and_names_over_several_lines(

@@ -33,7 +33,6 @@ OTHERS = (
         ("stragglers", ("alibaba-minibatch-2020",)),
         ("workload", OTHERS[1:]),
         ("outcomes", ("alibaba-openb-2023", "alibaba-pai-2020")),
-        ("failure-rates", ("alibaba-openb-2023", "alibaba-pai-2020")),
         ("failure-model", ("alibaba-openb-2023", "alibaba-pai-2020")),
         ("competing-risks", ("alibaba-openb-2023", "alibaba-pai-2020")),
         ("correlations", ("alibaba-openb-2023", "alibaba-pai-2020")),
@@ -53,7 +52,7 @@ def test_the_remedy_is_named(zeus_page: Element, name: str, traces: tuple[str, .
 def test_no_table_or_figure_stands_in_for_missing_data(zeus_page: Element) -> None:
     for name in (
         *("variation", "stragglers", "workload", "outcomes"),
-        *("task-runtimes", "failure-model", "failure-rates", "competing-risks"),
+        *("task-runtimes", "failure-model", "competing-risks"),
         *("correlations", "distributions", "utilization"),
     ):
         assert not section(zeus_page, name).all("table", "figure")

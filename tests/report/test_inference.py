@@ -118,11 +118,18 @@ def test_a_cut_off_selects_tasks_before_they_are_grouped(
 
 
 def test_failure_correlates_and_is_counted_by_request(page: Element, tasks: pd.DataFrame) -> None:
-    part = section(page, "failure-rates")
-    failed = tasks["status"] != "completed"
-    overall = tables(part, "Correlation of failure with the resources that tasks request,", "PAI")
+    part = section(page, "outcomes")
+    tasks = tasks[tasks["status"].isin(["completed", "failed", "cancelled"])]
+    failed = tasks["status"] == "failed"
+    overall = tables(
+        part,
+        "Correlation of failure (1; other ends 0) with the resources that tasks request,",
+        "PAI",
+    )
     within = tables(
-        part, "Correlation of failure with the resources that tasks request within", "PAI"
+        part,
+        "Correlation of failure (1; other ends 0) with the resources that tasks request within",
+        "PAI",
     )
     for row in (*overall, *within):
         x = FEATURES[row["Feature"]]
@@ -138,10 +145,11 @@ def test_failure_correlates_and_is_counted_by_request(page: Element, tasks: pd.D
     by_cpu = tables(part, "Failure rate by requested CPU", "Alibaba PAI")
     for row in by_cpu:
         own = failed[tasks["cpus"] * 100 == number(next(iter(row.values())))]
-        assert (number(row["Rows"]), number(row["Failures"])) == (len(own), own.sum())
+        assert (number(row["Ended"]), number(row["Failures"])) == (len(own), own.sum())
     captions = [caption.text for caption in part.all("figcaption")]
-    for name in ("GPU type", "requested GPU", "requested CPU", "requested memory", "task size"):
-        assert any(f"Failure rate of tasks by {name}. Alibaba PAI" in text for text in captions)
+    about = "Failure rate of tasks by group and requested resources. Alibaba PAI"
+    (rates,) = (text for text in captions if about in text)
+    assert "5 panels" in rates
 
 
 def test_the_wait_of_pai_is_until_the_first_task_starts(page: Element, store: Store) -> None:
@@ -249,7 +257,7 @@ def made_up(rows: int, **columns: pl.Series) -> pl.DataFrame:
 
 SECTIONS = (
     *("outcomes", "competing-risks", "failure-model", "distributions"),
-    *("correlations", "runtime-ratio", "failure-rates"),
+    *("correlations", "runtime-ratio"),
 )
 
 
@@ -270,18 +278,25 @@ def test_jobs_of_an_unknown_trace_reach_every_section(tmp_path: Path) -> None:
     )
     page = build(jobs, tmp_path)
     figures = {
-        "outcomes": "Runtime of completed jobs by queue",
-        "competing-risks": "Cumulative incidence of cancelled jobs by queue",
+        "outcomes": "Failure rate of jobs by group and requested resources",
+        "competing-risks": "Cumulative incidence of each event of jobs by queue",
         "failure-model": "Odds ratios of failure of jobs",
         "distributions": "Runtimes of jobs and fitted families: upper tail",
         "correlations": "Rank correlation of runtime with the resources that jobs request, overall",
         "runtime-ratio": "Runtime ratios of jobs by queue",
-        "failure-rates": "Failure rate of jobs by requested CPU",
+    }
+    drawn = {
+        "outcome-rates": "Failure rate of jobs by requested CPU",
+        "runtime-by": "Runtime of completed jobs by queue",
+        "cumulative-incidence": "Cumulative incidence of cancelled jobs by queue",
     }
     for name, about in figures.items():
         captions = [caption.text for caption in section(page, name).all("figcaption")]
         assert any(about in text for text in captions), name
         assert all("Our jobs" in text for text in captions)
+    for name, about in drawn.items():
+        write_figures(name, store=tmp_path / "store", out=tmp_path / "drawn", formats="svg")
+        assert about in (tmp_path / "drawn" / f"{name}.captions.md").read_text(encoding="utf-8")
     rates = read_table(section(page, "outcomes"), "Failure rate of jobs by queue")
     failed = jobs.filter(status="failed")["queue"].value_counts()
     assert {row["Queue"]: number(row["Failed"]) for row in rates} == dict(failed.rows())

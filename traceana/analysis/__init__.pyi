@@ -25,11 +25,13 @@ from .outcomes.association import outcome_association as outcome_association
 from .outcomes.comparison import compare_runtimes as compare_runtimes
 from .outcomes.curves import cumulative_incidence as cumulative_incidence
 from .outcomes.curves import kaplan_meier as kaplan_meier
+from .outcomes.means import runtime_means as runtime_means
 from .outcomes.model import failure_model as failure_model
 from .outcomes.odds import failure_odds as failure_odds
 from .outcomes.rates import failure_rates as failure_rates
 from .outcomes.rates import outcome_rates as outcome_rates
 from .outcomes.runtimes import runtime_by as runtime_by
+from .outcomes.variance import variance_share as variance_share
 from .runtimes.capacity import gpu_capacity_check as gpu_capacity_check
 from .runtimes.ratio import runtime_ratio as runtime_ratio
 from .runtimes.ratio import summarize_runtime_ratio as summarize_runtime_ratio

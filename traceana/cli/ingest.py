@@ -46,6 +46,10 @@ def ingest(
     mapping: MappingOption = None,
     reader: ReaderOption = None,
     timezone: TimezoneOption = None,
+    replace: Annotated[
+        bool,
+        typer.Option("--replace", help="Replace the trace's tables instead of updating them."),
+    ] = False,
     json: JsonOption = False,
 ) -> None:
     """Read files into a store and count every row kept or rejected."""
@@ -66,6 +70,7 @@ def ingest(
                 reader=reader,
                 timezone=timezone,
                 store=store,
+                replace=replace,
                 progress=_progress(console, status.update),
             )
     except IngestError as error:
@@ -107,15 +112,16 @@ def _show(ledger: Ledger, store: Path) -> None:
     table = Table(box=None, pad_edge=False)
     names = [f"{entry.trace}/{entry.table}" for entry in ledger.entries]
     table.add_column("trace / table", no_wrap=True)
-    for heading in ("read", "kept", "rejected"):
+    counts = ["read", "kept", "rejected"]
+    if any(entry.rows_replaced for entry in ledger.entries):
+        counts.insert(2, "replaced")
+    for heading in counts:
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("", no_wrap=True)
     for name, entry in zip(names, ledger.entries, strict=True):
         table.add_row(
             name,
-            f"{entry.rows_read:,}",
-            f"{entry.rows_kept:,}",
-            f"{entry.rows_rejected:,}",
+            *(f"{getattr(entry, f'rows_{count}'):,}" for count in counts),
             entry.state,
         )
     if ledger.entries:

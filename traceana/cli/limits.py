@@ -28,6 +28,15 @@ AnonymizeOption = Annotated[
     typer.Option("--anonymize", help="Replace names of users, jobs and machines by digests."),
 ]
 
+CompareOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--compare",
+        metavar="TRACE",
+        help="Show this trace beside, may be repeated: of the default store, else downloaded.",
+    ),
+]
+
 
 @contextmanager
 def limited_store(
@@ -37,10 +46,11 @@ def limited_store(
     until: str | None,
     where: str | None,
     anonymize: bool,
+    compare: list[str] | None = None,
 ) -> Iterator[Path | None]:
-    """Give the store, or one for this command with some of the jobs, or without names.
+    """Yield the store, or one made for this command: some jobs, without names, with more traces.
 
-    Tables of traces without jobs stay as they are; public traces need not be anonymized.
+    Tables of traces without jobs stay as they are; public traces are not anonymized.
     """
     from traceana.exchange import anonymize as anonymize_trace
     from traceana.exchange import select_jobs
@@ -48,7 +58,7 @@ def limited_store(
 
     limits = {"since": since, "until": until, "where": where}
     is_limited = any(value is not None for value in limits.values())
-    if not (is_limited or anonymize):
+    if not (is_limited or anonymize or compare):
         yield store
         return
     with TemporaryDirectory(prefix="traceana-") as scratch:
@@ -62,7 +72,27 @@ def limited_store(
                 elif step == "anonymized" and manifest.source != "catalog":
                     anonymize_trace(trace, store=source.path, out=target)
                 else:
-                    target.mkdir(exist_ok=True)
-                    (target / trace).symlink_to((source.path / trace).resolve())
+                    _link(source.path / trace, target)
             source = open_store(target) if wanted else source
+        if compare:
+            target = Path(scratch) / "compared"
+            beside = {name: _find(name) for name in compare if name not in source.traces()}
+            for folder in (*(source.path / trace for trace in source.traces()), *beside.values()):
+                _link(folder, target)
+            source = open_store(target)
         yield source.path
+
+
+def _link(folder: Path, target: Path) -> None:
+    target.mkdir(exist_ok=True)
+    (target / folder.name).symlink_to(folder.resolve())
+
+
+def _find(trace: str) -> Path:
+    """Return the folder of a trace in the default store, or of a public one that is downloaded."""
+    from traceana.store import Store, store_path
+    from traceana.trace import load
+
+    default = Store(store_path(None))
+    store = default if trace in default.traces() else load(trace).store
+    return store.path / trace

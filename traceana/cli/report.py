@@ -11,6 +11,7 @@ import typer
 
 from traceana.cli.limits import (
     AnonymizeOption,
+    CompareOption,
     SinceOption,
     UntilOption,
     WhereOption,
@@ -36,6 +37,7 @@ def report(
     until: UntilOption = None,
     where: WhereOption = None,
     anonymize: AnonymizeOption = False,
+    compare: CompareOption = None,
     out: Annotated[
         Path, typer.Option(metavar="DIR", help="Folder for the report; replaced where it exists.")
     ] = Path("reports/latest"),
@@ -86,7 +88,7 @@ def report(
     results: list[str] = []
     limits = {"since": since, "until": until, "where": where}
     with (
-        limited_store(store, **limits, anonymize=anonymize) as place,
+        limited_store(store, **limits, anonymize=anonymize, compare=compare) as place,
         show_steps("report") as on_step,
     ):
         page = build_report(

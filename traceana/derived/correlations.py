@@ -10,6 +10,7 @@ from traceana import analysis
 from traceana.analysis.correlation.family import LEVELS
 from traceana.analysis.correlation.runtime import PERCENT
 from traceana.derived.cohorts import form_cohort
+from traceana.derived.outcomes import ENDED
 
 if TYPE_CHECKING:
     from traceana.derived.cohorts import Cohort
@@ -107,11 +108,11 @@ def failure_association(
 ) -> tuple[CorrelationResult, CorrelationResult | None] | None:
     """Return the correlations of failure with each feature: overall, and by the cohort's groups.
 
-    None if there is no feature, or no row succeeded or failed; the second is None without groups.
+    Failed rows against the others that ended. None if there is no feature, or no row ended; the
+    second is None without groups.
     """
     cohort = form_cohort(session, trace)
-    failure = session.manifest(trace).failure_statuses
-    outcomes = cohort.rows["status"].cast(pl.String).is_in(["completed", *failure])
+    outcomes = cohort.rows["status"].cast(pl.String).is_in([*ENDED["success"], *ENDED["failure"]])
     features = features_of(cohort)
     if not features or not outcomes.any():
         return None
@@ -120,10 +121,10 @@ def failure_association(
         return analysis.failure_correlations(
             rows,
             features=features,
-            failure=failure,
             by=by,
             cluster=cohort.cluster,
             resamples=RESAMPLES,
+            **ENDED,
         )
 
     overall = correlated(cohort.rows, ())

@@ -11,6 +11,7 @@ from traceana import analysis
 from traceana.analysis.correlation.runtime import PERCENT
 from traceana.derived.cohorts import form_cohort
 from traceana.derived.correlations import features_of
+from traceana.derived.outcomes import ENDED
 from traceana.results.outcomes import FailureByRequest
 from traceana.results.tables import declared
 
@@ -24,11 +25,10 @@ MOST_VALUES: Final = 12
 def failure_by_request(session: Session, trace: str, /) -> dict[str, pl.DataFrame]:
     """Return the failure rate by the cohort's groups and by each feature.
 
-    The keys are the columns; gpus and cpus are gpu_percent and cpu_percent. Failures are those of
-    the trace's definition.
+    The keys are the columns; gpus and cpus are gpu_percent and cpu_percent. A rate counts the
+    failed among the rows that ended.
     """
     cohort = form_cohort(session, trace)
-    failure = session.manifest(trace).failure_statuses
     columns = {cohort.by: pl.col(cohort.by).cast(pl.String)} if cohort.by else {}
     for name in features_of(cohort):
         columns[PERCENT.get(name, name)] = pl.col(name) * (100 if name in PERCENT else 1)
@@ -40,13 +40,13 @@ def failure_by_request(session: Session, trace: str, /) -> dict[str, pl.DataFram
             unit = 100.0 if name in PERCENT.values() else 1.0
             rows = rows.with_columns(bin_values(rows[".value"], unit=unit))
         rows = rows.rename({".value": name}) if name not in rows.columns else rows
-        rates = analysis.failure_rates(rows, name, failure=failure, cluster=cohort.cluster)
+        rates = analysis.failure_rates(rows, name, cluster=cohort.cluster, **ENDED)
         status = pl.col("status").cast(pl.String)
         means = [
             rows.filter(status.is_in(statuses))
             .group_by(name)
             .agg(pl.col("runtime_s").mean().alias(f"{outcome}_mean_s"))
-            for outcome, statuses in (("success", ("completed",)), ("failure", failure))
+            for outcome, statuses in ENDED.items()
         ]
         for mean in means:
             rates = rates.join(mean, on=name, how="left", nulls_equal=True, maintain_order="left")

@@ -21,11 +21,9 @@ from .energy_map import plot_energy_map as plot_energy_map
 from .energy_map import plot_power_sweep as plot_power_sweep
 from .energy_saved import plot_energy_saved as plot_energy_saved
 from .energy import plot_energy_savings as plot_energy_savings
-from .failure_model import plot_failure_calibration as plot_failure_calibration
 from .failure_model import plot_failure_odds as plot_failure_odds
 from .workload import plot_gpu_demand as plot_gpu_demand
 from .workload import plot_interarrivals as plot_interarrivals
-from .groups import plot_failure_rates as plot_failure_rates
 from .groups import plot_outcome_rates as plot_outcome_rates
 from .ratio_distribution import plot_ratio_distribution as plot_ratio_distribution
 from .recurring import plot_recurring_choices as plot_recurring_choices

@@ -33,7 +33,12 @@ _MOST_GROUPS: Final = 7
     "Below: rows at risk, which run at least that long.",
 )
 def plot_cumulative_incidence(
-    result: CumulativeIncidence, /, *, ax: Axes | None = None, event: str | None = None
+    result: CumulativeIncidence,
+    /,
+    *,
+    ax: Axes | None = None,
+    event: str | None = None,
+    heading: str = "",
 ) -> Axes:
     """Draw the cumulative incidence of one event, one line per group.
 
@@ -43,6 +48,8 @@ def plot_cumulative_incidence(
         Result of `cumulative_incidence`.
     event
         The event; None if the result has a single one.
+    heading
+        Title of the figure; by default that of the event.
 
     Returns
     -------
@@ -107,7 +114,7 @@ def plot_cumulative_incidence(
     ax.locator_params(axis="y", nbins=5)
     ax.set_ylabel("Fraction of rows")
     ax.set_xlabel("Runtime (logarithmic)")
-    ax.set_title(f"Cumulative incidence: {one.events[0]}")
+    ax.set_title(heading or f"Cumulative incidence: {one.events[0]}")
     _write_at_risk(ax, some, at_risk, keys, [str(line.get_color()) for _, line in lines])
     if keys:
         if own_figure:  # the table reduces the height of the panel, which the names depend on

@@ -1,10 +1,8 @@
-"""Odds ratios and calibration of a model of failure."""
+"""Odds ratios of a model of failure."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
-
-from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from traceana.errors import DataError
 from traceana.figures.labels import natural_order, small_size
@@ -127,6 +125,7 @@ def _lay_out(odds_ratios: pl.DataFrame) -> list[tuple[str, dict[str, Any] | None
         rows.append((f"{feature}{against}", None))
         rows += [(level, of_level[level]) for level in natural_order(of_level)]
     return rows
+<<<<<<< HEAD
 
 
 @figure(
@@ -189,3 +188,5 @@ def plot_failure_calibration(result: FailureModel, /, *, ax: Axes | None = None)
 def describe_failure_calibration(result: FailureModel) -> str:
     """Return one sentence on the rows of the figure."""
     return f"n = {result.calibration['n'].sum():,} rows in {result.calibration.height} bins."
+=======
+>>>>>>> main

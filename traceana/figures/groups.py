@@ -11,6 +11,7 @@ from matplotlib.ticker import LogLocator, NullFormatter, PercentFormatter
 from traceana.errors import DataError
 from traceana.figures.labels import name_columns, name_group, small_size
 from traceana.figures.registry import figure
+from traceana.figures.scales import use_log_axis
 from traceana.figures.style import palette, shade, start_axes
 
 if TYPE_CHECKING:
@@ -79,18 +80,31 @@ def name_rows(ax: Axes, groups: Groups, /) -> None:
         )  # fmt: skip
 
 
+def name_panel(ax: Axes, heading: str, /) -> None:
+    """Write a title, which then names the groups instead of the label of the axis."""
+    if heading:
+        ax.set_title(heading)
+        ax.set_ylabel("")
+
+
 @figure(
     "outcome-rates",
-    result="outcome_rates",
+    result="outcome_rates or failure_rates",
+    source="Analyzing ML Training Tasks (Alibaba PAI): failure rate by GPU type, GPU %, CPU % and "
+    "memory",
     reading="Dot: rate; bar: its 95 % confidence interval (Wilson); n: rows that ended.",
 )
-def plot_outcome_rates(result: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
+def plot_outcome_rates(
+    result: pl.DataFrame, /, *, ax: Axes | None = None, heading: str = ""
+) -> Axes:
     """Draw the success or failure rate by group with its interval.
 
     Parameters
     ----------
     result
         Result of `outcome_rates` or `failure_rates`.
+    heading
+        Title of the figure.
 
     Returns
     -------
@@ -112,6 +126,7 @@ def plot_outcome_rates(result: pl.DataFrame, /, *, ax: Axes | None = None) -> Ax
     ax.set_xlim(0, 1)
     ax.set_xlabel(f"{_counted(result)} rate".capitalize())
     ax.xaxis.set_major_formatter(PercentFormatter(xmax=1, symbol=" %"))
+    name_panel(ax, heading)
     return ax
 
 
@@ -129,6 +144,7 @@ def _counted(result: pl.DataFrame) -> str:
 
 
 @figure(
+<<<<<<< HEAD
     "failure-rates",
     result="failure_rates",
     source="Analyzing ML Training Tasks (Alibaba PAI): failure rate by GPU type, GPU %, CPU % and "
@@ -177,13 +193,22 @@ def describe_failure_rates(result: pl.DataFrame) -> str:
 
 
 @figure(
+=======
+>>>>>>> main
     "runtime-by",
     result="runtime_by",
     source="Analyzing ML Training Tasks (Alibaba PAI): mean runtime by GPU type",
     reading="Dot and bar: mean (where it is not estimable: median) and its 95 % confidence "
     "interval; diamond: median; n: number of runtimes.",
 )
-def plot_runtime_by(result: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
+def plot_runtime_by(
+    result: pl.DataFrame,
+    /,
+    *,
+    ax: Axes | None = None,
+    heading: str = "",
+    log_x: bool | None = None,
+) -> Axes:
     """Draw mean runtime by group with its interval, and the median.
 
     Parameters
@@ -191,10 +216,16 @@ def plot_runtime_by(result: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
     result
         [*by, n, mean_s, ci_low, ci_high, median_s], as `runtime_by` returns it; without mean_s,
         as `kaplan_meier` returns its groups, the interval is that of the median.
+    heading
+        Title of the figure.
+    log_x
+        Whether the axis is logarithmic; None: if the largest mean or median is more than 20 times
+        the smallest.
 
     Returns
     -------
     Axes
+<<<<<<< HEAD
         One row per group in the order of the result. The axis is logarithmic if the largest mean
         or median is more than 20 times the smallest. Intervals that extend below 0 are clipped.
 
@@ -205,6 +236,9 @@ def plot_runtime_by(result: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
     >>> jobs = pl.DataFrame({"gpu": ["T4"] * 6 + ["V100"] * 6, "runtime_s": range(1, 13)})
     >>> plot_runtime_by(traceana.runtime_by(jobs, "gpu")).get_xlabel()
     'Runtime (s)'
+=======
+        One row per group in the order of the result. Intervals that extend below 0 are clipped.
+>>>>>>> main
     """
     groups = split_groups(result)
     ax = start_axes(ax, height_in=groups.height_in)
@@ -217,21 +251,21 @@ def plot_runtime_by(result: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
             edgecolors=palette()[1], linewidths=0.9, zorder=5, label="median", gid="medians",
         )  # fmt: skip
     points = [*result[shown].drop_nulls(), *result["median_s"].drop_nulls()]
-    if points and 0 < _LOG_FROM * min(points) < max(points):
-        ax.set_xscale("log")
-        ax.xaxis.set_major_locator(LogLocator(numticks=4))
-        ax.xaxis.set_minor_locator(LogLocator(subs=range(2, 10), numticks=12))
-        ax.xaxis.set_minor_formatter(NullFormatter())
+    if log_x is None:
+        log_x = bool(points) and 0 < _LOG_FROM * min(points) < max(points)
+    if log_x:
         # a limit of 0 or below has no place on this axis
-        lowest = min(points + [low for low in result["ci_low"].drop_nulls() if low > 0])
-        ax.set_xlim(left=lowest / 2)
-        ax.set_xlabel("Runtime (s, logarithmic)")
+        ends = [end for name in ("ci_low", "ci_high") for end in result[name].drop_nulls()]
+        use_log_axis(ax, "x", [*points, *(end for end in ends if end > 0)], durations=True)
+        ax.set_xlabel("Runtime (logarithmic)")
     else:
         ax.set_xlim(left=0)
         ax.locator_params(axis="x", nbins=4)
         ax.set_xlabel("Runtime (s)")
-    ax.xaxis.set_major_formatter("{x:,.0f}")
-    ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, borderaxespad=0.2)
+        ax.xaxis.set_major_formatter("{x:,.0f}")
+    name_panel(ax, heading)
+    if shown == "mean_s":
+        ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, borderaxespad=0.2)
     return ax
 
 

@@ -71,7 +71,7 @@ PUBLISHED: Final[dict[str, tuple[PublishedFigure, ...]]] = {
         ),
         PublishedFigure("mean runtime by GPU type", "runtime-by", "--feature gpu_type"),
         *(
-            PublishedFigure(f"failure rate by {name}", "failure-rates", f"--feature {feature}")
+            PublishedFigure(f"failure rate by {name}", "outcome-rates", f"--feature {feature}")
             for name, feature in {"GPU type": "gpu_type", **_FEATURES}.items()
         ),
     ),

@@ -15,6 +15,7 @@ from traceana.ingesters.convert import convert
 from traceana.ingesters.duplicates import KeyFilter, RowCounter
 from traceana.ingesters.readers.lines import LINE
 from traceana.ingesters.unwrap import plain
+from traceana.ingesters.update import OCCASION, SOURCE, UPDATE
 from traceana.schema import REJECTED, get_key, get_table, schema_version
 from traceana.store.ledger import FileEntry, TableEntry
 
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from traceana.store.writer import TableWriter
 
 Progress = Callable[[str, str, int], None]
-_OCCASION: Final = "\0occasion"
 _WORDS: Final = 1000
 _LONGEST_TEXT: Final = 1 << 16
 _SHOWN: Final = 200
@@ -40,6 +40,8 @@ class TableBuilder:
     ----------
     progress
         Called with trace, table and the rows read so far, after every block.
+    is_update
+        Whether a row may repeat one of another source; rows then get the columns of `UPDATE`.
 
     Attributes
     ----------
@@ -48,18 +50,29 @@ class TableBuilder:
     """
 
     def __init__(
-        self, trace: str, table: str, writer: TableWriter, progress: Progress | None
+        self,
+        trace: str,
+        table: str,
+        writer: TableWriter,
+        progress: Progress | None,
+        *,
+        is_update: bool = False,
     ) -> None:
-        key = get_key(table)
+        self._is_update = is_update
         self._trace = trace
         self._table = table
         self._writer = writer
         self._progress = progress
-        self._duplicates = KeyFilter(key) if key else RowCounter(get_table(table).column_names())
-        self._records = KeyFilter(["job_id", _OCCASION])
+        self._forget()
         self._unknown: dict[str, Counter[str]] = defaultdict(Counter)
         self._rows_read = 0
         self.first_rejected = ""
+
+    def _forget(self) -> None:
+        """Forget the rows so far."""
+        key, columns = get_key(self._table), get_table(self._table).column_names()
+        self._duplicates = KeyFilter(key) if key else RowCounter(columns)
+        self._records = KeyFilter(["job_id", OCCASION])
 
     def build(
         self,
@@ -74,7 +87,10 @@ class TableBuilder:
         taken meanwhile.
         """
         with self._duplicates:
-            files = tuple(self._read(source, recipe, describe) for source, recipe in sources)
+            files = tuple(
+                self._read(number, source, recipe, describe)
+                for number, (source, recipe) in enumerate(sources)
+            )
             self._writer.flush()  # repeated rows are counted meanwhile
             return TableEntry(
                 trace=self._trace,
@@ -89,8 +105,14 @@ class TableBuilder:
             )
 
     def _read(
-        self, source: Source, recipe: Recipe, describe: Callable[[Source], FileEntry]
+        self,
+        number: int,
+        source: Source,
+        recipe: Recipe,
+        describe: Callable[[Source], FileEntry],
     ) -> FileEntry:
+        if self._is_update:
+            self._forget()
         kept = not_applicable = 0
         rejected: Counter[str] = Counter()
         kinds = recipe.kinds
@@ -99,6 +121,8 @@ class TableBuilder:
         converted = (convert(one, recipe) for one in source.rows.blocks(kinds))
         for block, result in read_ahead(chain.from_iterable(converted)):
             good, bad = self._split(block, result, reshaped=recipe.reshape is not None)
+            if self._is_update:
+                good = good.with_columns(pl.lit(number, UPDATE[SOURCE]).alias(SOURCE))
             self._writer.keep(good)
             if bad.height:
                 self.first_rejected = self.first_rejected or (
@@ -152,10 +176,12 @@ class TableBuilder:
         """Return new rows and repeated ones; another job with an id used before is called so."""
         occasions = block.occasions(rows[LINE]) if self._table == "jobs" else None
         if occasions is None:
-            return self._duplicates.split(rows)
-        rows, repeated = self._records.split(rows.with_columns(occasions.alias(_OCCASION)))
+            rows, repeated = self._duplicates.split(rows)
+            unnamed = pl.lit(None, pl.String).alias(OCCASION)
+            return rows.with_columns(unnamed) if self._is_update else rows, repeated
+        rows, repeated = self._records.split(rows.with_columns(occasions.alias(OCCASION)))
         rows, others = self._duplicates.split(rows)
         if others.height:
-            renamed = pl.concat_str("job_id", pl.lit("@"), _OCCASION)
+            renamed = pl.concat_str("job_id", pl.lit("@"), OCCASION)
             rows = pl.concat([rows, others.with_columns(job_id=renamed)]).sort(LINE)
-        return rows.drop(_OCCASION), repeated.drop(_OCCASION)
+        return rows if self._is_update else rows.drop(OCCASION), repeated.drop(OCCASION)

@@ -52,5 +52,8 @@ def ingest_cached(
     key = json.dumps([version("traceana"), given, options])
     digest = hashlib.sha256(key.encode()).hexdigest()[:16]
     store = user_cache_path("traceana") / "read" / digest
-    ingest(names, mapping=mapping, reader=reader, timezone=timezone, store=store, progress=progress)
+    ingest(
+        names, mapping=mapping, reader=reader, timezone=timezone, store=store, replace=True,
+        progress=progress,
+    )  # fmt: skip
     return store

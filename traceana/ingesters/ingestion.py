@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -56,6 +56,7 @@ def ingest(
     reader: str | None = None,
     timezone: str | None = None,
     store: str | PathLike[str] | None = None,
+    replace: bool = False,
     progress: Progress | None = None,
 ) -> Ledger:
     """Read files into a store: a publisher's and scheduler logs as they are, others by a mapping.
@@ -63,6 +64,11 @@ def ingest(
     Each table is written beside its final name and moved there when it is whole; a table whose
     sources, mapping, schema and version are those of last time is left alone. Every row read is
     either kept or set apart with file, row number and rule (see ``Store.scan_rejected``).
+
+    Later files update a trace of the store that is not a public one: of rows with the same key the
+    newest record is kept (the one in the latest state, ended, running, others; among them that of
+    the later file), the others are counted as replaced, and rows of earlier files only stay.
+    Tables without a key are replaced.
 
     Parameters
     ----------
@@ -81,6 +87,8 @@ def ingest(
         Time zone of times without an offset; None: the mapping's, else UTC.
     store
         Folder of the store; None: TRACEANA_STORE, else ``./data``.
+    replace
+        Replace the tables of a trace instead of updating them.
     progress
         Called with trace, table and the rows read so far, after every block.
 
@@ -138,14 +146,15 @@ def ingest(
                 named = one if one not in plans else f"{one}-{format_}"
                 fitted = _in_zone(known, timezone)
                 fit_files(files, fitted, found, trace=named, reader=format_, named=True)
-                plans[named] = _plan(named, fitted, found.sources[named], timezone)
+                plans[named] = _plan(named, fitted, found.sources[named], timezone, anew=replace)
         else:
             own_zone = _in_zone(own, timezone)
             found = match_files(
                 folders, own_zone, trace=name, reader=reader, leave_out=leave_out,
                 read_through=read_through,
             )  # fmt: skip
-            plans = {name: _plan(name, own_zone, found.sources[name], timezone)}
+            sources = found.sources[name]
+            plans = {name: _plan(name, own_zone, sources, timezone, anew=replace)}
         return _ingest_found(found, plans, folder, progress)
 
     try:
@@ -155,10 +164,12 @@ def ingest(
 
 
 def _in_zone(mapping: Mapping, timezone: str | None) -> Mapping:
-    return replace(mapping, timezone=timezone) if timezone else mapping
+    return dataclasses.replace(mapping, timezone=timezone) if timezone else mapping
 
 
-def _plan(name: str, mapping: Mapping, sources: list[Source], timezone: str | None) -> Plan:
+def _plan(
+    name: str, mapping: Mapping, sources: list[Source], timezone: str | None, *, anew: bool
+) -> Plan:
     """Return the plan of a trace, with what its files and the user state of it."""
     facts = {k: v for source in sources for k, v in source.rows.facts.items()}
     return Plan(
@@ -167,6 +178,7 @@ def _plan(name: str, mapping: Mapping, sources: list[Source], timezone: str | No
         sources,
         "mapping",
         facts=facts | ({"timezone": timezone} if timezone else {}),
+        replace=anew,
     )
 
 

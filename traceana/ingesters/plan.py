@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import filelock
 import polars as pl
@@ -20,19 +21,24 @@ from traceana.ingesters.checksums import Checksums
 from traceana.ingesters.describe import describe_trace
 from traceana.ingesters.reshape import RESHAPES
 from traceana.ingesters.unwrap import plain
-from traceana.schema import schema_version
+from traceana.ingesters.update import UPDATE, append_rejected, merge_newest, stored_kept
+from traceana.schema import get_key, schema_version
 from traceana.store.ledger import FileEntry, Ledger, TableEntry, ledger_json
 from traceana.store.manifest import MANIFEST, manifest_json
 from traceana.store.store import LEDGER, is_whole, read_ledger
 from traceana.store.writer import TableWriter, sources_json, write_whole
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
     from traceana.catalog import Trace
     from traceana.ingesters.mapping import Mapping
     from traceana.ingesters.recipe import Recipe
     from traceana.ingesters.source import Source
+
+_SCRATCH: Final = ".update"
+"""Folder for the rows of new files until they are merged."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +59,8 @@ class Plan:
         sha256 of sources that are no files, by label.
     facts
         Facts of the manifest that are not in the mapping.
+    replace
+        Whether tables of a mapping are replaced, rather than updated by newer records.
     """
 
     trace: str
@@ -61,6 +69,7 @@ class Plan:
     kind: str
     checksums: dict[str, str] = field(default_factory=dict)
     facts: dict[str, Any] = field(default_factory=dict)
+    replace: bool = False
 
     @property
     def known(self) -> Trace | None:
@@ -84,9 +93,12 @@ def ingest_plan(plan: Plan, store: Path, progress: Progress | None = None) -> Le
         raise StoreError(f"{folder}: cannot be written: {error.strerror or error}") from error
 
 
-def _ingest_locked(plan: Plan, folder: Path, progress: Progress | None) -> Ledger:
+def _ingest_locked(  # noqa: PLR0915  one table after another
+    plan: Plan, folder: Path, progress: Progress | None
+) -> Ledger:
     for left in folder.rglob(".*.tmp"):  # of an ingest that was killed
         left.unlink()
+    shutil.rmtree(folder / _SCRATCH, ignore_errors=True)
     old = read_ledger(folder)
     _keep_real_and_synthetic_apart(plan, old, folder)
     entries = {entry.table: entry for entry in old.entries} if old else {}
@@ -94,7 +106,6 @@ def _ingest_locked(plan: Plan, folder: Path, progress: Progress | None) -> Ledge
     with ExitStack() as stack:
         files = dict.fromkeys(source.file.paths for source in plan.sources if source.file)
         checksums = stack.enter_context(Checksums(files))
-        describe = partial(_file_entry, plan, checksums)
         writers = []
         for table in plan.mapping.tables:
             mine = [source for source in plan.sources if table in source.tables]
@@ -102,24 +113,35 @@ def _ingest_locked(plan: Plan, folder: Path, progress: Progress | None) -> Ledge
                 continue
             beside = [source for source in plan.sources if table in source.not_applicable]
             fingerprint = partial(_fingerprint, plan, table, [*mine, *beside], checksums)
+            own = partial(_own_fingerprint, plan, table, checksums)
+            describe = partial(_file_entry, plan, checksums, own)
             before = entries.get(table)
-            if before and before.fingerprint == fingerprint() and is_whole(folder, before):
+            if before and _is_unchanged(plan, folder, before, fingerprint, map(own, mine)):
                 entries[table] = replace(before, state="unchanged")
                 continue
-            keep = _kept_columns(plan.mapping, table, mine)
+            earlier = _to_update(plan, folder, before, (describe(one).sha256 for one in mine))
+            keep = _kept_columns(plan.mapping, table, mine, folder if earlier else None)
             recipes = [(source, _compile(plan, table, source, keep)) for source in mine]
             writer = stack.enter_context(TableWriter(folder, table, keep))
-            builder = TableBuilder(plan.trace, table, writer, progress)
+            is_update = plan.kind == "mapping" and bool(get_key(table) and (earlier or mine[1:]))
+            target = writer
+            if is_update:
+                target = stack.enter_context(TableWriter(folder / _SCRATCH, table, keep | UPDATE))
+            builder = TableBuilder(plan.trace, table, target, progress, is_update=is_update)
             entry = builder.build(recipes, describe=describe, fingerprint=fingerprint)
             if entry.rows_read and not entry.rows_kept:
                 raise SourceError(_none_kept(entry, builder.first_rejected))
+            if is_update:
+                target.finish({})
+                target.publish()
+                entry = _merge(entry, earlier, folder, writer, keep)
             counted = tuple(
                 replace(
                     describe(one), rows_not_applicable=sum(b.lines for b in one.rows.blocks({}))
                 )
                 for one in beside
             )
-            gone = {file.label for file in before.files} if before else set()
+            gone = {file.label for file in before.files} if before and not earlier else set()
             gone -= {file.label for file in entry.files + counted}
             entries[table] = replace(
                 entry, files=entry.files + counted, replaced_files=tuple(sorted(gone))
@@ -137,6 +159,7 @@ def _ingest_locked(plan: Plan, folder: Path, progress: Progress | None) -> Ledge
             writers.append(writer)
         for writer in writers:
             writer.publish()
+        shutil.rmtree(folder / _SCRATCH, ignore_errors=True)
     order = [
         *plan.mapping.tables,
         *(table for table in entries if table not in plan.mapping.tables),
@@ -151,6 +174,63 @@ def _ingest_locked(plan: Plan, folder: Path, progress: Progress | None) -> Ledge
     return ledger
 
 
+def _is_unchanged(
+    plan: Plan,
+    folder: Path,
+    before: TableEntry,
+    fingerprint: Callable[[], str],
+    of_files: Iterable[str],
+) -> bool:
+    """Say whether a stored table has the rows of these files already, read in the same way."""
+    if not is_whole(folder, before):
+        return False
+    known = {file.fingerprint for file in before.files}
+    updates = plan.kind == "mapping" and not plan.replace and get_key(before.table)
+    return before.fingerprint == fingerprint() or bool(updates and known.issuperset(of_files))
+
+
+def _to_update(
+    plan: Plan, folder: Path, before: TableEntry | None, digests: Iterable[str]
+) -> TableEntry | None:
+    """Return the stored table if newer records are to be added to it; None builds it anew."""
+    if plan.kind != "mapping" or plan.replace or before is None or not get_key(before.table):
+        return None
+    if {file.sha256 for file in before.files} <= set(digests):  # all of it is read again
+        return None
+    is_current = before.schema_version == schema_version(before.table)
+    if not (is_current and is_whole(folder, before)):
+        raise StoreError(
+            f"{folder}: {before.table} was interrupted, changed, or made by another version, and "
+            "cannot be updated; ingest all of its files in one command with --replace"
+        )
+    return before
+
+
+def _merge(
+    entry: TableEntry,
+    earlier: TableEntry | None,
+    folder: Path,
+    writer: TableWriter,
+    keep: dict[str, pl.DataType],
+) -> TableEntry:
+    """Write the newest rows of the stored table and of new files, and return their counts."""
+    places = [*([folder] if earlier else []), folder / _SCRATCH]
+    name = f"{entry.table}.parquet"
+    replaced = merge_newest([place / name for place in places], writer, entry.table, keep)
+    for place in places:
+        append_rejected(place / "rejected" / name, writer)
+    if earlier is None:
+        return replace(entry, rows_replaced=replaced)
+    both = hashlib.sha256(f"{earlier.fingerprint} {entry.fingerprint}".encode())
+    return replace(
+        entry,
+        files=earlier.files + entry.files,
+        rows_replaced=earlier.rows_replaced + replaced,
+        fingerprint=both.hexdigest(),
+        state="updated",
+    )
+
+
 def _compile(plan: Plan, table: str, source: Source, keep: dict[str, pl.DataType]) -> Recipe:
     reshape = RESHAPES.get((plan.trace, table)) if plan.kind == "catalog" else None
     if reshape is None:
@@ -159,8 +239,10 @@ def _compile(plan: Plan, table: str, source: Source, keep: dict[str, pl.DataType
     return replace(reshaped.recipe(plan.mapping, table, keep), reshape=reshape.apply)
 
 
-def _kept_columns(mapping: Mapping, table: str, sources: list[Source]) -> dict[str, pl.DataType]:
-    """Return the columns that a table carries along, with their types."""
+def _kept_columns(
+    mapping: Mapping, table: str, sources: list[Source], stored: Path | None
+) -> dict[str, pl.DataType]:
+    """Return the columns that a table carries along, with their types; stored ones too."""
     kept: dict[str, pl.DataType] = {}
     for name in mapping.keep:
         there = [source for source in sources if name in source.columns]
@@ -171,7 +253,9 @@ def _kept_columns(mapping: Mapping, table: str, sources: list[Source]) -> dict[s
             numeric = all((dtype := s.types.get(name)) and dtype.is_numeric() for s in there)
         if there:
             kept[name] = pl.Float64() if numeric else pl.String()
-    return kept
+    before = stored_kept(stored / f"{table}.parquet", table) if stored else {}
+    clash = {name for name in before.keys() & kept if before[name] != kept[name]}
+    return {**before, **kept, **dict.fromkeys(clash, pl.String())}
 
 
 def _check_keep(plan: Plan) -> None:
@@ -189,7 +273,9 @@ def _none_kept(entry: TableEntry, first: str) -> str:
     )
 
 
-def _file_entry(plan: Plan, checksums: Checksums, source: Source) -> FileEntry:
+def _file_entry(
+    plan: Plan, checksums: Checksums, own: Callable[[Source], str], source: Source
+) -> FileEntry:
     if source.file is None:
         return FileEntry(source.label, None, plan.checksums[source.label], 0, None, synthetic=False)
     member = plain(source.file.member) if source.file.member else None
@@ -205,7 +291,12 @@ def _file_entry(plan: Plan, checksums: Checksums, source: Source) -> FileEntry:
         as_published=None if known is None else known == sha256,
         synthetic=source.synthetic,
         unused_columns=source.unused_columns,
+        fingerprint=own(source),
     )
+
+
+def _own_fingerprint(plan: Plan, table: str, checksums: Checksums, source: Source) -> str:
+    return _fingerprint(plan, table, [source], checksums)
 
 
 def _fingerprint(plan: Plan, table: str, sources: list[Source], checksums: Checksums) -> str:

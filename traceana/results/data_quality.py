@@ -11,8 +11,11 @@ class RowCounts(ResultTable):
     trace = text("Trace", optional=True)
     file = text("File", "file, and the member of an archive", optional=True)
     table = text("Table")
-    rows_read = count("Rows read", "rows kept and rejected")
+    rows_read = count("Rows read", "rows kept, replaced and rejected")
     rows_kept = count("Kept", "rows in the table")
+    rows_replaced = count(
+        "Replaced", "rows that a newer record of the same key replaced", optional=True
+    )
     rows_rejected = count("Rejected", "rows stored apart, with the rule that each broke")
     rows_not_applicable = count("Not applicable", "rows of the file for another table")
     duplicate_rows = count(

@@ -12,7 +12,7 @@ _FORMAT: Final = 2
 _COUNTS: Final = ("rows_read", "rows_kept", "rows_rejected", "rows_not_applicable")
 _TABLES: Final = (
     {"trace": pl.String, "table": pl.String}
-    | dict.fromkeys((*_COUNTS, "duplicate_rows"), pl.Int64)
+    | dict.fromkeys((*_COUNTS, "rows_replaced", "duplicate_rows"), pl.Int64)
     | {"synthetic": pl.Boolean, "state": pl.String}
 )
 _FILES: Final = (
@@ -28,15 +28,8 @@ class FileEntry:
 
     `as_published` says whether the file on disk has the sha256 of the catalogue, None where the
     catalogue does not know the file in this form. Rows of a CSV that the table is not for are
-    counted in `rows_not_applicable` and in none of the others.
-
-    Examples
-    --------
-    >>> from traceana.store import FileEntry
-    >>> entry = FileEntry("jobs.csv", None, "e3b0", 64, None, synthetic=False, rows_read=3,
-    ...                   rows_kept=2, rejected={"runtime_s|min": 1})
-    >>> entry.rows_rejected
-    1
+    counted in `rows_not_applicable` and in none of the others. `fingerprint` represents the file,
+    mapping, schema and version.
     """
 
     file: str
@@ -50,6 +43,7 @@ class FileEntry:
     rejected: dict[str, int] = field(default_factory=dict)
     rows_not_applicable: int = 0
     unused_columns: tuple[str, ...] = ()
+    fingerprint: str = ""
 
     @property
     def label(self) -> str:
@@ -69,16 +63,9 @@ class TableEntry:
     `duplicate_rows` counts rows that repeat an earlier one in every column, in tables that
     declare no key (there they are kept); `unknown_words` the publisher's words that were
     mapped to ``unknown``; `fingerprint` stands for sources, schema and version;
-    `replaced_files` are files whose rows were in the table before this ingest and no longer are.
-
-    Examples
-    --------
-    >>> from traceana.store import FileEntry, TableEntry
-    >>> file = FileEntry("jobs.csv", None, "e3b0", 64, None, synthetic=False, rows_read=3,
-    ...                  rows_kept=3)
-    >>> entry = TableEntry("mine", "jobs", "f1", "1", files=(file,))
-    >>> entry.rows_read, entry.rows_kept
-    (3, 3)
+    `replaced_files` are files whose rows were in the table before this ingest and no longer are;
+    `rows_replaced` counts kept rows that a newer record of the same key replaced: the table has
+    ``rows_kept == rows_read - rows_rejected - rows_replaced`` rows.
     """
 
     trace: str
@@ -90,6 +77,7 @@ class TableEntry:
     unknown_words: dict[str, dict[str, int]] = field(default_factory=dict)
     state: str = "written"
     replaced_files: tuple[str, ...] = ()
+    rows_replaced: int = 0
 
     @property
     def rows_read(self) -> int:
@@ -99,7 +87,7 @@ class TableEntry:
     @property
     def rows_kept(self) -> int:
         """Rows in the table."""
-        return sum(entry.rows_kept for entry in self.files)
+        return sum(entry.rows_kept for entry in self.files) - self.rows_replaced
 
     @property
     def rows_rejected(self) -> int:
@@ -142,14 +130,6 @@ class Ledger:
         Files that were not read because another holds the same (only from ``ingest``).
     failures
         (trace or None, one line) of what could not be read at all (only from ``ingest``).
-
-    Examples
-    --------
-    >>> import polars as pl, tempfile, traceana
-    >>> jobs = pl.DataFrame({"job_id": ["a", "b"], "gpus": [2, 4], "runtime_s": [60.0, -1.0]})
-    >>> ledger = traceana.add_table(jobs, trace="mine", table="jobs", store=tempfile.mkdtemp())
-    >>> ledger.rejections.rows()
-    [('mine', 'jobs', 'runtime_s|min', 1)]
     """
 
     entries: tuple[TableEntry, ...]
@@ -209,6 +189,7 @@ class Ledger:
     def __str__(self) -> str:
         lines = [
             f"{e.trace}/{e.table}: {e.rows_read:,} rows read = {e.rows_kept:,} kept + "
+            f"{f'{e.rows_replaced:,} replaced + ' if e.rows_replaced else ''}"
             f"{e.rows_rejected:,} rejected ({e.state}{', SYNTHETIC' if e.synthetic else ''})"
             for e in self.entries
         ]
@@ -222,6 +203,7 @@ def ledger_json(ledger: Ledger, /) -> str:
         files = [{**asdict(file), "rows_rejected": file.rows_rejected} for file in entry.files]
         tables[entry.table] = {
             **{name: getattr(entry, name) for name in _COUNTS},
+            "rows_replaced": entry.rows_replaced,
             "rejected": entry.rejected,
             "duplicate_rows": entry.duplicate_rows,
             "unknown_words": entry.unknown_words,
@@ -264,6 +246,7 @@ def parse_ledger(text: str, /) -> Ledger:
                 duplicate_rows=stored["duplicate_rows"],
                 unknown_words=stored["unknown_words"],
                 state="stored",
+                rows_replaced=stored.get("rows_replaced", 0),
             )
         )
     missing = content["missing"].items()

@@ -181,10 +181,10 @@ def kaplan_meier(
     horizon_s: float = WEEK_S,
     confidence: float = 0.95,
 ) -> SurvivalCurves:
-    """Estimate the survival function of runtimes by the Kaplan-Meier estimator.
+    """Estimate the survival function, its quantiles and the restricted mean of runtimes.
 
-    All events are treated alike. For one event among several use :func:`cumulative_incidence`:
-    here the others would count as censored.
+    By the Kaplan-Meier estimator. All events are treated alike. For one event among several use
+    :func:`cumulative_incidence`: here the others would count as censored.
 
     Parameters
     ----------
@@ -220,6 +220,8 @@ def kaplan_meier(
     >>> curves = traceana.kaplan_meier(jobs, quantiles=[0.5])
     >>> curves.quantiles.select("quantile", "time_s").rows()
     [(0.5, 90.0)]
+    >>> round(curves.groups["restricted_mean_s"].item())  # of a week
+    250
     """
     check_confidence(confidence)
     keys, names = as_names(by), ("ended",) if status is None else check_events(events)

@@ -60,10 +60,11 @@ def runtime_by(
 
         The interval is Student's t interval of the mean. Runtimes are heavy-tailed, which makes
         it too narrow; `note` says so if n < 25 skewness^2 (Cochran, Sampling Techniques, 1977,
-        section 2.15). :func:`compare_runtimes` returns a distribution-free interval of the
-        median. Quantiles interpolate linearly between order statistics (type 7 of Hyndman and
-        Fan, 1996). With `cluster` the interval is mean -+ t(n_clusters - 1) sqrt(v), with v the
-        jackknife variance over clusters, and n_effective is the variance of the runtimes / v.
+        section 2.15). :func:`runtime_means` and :func:`compare_runtimes` return means and medians
+        whose intervals are not. Quantiles interpolate linearly between order statistics (type 7
+        of Hyndman and Fan, 1996). With `cluster` the interval is mean -+ t(n_clusters - 1)
+        sqrt(v), with v the jackknife variance over clusters, and n_effective is the variance of
+        the runtimes / v.
 
     Raises
     ------

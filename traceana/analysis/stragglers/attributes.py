@@ -12,7 +12,7 @@ from traceana.analysis.frames import Names, as_names, check_range, collect, open
 from traceana.errors import DataError
 from traceana.results.attributes import AttributeGroups, AttributeResult, StragglerAttributes
 from traceana.results.tables import declared
-from traceana.stats.arguments import as_generator
+from traceana.stats.arguments import as_generator, is_number
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
@@ -99,14 +99,16 @@ def straggler_attributes(
     >>> print(found)
     a: stage 2 explains 100 % of the slowdown; without it the job would take 50 % less time
     """
-    if not 0 < min_explained <= 1:
+    if not (is_number(min_explained) and 0 < min_explained <= 1):
         raise DataError(f"min_explained must be above 0 and at most 1; it is {min_explained!r}")
-    if resamples < 1:
-        raise DataError(f"resamples must be at least 1; it is {resamples!r}")
+    if not (is_number(resamples, whole=True) and resamples >= 1):
+        raise DataError(f"resamples must be a whole number from 1 on; it is {resamples!r}")
     keys, names = as_names(by), as_names(attributes)
     tables = (StragglerAttributes, AttributeGroups)
     refuse_clash(keys, {column for table in tables for column in table.column_names()})
     refuse_clash(names, (WORKER,))
+    if both := {*keys} & {*names}:
+        raise DataError(f"by and attributes both name {', '.join(sorted(both))}; name it once")
     roles = {"time": time, "worker": worker}
     used = tuple(dict.fromkeys((*keys, time, worker, *names)))
     frame = open_frame(samples, keys=used, measures={"value": value}, roles=roles)
@@ -171,7 +173,9 @@ def _of_job(
     level = _level(times[middle > 0] / middle[middle > 0, None])
     found, groups = [], []
     for name in (WORKER, *names):
-        column = rows[worker if name == WORKER else name].cast(pl.String)
+        column = rows[worker if name == WORKER else name]
+        is_duration = column.dtype == pl.Duration
+        column = column.dt.to_string() if is_duration else column.cast(pl.String)
         labels = column.drop_nulls().unique().sort()
         codes = np.full(times.shape, -1)
         codes[step, at] = column.replace_strict(

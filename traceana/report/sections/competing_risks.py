@@ -9,7 +9,15 @@ import polars as pl
 from traceana.derived.cohorts import COHORT_NEEDS
 from traceana.derived.outcomes import competing_events, estimate_competing_risks
 from traceana.errors import DataError
-from traceana.report.blocks import Content, Drawing, Gallery, Table, Text, drawing, result_table
+from traceana.report.blocks import (
+    Content,
+    Drawing,
+    Table,
+    Text,
+    drawing,
+    result_table,
+    small_multiples,
+)
 from traceana.report.per_cohort import build_per_cohort
 from traceana.report.section import Section
 from traceana.results.competing_risks import (
@@ -72,9 +80,19 @@ def _build(session: Context, cohort: Cohort) -> Content:
         )
     elif "running" in events:
         running = " A row of status running was ended by its removal, which is an event of its own."
+    what = f"Cumulative incidence of each event of {cohort.noun}{group}"
+    panels = _figures(found, cohort, group)
+    groups = found.groups.select(found.by).n_unique() if found.by else 1
+    figure = small_multiples(
+        panels,
+        key=f"incidence-{cohort.trace}",
+        about=what,
+        heights_in=[1.9 + 0.13 * groups] * len(panels),
+        share_x=True,
+        share_y=True,
+    )
     tables = (
         *_excluded(cohort),
-        _incidence(found, f"Cumulative incidence of each event of {cohort.noun}{group}", cohort),
         result_table(
             survival.groups.drop("n_excluded", "last_s"),
             SurvivalGroups,
@@ -93,8 +111,8 @@ def _build(session: Context, cohort: Cohort) -> Content:
         ),
     )
     about = Text(f"{cohort.about}{running} {cohort.independence}")
-    gallery = Gallery(tuple(_figures(found, cohort, group)))
-    return Content(_findings(found, cohort), (about, *tables, gallery), limitations=_LIMITATIONS)
+    lead = (figure, _incidence(found, what, cohort))
+    return Content(_findings(found, cohort), (about, *tables), "", lead, _LIMITATIONS)
 
 
 def _excluded(cohort: Cohort) -> tuple[Table, ...]:
@@ -121,13 +139,16 @@ def _incidence(found: CumulativeIncidence, caption: str, cohort: Cohort) -> Tabl
             {name: f"{name}_{hours}h" for name in ("incidence", "ci_low", "ci_high")}
         )
         table = table.join(at, on=keys, how="left", nulls_equal=True, maintain_order="left")
-    columns = ["n", "n_events", "n_censored", "n_truncated", "n_excluded"]
+    columns = ["n", "n_events"]
     for hours in _HOURS:
         columns += [f"incidence_{hours}h", f"ci_low_{hours}h", f"ci_high_{hours}h"]
     return result_table(
         table,
         IncidenceAtTimes,
-        columns=[*keys, *columns, "incidence", "ci_low", "ci_high", "last_s"],
+        columns=[
+            *(*keys, *columns, "incidence", "ci_low", "ci_high", "last_s"),
+            *("n_censored", "n_truncated", "n_excluded"),
+        ],
         headings={"incidence": "At the last time"},
         caption=f"{caption}. {cohort.title}",
         null=dict.fromkeys(found.by, "not stated"),
@@ -143,6 +164,7 @@ def _figures(found: CumulativeIncidence, cohort: Cohort, group: str) -> list[Dra
             title=cohort.title,
             key=f"incidence-{event}-{cohort.trace}",
             about=f"Cumulative incidence of {event} {cohort.noun}{group}",
+            heading=event.capitalize(),
         )
         for event in found.events
         if (found.curves.filter(event=event)["time_s"] > 0).any()
@@ -182,7 +204,7 @@ SECTION = Section(
     90,
     build,
     needs=COHORT_NEEDS,
-    figures=("cumulative-incidence",),
+    figures=("cumulative-incidence", "small-multiples"),
     of_tasks=True,
     part="Failures",
     question="How soon do jobs fail or complete?",

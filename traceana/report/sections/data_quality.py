@@ -30,7 +30,7 @@ def build(context: Context) -> Content:
             "to another table are counted as not applicable. Rows are not summed over traces, "
             "since two traces may contain the same jobs."
         ),
-        result_table(tables.drop("state"), RowCounts, caption="Rows by table"),
+        result_table(_without_zeros(tables.drop("state")), RowCounts, caption="Rows by table"),
     ]
     if rejections.is_empty():
         blocks.append(Text("No row was rejected."))
@@ -45,9 +45,17 @@ def build(context: Context) -> Content:
     return Content(_findings(tables) + _altered(ledgers), tuple(blocks))
 
 
+def _without_zeros(tables: pl.DataFrame) -> pl.DataFrame:
+    """Leave out replaced rows where there are none."""
+    return tables if tables["rows_replaced"].sum() else tables.drop("rows_replaced")
+
+
 def _findings(tables: pl.DataFrame) -> tuple[str, ...]:
     traces = tables["trace"].n_unique()
     read = f"{plural(tables.height, 'table')} of {plural(traces, 'trace')} were read."
+    replaced = int(tables["rows_replaced"].sum())
+    if replaced:
+        read += f" {plural(replaced, 'row')} were replaced by newer records."
     rejected = tables.filter(pl.col("rows_rejected") > 0)
     if rejected.is_empty():
         return (f"{read} No row was rejected.",)

@@ -8,7 +8,7 @@ import polars as pl
 
 from traceana.derived.cohorts import COHORT_NEEDS
 from traceana.derived.outcomes import MODEL_ROWS, MODEL_SEED, fit_failure_model
-from traceana.report.blocks import Block, Content, Drawing, Gallery, Text, drawing, result_table
+from traceana.report.blocks import Block, Content, Gallery, Text, drawing, result_table
 from traceana.report.per_cohort import build_per_cohort
 from traceana.report.section import Section
 from traceana.results.formatting import pvalue, ratio, three_digits, three_digits_range
@@ -53,47 +53,43 @@ def _build(session: Context, cohort: Cohort) -> Content:
     blocks: list[Block] = [Text(f"{cohort.independence}{cohort.sampled}{drawn}")]
     if model is None:
         return Content((), (*blocks, Text(note)))
-    blocks += [
+    lead: list[Block] = []
+    if model.odds_ratios.drop_nulls(["odds_ratio", "ci_low", "ci_high"]).height:
+        figure = drawing(
+            "failure-odds",
+            model,
+            trace=cohort.trace,
+            title=cohort.title,
+            key=f"failure-odds-{cohort.trace}",
+            about=f"Odds ratios of failure of {cohort.noun}",
+        )
+        lead.append(Gallery((figure,)))
+    terms = model.odds_ratios.drop("log_odds", "std_error")
+    first = ["feature", "level", "reference", "n", "odds_ratio", "ci_low", "ci_high"]
+    lead.append(
         result_table(
-            model.odds_ratios.drop("log_odds", "std_error"),
+            terms.select(*first, "pvalue_adjusted", pl.exclude(*first, "pvalue_adjusted")),
             OddsRatios,
             null={"level": "", "reference": ""},
-            caption=f"Odds ratios of failure of {cohort.noun}: crude, within strata of the other "
-            "categories (Mantel-Haenszel; of a numeric feature by a model with the categories), "
-            "and adjusted for all other features. Not comparable: less than 5 % of the rows of a "
-            "level or its reference have common support in another feature. p is that of the "
+            caption=f"Odds ratios of failure of {cohort.noun}: adjusted for all other features, "
+            "crude, and within strata of the other categories (Mantel-Haenszel; of a numeric "
+            "feature by a model with the categories). Not comparable: less than 5 % of the rows of "
+            "a level or its reference have common support in another feature. p is that of the "
             f"adjusted ratio. VIF from {_COLLINEAR}: not separated from the other features. "
             f"{cohort.title}",
-        ),
+        )
+    )
+    blocks.append(
         result_table(
             model.fit,
             ModelFit,
             caption="Fit of the model, and predictions of held-out rows (calibrated: slope 1, "
             "intercept 0). Excluded: ended rows without a feature, or of a level that always or "
             f"never failed. {cohort.title}",
-        ),
-        Gallery(tuple(_figures(model, cohort))),
-    ]
-    return Content((_finding(model, cohort),), tuple(blocks), limitations=_LIMITATIONS)
-
-
-def _figures(model: FailureModel, cohort: Cohort) -> list[Drawing]:
-    known = model.odds_ratios.drop_nulls(["odds_ratio", "ci_low", "ci_high"])
-    return [
-        drawing(
-            figure,
-            model,
-            trace=cohort.trace,
-            title=cohort.title,
-            key=f"{figure}-{cohort.trace}",
-            about=f"{about} of {cohort.noun}",
+            folded=True,
         )
-        for figure, shown, about in (
-            ("failure-odds", known, "Odds ratios of failure"),
-            ("failure-calibration", model.calibration, "Calibration of the model of failure"),
-        )
-        if not shown.is_empty()
-    ]
+    )
+    return Content((_finding(model, cohort),), tuple(blocks), "", tuple(lead), _LIMITATIONS)
 
 
 def _finding(model: FailureModel, cohort: Cohort) -> str:
@@ -144,7 +140,7 @@ SECTION = Section(
     80,
     build,
     needs=COHORT_NEEDS,
-    figures=("failure-odds", "failure-calibration"),
+    figures=("failure-odds",),
     of_tasks=True,
     part="Failures",
     question="Which features predict failure when the others are equal?",

@@ -19,13 +19,18 @@ from traceana.report.blocks import (
     Content,
     Drawing,
     Gallery,
-    Heading,
     Text,
     drawing,
     result_table,
+    small_multiples,
 )
 from traceana.report.per_cohort import build_per_cohort
 from traceana.report.section import Section
+from traceana.report.sections.failure_by_request import (
+    correlate_failure,
+    draw_rates,
+    rate_tables,
+)
 from traceana.report.sections.outcome_tests import details, findings_of, tests_table
 from traceana.results.competing_risks import SurvivalGroups
 from traceana.results.display import key_heading
@@ -49,8 +54,8 @@ _LIMITATIONS: Final = (
     "restricted means are too narrow where the note says so."
 )
 _SHOWN: Final = (
-    *("completed", "failed", "cancelled", "running", "pending", "unknown", "n_missing"),
-    *("n", "rate", "ci_low", "ci_high", "n_clusters", "note"),
+    *("n", "failed", "rate", "ci_low", "ci_high", "completed", "cancelled", "running"),
+    *("pending", "unknown", "n_missing", "n_clusters", "note"),
 )
 
 
@@ -63,17 +68,39 @@ def build(session: Context, traces: list[str]) -> Content:
 
 def _build(session: Context, cohort: Cohort) -> Content:
     groupings, tests, notes = session.once(analyze_outcomes, cohort.trace)
-    findings: list[str] = []
     blocks: list[Block] = [Text(f"{cohort.about} {cohort.independence}")]
     if tests.height:
         blocks.append(tests_table(cohort, tests))
     blocks += _between_units(session, cohort)
     blocks += [Text(note) for note in notes]
-    for found in groupings:
-        blocks += _group(cohort, found)
+    findings: list[str] = []
+    tables = [_group(cohort, found) for found in groupings]
+    for found, (_, *others) in zip(groupings, tables, strict=True):
+        blocks += others
         if found.strata is None:  # a confounded difference is no finding
             findings += findings_of(cohort, found, tests)
-    return Content(tuple(findings), tuple(blocks), limitations=_LIMITATIONS)
+    blocks += [rates for rates, *_ in tables[1:]]
+    correlated, more = correlate_failure(session, cohort)
+    findings += [correlated] if correlated else []
+    blocks += [*more, *rate_tables(session, cohort)]
+    rates = draw_rates(session, cohort)
+    runtimes = [one for found in groupings for one in _draw_runtimes(cohort, found)]
+    figures = [
+        small_multiples(
+            panels,
+            key=f"{name}-{cohort.trace}",
+            about=f"{what} of {cohort.noun} by group{more}",
+            heights_in=[0.5 + 0.14 * one.result.height for one in panels],
+            share_x=True,
+        )
+        for panels, name, what, more in (
+            (rates, "failure-rates", "Failure rate", " and requested resources"),
+            (runtimes, "runtimes", "Median runtime", " and status"),
+        )
+    ]
+    pictures = tuple(picture for gallery in figures for picture in gallery.pictures)
+    lead = (Gallery(pictures), tables[0][0])
+    return Content(tuple(findings), tuple(blocks), "", lead, _LIMITATIONS)
 
 
 def _between_units(session: Context, cohort: Cohort) -> list[Block]:
@@ -98,6 +125,7 @@ def _between_units(session: Context, cohort: Cohort) -> list[Block]:
 
 
 def _group(cohort: Cohort, found: Outcomes) -> tuple[Block, ...]:
+    """Return the failure rates by one column, then the other tables on it."""
     by = found.by
     group = f"by {in_sentence(key_heading(by))}" if by else "overall"
     what, null = f"{cohort.noun} {group}", {by: "not stated"} if by else {}
@@ -119,44 +147,42 @@ def _group(cohort: Cohort, found: Outcomes) -> tuple[Block, ...]:
         },
         caption=f"Runtime of {what} and status. {cohort.title}",
         null=null,
+        folded=True,
     )
-    gallery = Gallery(tuple(_figures(cohort, found)))
-    return (Heading(f"{cohort.noun.capitalize()} {group}"), rates, runtimes,
-            *details(cohort, found), gallery)  # fmt: skip
+    return (rates, runtimes, *details(cohort, found))
 
 
-def _figures(cohort: Cohort, found: Outcomes) -> list[Drawing]:
+def _draw_runtimes(cohort: Cohort, found: Outcomes) -> list[Drawing]:
     by = found.by
-    key = f"{cohort.trace}-{by or 'status'}"
-    what = f"{cohort.noun} by {in_sentence(key_heading(by or 'status'))}"
-
-    def draw(figure: str, result: pl.DataFrame, name: str, about: str) -> Drawing:
-        return drawing(
-            figure, result, trace=cohort.trace, title=cohort.title, key=f"{name}-{key}", about=about
-        )
-
     known = found.runtimes.groups.filter(pl.col("n") > 0)
+    what = f"{cohort.noun} by {in_sentence(key_heading(by or 'status'))}"
+    parts = {status: known.filter(status=status).drop("status") for status in COMPARED}
     if by is None:
-        return [draw("runtime-by", known, "runtime", f"Runtime of {what}")]
-    figures = [
-        draw("runtime-by", own.drop("status"), f"runtime-{status}", f"Runtime of {status} {what}")
-        for status in COMPARED
-        if not (own := known.filter(status=status)).is_empty()
+        parts = {"": known}
+    return [
+        drawing(
+            "runtime-by",
+            own,
+            trace=cohort.trace,
+            title=cohort.title,
+            key=f"runtime{f'-{status}' * bool(status)}-{cohort.trace}-{by or 'status'}",
+            about=f"Runtime of {f'{status} ' * bool(status)}{what}",
+            heading=f"{status} {what}".strip().capitalize(),
+            log_x=True,
+        )
+        for status, own in parts.items()
+        if not own.is_empty()
     ]
-    ended = found.rates.filter(pl.col("n") > 0)
-    if not ended.is_empty():
-        figures.append(draw("outcome-rates", ended, "rates", f"Failure rate of {what}"))
-    return figures
 
 
 SECTION = Section(
     "outcomes",
-    "Runtime and outcomes",
+    "Failure and runtime by group",
     70,
     build,
     needs=COHORT_NEEDS,
-    figures=("runtime-by", "outcome-rates"),
+    figures=("outcome-rates", "runtime-by", "small-multiples", "correlations"),
     of_tasks=True,
     part="Failures",
-    question="Which groups fail most, and which run longest?",
+    question="Which groups and requests fail most, and which groups run longest?",
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
@@ -11,11 +11,13 @@ from traceana.derived.utilization import BIN_S, MOST_GROUPS, UtilizationTables, 
 from traceana.report.blocks import (
     Block,
     Content,
+    Drawing,
     Gallery,
     Text,
     drawing,
     join_parts,
     result_table,
+    small_multiples,
 )
 from traceana.report.section import Section
 from traceana.results.display import key_heading
@@ -45,8 +47,11 @@ _OPENING: Final = (
     "completed attempt). Idle GPU-hours are the GPUs that an instance requests minus the GPUs that "
     "it uses, at least 0, times its runtime. Unused are those of instances that use less than 1 % "
     "of a GPU. GPU memory is not requested. Allocated are GPUs that instances hold, averaged over "
-    "the runtime of their task; all machines count as available all the time. Instances whose "
-    "times are lost are in no hours, so allocation is too low."
+    "the runtime of their task."
+)
+_LIMITATIONS: Final = (
+    "All machines count as available all the time. Instances whose times are lost are in no hours, "
+    "so allocation is too low."
 )
 
 
@@ -68,8 +73,6 @@ def _trace(session: Context, trace: str) -> Content:
     others = [name for name in found.used if name != first]
     blocks: list[Block] = [
         Text(counted),
-        _used(found.used[first], first, title),
-        Gallery(tuple(_figures(found, trace, title))),
         *(_used(found.used[name], name, title) for name in others),
     ]
     for frame, table, key, what in (
@@ -83,7 +86,9 @@ def _trace(session: Context, trace: str) -> Content:
             null = {key: "not stated"}
             caption = f"{what}. {title}"
             blocks.append(result_table(frame, table, caption=caption, null=null, folded=True))
-    return Content(_findings(found, title), tuple(blocks))
+    pictures = (*_allocation(found, trace, title), *_requested_used(found, trace, title).pictures)
+    lead = (Gallery(pictures), _used(found.used[first], first, title))
+    return Content(_findings(found, title), tuple(blocks), "", lead, _LIMITATIONS)
 
 
 def _used(table: pl.DataFrame, by: str, title: str) -> Block:
@@ -104,7 +109,7 @@ def _used(table: pl.DataFrame, by: str, title: str) -> Block:
     )
 
 
-def _figures(found: UtilizationTables, trace: str, title: str) -> list[Any]:
+def _allocation(found: UtilizationTables, trace: str, title: str) -> list[Drawing]:
     figures = []
     if found.allocation is not None:
         figures.append(
@@ -118,6 +123,11 @@ def _figures(found: UtilizationTables, trace: str, title: str) -> list[Any]:
                 heading="Allocation rate by GPU type",
             )
         )
+    return figures
+
+
+def _requested_used(found: UtilizationTables, trace: str, title: str) -> Gallery:
+    figures = []
     for resource, curve in found.curves.items():
         label, name = _RESOURCES[resource]
         figures.append(
@@ -132,7 +142,11 @@ def _figures(found: UtilizationTables, trace: str, title: str) -> list[Any]:
                 heading=f"Requested and used {name}",
             )
         )
-    return figures
+    return small_multiples(
+        figures,
+        key=f"requested-used-{trace}",
+        about="Requested and used resources of instances",
+    )
 
 
 def _findings(found: UtilizationTables, title: str) -> tuple[str, ...]:
@@ -165,7 +179,7 @@ SECTION = Section(
     55,
     build,
     needs=({"instance_usage": (), "tasks": ("status",), "instances": ("start_s", "end_s")},),
-    figures=("allocation-rate", "empirical-distribution"),
+    figures=("allocation-rate", "small-multiples", "empirical-distribution"),
     of_tasks=True,
     part="Utilization",
     question="How much of the requested resources and of the capacity is used?",
