@@ -144,57 +144,6 @@ def _counted(result: pl.DataFrame) -> str:
 
 
 @figure(
-<<<<<<< HEAD
-    "failure-rates",
-    result="failure_rates",
-    source="Analyzing ML Training Tasks (Alibaba PAI): failure rate by GPU type, GPU %, CPU % and "
-    "memory",
-    reading="Dot: failure rate; bar: its 95 % confidence interval; n: successes and failures.",
-)
-def plot_failure_rates(
-    result: pl.DataFrame, /, *, ax: Axes | None = None, heading: str = "", y_label: str = ""
-) -> Axes:
-    """Draw the failure rate by group with its interval.
-
-    Parameters
-    ----------
-    result
-        Result of `failure_rates`; groups without a success or failure are excluded.
-    heading
-        Title of the figure.
-    y_label
-        Label of the groups; by default the columns that they are grouped by.
-
-    Returns
-    -------
-    Axes
-        One row per group in the result's order, from 0 % to 100 %.
-
-    Examples
-    --------
-    >>> import polars as pl, traceana
-    >>> from traceana.figures import plot_failure_rates
-    >>> jobs = pl.DataFrame({"gpu": ["T4"] * 4 + ["V100"] * 4,
-    ...                      "status": ["failed"] + ["completed"] * 5 + ["failed"] * 2})
-    >>> ax = plot_failure_rates(traceana.failure_rates(jobs, "gpu"), heading="By GPU")
-    >>> ax.get_title(loc="left")
-    'By GPU'
-    """
-    ax = plot_outcome_rates(result.filter(pl.col("n") > 0), ax=ax)
-    ax.set_title(heading)
-    if y_label:
-        ax.set_ylabel(y_label)
-    return ax
-
-
-def describe_failure_rates(result: pl.DataFrame) -> str:
-    """Return one sentence on the rows of the figure."""
-    return describe_outcome_rates(result.filter(pl.col("n") > 0))
-
-
-@figure(
-=======
->>>>>>> main
     "runtime-by",
     result="runtime_by",
     source="Analyzing ML Training Tasks (Alibaba PAI): mean runtime by GPU type",
@@ -225,9 +174,7 @@ def plot_runtime_by(
     Returns
     -------
     Axes
-<<<<<<< HEAD
-        One row per group in the order of the result. The axis is logarithmic if the largest mean
-        or median is more than 20 times the smallest. Intervals that extend below 0 are clipped.
+        One row per group in the order of the result. Intervals that extend below 0 are clipped.
 
     Examples
     --------
@@ -236,9 +183,6 @@ def plot_runtime_by(
     >>> jobs = pl.DataFrame({"gpu": ["T4"] * 6 + ["V100"] * 6, "runtime_s": range(1, 13)})
     >>> plot_runtime_by(traceana.runtime_by(jobs, "gpu")).get_xlabel()
     'Runtime (s)'
-=======
-        One row per group in the order of the result. Intervals that extend below 0 are clipped.
->>>>>>> main
     """
     groups = split_groups(result)
     ax = start_axes(ax, height_in=groups.height_in)
