@@ -26,12 +26,12 @@ def measure(store: Store) -> str:
     """Return the measured part of the page."""
     cov = store.scan(TRACE, "cov_samples").collect()
     samples = store.scan(TRACE, "worker_samples").collect()
-    jobs = summarize_cov_series(cov, cut_at=_CUT_AT_S, rng=1)
+    jobs = summarize_cov_series(cov, cut_at=_CUT_AT_S)
     return "\n".join([pooled(cov), dependence(jobs), rows(samples, cov), published(cov)])
 
 
 def pooled(cov: pl.DataFrame) -> str:
-    row = summarize_cov_pooled(cov, cut_at=_CUT_AT_S, rng=1).row(0, named=True)
+    row = summarize_cov_pooled(cov, cut_at=_CUT_AT_S).row(0, named=True)
     table = pl.DataFrame(
         [
             {

@@ -134,8 +134,8 @@ QUESTIONS: dict[str, Question] = {
          ("time", "cluster"), ("time", ["sample"])),
     ),
     "summarize_cov_pooled": Question(
-        with_(analysis.summarize_cov_pooled, time="sample", cut_at=29, rng=0), SERIES, ("cov",),
-        (*RNGS, *CONFIDENCES, *CUTS, ("by", ()), ("time", "cluster")),
+        with_(analysis.summarize_cov_pooled, time="sample", cut_at=29), SERIES, ("cov",),
+        (*CONFIDENCES, *CUTS, ("by", ()), ("time", "cluster")),
     ),
     "match_cov_rows": Question(
         lambda rows: analysis.match_cov_rows(rows, ROWS), WORKERS, ("batch_time",),

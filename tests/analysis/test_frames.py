@@ -104,9 +104,7 @@ QUESTIONS: dict[str, Callable[[Any], pl.DataFrame]] = {
     "summarize_cov": lambda rows: summarize_cov(rows, by=("job_id", "cluster")),
     "summarize_cov, pooled": lambda rows: summarize_cov(rows, by=()),
     "summarize_cov_series": lambda rows: summarize_cov_series(rows, by="worker_id", time="row"),
-    "summarize_cov_pooled": lambda rows: summarize_cov_pooled(
-        rows, by="worker_id", time="row", rng=1
-    ),
+    "summarize_cov_pooled": lambda rows: summarize_cov_pooled(rows, by="worker_id", time="row"),
     "workload_summary": workload_summary,
     "workload_summary, by": lambda rows: workload_summary(rows, by=["cluster", "size"]),
     "runtime_by": lambda rows: runtime_by(rows, ("cluster", "size")),

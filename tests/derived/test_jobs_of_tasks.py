@@ -65,7 +65,7 @@ def test_a_job_starts_with_its_first_task_and_holds_the_gpus_of_its_instances(
 def test_gpu_hours_are_those_of_the_instances(session: Session) -> None:
     found = describe_workload(session, TRACE)
     expected = (2 * 500 + 0.5 * 500) / 3600
-    assert found.summary.total["gpu_hours"].item() == pytest.approx(expected)
+    assert found.summary["gpu_hours"].item() == pytest.approx(expected)
     check, _ = capacity(session, TRACE)
     assert check.filter(end_imputation="drop")["gpu_hours"].item() == pytest.approx(expected)
     assert found.demand is not None
@@ -75,6 +75,6 @@ def test_gpu_hours_are_those_of_the_instances(session: Session) -> None:
 def test_the_wait_is_until_the_first_task_starts(session: Session) -> None:
     found = describe_workload(session, TRACE)
     assert found.queueing is not None
-    assert found.queueing.total.select("n", "median_s", "n_no_start").row(0) == (1, 30.0, 2)
+    assert found.queueing.select("n", "median_s", "n_no_start").row(0) == (1, 30.0, 2)
     assert found.waits is not None
     assert set(found.waits["value"]) == {30.0}

@@ -120,7 +120,7 @@ def test_panels_are_the_figures_of_their_kind_on_one_axis() -> None:
     drawn = ax.get_figure(root=True)
     assert drawn is not None
     assert len(drawn.axes) == 3
-    np.testing.assert_array_equal(points(drawn.axes[1], "means")[:, 0], [0, 25])
+    np.testing.assert_array_equal(points(drawn.axes[1], "means-2")[:, 0], [0, 25])
     assert len({one.get_xlim() for one in drawn.axes}) == 1
     assert ax.get_xlim()[1] >= 800
     # only the lowest panel of a column names the axis

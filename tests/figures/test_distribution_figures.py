@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tests.figures.drawn import collection, legend, line, points, texts
+from tests.figures.drawn import collection, legend, line
 from traceana.analysis import fit_distributions, lorenz_curve
 from traceana.errors import DataError
 from traceana.figures import draw_distribution_fit, plot_concentration, plot_distribution_fit
@@ -76,15 +76,27 @@ def test_the_largest_jobs_are_marked_with_what_they_hold() -> None:
         {"gpus": hours, "runtime_s": [3600] * 100, "cluster": ["a"] * 50 + ["b"] * 50}
     )
     curve = lorenz_curve(jobs)
-    ax = plot_concentration(curve, groups=lorenz_curve(jobs, by="cluster"))
+    ax = plot_concentration(curve)
     np.testing.assert_allclose(line(ax, "all"), curve.to_numpy())
-    assert texts(ax) == ["top 10 %: 91.0 %", "top 1 %: 82.0 %"]
-    np.testing.assert_allclose(points(ax, "top-0.1"), [[0.9, 0.09]])
-    np.testing.assert_allclose(points(ax, "top-0.01"), [[0.99, 0.18]])
-    np.testing.assert_allclose(line(ax, "group-a")[:, 1], np.linspace(0, 1, 101))
-    assert legend(ax) == ["one cluster", "all jobs"]
+    assert legend(ax) == ["all jobs (top 1 %: 82.0 %)"]
+    np.testing.assert_allclose(np.asarray(ax.collections[0].get_offsets()), [[0.99, 0.18]])
     assert describe_concentration(curve) == (
         "The smaller half of the jobs uses 5.00 % of the GPU-hours."
     )
-    with pytest.raises(DataError, match="each fraction of jobs once"):
-        plot_concentration(lorenz_curve(jobs, by="cluster"))
+    with pytest.raises(DataError, match="each share_of_jobs once"):
+        plot_concentration(pl.concat([curve, curve]))
+
+
+def test_each_group_has_a_lorenz_curve() -> None:
+    jobs = pl.DataFrame(
+        {"gpus": [1.0] * 100 + [1.0, 3.0], "runtime_s": [3600] * 102,
+         "cluster": ["a"] * 100 + ["b"] * 2}
+    )  # fmt: skip
+    curves = lorenz_curve(jobs, by="cluster")
+    ax = plot_concentration(curves)
+    np.testing.assert_allclose(line(ax, "curve-a")[:, 1], np.linspace(0, 1, 101))
+    # of two jobs the largest 1 % is 2 % of the larger one: 0.02 * 3 of 4 GPU-hours
+    assert legend(ax) == ["a (top 1 %: 1.0 %)", "b (top 1 %: 1.5 %)"]
+    assert describe_concentration(curves) == (
+        "The smaller half of the jobs uses 50.00 % and 25.00 % of the GPU-hours."
+    )

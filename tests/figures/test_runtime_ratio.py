@@ -58,8 +58,8 @@ def test_groups_are_named_with_n_and_those_without_a_runtime_left_out() -> None:
     assert [label.get_text() for label in ax.get_yticklabels()] == ["a", "b", "not stated"]
     assert [text.get_text() for text in ax.texts] == ["n = 4", "n = 3", "n = 2"]
     told = describe_runtime_ratio(RESULT)
-    assert told == "3 groups, 9 runtimes. Bars clipped at the left reach 0."
-    assert describe_runtime_ratio(RESULT.filter(user="a")) == "1 groups, 4 runtimes."
+    assert told == "3 groups of 2 to 4 runtimes. Bars clipped at the left reach 0."
+    assert describe_runtime_ratio(RESULT.filter(user="a")) == "1 groups of 4 runtimes."
 
 
 def test_without_any_ratio_there_is_nothing_to_draw() -> None:

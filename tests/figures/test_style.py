@@ -22,7 +22,9 @@ def test_a_dark_style_of_the_user_stays_dark() -> None:
         assert to_hex(ax.get_facecolor()) == "#000000"
         (line,) = (line for line in ax.lines if line.get_gid() == "all")
         assert to_hex(line.get_color()) == to_hex("#8dd3c7")  # the first of that style
-        assert {to_hex(text.get_color()) for text in ax.texts} == {"#ffffff"}
+        legend = ax.get_legend()
+        assert legend is not None
+        assert {to_hex(text.get_color()) for text in legend.get_texts()} == {"#ffffff"}
     light = plot_concentration(LORENZ)
     assert to_hex(light.get_facecolor()) == "#ffffff"
     assert to_hex(light.xaxis.label.get_color()) == "#222222"

@@ -10,7 +10,7 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.dates import num2date
 
-from tests.figures.drawn import line
+from tests.figures.drawn import legend, line
 from traceana.analysis import arrival_rhythm, gpu_demand, interarrival_curve
 from traceana.errors import DataError
 from traceana.figures import plot_arrivals, plot_gpu_demand, plot_interarrivals
@@ -41,27 +41,23 @@ def test_a_bar_an_hour_is_its_rate() -> None:
     assert ax.get_ylabel() == "Jobs per hour"
 
 
-def test_weekdays_have_names_only_where_the_clock_has() -> None:
-    rhythm = arrival_rhythm(JOBS, per="weekday", utc_offset_h=8)
-    local = plot_arrivals(rhythm, clock="UTC+8")
-    assert next(label.get_text() for label in local.get_xticklabels()) == "Mon"
-    assert local.get_xlabel() == "Weekday (UTC+8)"
-    own = plot_arrivals(rhythm)
-    assert own.get_xlabel() == "Day of the trace's own week (1: its first day)"
-    # second 0 of the clock is a Thursday, the fourth day, which is the first of its own week
-    rates = dict(rhythm.select("weekday", pl.col("jobs_per_h").fill_null(0)).rows())
-    bars = {round(bar.get_x() + bar.get_width() / 2): bar.get_height() for bar in own.patches}  # type: ignore[attr-defined]
-    assert bars == {(day - 4) % 7 + 1: rate for day, rate in rates.items()}
-    unobserved = rhythm.filter(pl.col("jobs_per_h").is_null()).height
-    assert unobserved > 0
-    assert heights(local).count(0) >= unobserved
-
-
-def test_two_groups_at_once_are_refused() -> None:
+def test_hours_of_several_traces_are_multiples_of_their_means() -> None:
     rhythm = arrival_rhythm(JOBS, per="hour")
-    with pytest.raises(DataError, match="the hours or weekdays of one group"):
+    both = pl.concat([rhythm.select(pl.lit(name).alias("trace"), pl.all()) for name in "ab"])
+    ax = plot_arrivals(both, clock="UTC+8")
+    # 5 jobs over two days: the mean rate is 5 / 48, that of hour 0 is 1.5
+    np.testing.assert_allclose(line(ax, "hours-b")[:2, 1], [1.5 * 48 / 5, 48 / 5])
+    assert legend(ax) == ["a", "b"]
+    assert ax.get_xlabel() == "Hour of the day (UTC+8)"
+    assert ax.get_ylabel() == "Jobs per hour / mean"
+    assert describe_arrivals(both) == "5 and 5 jobs over 2.0 and 2.0 days; busiest hour 0 and 0."
+
+
+def test_two_groups_without_names_are_refused() -> None:
+    rhythm = arrival_rhythm(JOBS, per="hour")
+    with pytest.raises(DataError, match="each hour once per group"):
         plot_arrivals(pl.concat([rhythm, rhythm]))
-    with pytest.raises(DataError, match="the hours or weekdays of one group"):
+    with pytest.raises(DataError, match="column hour is missing"):
         plot_arrivals(rhythm.drop("hour"))
 
 
@@ -74,6 +70,19 @@ def test_demand_is_drawn_by_bin_in_days() -> None:
     np.testing.assert_allclose(np.asarray(line.get_ydata())[:3], [1, 6, 2])
     assert ax.get_ylabel() == "Requested GPUs"
     assert "if jobs had started" in plot_gpu_demand(demand, starts_assumed=True).get_ylabel()
+
+
+def test_demand_has_its_window_and_capacity() -> None:
+    demand = gpu_demand(JOBS)
+    ax = plot_gpu_demand(demand, window=(7200.0, None), capacity=20.0)
+    (outside,) = (patch for patch in ax.patches if patch.get_gid() == "outside")
+    assert outside.get_extents().width > 0
+    assert line(ax, "capacity")[:, 1].tolist() == [20, 20]
+    assert legend(ax) == ["outside the observation window", "capacity: 20 GPUs"]
+    # the maximum is 8 GPUs: 100 GPUs would leave no room for them
+    far = plot_gpu_demand(demand, capacity=100.0)
+    assert legend(far) == ["capacity: 100 GPUs, beyond the axis"]
+    assert far.get_ylim()[1] < 20
 
 
 def test_demand_at_absolute_times_is_drawn_over_dates() -> None:
@@ -100,10 +109,7 @@ def test_descriptions_count_what_is_drawn() -> None:
     assert describe_arrivals(arrival_rhythm(JOBS, per="hour")) == (
         "5 jobs over 2.0 days; quietest hour 2 (0 jobs per hour), busiest 0 (1.5 jobs per hour)."
     )
-    assert describe_arrivals(arrival_rhythm(JOBS, per="weekday")).startswith(
-        "5 jobs over 2.0 days; by weekday from "
-    )
-    one = arrival_rhythm(JOBS.head(1), per="weekday")
+    one = arrival_rhythm(JOBS.head(1), per="hour")
     assert describe_arrivals(one) == "1 jobs over 0.0 days."
     assert describe_gpu_demand(gpu_demand(JOBS)) == (
         "28 bins, mean 0.9 GPUs, maximum 8.0; 1 jobs without times or GPUs excluded."
@@ -121,5 +127,12 @@ def test_times_between_submissions_are_drawn_beside_a_poisson_process() -> None:
     assert describe_interarrivals(curve) == (
         "n = 4 times between submissions: 25.0 % are 0 s, the longest is 100 s."
     )
-    with pytest.raises(DataError, match="each time once"):
+    with pytest.raises(DataError, match="each gap_s once"):
         plot_interarrivals(pl.concat([curve, curve]))
+    both = pl.concat([curve.select(pl.lit(name).alias("trace"), pl.all()) for name in "ab"])
+    ax = plot_interarrivals(both)
+    assert line(ax, "gaps-b").tolist() == curve["gap_s", "share_longer"].head(3).to_numpy().tolist()
+    assert legend(ax) == ["a", "b"]
+    assert describe_interarrivals(both) == (
+        "n = 4 and 4 times between submissions; the longest is 100 and 100 s."
+    )

@@ -57,7 +57,8 @@ def test_without_a_store_the_command_reports_on_the_sample_and_says_so(
 ) -> None:
     assert run(monkeypatch, "--store", "my store", "--only", "provenance") == 0
     told = capsys.readouterr()
-    assert told.out == "reports/latest/index.html\n"
+    address = (nowhere / "reports/latest/index.html").as_uri()
+    assert told.out == f"reports/latest/index.html\n{address}\n"
     assert told.err == (
         "traceana: note: nothing is ingested under my store, so this report is made from the "
         "SYNTHETIC sample; for one on real files: traceana ingest PATH --store 'my store'\n"

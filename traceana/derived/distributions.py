@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 REFITS: Final = 19
 """Simulated samples for the p-value of the best family."""
-RESAMPLES: Final = 49
-"""Bootstrap samples for the interval of a KS distance."""
 SEED: Final = 1
 MOST_ROWS: Final = 200_000
 """More runtimes are sampled at random."""
@@ -46,8 +44,8 @@ class RuntimeDistributions:
     sensitivity
         Estimates with truncation and censoring, ignoring both, and without these rows; None if no
         row is truncated or censored.
-    groups, pairs
-        Best family of each group, and pairwise comparisons; None without two groups.
+    groups
+        Best family of each group; None without two groups.
     """
 
     n: int
@@ -59,7 +57,6 @@ class RuntimeDistributions:
     tail: pl.DataFrame | None = None
     sensitivity: pl.DataFrame | None = None
     groups: pl.DataFrame | None = None
-    pairs: pl.DataFrame | None = None
 
 
 def analyze_runtime_distributions(session: Session, trace: str, /) -> RuntimeDistributions:
@@ -88,18 +85,13 @@ def analyze_runtime_distributions(session: Session, trace: str, /) -> RuntimeDis
         pvalue = best.table["ks_pvalue"].item()
     n = len(runtimes)
     largest = sorted({k for k in (int(n**0.5), n // 50, n // 20, n // 10) if 1 <= k < n})
-    groups = pairs = None
+    groups = None
     if cohort.by is not None:
         grouped = rows.filter(pl.col(cohort.by).is_not_null())
         if grouped[cohort.by].n_unique() > 1:
             groups = _best_families(grouped, cohort.by, bound)
-            pairs = analysis.compare_distributions(
-                grouped, "runtime_s", cohort.by, resamples=RESAMPLES, rng=SEED
-            )
     tail = analysis.tail_index(runtimes, k=largest or None, **seen)
-    return RuntimeDistributions(
-        *counts, fits, pvalue, tail, _sensitivity(rows, truncated), groups, pairs
-    )
+    return RuntimeDistributions(*counts, fits, pvalue, tail, _sensitivity(rows, truncated), groups)
 
 
 def _sensitivity(rows: pl.DataFrame, truncated: str | None) -> pl.DataFrame | None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from traceana import analysis
+from traceana.analysis.runtimes.capacity import sum_gpus
 from traceana.derived.cohorts import GROUPINGS
 from traceana.derived.jobs_of_tasks import from_tasks, jobs_of_tasks
 from traceana.derived.observation import Observation, observe
@@ -27,10 +28,9 @@ _MAX_GROUPS: Final = 50
 
 @dataclass(frozen=True)
 class Split:
-    """A result on all jobs, by group, and without survivors; None where there are none."""
+    """A result on all jobs, and without survivors; None where there are none."""
 
     total: pl.DataFrame
-    groups: pl.DataFrame | None = None
     since: pl.DataFrame | None = None
 
 
@@ -45,35 +45,40 @@ class Workload:
     survivors, first_end_s
         Jobs submitted before the first recorded end, if the trace lists only survivors of that
         time, and that end; 0 if there are none.
-    summary, concentration, interarrivals, queueing
+    summary, by_group
+        Summary of all jobs, and by group.
+    concentration, interarrivals, queueing
         Results of the functions of these names.
-    rhythms, curve
-        Arrivals by hour and weekday, and the interarrival curve, without survivors.
+    hours, curve
+        Arrivals by hour, and the interarrival curve, without survivors.
     demand, starts_assumed
         GPU demand by hour, and whether jobs are assumed to start when submitted.
+    capacity
+        GPUs of all machines.
     lorenz
-        Lorenz curves.
+        Lorenz curve.
     observation
         What the trace's window cuts off; None without runtimes.
-    waits, runtimes
-        Distribution functions of queueing delay and runtime, by group.
+    waits
+        Distribution function of the queueing delay.
     """
 
     by: str | None
     survivors: int
     first_end_s: float
-    summary: Split
+    summary: pl.DataFrame
+    by_group: pl.DataFrame | None
     concentration: Split | None
     interarrivals: Split | None
-    queueing: Split | None
-    rhythms: tuple[pl.DataFrame, ...]
+    queueing: pl.DataFrame | None
+    hours: pl.DataFrame | None
     curve: pl.DataFrame | None
     demand: pl.DataFrame | None
     starts_assumed: bool
-    lorenz: Split | None
+    capacity: float | None
+    lorenz: pl.DataFrame | None
     observation: Observation | None
     waits: pl.DataFrame | None
-    runtimes: pl.DataFrame | None
 
 
 def describe_workload(session: Session, trace: str, /) -> Workload:
@@ -93,38 +98,37 @@ def describe_workload(session: Session, trace: str, /) -> Workload:
     sized, timed = {"gpus", "runtime_s"} <= there, "submit_s" in there
     demand, assumed = _demand(jobs, there)
 
-    def split(
-        function: Callable[..., pl.DataFrame], rows: IntoFrame = jobs, *, later: bool = False
-    ) -> Split:
-        return Split(
-            function(rows),
-            function(rows, by=by) if by else None,
-            function(since) if survivors and later else None,
-        )
+    def split(function: Callable[..., pl.DataFrame]) -> Split:
+        return Split(function(jobs), function(since) if survivors else None)
 
     observation, rows, columns = (None, jobs, {}) if derived else _observed(session, trace)
+    summarize = partial(analysis.workload_summary, rows, **columns)
     curve = analysis.interarrival_curve(since) if timed else pl.DataFrame()
-    lorenz = split(analysis.lorenz_curve) if sized else None
-    queueing = None
-    waited = {"submit_s", "start_s"} <= there
-    if waited:
-        queueing = split(analysis.queueing_delay)
+    lorenz = analysis.lorenz_curve(jobs) if sized else pl.DataFrame()
+    queueing = waits = None
+    if {"submit_s", "start_s"} <= there:
+        queueing = analysis.queueing_delay(jobs)
+        delay = jobs.select(value=pl.col("start_s") - pl.col("submit_s"))
+        waits = analysis.empirical_distribution(delay, "value")
+    waited = queueing is not None and bool(queueing["n"].item())
+    machines = manifest.has("machines", ("gpus",))
     return Workload(
         by=by,
         survivors=survivors,
         first_end_s=first_end_s,
-        summary=split(partial(analysis.workload_summary, **columns), rows),
-        concentration=split(analysis.concentration, later=True) if sized else None,
-        interarrivals=split(analysis.interarrivals, later=True) if timed else None,
-        queueing=queueing if queueing and queueing.total["n"].item() else None,
-        rhythms=_rhythms(since, manifest) if timed else (),
+        summary=summarize(),
+        by_group=summarize(by=by) if by else None,
+        concentration=split(analysis.concentration) if sized else None,
+        interarrivals=split(analysis.interarrivals) if timed else None,
+        queueing=queueing if waited else None,
+        hours=_hours(since, manifest) if timed else None,
         curve=curve if curve.height else None,
         demand=demand,
         starts_assumed=assumed,
-        lorenz=lorenz if lorenz and lorenz.total.height else None,
+        capacity=sum_gpus(session.frame(trace, "machines")) if machines else None,
+        lorenz=lorenz if lorenz.height else None,
         observation=observation,
-        waits=_distribution(jobs, pl.col("start_s") - pl.col("submit_s"), by) if waited else None,
-        runtimes=_distribution(jobs, pl.col("runtime_s"), by) if sized else None,
+        waits=waits if waited else None,
     )
 
 
@@ -193,19 +197,9 @@ def _demand(jobs: pl.LazyFrame, there: set[str]) -> tuple[pl.DataFrame | None, b
     return None, False
 
 
-def _distribution(jobs: pl.LazyFrame, value: pl.Expr, by: str | None) -> pl.DataFrame | None:
-    keys = () if by is None else (by,)
-    found = analysis.empirical_distribution(jobs.select(*keys, value=value), "value", by=keys)
-    return found if found.height else None
-
-
-def _rhythms(jobs: pl.LazyFrame, manifest: Manifest) -> tuple[pl.DataFrame, ...]:
-    offset = manifest.utc_offset_h or 0
+def _hours(jobs: pl.LazyFrame, manifest: Manifest) -> pl.DataFrame:
     if manifest.absolute_times and manifest.timezone and manifest.utc_offset_h is None:
         at = pl.from_epoch((pl.col("submit_s") * 1000).cast(pl.Int64), time_unit="ms")
         local = at.dt.replace_time_zone("UTC").dt.convert_time_zone(manifest.timezone)
         jobs = jobs.select(submit_s=local.dt.replace_time_zone(None))
-    return (
-        analysis.arrival_rhythm(jobs, per="hour", utc_offset_h=offset),
-        analysis.arrival_rhythm(jobs, per="weekday", utc_offset_h=offset),
-    )
+    return analysis.arrival_rhythm(jobs, per="hour", utc_offset_h=manifest.utc_offset_h or 0)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from matplotlib.ticker import PercentFormatter
 
 from traceana.errors import DataError
-from traceana.figures.labels import name_group
+from traceana.figures.labels import place_legend, split_lines
 from traceana.figures.registry import figure
 from traceana.figures.scales import use_log_axis
 from traceana.figures.style import start_axes
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     result="empirical_distribution",
     source="MLaaS in the Wild (NSDI'22): distributions of runtime, wait, and requested and used "
     "resources",
-    reading="Each line is the fraction of values up to the one on the horizontal axis.",
+    reading="Line: fraction of values up to the one on the horizontal axis; "
+    "band: 95 % confidence interval, where it is known.",
 )
 def plot_empirical_distribution(
     result: pl.DataFrame,
@@ -32,19 +33,23 @@ def plot_empirical_distribution(
     x_label: str = "Value",
     heading: str = "",
     log_x: bool = True,
+    durations: bool = False,
 ) -> Axes:
     """Draw the empirical distribution function of a column, one line per group.
 
     Parameters
     ----------
     result
-        [*by, n, share_below, value], as `empirical_distribution` returns it.
+        [*by, n, share_below, value], as `empirical_distribution` returns it; with ci_low and
+        ci_high, as `fit_distributions` returns its quantiles, a band is drawn.
     x_label
         Label of the column, with its unit.
     heading
         Title of the figure.
     log_x
         Whether the axis of values is logarithmic; a value of 0 is at the left end.
+    durations
+        Whether the values are seconds, whose ticks are then 1 min, 1 h, 1 d.
 
     Raises
     ------
@@ -63,26 +68,29 @@ def plot_empirical_distribution(
     if result.is_empty():
         raise DataError("plot_empirical_distribution has nothing to draw: the result has no row")
     ax = start_axes(ax)
-    keys = result.columns[: result.columns.index("n")]
-    parts = result.partition_by(keys, maintain_order=True) if keys else [result]
-    for own in parts:
-        name = name_group(own.select(keys).row(0)) if keys else None
-        ax.step(own["value"], own["share_below"], where="post", label=name)
+    for name, own in split_lines(result, "n", "share_below"):
+        (line,) = ax.step(own["value"], own["share_below"], where="post", label=name)
+        if "ci_low" in own.columns:
+            known = own.drop_nulls(["ci_low", "ci_high"])
+            ax.fill_betweenx(
+                known["share_below"], known["ci_low"], known["ci_high"], color=line.get_color(),
+                alpha=0.25, linewidth=0, gid=f"band-{name}" if name else "band",
+            )  # fmt: skip
     if log_x:
-        use_log_axis(ax, "x", result["value"])
+        use_log_axis(ax, "x", result["value"], durations=durations)
     ax.set_ylim(0, 1)
     ax.yaxis.set_major_formatter(PercentFormatter(xmax=1, symbol=" %"))
     ax.set_xlabel(f"{x_label}, logarithmic" if log_x else x_label)
     ax.set_ylabel("Fraction up to this value")
     ax.set_title(heading)
-    if keys:
-        ax.legend(loc="center left", bbox_to_anchor=(1, 0.5))
+    if ax.get_legend_handles_labels()[1]:
+        place_legend(ax)
     return ax
 
 
 def describe_empirical_distribution(result: pl.DataFrame) -> str:
     """Return a sentence on the groups for the caption."""
     keys = result.columns[: result.columns.index("n")]
-    sizes = result.unique([*keys, "n"])["n"]
-    groups = f"{len(sizes)} groups, " if keys else ""
+    sizes = result.unique([*keys, "n"], maintain_order=True)["n"]
+    groups = f"{len(sizes)} groups, " if len(sizes) > 1 else ""
     return f"{groups}n = {sizes.sum():,} values."

@@ -289,4 +289,5 @@ def describe_runtime_ratio(result: pl.DataFrame) -> str:
     known = result.filter(pl.col("p95") > 0)
     reaches_0 = (known["p05"] == 0).any()
     cut = " Bars clipped at the left reach 0." if reaches_0 else ""
-    return f"{known.height} groups, {known['n'].sum():,} runtimes.{cut}"
+    sizes = " to ".join(f"{n:,}" for n in dict.fromkeys((min(known["n"]), max(known["n"]))))
+    return f"{known.height} groups of {sizes} runtimes.{cut}"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from matplotlib import font_manager, rcParams
 from matplotlib.dates import AutoDateFormatter
+from matplotlib.transforms import ScaledTranslation
 
 from traceana.errors import DataError
 from traceana.figures.style import shade
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from matplotlib.lines import Line2D
 
 _LINE_SPACING: Final = 1.15
+_BELOW_IN: Final = -0.42
+"""From the axes to a legend below their label."""
 _MARGIN: Final = 1.05
 """Where the names stand, in widths of the axes."""
 
@@ -75,6 +78,38 @@ def name_columns(columns: Iterable[str], /) -> str:
 def name_group(values: Iterable[object], /) -> str:
     """Return one name for a group: its columns' values; a null is said in words."""
     return ", ".join("not stated" if value is None else _plain(value) for value in values)
+
+
+def split_lines(
+    result: pl.DataFrame, first: str, unique: str | None = None, /
+) -> list[tuple[str, pl.DataFrame]]:
+    """Return the name and the rows of each line: of a group, or of all rows (an empty name).
+
+    The columns before `first` are those of the group; `unique` (`first` if not given) is the
+    position on the line.
+
+    Raises
+    ------
+    DataError
+        If there is no row, or a position occurs twice on a line.
+    """
+    unique = unique or first
+    keys = result.columns[: result.columns.index(first)]
+    parts = result.partition_by(keys, maintain_order=True) if keys else [result]
+    if result.is_empty() or not all(own[unique].is_unique().all() for own in parts):
+        raise DataError(f"a line needs rows, and each {unique} once per group")
+    return [(name_group(own.select(keys).row(0)) if keys else "", own) for own in parts]
+
+
+def place_legend(ax: Axes, /) -> None:
+    """Put the legend below the axes, where names may be long."""
+    root = ax.get_figure(root=True)
+    assert root is not None  # noqa: S101  axes stand on a figure
+    below = ScaledTranslation(0, _BELOW_IN, root.dpi_scale_trans)
+    ax.legend(
+        loc="upper left", bbox_to_anchor=(-0.12, 0), bbox_transform=ax.transAxes + below,
+        borderaxespad=0, fontsize=small_size(),
+    )  # fmt: skip
 
 
 def name_lines(

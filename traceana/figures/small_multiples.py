@@ -94,6 +94,8 @@ def plot_small_multiples(
     for place, panel in enumerate(panels):
         axes.append(drawn.add_subplot(grid[divmod(place, columns)]))
         get_figure(panel.figure).plot(panel.result, ax=axes[-1], **panel.options)
+        for artist in axes[-1].findobj(lambda one: one.get_gid() is not None) if place else ():
+            artist.set_gid(f"{artist.get_gid()}-{place + 1}")  # ids within an SVG are unique
     if share_x:
         ends = [one.get_xlim() for one in axes]
         for place, one in enumerate(axes):

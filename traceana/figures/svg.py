@@ -43,13 +43,12 @@ def mark_synthetic(figure: Figure, /) -> None:
     >>> axes.texts[0].get_text()
     'SYNTHETIC'
     """
-    for ax in figure.axes:
-        if ax.get_label() == "<colorbar>":  # a scale, not a panel
-            continue
+    panels = (ax for ax in figure.axes if ax.get_label() != "<colorbar>")
+    for place, ax in enumerate(panels):
         ax.text(
             0.5, 0.5, WATERMARK, transform=ax.transAxes, ha="center", va="center",
             fontsize=22, fontweight="bold", color="#B00020", alpha=0.16, zorder=10,
-            gid="synthetic", in_layout=False,
+            gid=f"synthetic-{place}" if place else "synthetic", in_layout=False,
         )  # fmt: skip
 
 

@@ -2,47 +2,54 @@
 
 from __future__ import annotations
 
+from itertools import cycle
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 
 from traceana.errors import DataError
+from traceana.figures.labels import place_legend, split_lines
 from traceana.figures.registry import figure
 from traceana.figures.scales import use_log_axis
 from traceana.figures.style import palette, shade, start_axes
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from matplotlib.axes import Axes
 
-_FIRST_DAY: Final = 4
-"""Weekday of second 0: 1970-01-01 was a Thursday."""
-_WEEKDAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+_VISIBLE: Final = 0.01
+"""Fraction of the time axis that is wide enough to be shaded."""
+_FAR: Final = 3
+"""Capacities of more than this many times the largest demand are stated, not drawn."""
 
 
 @figure(
     "arrivals",
     result="arrival_rhythm",
-    reading="Bar: jobs submitted per hour of observed time; dashed line: mean over all slots.",
+    reading="Bar: jobs submitted per hour of observed time; dashed line: mean over all hours. Of "
+    "several traces: lines, as multiples of the mean of each.",
 )
 def plot_arrivals(
     rhythm: pl.DataFrame, /, *, ax: Axes | None = None, clock: str | None = None
 ) -> Axes:
-    """Draw the rate of submissions by hour of the day or weekday.
+    """Draw the rate of submissions by hour of the day, one line per group.
 
     Parameters
     ----------
     rhythm
-        [hour or weekday, jobs, observed_h, jobs_per_h] of one group, as `arrival_rhythm` returns
-        it. A null rate (a slot that was not observed) has no bar.
+        [*by, hour, jobs, observed_h, jobs_per_h], as `arrival_rhythm` returns it. Hours of one
+        group are bars; those of several are lines, divided by the mean rate of the group. An hour
+        that was not observed has neither.
     clock
-        Name of the local time of the slots, such as "UTC+8". None: the clock counts from the
-        beginning of the trace, so weekdays have no names and count from the first day.
+        Name of the local time of the hours, such as "UTC+8". None: the clock counts from the
+        beginning of the trace.
 
     Raises
     ------
     DataError
-        If the rows are not one group by hour or weekday.
+        If the rows are not hours, or an hour occurs twice in a group.
 
     Examples
     --------
@@ -52,66 +59,70 @@ def plot_arrivals(
     >>> plot_arrivals(traceana.arrival_rhythm(jobs, per="hour")).get_ylabel()
     'Jobs per hour'
     """
-    per = "hour" if "hour" in rhythm.columns else "weekday"
-    if per not in rhythm.columns or not rhythm[per].is_unique().all():
-        raise DataError("plot_arrivals draws the hours or weekdays of one group")
-    observed_h = sum(rhythm["observed_h"])
-    slots = rhythm[per]
-    if per == "weekday" and clock is None:
-        slots = (slots - _FIRST_DAY) % len(_WEEKDAYS) + 1
+    if "hour" not in rhythm.columns:
+        raise DataError("plot_arrivals draws the hours of arrival_rhythm: column hour is missing")
+    lines = split_lines(rhythm, "hour")
     ax = start_axes(ax, height_in=1.8)
-    ax.bar(slots, rhythm["jobs_per_h"].fill_null(0), 0.8, color=palette()[0])
-    if observed_h:
-        ax.axhline(
-            sum(rhythm["jobs"]) / observed_h, color=shade(ax), linewidth=0.8, linestyle="--",
-            gid="mean", label="mean",
-        )  # fmt: skip
-        ax.legend(loc="lower right", bbox_to_anchor=(1, 1), borderaxespad=0.2)
+    for name, own in lines:
+        observed_h = sum(own["observed_h"])
+        mean = sum(own["jobs"]) / observed_h if observed_h else 0
+        if len(lines) > 1:
+            ax.plot(
+                own["hour"], own["jobs_per_h"] / (mean or 1), drawstyle="steps-mid", label=name,
+                gid=f"hours-{name}",
+            )  # fmt: skip
+            continue
+        ax.bar(own["hour"], own["jobs_per_h"].fill_null(0), 0.8, color=palette()[0])
+        if observed_h:
+            ax.axhline(
+                mean, color=shade(ax), linewidth=0.8, linestyle="--", gid="mean", label="mean"
+            )
+            ax.legend(loc="lower right", bbox_to_anchor=(1, 1), borderaxespad=0.2)
     ax.set_ylim(bottom=0)
     ax.grid(visible=False, axis="x")
     ax.yaxis.set_major_formatter("{x:,.5g}")
     ax.locator_params(axis="y", nbins=4)
-    ax.set_ylabel("Jobs per hour")
-    ax.set_title("Submissions by hour of the day" if per == "hour" else "Submissions by weekday")
-    if per == "hour":
-        ax.set_xticks(range(0, 24, 3))
-        what = "Hour of the day" if clock else "Hour of the trace's own day"
-    else:
-        ax.set_xticks(range(1, 8), _WEEKDAYS if clock else None)
-        what = "Weekday" if clock else "Day of the trace's own week (1: its first day)"
-    ax.set_xlabel(f"{what} ({clock})" if clock else what)
+    ax.set_ylabel("Jobs per hour / mean" if len(lines) > 1 else "Jobs per hour")
+    ax.set_title("Submissions by hour of the day")
+    ax.set_xticks(range(0, 24, 3))
+    ax.set_xlabel(f"Hour of the day ({clock})" if clock else "Hour of the trace's own day")
+    if len(lines) > 1:
+        place_legend(ax)
     return ax
 
 
 def describe_arrivals(rhythm: pl.DataFrame) -> str:
     """Return one sentence on what the figure of these arrivals shows."""
-    per = "hour" if "hour" in rhythm.columns else "weekday"
-    told = f"{sum(rhythm['jobs']):,} jobs over {sum(rhythm['observed_h']) / 24:,.1f} days"
-    rates = rhythm.drop_nulls("jobs_per_h").sort("jobs_per_h", per).rows(named=True)
-    if not rates:
-        return f"{told}."
-    least, most = (f"{row['jobs_per_h']:,.3g} jobs per hour" for row in (rates[0], rates[-1]))
-    if per == "weekday":  # which day it is depends on the clock
-        return f"{told}; by weekday from {least} to {most}."
-    hours = (rates[0][per], rates[-1][per])
-    return f"{told}; quietest hour {hours[0]} ({least}), busiest {hours[1]} ({most})."
+    lines = [own for _, own in split_lines(rhythm, "hour")]
+    days = " and ".join(f"{sum(own['observed_h']) / 24:,.1f}" for own in lines)
+    text = f"{_listed(sum(own['jobs']) for own in lines)} jobs over {days} days"
+    if len(lines) == 1:
+        rates = rhythm.drop_nulls("jobs_per_h").sort("jobs_per_h", "hour").rows(named=True)
+        for what, row in zip(("quietest hour", "busiest"), (*rates[:1], *rates[-1:]), strict=False):
+            text += f"{'; ' if what != 'busiest' else ', '}{what} {row['hour']} "
+            text += f"({row['jobs_per_h']:,.3g} jobs per hour)"
+        return f"{text}."
+    busiest = (own.sort("jobs_per_h", nulls_last=False)["hour"][-1] for own in lines)
+    return f"{text}; busiest hour {_listed(busiest)}."
+
+
+def _listed(numbers: Iterable[float]) -> str:
+    return " and ".join(f"{one:,.0f}" for one in numbers)
 
 
 @figure(
     "interarrivals",
     result="interarrival_curve",
     reading="Line: fraction of the times between submissions that are longer than x; dashed: the "
-    "same for a Poisson process of equal rate. Above it at the right: more long pauses; below it "
-    "at the left: more submissions close together. Daily and weekly cycles alone cause both.",
+    "same for a Poisson process of equal rate. Daily and weekly cycles alone cause differences.",
 )
 def plot_interarrivals(curve: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
-    """Draw the fraction of times between submissions that are longer than each.
+    """Draw the fraction of times between submissions that are longer than each, by group.
 
     Parameters
     ----------
     curve
-        [n, gap_s, share_longer, share_longer_poisson] of one group, as `interarrival_curve`
-        returns it.
+        [*by, n, gap_s, share_longer, share_longer_poisson], as `interarrival_curve` returns it.
 
     Returns
     -------
@@ -121,7 +132,7 @@ def plot_interarrivals(curve: pl.DataFrame, /, *, ax: Axes | None = None) -> Axe
     Raises
     ------
     DataError
-        If there is no time, or one occurs twice.
+        If there is no time, or one occurs twice in a group.
 
     Examples
     --------
@@ -131,44 +142,48 @@ def plot_interarrivals(curve: pl.DataFrame, /, *, ax: Axes | None = None) -> Axe
     >>> plot_interarrivals(traceana.interarrival_curve(jobs)).get_xlabel()
     'Time between submissions (logarithmic)'
     """
-    if curve.is_empty() or not curve["gap_s"].is_unique().all():
-        raise DataError("plot_interarrivals draws the curve of one group, each time once")
-    longer = curve.filter(pl.col("share_longer") > 0)
-    least = 1 / curve["n"][0]
+    lines = split_lines(curve, "n", "gap_s")
     ax = start_axes(ax)
-    ax.plot(
-        longer["gap_s"], longer["share_longer"], color=palette()[0], linewidth=1.4,
-        drawstyle="steps-post", linestyle="-", label="submissions", gid="gaps",
-    )  # fmt: skip
-    ax.plot(
-        curve["gap_s"], curve["share_longer_poisson"], color=shade(ax, 0.8), linestyle="--",
-        label="Poisson process of the same rate", gid="poisson",
-    )  # fmt: skip
+    for (name, own), color in zip(lines, cycle(palette()), strict=False):
+        longer = own.filter(pl.col("share_longer") > 0)
+        ax.plot(
+            longer["gap_s"], longer["share_longer"], color=color, linewidth=1.4, linestyle="-",
+            drawstyle="steps-post", label=name or "submissions", gid=_gid("gaps", name),
+        )  # fmt: skip
+        ax.plot(
+            own["gap_s"], own["share_longer_poisson"], color=color, linestyle="--", linewidth=0.8,
+            label=None if name else "Poisson process of the same rate", gid=_gid("poisson", name),
+        )  # fmt: skip
     use_log_axis(ax, "x", curve["gap_s"], durations=True)
-    use_log_axis(ax, "y", [least, 1.0])
+    use_log_axis(ax, "y", [1 / max(curve["n"]), 1.0])
     ax.set_xlabel("Time between submissions (logarithmic)")
     ax.set_ylabel("Fraction longer (logarithmic)")
     ax.set_title("Times between submissions")
-    ax.legend(loc="lower left")
+    place_legend(ax)
     return ax
+
+
+def _gid(kind: str, name: str) -> str:
+    return f"{kind}-{name}" if name else kind
 
 
 def describe_interarrivals(curve: pl.DataFrame) -> str:
     """Return one sentence on what the figure of this curve shows."""
+    lines = [own for _, own in split_lines(curve, "n", "gap_s")]
+    n, longest = (_listed(own[name].max() for own in lines) for name in ("n", "gap_s"))  # type: ignore[misc]
+    if len(lines) > 1:
+        return f"n = {n} times between submissions; the longest is {longest} s."
     above = curve.filter(pl.col("gap_s") > 0)["gap_s"]
     at_once = curve.filter(gap_s=0)["share_longer"].to_list()
     least = f"{100 * (1 - at_once[0]):.1f} % are 0 s" if at_once else f"from {min(above):,.3g} s"
-    return (
-        f"n = {curve['n'][0]:,} times between submissions: {least}, the longest is "
-        f"{max(above):,.0f} s."
-    )
+    return f"n = {n} times between submissions: {least}, the longest is {longest} s."
 
 
 @figure(
     "gpu-demand",
     result="gpu_demand",
-    reading="Line: GPUs requested by running jobs, averaged over each time bin. Jobs that began "
-    "before the trace or were submitted after it are missing, so demand is low at both ends.",
+    reading="Line: GPUs requested by running jobs, averaged over each time bin; gray: outside "
+    "the observation window. Jobs of which the trace has no row are missing.",
 )
 def plot_gpu_demand(
     demand: pl.DataFrame,
@@ -177,8 +192,10 @@ def plot_gpu_demand(
     ax: Axes | None = None,
     starts_assumed: bool = False,
     timezone: str | None = None,
+    window: tuple[float | None, float | None] = (None, None),
+    capacity: float | None = None,
 ) -> Axes:
-    """Draw the requested GPUs against time.
+    """Draw the requested GPUs against time, with the observation window and the capacity.
 
     Parameters
     ----------
@@ -189,6 +206,10 @@ def plot_gpu_demand(
     timezone
         IANA name of the time zone if the times are Unix seconds: the axis then shows dates. By
         default it shows days on the clock of the trace.
+    window
+        First and last second of the observation window; demand outside is shaded.
+    capacity
+        GPUs of the cluster.
 
     Raises
     ------
@@ -211,6 +232,14 @@ def plot_gpu_demand(
         _times(known["bin_start_s"], timezone), known["gpus_mean"], drawstyle="steps-post",
         color=palette()[0], linewidth=0.6, linestyle="-", gid="gpus",
     )  # fmt: skip
+    _draw_window(ax, known["bin_start_s"], window, timezone)
+    if capacity is not None and capacity <= _FAR * max(known["gpus_mean"]):
+        ax.axhline(capacity, color=shade(ax, 0.8), linewidth=0.8, linestyle="--", gid="capacity",
+                   label=f"capacity: {capacity:,.0f} GPUs")  # fmt: skip
+    elif capacity is not None:
+        ax.plot([], [], linestyle="", label=f"capacity: {capacity:,.0f} GPUs, beyond the axis")
+    if ax.get_legend_handles_labels()[1]:
+        place_legend(ax)
     ax.set_ylim(bottom=0)
     ax.margins(x=0)
     ax.yaxis.set_major_formatter("{x:,.0f}")
@@ -224,6 +253,22 @@ def plot_gpu_demand(
         "GPUs if jobs had started\nwhen submitted" if starts_assumed else "Requested GPUs"
     )
     return ax
+
+
+def _draw_window(
+    ax: Axes, bins: pl.Series, window: tuple[float | None, float | None], timezone: str | None
+) -> None:
+    """Shade what is outside the observation window."""
+    low, high = float(min(bins)), float(max(bins))
+    first, last = window
+    least = _VISIBLE * (high - low)
+    outside = [(low, first)] if first is not None and first > low + least else []
+    outside += [(last, high)] if last is not None and last < high - least else []
+    label: str | None = "outside the observation window"
+    for ends in outside:
+        left, right = _times(pl.Series(ends, dtype=pl.Float64), timezone)
+        ax.axvspan(left, right, color=shade(ax, 0.15), linewidth=0, gid="outside", label=label)
+        label = None
 
 
 def _times(seconds: pl.Series, timezone: str | None) -> Any:  # noqa: ANN401  numbers or datetimes

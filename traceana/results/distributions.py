@@ -17,6 +17,19 @@ if TYPE_CHECKING:
 _CI = "95 % CI"
 
 
+class RuntimeOverview(ResultTable):
+    """One row per trace: quantiles of runtime and the best family."""
+
+    trace = text("Trace")
+    n = count("n", "runtimes above 0")
+    median_s = number("Median (s)", display="seconds", unit="s")
+    ci_low = number(_CI, "of the median", display="seconds")
+    ci_high = number(_CI, "its upper end", display="seconds")
+    best = text("Best family", "smallest BIC")
+    ks_statistic = number("KS distance", "of the best family", display="ratio")
+    tail_index = number("Tail index", "of the square root of n largest runtimes", display="ratio")
+
+
 class RuntimeSensitivity(ResultTable):
     """Estimates by treatment of left-truncated and censored rows."""
 

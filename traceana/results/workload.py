@@ -33,6 +33,19 @@ class WorkloadSummary(ResultTable):
     last_submit_s = number("Submissions (days)", "last submission", display="days", unit="s")
 
 
+class WorkloadOverview(ResultTable):
+    """One row per trace: what its other tables begin with."""
+
+    trace = text("Trace")
+    jobs = count("Jobs", "rows")
+    gpu_hours = number("GPU-hours", display="hours", unit="h")
+    runtime_s_median = seconds("Median runtime")
+    gpus_median = number("Median GPUs", display="plain")
+    share_of_top_1_percent = fraction("Top 1 % of jobs", "fraction of the GPU-hours")
+    cv = number("CV of interarrival times", "without survivors; Poisson process: 1")
+    delay_s_median = seconds("Median queueing delay")
+
+
 class SizeDistribution(ResultTable):
     """Jobs and GPU-hours by number of GPUs."""
 

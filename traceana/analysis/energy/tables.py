@@ -45,13 +45,13 @@ def trained_batches(tables: TrainingTables, /, *, dataset: str, target: float) -
     at_target = pl.col("target_metric").is_close(target)
     of_dataset = tables.training_runs.filter(dataset=dataset)
     refuse_several_rates(of_dataset, dataset=dataset)
-    runs = of_dataset.group_by(*CONFIGURATION, "run").agg(
+    runs = of_dataset.group_by(*CONFIGURATION, "run", maintain_order=True).agg(
         known=at_target.any(),
         epochs=pl.col("target_epoch").filter(at_target).first(),
     )
     epochs = pl.col("epochs")
     default = tables.defaults.get(dataset)
-    batches = runs.group_by(CONFIGURATION).agg(
+    batches = runs.group_by(CONFIGURATION, maintain_order=True).agg(
         runs=pl.len().cast(pl.Int64),
         runs_reached=epochs.count().cast(pl.Int64),
         runs_unknown=(~pl.col("known")).sum().cast(pl.Int64),

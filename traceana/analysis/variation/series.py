@@ -14,14 +14,14 @@ from traceana.analysis.variation.iterations import QUANTILES, summarize_cov
 from traceana.errors import DataError
 from traceana.results.tables import declared, returns
 from traceana.results.variation import CovPooled, CovSeries
-from traceana.stats.arguments import as_generator, check_confidence, is_number
-from traceana.stats.bootstrap import cluster_quantile_intervals
+from traceana.stats.arguments import check_confidence, is_number
 from traceana.stats.dependence import (
     MIN_EFFECTIVE,
     autocorrelation,
     effective_sample_size,
     series_quantile_interval,
 )
+from traceana.stats.quantiles import woodruff_interval
 from traceana.stats.survival import censored_quantiles
 
 if TYPE_CHECKING:
@@ -140,20 +140,17 @@ def summarize_cov_pooled(
     value: str = "cov",
     cut_at: float | datetime | None = None,
     confidence: float = 0.95,
-    rng: int | np.random.Generator = 1,
 ) -> pl.DataFrame:
-    """Summarize the coefficient of variation of all jobs, with a cluster bootstrap over jobs.
+    """Summarize the coefficient of variation of all jobs, with intervals that allow for jobs.
 
-    The intervals are percentile intervals of the bootstrap that resamples jobs, with 1000
-    resamples (:func:`traceana.stats.bootstrap.cluster_quantile_intervals`). Every time step counts
-    once, so that a long job has more weight.
+    The intervals are Woodruff's with jobs as clusters
+    (:func:`traceana.stats.quantiles.woodruff_interval`). Every time step counts once, so that a
+    long job has more weight.
 
     Parameters
     ----------
     cov, by, time, value, cut_at, confidence
         As for :func:`summarize_cov_series`; `by` names the jobs, all of which are pooled.
-    rng
-        Seed or generator; the same seed gives the same intervals.
 
     Returns
     -------
@@ -179,23 +176,25 @@ def summarize_cov_pooled(
     ...     {"job_id": ["a", "b", "c"] * 20, "time_s": range(60), "cov": [0.1, 0.2, 0.3] * 20}
     ... )
     >>> traceana.summarize_cov_pooled(cov).select("n_jobs", "n", "median", "median_ci_low").rows()
-    [(3, 60, 0.2, 0.1)]
+    [(3, 60, 0.2, None)]
     """
     names = as_names(by)
     if not names:
-        raise DataError("by must name the jobs, which are resampled; it names no column")
+        raise DataError("by must name the jobs, which are the clusters; it names no column")
     check_confidence(confidence)
-    random = as_generator(rng)
     ticks = _read_series(cov, names, time, value, cut_at)
     jobs = ticks.group_by(names).agg(pl.len().alias(".ticks"), pl.col(time).max().alias(".last"))
     present = ticks.drop_nulls(value)
     of = present.select(pl.struct(names).rank("dense") - 1).to_series()
     found: dict[str, Any] = {"n_jobs": jobs.height}
     if of.n_unique() > 1:
-        bounds = cluster_quantile_intervals(
-            present[value], of, list(QUANTILES.values()), confidence=confidence, rng=random
-        )
+        bounds = [
+            woodruff_interval(present[value], of, quantile=quantile, confidence=confidence)
+            for quantile in QUANTILES.values()
+        ]
         found |= _name_bounds(bounds)
+        if np.isnan(bounds).any():
+            found["note"] = "too few jobs for the interval of every quantile"
     else:
         found["note"] = "fewer than two jobs have a value: no interval"
     if cut_at is not None:
@@ -261,8 +260,7 @@ def _describe(values: NDArray[np.float64], lags: int, confidence: float) -> dict
         note = f"fewer than {MIN_EFFECTIVE} effective time steps: no interval"
     elif effective_n < _FEW:
         note = f"fewer than {_FEW} effective time steps: intervals may be too short"
-    low, high = np.transpose(bounds)
-    ends = _name_bounds((low, high))
+    ends = _name_bounds(bounds)
     return {
         "autocorrelation": [None if np.isnan(r) else float(r) for r in correlations],
         "effective_n": effective_n,
@@ -270,6 +268,6 @@ def _describe(values: NDArray[np.float64], lags: int, confidence: float) -> dict
     } | {name: None if np.isnan(end) else end for name, end in ends.items()}
 
 
-def _name_bounds(bounds: tuple[NDArray[np.float64], NDArray[np.float64]]) -> dict[str, float]:
+def _name_bounds(bounds: Sequence[tuple[float, float]]) -> dict[str, float]:
     """Return confidence limits by their columns."""
-    return dict(zip(_BOUNDS, np.stack(bounds, axis=1).ravel().tolist(), strict=True))
+    return dict(zip(_BOUNDS, np.ravel(bounds).tolist(), strict=True))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
 from traceana.derived.comparison import compare_traces
-from traceana.report.blocks import Content, result_table
+from traceana.report.blocks import Content, Table, result_table
 from traceana.report.section import Section
 from traceana.results.comparison import Comparison
 from traceana.results.formatting import three_digits
@@ -15,8 +15,7 @@ from traceana.results.formatting import three_digits
 if TYPE_CHECKING:
     from traceana.report.context import Context
 
-_SHOWN = ("measure", "trace", "n", "estimate", "ci_low", "ci_high", "rank")
-_FINDINGS = ("Runtime", "Failure", "Stragglers")
+_FINDINGS: Final = ("Runtime", "Failure", "Stragglers")
 
 
 def build(session: Context) -> Content:
@@ -33,25 +32,35 @@ def build(session: Context) -> Content:
               if one in answered["question"].to_list()),
         (
             result_table(
-                found.filter(pl.col("estimate").count().over("trace") > 0).select(
-                    "question", *_SHOWN, "note"
-                ),
+                found.filter(pl.col("note").is_not_null(), pl.col("estimate").is_not_null()),
                 Comparison,
-                caption="All questions, with what cannot be compared and why",
+                columns=("measure", "trace", "note"),
+                caption="Limits of the estimates",
             ),
         ),
-        lead=(
-            result_table(
-                answered.drop_nulls("estimate"),
-                Comparison,
-                columns=_SHOWN,
-                caption="Traces side by side",
-            ),
-        ),
+        lead=(_side_by_side(answered),),
         limitations="Clusters, years and definitions differ between traces, so a difference has no "
         "single cause and is not tested. Where a trace records no users, rows are treated as "
         "independent and intervals are too narrow.",
     )  # fmt: skip
+
+
+def _side_by_side(answered: pl.DataFrame) -> Table:
+    """Return one row per trace, and one column per measure."""
+    rows: dict[str, dict[str, str]] = {}
+    for row in answered.drop_nulls("estimate").rows(named=True):
+        interval = _interval(row)
+        cell = f"{three_digits(row['estimate'])} ({interval}n = {row['n']:,})"
+        rows.setdefault(row["trace"], {})[row["measure"]] = cell
+    measures = answered["measure"].unique(maintain_order=True).to_list()
+    return result_table(
+        pl.DataFrame(
+            [{"trace": trace, **dict.fromkeys(measures), **cells} for trace, cells in rows.items()],
+            infer_schema_length=None,
+        ),
+        headings={measure: measure for measure in measures},
+        caption="Traces side by side: estimate, 95 % confidence interval, and n",
+    )
 
 
 def _compare(session: Context, *traces: str) -> pl.DataFrame:
@@ -65,18 +74,21 @@ def _finding(rows: pl.DataFrame) -> str:
     return f"{low['measure']}: from {_estimate(low)} to {_estimate(high)} in {known.height} traces."
 
 
-def _estimate(row: dict[str, object]) -> str:
-    interval = ""
-    if row["ci_low"] is not None:
-        ends = " to ".join(three_digits(row[end]) for end in ("ci_low", "ci_high"))  # type: ignore[arg-type]
-        interval = f", 95 % CI {ends}"
-    return f"{three_digits(row['estimate'])} ({row['trace']}; n = {row['n']:,}{interval})"  # type: ignore[arg-type]
+def _estimate(row: dict[str, Any]) -> str:
+    interval = _interval(row, "95 % CI ")
+    return f"{three_digits(row['estimate'])} ({row['trace']}; {interval}n = {row['n']:,})"
+
+
+def _interval(row: dict[str, Any], name: str = "") -> str:
+    if row["ci_low"] is None:
+        return ""
+    return f"{name}{three_digits(row['ci_low'])} to {three_digits(row['ci_high'])}; "
 
 
 SECTION = Section(
     "comparison",
     "Traces side by side",
-    90,
+    30,
     build,
     part="Workload",
     question="Where does each trace stand among the others?",

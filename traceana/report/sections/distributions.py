@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import polars as pl
 
 from traceana.derived.cohorts import form_cohort
 from traceana.derived.distributions import (
     REFITS,
-    RESAMPLES,
     SEED,
     RuntimeDistributions,
     analyze_runtime_distributions,
@@ -19,10 +18,10 @@ from traceana.report.blocks import (
     Content,
     Drawing,
     Gallery,
+    Heading,
     Table,
     Text,
     drawing,
-    join_parts,
     result_table,
 )
 from traceana.report.section import Section
@@ -30,52 +29,132 @@ from traceana.results.display import key_heading
 from traceana.results.distributions import (
     BestFamilies,
     DistributionFits,
-    DistributionPairs,
     FamilyRanking,
+    RuntimeOverview,
     RuntimeSensitivity,
     TailIndex,
 )
-from traceana.results.formatting import in_sentence, pvalue, seconds, share, three_digits
+from traceana.results.formatting import duration, in_sentence, pvalue, seconds, share, three_digits
 
 if TYPE_CHECKING:
     from traceana.derived.cohorts import Cohort
     from traceana.report.context import Context
 
-_PANELS: Final = {
-    "shares": "distribution function",
-    "tail": "upper tail",
-    "quantiles": "quantile-quantile plot",
-}
 _ALPHA: Final = 0.05
-_OPENING: Final = (
-    "Six families are fitted by maximum likelihood and ordered by BIC. The best family need not "
-    "fit well: the KS distance is the largest difference between the fitted and the empirical "
-    "distribution function, and its p-value is from re-fits to simulated samples. With many values "
-    "every family is rejected. Vuong's test compares the best family with each other; its effect "
-    "size is the mean log-likelihood ratio per value. Values are treated as independent, which "
-    "jobs of one user are not, and whole seconds as continuous."
+_LIMITATIONS: Final = (
+    "With many values every family is rejected, so the best family is a summary, not the law. "
+    "Values are treated as independent, which jobs of one user are not, and whole seconds as "
+    "continuous."
 )
+_OPENING: Final = (
+    "Six families are fitted by maximum likelihood and ordered by BIC. KS distance: the largest "
+    f"difference between the fitted and the empirical distribution function; its p, of the best "
+    f"family only, is from {REFITS} re-fits to simulated samples (seed {SEED}), so at least "
+    f"{1 / (REFITS + 1):g}. Mean log-likelihood ratio and adjusted p (Benjamini-Hochberg): Vuong's "
+    "test against the best family, or a likelihood-ratio test if nested, which has no interval."
+)
+_TAIL: Final = (
+    "The fraction of runtimes above x falls as x to the power of minus the tail index (Hill). "
+    "Below 2 the variance is infinite, below 1 the mean. An index that changes with the number of "
+    "largest runtimes is not that of a power law."
+)
+Found: TypeAlias = "dict[str, tuple[Cohort, RuntimeDistributions]]"
 
 
 def build(session: Context, traces: list[str]) -> Content:
-    """Build the distributions of runtimes of each trace."""
-    parts, repeated = [], []
-    for trace in traces:
-        original = session.manifest(trace).repeats
-        if original in traces:
-            repeated.append(f"{session.title(trace)} repeats the jobs of {session.title(original)}")
-            continue
+    """Compare the distributions of runtimes of the traces."""
+    distinct = [one for one in traces if session.manifest(one).repeats not in traces]
+    found: Found = {}
+    for trace in distinct:
         cohort = form_cohort(session, trace)
-        parts.append((f"{cohort.title}: {cohort.noun}", _build(session, cohort)))
-    content = join_parts(_OPENING, parts)
-    if not repeated:
-        return content
-    omitted = Text(f"{'; '.join(repeated)}: its runtimes are not shown again.")
-    return Content(content.findings, (*content.blocks, omitted))
+        analyzed = session.once(analyze_runtime_distributions, trace)
+        found[f"{cohort.title}: {cohort.noun}"] = (cohort, analyzed)
+    blocks: list[Block] = [Text(_OPENING)]
+    findings = []
+    for name, (cohort, one) in found.items():
+        blocks += [Heading(name), *_details(session, cohort, one)]
+        findings += [_finding(one.fits, one, cohort.title)] if one.fits and one.fits.best else []
+    tails = _tails(found)
+    if tails:
+        blocks += [Heading("Tails of the distributions"), Text(_TAIL), *tails]
+    if repeated := [session.title(one) for one in traces if one not in distinct]:
+        blocks.append(Text(f"Repeats another trace and is not shown: {'; '.join(repeated)}."))
+    median = _median_finding(found)
+    return Content(
+        (*([median] if median else []), *findings),
+        tuple(blocks),
+        median,
+        lead=tuple(_lead(found)),
+        limitations=_LIMITATIONS,
+    )
 
 
-def _build(session: Context, cohort: Cohort) -> Content:
-    found = session.once(analyze_runtime_distributions, cohort.trace)
+def _lead(found: Found) -> list[Block]:
+    lines = []
+    rows = []
+    for name, (_, one) in found.items():
+        if one.fits is None or one.fits.quantiles is None:
+            continue
+        n = int(one.fits.table["n"][0])
+        lines.append(
+            one.fits.quantiles.select(
+                pl.lit(name).alias("trace"), pl.lit(n).alias("n"), "share_below",
+                *(pl.col(part).cast(pl.Float64) for part in ("value", "ci_low", "ci_high")),
+            )
+        )  # fmt: skip
+        rows.append({"trace": name, "n": n} | _median(one.fits.quantiles) | _best(one))
+    if not lines:
+        return []
+    figure = drawing(
+        "empirical-distribution", pl.concat(lines), trace=None, key="runtime-distribution",
+        about="Distribution of runtimes", title="; ".join(str(row["trace"]) for row in rows),
+        x_label="Runtime", heading="Runtime", durations=True,
+    )  # fmt: skip
+    table = result_table(
+        pl.DataFrame(rows, infer_schema_length=None),
+        RuntimeOverview,
+        caption="Runtimes of each trace, with 95 % confidence intervals of the median",
+    )
+    return [Gallery((figure,)), table]
+
+
+def _median(quantiles: pl.DataFrame) -> dict[str, float | None]:
+    """Return the median with its interval."""
+    middle = quantiles.sort((pl.col("share_below") - 0.5).abs()).row(0, named=True)
+    return {
+        "median_s": middle["value"], "ci_low": middle["ci_low"], "ci_high": middle["ci_high"],
+    }  # fmt: skip
+
+
+def _best(found: RuntimeDistributions) -> dict[str, object]:
+    assert found.fits is not None  # noqa: S101  the caller has them
+    first = found.fits.table.row(0, named=True)
+    return {
+        "best": found.fits.best,
+        "ks_statistic": first["ks_statistic"] if found.fits.best else None,
+        "tail_index": None if found.tail is None else found.tail["tail_index"][0],
+    }
+
+
+def _median_finding(found: Found) -> str:
+    told = []
+    for cohort, one in found.values():
+        if one.fits is None or one.fits.quantiles is None:
+            continue
+        row = _median(one.fits.quantiles)
+        if row["median_s"] is None:
+            continue
+        interval = ""
+        if row["ci_low"] is not None and row["ci_high"] is not None:
+            interval = f"95 % CI {duration(row['ci_low'])} to {duration(row['ci_high'])}; "
+        n = int(one.fits.table["n"][0])
+        told.append(
+            f"{duration(row['median_s'])} in {cohort.title} ({interval}n = {n:,} {cohort.noun})"
+        )
+    return f"The median runtime is {'; '.join(told)}." if told else ""
+
+
+def _details(session: Context, cohort: Cohort, found: RuntimeDistributions) -> list[Block]:
     manifest = session.manifest(cohort.trace)
     about = " ".join(manifest.tables["tasks" if cohort.from_tasks else "jobs"].notes)
     about += f" n = {found.n_used:,} of {found.n:,} {cohort.noun}"
@@ -91,23 +170,26 @@ def _build(session: Context, cohort: Cohort) -> Content:
     about = f"{about.strip()}.{cohort.sampled}"
     if cohort.observation is not None:
         about += f" {cohort.observation.describe(cohort.noun)}"
-    if found.fits is None or found.tail is None:
-        return Content((), (Text(f"{about} Fewer than two distinct runtimes: nothing to fit."),))
-    blocks: list[Block] = [
+    if found.fits is None:
+        return [Text(f"{about} Fewer than two distinct runtimes: nothing to fit.")]
+    return [
         Text(about),
-        _families(found.fits, found, cohort.title),
-        result_table(
-            found.tail.drop("n", "n_missing"),
-            TailIndex,
-            caption="Tail index: the fraction of runtimes above x falls as x to the power of minus "
-            "the index (Hill). Below 2 the variance is infinite, below 1 the mean. An index that "
-            f"changes with the number of runtimes is not that of a power law. {cohort.title}",
-        ),
-        *_sensitivity(found, cohort.title),
         Gallery(tuple(_figures(found.fits, cohort))),
+        _families(found.fits, found, cohort.title),
+        *_sensitivity(found, cohort.title),
         *_groups(found, cohort),
     ]
-    return Content(tuple(_findings(found.fits, found, cohort.title)), tuple(blocks))
+
+
+def _tails(found: Found) -> list[Block]:
+    parts = [
+        one.tail.select(pl.lit(name).alias("trace"), pl.exclude("n", "n_missing"))
+        for name, (_, one) in found.items()
+        if one.tail is not None
+    ]
+    if not parts:
+        return []
+    return [result_table(pl.concat(parts), TailIndex, caption="Tail index of runtimes")]
 
 
 def _sensitivity(found: RuntimeDistributions, title: str) -> tuple[Table, ...]:
@@ -145,15 +227,12 @@ def _families(fits: DistributionFits, found: RuntimeDistributions, title: str) -
             *("mean_ratio", "ci_low", "ci_high", "pvalue_adjusted"),
         ],
         headings={"delta": "Delta BIC"},
-        caption=f"Families fitted to runtimes (s), the best first. p of the KS distance: best "
-        f"family only, from {REFITS} re-fits (seed {SEED}), so at least {1 / (REFITS + 1):g}. Mean "
-        "log-likelihood ratio and adjusted p (Benjamini-Hochberg): Vuong's test against the best, "
-        f"or a likelihood-ratio test if nested, which has no interval. {title}",
+        caption=f"Families fitted to runtimes (s), the best first. {title}",
     )
 
 
 def _groups(found: RuntimeDistributions, cohort: Cohort) -> tuple[Table, ...]:
-    if found.groups is None or found.pairs is None or cohort.by is None:
+    if found.groups is None or cohort.by is None:
         return ()
     heading = in_sentence(key_heading(cohort.by))
     bound = "" if found.bound is None else ", with the left-truncation bound of all runtimes"
@@ -164,23 +243,6 @@ def _groups(found: RuntimeDistributions, cohort: Cohort) -> tuple[Table, ...]:
             null={"best": "none", "second": "none"},
             caption=f"Best family by {heading}{bound}. Adjusted p: Vuong's test of the best "
             f"against the second, over the families of the row. {cohort.title}",
-        ),
-        result_table(
-            found.pairs.drop(
-                *("n_missing", "n_missing_other", "cliffs_delta"),
-                *("ks_pvalue", "superiority_pvalue"),
-            ),
-            DistributionPairs,
-            headings={
-                cohort.by: "First",
-                f"{cohort.by}_other": "Second",
-                "superiority": "P(first is longer)",
-            },
-            caption=f"Pairs of groups by {heading}: KS distance (interval of {RESAMPLES} bootstrap "
-            f"samples, seed {SEED}), and probability that a runtime of the first is longer; p of "
-            "the KS and of Brunner and Munzel's test, adjusted (Benjamini-Hochberg) over both "
-            f"tests of all pairs. {cohort.title}",
-            folded=True,
         ),
     )
 
@@ -194,29 +256,26 @@ def _figures(fits: DistributionFits, cohort: Cohort) -> list[Drawing]:
             fits,
             trace=cohort.trace,
             title=cohort.title,
-            key=f"fit-{panel}-{cohort.trace}",
-            about=f"Runtimes of {cohort.noun} and fitted families: {about}",
-            panel=panel,
+            key=f"fit-tail-{cohort.trace}",
+            about=f"Runtimes of {cohort.noun} and fitted families: upper tail",
+            panel="tail",
             what="Runtime",
         )
-        for panel, about in _PANELS.items()
     ]
 
 
-def _findings(fits: DistributionFits, found: RuntimeDistributions, title: str) -> list[str]:
-    if fits.best is None:
-        return []
+def _finding(fits: DistributionFits, found: RuntimeDistributions, title: str) -> str:
     first = fits.table.row(0, named=True)
     bound = "" if found.bound is None else f", left-truncated at {seconds(found.bound)} s"
     finding = (
-        f"{title}: of {fits.table.height} families {fits.best} has the smallest BIC for the n = "
-        f"{first['n']:,} runtimes{bound}; its distribution function differs from the "
-        f"empirical one by at most {share(first['ks_statistic'])}"
+        f"{title}: of {fits.table.height} families {fits.best} fits best (n = {first['n']:,}"
+        f"{bound}); it differs from the empirical distribution function by at most "
+        f"{share(first['ks_statistic'])}"
     )
     if found.pvalue is not None:
         least = ", the smallest possible" if found.pvalue <= 1 / (REFITS + 1) else ""
         finding += f" (p = {pvalue(found.pvalue)}{least} with {REFITS} simulated samples)"
-    return [f"{finding}.{_rivals(fits)}{_without_cut_rows(fits, found)}"]
+    return f"{finding}.{_rivals(fits)}{_without_cut_rows(fits, found)}"
 
 
 def _rivals(fits: DistributionFits) -> str:
@@ -246,13 +305,13 @@ def _without_cut_rows(fits: DistributionFits, found: RuntimeDistributions) -> st
 SECTION = Section(
     "distributions",
     "Distributions of runtimes",
-    110,
+    10,
     build,
     needs=(
         {"jobs": ("runtime_s",)},
         {"tasks": ("status",), "instances": ("start_s", "end_s")},
     ),
-    figures=("distribution-fit",),
+    figures=("distribution-fit", "empirical-distribution"),
     of_tasks=True,
     part="Runtimes",
     question="Which distribution describes the runtimes?",

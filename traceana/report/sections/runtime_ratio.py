@@ -2,132 +2,187 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from textwrap import fill
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import polars as pl
 
 from traceana.derived.cohorts import COHORT_NEEDS, form_cohort, sample_note, task_title
 from traceana.derived.runtime_groups import ratio_tables, tables_with_runtimes
-from traceana.report.blocks import Block, Content, Gallery, Text, drawing, join_parts, result_table
+from traceana.report.blocks import Block, Content, Gallery, Heading, Text, drawing, result_table
 from traceana.report.section import Section
 from traceana.results.formatting import plural, share, three_digits
 from traceana.results.runtimes import RuntimeRatioSummary
 
 if TYPE_CHECKING:
-    import polars as pl
-
+    from traceana.derived.runtime_groups import RatioTables
     from traceana.report.context import Context
 
 _MAX_GROUPS: Final = 20
-_DISTRIBUTION: Final = ("cov", "p05", "p25", "median", "p75", "p95", "p99", "max")
+_LABEL: Final = 28
+"""Characters of a line of a label in the figure."""
+_DISTRIBUTION: Final = ("cov", "p05", "p25", "median", "p75", "p95", "p99")
+_LEAD: Final = ("cov", "p05", "median", "p95", "p99")
 _LIMITATIONS: Final = (
     "Means and CoV of heavy-tailed runtimes rest on few rows. In a group of n no ratio exceeds n, "
     "so small groups appear less dispersed than they are."
 )
 _OPENING: Final = (
-    "A runtime ratio is a runtime divided by the mean runtime of its group, so that the mean ratio "
-    "of every group is 1. CoV is the coefficient of variation of the ratios: their standard "
-    "deviation (ddof 1). If the CoV within groups is close to that over all rows, the grouping "
-    "says little about how long a job will run."
+    "A runtime ratio is a runtime divided by the mean runtime of its group. CoV is the coefficient "
+    "of variation of the ratios (ddof 1): if it is not smaller within groups than over all rows, "
+    "the grouping says little about how long a job will run."
 )
+
+
+class _Cohort(NamedTuple):
+    trace: str
+    table: str
+    title: str
+    noun: str
+    found: RatioTables
+    cut: str  # what the window cuts off; empty for nothing
+
+    @property
+    def name(self) -> str:
+        return f"{self.title}: {self.noun}"
 
 
 def build(session: Context, traces: list[str]) -> Content:
     """Show the dispersion of runtimes around the mean of their group, for each trace."""
-    parts = (
-        _table(session, trace, table)
+    cohorts = [
+        _form(session, trace, table)
         for trace in traces
         if session.manifest(trace).repeats not in traces
         for table in tables_with_runtimes(session, trace)
+    ]
+    blocks: list[Block] = [Text(_OPENING)]
+    findings = []
+    for one in cohorts:
+        blocks += [Heading(one.name), *_details(session, one)]
+        findings += _findings(one) if not one.cut else []
+    return Content(
+        tuple(findings),
+        tuple(blocks),
+        findings[0] if findings else "",
+        lead=tuple(_lead(cohorts)),
+        limitations=_LIMITATIONS,
     )
-    return join_parts(_OPENING, parts)
 
 
-def _table(session: Context, trace: str, table: str) -> tuple[str, Content]:
-    manifest = session.manifest(trace).tables[table]
-    title, noun, notes = session.title(trace), manifest.unit_noun, " ".join(manifest.notes)
-    if table == "tasks":
-        title = task_title(session, trace)
+def _form(session: Context, trace: str, table: str) -> _Cohort:
+    noun = session.manifest(trace).tables[table].unit_noun
+    title = task_title(session, trace) if table == "tasks" else session.title(trace)
+    seen = form_cohort(session, trace).observation if table == "jobs" else None
+    cut = seen is not None and seen.n_truncated + seen.n_censored
+    found = session.once(ratio_tables, trace, table)
+    return _Cohort(trace, table, title, noun, found, seen.describe(noun) if seen and cut else "")
+
+
+def _lead(cohorts: list[_Cohort]) -> list[Block]:
+    """Show the ratios of each trace without groups, and within its first grouping."""
+    known = [one for one in cohorts if not one.cut]
+    parts = [
+        one.found.groupings.head(2).select(
+            pl.format(
+                f"{_escape(one.name)}, {{}}",
+                pl.when(grouping="none").then(pl.lit("not grouped"))
+                .otherwise(pl.format("by {}", "grouping")),
+            ).alias("cohort"),
+            "n", *_DISTRIBUTION,
+        )
+        for one in known
+    ]  # fmt: skip
+    if not parts:
+        return []
+    rows = pl.concat(parts)
+    wrapped = pl.Series("cohort", [fill(name, _LABEL) for name in rows["cohort"]])
+    shown = rows.with_columns(wrapped).filter(pl.col("p95") > 0)
+    title = "; ".join(one.name for one in known)
+    about = "Runtime ratios over all rows, and within groups"
+    picture = drawing(
+        "runtime-ratio", shown, trace=None, title=title, key="runtime-ratio", about=about
+    )
+    table = result_table(
+        rows,
+        RuntimeRatioSummary,
+        columns=("cohort", "n", *_LEAD),
+        headings={"cohort": "Runtimes of"},
+        caption=about,
+    )
+    return [*([Gallery((picture,))] if shown.height else []), table]
+
+
+def _escape(text: str) -> str:
+    return text.replace("{", "{{").replace("}", "}}")
+
+
+def _details(session: Context, cohort: _Cohort) -> list[Block]:
+    manifest = session.manifest(cohort.trace).tables[cohort.table]
+    notes = " ".join(manifest.notes)
+    if cohort.table == "tasks":
         notes = (
             "Task runtimes exclude instances without an end (`drop`); user and group are those of "
-            f"the job.{sample_note(session, trace)}"
+            f"the job.{sample_note(session, cohort.trace)}"
         )
-    found = session.once(ratio_tables, trace, table)
-    groupings, groups = found.groupings, found.groups
-    blocks: list[Block] = [
-        *((Text(notes),) if notes else ()),
-        result_table(
-            groupings,
-            RuntimeRatioSummary,
-            columns=("grouping", "groups", "n", "n_excluded", *_DISTRIBUTION),
-            headings={"grouping": "Grouped by", "n_excluded": "Excluded: alone or no group"},
-            caption=f"Runtime ratios of {noun} by grouping. {title}",
-        ),
-    ]
-    if groups is not None:
-        what = f"Runtime ratios of {noun} by {groupings['grouping'][1]}"
-        key = f"runtime-ratio-{'recurring-' * (table == 'recurring_jobs')}{trace}"
-        blocks += _groups(groups, what, trace=trace, title=title, key=key)
-    seen = form_cohort(session, trace).observation if table == "jobs" else None
-    if seen is not None and seen.n_truncated + seen.n_censored:
-        blocks.insert(
-            0,
-            Text(
-                f"{seen.describe(noun)} A mean with such rows is not estimable, so ratios to the "
-                f"mean describe the listed {noun} only, and no finding is drawn from them."
-            ),
+    if cohort.cut:
+        notes = (
+            f"{notes} {cohort.cut} A mean with such rows is not estimable, so ratios describe the "
+            "listed rows only, and no finding is drawn from them."
         )
-        return f"{title}: {noun}", Content((), tuple(blocks), limitations=_LIMITATIONS)
-    findings, headline = _findings(groupings, noun, title)
-    return f"{title}: {noun}", Content(findings, tuple(blocks), headline, limitations=_LIMITATIONS)
+    what = f"Runtime ratios of {cohort.noun}"
+    spread = result_table(
+        cohort.found.groupings,
+        RuntimeRatioSummary,
+        columns=("grouping", "groups", "n", "n_excluded", *_DISTRIBUTION),
+        headings={"grouping": "Grouped by", "n_excluded": "Excluded: alone or no group"},
+        caption=f"{what} by grouping. {cohort.title}",
+    )
+    return [*([Text(notes.strip())] if notes else []), spread, *_groups(cohort, what)]
 
 
-def _groups(groups: pl.DataFrame, what: str, *, trace: str, title: str, key: str) -> list[Block]:
+def _groups(cohort: _Cohort, what: str) -> list[Block]:
+    groups = cohort.found.groups
+    if groups is None:
+        return []
     (by, *_) = groups.columns
-    shown, largest = groups, ""
+    what = f"{what} by {cohort.found.groupings['grouping'][1]}"
     if groups.height > _MAX_GROUPS:
-        shown = groups.sort("n", descending=True, maintain_order=True).head(_MAX_GROUPS)
-        largest = f", the {_MAX_GROUPS} largest of {groups.height:,} groups"
-    what += largest
-    blocks: list[Block] = [
-        result_table(
-            shown,
-            RuntimeRatioSummary,
-            columns=(by, "n", "mean_s", *_DISTRIBUTION, "n_missing"),
-            null={by: "not stated"},
-            caption=f"{what}. {title}",
-        )
-    ]
-    if shown["p95"].count():
-        blocks.append(
-            Gallery(
-                (drawing("runtime-ratio", shown, trace=trace, title=title, key=key, about=what),)
-            )
-        )
-    return blocks
+        what += f", the {_MAX_GROUPS} largest of {groups.height:,} groups"
+        groups = groups.sort("n", descending=True, maintain_order=True).head(_MAX_GROUPS)
+    table = result_table(
+        groups,
+        RuntimeRatioSummary,
+        columns=(by, "n", "mean_s", *_DISTRIBUTION, "n_missing"),
+        null={by: "not stated"},
+        caption=f"{what}. {cohort.title}",
+    )
+    # as published: ratios of recurring jobs by group
+    if cohort.table != "recurring_jobs" or not groups["p95"].count():
+        return [table]
+    key = f"runtime-ratio-recurring-{cohort.trace}"
+    options = {"trace": cohort.trace, "title": cohort.title, "key": key, "about": what}
+    return [table, Gallery((drawing("runtime-ratio", groups, **options),))]
 
 
-def _findings(groupings: pl.DataFrame, noun: str, title: str) -> tuple[tuple[str, ...], str]:
-    overall, *grouped = groupings.rows(named=True)
-    known = [row for row in grouped if row["cov"] is not None]
-    if overall["cov"] is None or not known:
-        return (), ""
-    finest = min(known, key=lambda row: row["cov"])
+def _findings(cohort: _Cohort) -> list[str]:
+    """Compare the CoV within the first grouping to that over all rows."""
+    overall, *grouped = cohort.found.groupings.rows(named=True)
+    if overall["cov"] is None or not grouped or grouped[0]["cov"] is None:
+        return []
+    first = grouped[0]
     finding = (
-        f"{title}: the CoV of the runtimes of {noun} is {three_digits(finest['cov'])} within "
-        f"groups of equal {finest['grouping']}, and {three_digits(overall['cov'])} over all "
-        f"({plural(finest['groups'], 'group')}, n = {finest['n']:,}). Half of them ran less than "
-        f"{three_digits(finest['median'])} times the mean of their group."
+        f"{cohort.title}: the CoV of the runtimes of {cohort.noun} is {three_digits(first['cov'])} "
+        f"within groups of equal {first['grouping']}, and {three_digits(overall['cov'])} over all "
+        f"({plural(first['groups'], 'group')}, n = {first['n']:,}). Half of them ran for less than "
+        f"{share(first['median'])} of the mean of their group."
     )
-    headline = (
-        f"{title}: half of the {noun} ran for less than {share(finest['median'])} of the mean "
-        f"runtime of their {finest['grouping']}."
-    )
-    return (finding,), headline
+    return [finding]
 
 
 SECTION = Section(
     "runtime-ratio",
     "Runtime ratios",
-    120,
+    20,
     build,
     needs=(
         {"jobs": ("runtime_s",)},

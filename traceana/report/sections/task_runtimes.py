@@ -30,45 +30,48 @@ _IMPUTATIONS: Final = {
 }
 _COLUMNS: Final = (
     *("end_imputation", "tasks_with_runtime", "mean_s", "median_s", "instances_used"),
-    *("gpu_hours", "gpu_hours_gang", "capacity_gpu_hours", "share_of_capacity"),
-    "tasks_without_gpus",
+    *("gpu_hours", "capacity_gpu_hours", "share_of_capacity"),
 )
 _OPENING: Final = (
-    "The runtime of a task is the last end of its instances minus their first start. If ends are "
-    "missing, it depends on how they are imputed. Instances without a start are always excluded. "
-    "GPU-hours are the GPUs that each instance requests times its time; the capacity is the GPUs "
-    "of all machines over the time span of the trace. An imputation with more GPU-hours than the "
-    "capacity is wrong for the trace as a whole; one with fewer may still miss lost ends. Runtime "
-    "ratios and runtimes by outcome, below, use `drop`; competing risks use `running`."
+    "The runtime of a task is the last end of its instances minus their first start; instances "
+    "without a start are excluded. GPU-hours are the GPUs that each instance requests times its "
+    "time; the capacity is the GPUs of all machines over the time span of the trace."
+)
+_LIMITATIONS: Final = (
+    "An imputation with more GPU-hours than the capacity is wrong for the trace as a whole; one "
+    "with fewer may still miss lost ends. Runtime ratios and runtimes by outcome use `drop`; "
+    "competing risks use `running`."
 )
 
 
 def build(session: Context, traces: list[str]) -> Content:
     """Compare the imputations of missing ends, for each trace with tasks and instances."""
     points = tuple(f"`{name}`: {_IMPUTATIONS[name]}" for name in END_IMPUTATIONS)
-    findings: list[str] = []
     blocks: list[Block] = [Text(_OPENING), Points("The imputations", points)]
+    findings: list[str] = []
+    lead: list[Block] = []
     for trace in traces:
-        content = _trace(session, trace)
-        findings += content.findings
-        blocks += content.blocks
-    return Content(tuple(findings), tuple(blocks))
+        title = task_title(session, trace)
+        check, error = session.once(capacity, trace)
+        findings.append(_finding(check, title))
+        lead.append(
+            result_table(
+                check,
+                CapacityCheck,
+                columns=_COLUMNS,
+                caption=f"GPU-hours requested under each imputation, and the capacity. {title}",
+            )
+        )
+        blocks += _details(session, trace, title, error)
+    return Content(tuple(findings), tuple(blocks), lead=tuple(lead), limitations=_LIMITATIONS)
 
 
-def _trace(session: Context, trace: str) -> Content:
-    title = task_title(session, trace)
-    check, error = session.once(capacity, trace)
-    by = next(iter(session.manifest(trace).tables["tasks"].groups), None)
-    blocks: tuple[Block, ...] = (
-        Heading(f"{title}: {session.manifest(trace).tables['tasks'].unit_noun}"),
+def _details(session: Context, trace: str, title: str, error: float | None) -> list[Block]:
+    manifest = session.manifest(trace).tables["tasks"]
+    by = next(iter(manifest.groups), None)
+    return [
+        Heading(f"{title}: {manifest.unit_noun}"),
         *_sample_text(session, trace, error),
-        result_table(
-            check,
-            CapacityCheck,
-            columns=_COLUMNS,
-            caption="GPU-hours requested under each imputation, and the capacity. Gang-scheduled: "
-            f"all instances of a task from its first start to its last end. {title}",
-        ),
         _means_table(session.once(means_by_outcome, trace, by), title),
         result_table(
             session.once(missing_times, trace),
@@ -76,8 +79,7 @@ def _trace(session: Context, trace: str) -> Content:
             caption=f"Missing starts and ends of instances, by status of the task. {title}",
             null={"status": "missing"},
         ),
-    )
-    return Content(_findings(check, title), blocks)
+    ]
 
 
 def _sample_text(session: Context, trace: str, error: float | None) -> tuple[Text, ...]:
@@ -118,16 +120,15 @@ def _means_table(means: pl.DataFrame, title: str) -> Table:
     )
 
 
-def _findings(check: pl.DataFrame, title: str) -> tuple[str, ...]:
+def _finding(check: pl.DataFrame, title: str) -> str:
     fractions = dict(check.select("end_imputation", "share_of_capacity").iter_rows())
     if fractions["drop"] is None:
         hours_of = dict(check.select("end_imputation", "gpu_hours").iter_rows())
-        finding = (
+        return (
             f"{title}: tasks request {hours(hours_of['drop'])} GPU-hours if instances without an "
             f"end are excluded, and {hours(hours_of['trace_end'])} if they run to the end of the "
             "trace; the capacity is not known."
         )
-        return (finding,)
     first, *_ = check.rows(named=True)
     text = (
         f"{title}: tasks request {share(fractions['drop'])} of the GPU-hours of "
@@ -136,8 +137,8 @@ def _findings(check: pl.DataFrame, title: str) -> tuple[str, ...]:
     )
     wrong = [name for name in END_IMPUTATIONS if fractions[name] > 1]
     if not wrong:
-        return (f"{text}.",)
-    return (f"{text}. Imputations that exceed the capacity: {', '.join(wrong)}.",)
+        return f"{text}."
+    return f"{text}. Imputations that exceed the capacity: {', '.join(wrong)}."
 
 
 def _times(fraction: float) -> str:
@@ -147,7 +148,7 @@ def _times(fraction: float) -> str:
 SECTION = Section(
     "task-runtimes",
     "Task runtimes",
-    60,
+    30,
     build,
     needs=({"tasks": ("status",), "instances": ("start_s", "end_s")},),
     of_tasks=True,

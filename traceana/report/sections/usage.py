@@ -35,10 +35,12 @@ def build(session: Context, traces: list[str]) -> Content:
         found, title = session.once(describe_usage, trace), session.title(trace)
         findings += _findings(found, title)
         first = next((name for name in _LEAD if name in found.groups), None)
+        whole = set[str]()  # tables that the lead has in full
         if first and not lead:
             lead = [_group(found, first, title, rows=_ROWS)]
+            whole = {first} if found.groups[first].height <= _ROWS else whole
         blocks += [Heading(title)] if len(traces) > 1 else []
-        blocks += [_group(found, name, title) for name in found.groups]
+        blocks += [_group(found, name, title) for name in found.groups if name not in whole]
         blocks += [_wait(name, rows, title) for name, rows in found.waits.items()]
         blocks += [Text(_arrays(found.arrays))] if found.arrays else []
         blocks += _nodes(found, title)

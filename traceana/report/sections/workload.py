@@ -1,143 +1,258 @@
-"""Section on the workload of each trace: jobs, GPU-hours, runtimes, sizes, and their timing."""
+"""Section on the workload of the traces: jobs, GPU-hours, sizes, and their timing."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
 
 from traceana.derived.cohorts import sample_note, task_title
 from traceana.derived.jobs_of_tasks import from_tasks
 from traceana.derived.workload import describe_workload
-from traceana.report.blocks import Block, Content, Heading, Table, Text
+from traceana.report.blocks import Block, Content, Gallery, Heading, Table, Text, result_table
 from traceana.report.section import Section
-from traceana.report.sections.workload_shape import draw_shape
-from traceana.report.sections.workload_spread import build_spread, split_table
+from traceana.report.sections.workload_shape import draw_demand, draw_hours, draw_shared
 from traceana.results.display import key_heading
-from traceana.results.formatting import days, hours, in_sentence, plural, seconds
-from traceana.results.workload import QueueingDelay, WorkloadSummary
+from traceana.results.formatting import days, in_sentence, share, three_digits
+from traceana.results.workload import (
+    Concentration,
+    Interarrivals,
+    QueueingDelay,
+    WorkloadOverview,
+    WorkloadSummary,
+)
 
 if TYPE_CHECKING:
-    from traceana.derived.workload import Workload
+    from traceana.derived.workload import Split, Workload
     from traceana.report.context import Context
+    from traceana.report.sections.workload_shape import Found
+    from traceana.results.tables import ResultTable
 
-_QUEUEING = (
+_SUMMARY: Final = (
+    *("jobs", "gpu_hours", "jobs_without_gpu_hours", "n_truncated", "n_censored"),
+    *("runtime_s_restricted_mean", "runtime_s_median", "runtime_s_p95", "gpus_median", "gpus_max"),
+)
+_SIZES: Final = (
+    *("n", "n_missing", "gini", "share_of_top_1_percent", "share_of_top_10_percent"),
+    "share_of_lower_half",
+)
+_GAPS: Final = ("n", "median_s", "max_s", "cv", "burstiness", "memory", "dispersion")
+_QUEUEING: Final = (
     *("jobs", "n", "n_no_start", "share_zero", "mean_s", "median_s", "p90_s", "p99_s", "max_s"),
 )
-_FROM_TASKS = (
-    "A job starts with the first start of its tasks; a start before the submission is missing. Its "
-    "runtime is from the first start to the last end of its instances, of which those without a "
-    "start or an end are excluded (`drop`, see task runtimes). Its GPUs are those that its "
-    "instances hold, averaged over its runtime: their product is the GPU-hours of its instances. "
-    "Its GPU type is that of its first task with one."
+_FROM_TASKS: Final = (
+    "A job starts with the first start of its tasks and ends with the last end of its instances; "
+    "its GPUs are those of its instances, averaged over its runtime (`drop`, see task runtimes)."
+)
+_LIMITATIONS: Final = (
+    "A few very long jobs decide the concentration, and in a longer window it would be larger. "
+    "GPU-hours are those of jobs with GPUs and a runtime; traces are not added up."
 )
 
 
 def build(session: Context, traces: list[str]) -> Content:
-    """Summarize the jobs of each trace; a trace that repeats another one is folded."""
-    findings: list[str] = []
-    headlines: list[str] = []
-    blocks: list[Block] = [
-        Text(
-            "GPU-hours are summed over jobs whose GPUs and runtime are both known; the other jobs "
-            "are counted. GPU-hours are not summed over traces. Percentages are quantiles."
+    """Compare the jobs of the traces; one that repeats another one is named only."""
+    distinct = [one for one in traces if session.manifest(one).repeats not in traces]
+    found = {trace: session.once(describe_workload, trace) for trace in distinct}
+    titles = {
+        trace: task_title(session, trace) if from_tasks(session, trace) else session.title(trace)
+        for trace in distinct
+    }
+
+    def shared(figure: str, field: str, about: str, key: str = "", **options: object) -> Gallery:
+        frames = {titles[trace]: getattr(one, field) for trace, one in found.items()}
+        return Gallery(tuple(draw_shared(frames, figure, about, key, **options)))
+
+    gaps = {titles[one]: result.interarrivals for one, result in found.items()}
+    sizes = {titles[one]: result.concentration for one, result in found.items()}
+    lead = Gallery(
+        (
+            *shared("concentration", "lorenz", "GPU-hours over jobs").pictures,
+            *shared("interarrivals", "curve", "Times between submissions").pictures,
         )
-    ]
-    for trace in traces:
-        manifest, of_tasks = session.manifest(trace), from_tasks(session, trace)
-        title = task_title(session, trace) if of_tasks else session.title(trace)
-        table = manifest.tables["jobs"]
-        found = session.once(describe_workload, trace)
-        repeated = manifest.repeats in traces
-        again = f"This trace repeats the jobs of {session.title(manifest.repeats)}."
-        notes = table.notes or ((again,) if repeated else ())
-        if of_tasks:
-            notes += (_FROM_TASKS + sample_note(session, trace),)
-        blocks += [
-            Heading(title),
-            *([Text(" ".join(notes))] if notes else []),
-            *([Text(found.observation.describe(table.unit_noun))] if found.observation else []),
-            _summary(found, title, folded=repeated),
-        ]
-        if repeated:
-            continue
-        spread = build_spread(found, title)
-        findings += [_finding(title, found), *spread.findings]
-        headlines += [spread.headline] if spread.headline else []
-        blocks += [
-            *([Text(_survivors(session, trace, found))] if found.survivors else []),
-            *spread.blocks,
-            *draw_shape(session, trace, found),
-            _queueing(found, title),
-        ]
-    headline = (
-        f"Of the GPU-hours of the listed jobs, the largest 1 % of jobs use {'; '.join(headlines)}."
     )
-    limitations = (
-        "Concentration describes the listed jobs: a few very long jobs decide it, and in a longer "
-        "window it would be larger. Jobs that started before the window, or ended after it, count "
-        "with the runtime that is known."
-    )
+    pictures = (
+        *draw_hours(session, found, titles),
+        *shared(
+            "empirical-distribution", "waits", "Queueing delay: time from submission to start",
+            key="wait-distribution", x_label="Queueing delay", heading="Queueing delay",
+            durations=True,
+        ).pictures,
+        *(
+            picture
+            for trace, one in found.items()
+            for picture in draw_demand(session, trace, titles[trace], one)
+        ),
+    )  # fmt: skip
+    top, bursts = _top_finding(found, titles), _burst_finding(gaps)
     return Content(
-        tuple(findings), tuple(blocks), headline if headlines else "", limitations=limitations
+        tuple(text for text in (_size_finding(found, titles), top, bursts) if text),
+        (
+            *(block for trace in found for block in _notes(session, trace, titles, found[trace])),
+            *_repeats(session, traces),
+            Gallery(pictures),
+            *_split_table(sizes, Concentration, _SIZES, "Concentration of GPU-hours over jobs"),
+            *_split_table(gaps, Interarrivals, _GAPS, "Burstiness of submissions"),
+            *_queueing(found, titles),
+        ),
+        top,
+        lead=(lead, _overview(found, titles)),
+        limitations=_LIMITATIONS,
     )
 
 
-def _summary(found: Workload, title: str, *, folded: bool) -> Table:
-    what = f"Workload by {in_sentence(key_heading(found.by))}" if found.by else "Workload"
-    return split_table(
-        found.summary, WorkloadSummary, by=found.by, caption=f"{what}. {title}", folded=folded
-    )
+def _overview(found: Found, titles: dict[str, str]) -> Table:
+    rows = []
+    for trace, one in found.items():
+        gaps, sizes = one.interarrivals, one.concentration
+        rows.append(
+            {"trace": titles[trace]}
+            | one.summary.select("jobs", "gpu_hours", "runtime_s_median", "gpus_median").row(
+                0, named=True
+            )
+            | {
+                "share_of_top_1_percent": sizes and sizes.total["share_of_top_1_percent"].item(),
+                "cv": gaps and _shown(gaps)["cv"].item(),
+                "delay_s_median": None if one.queueing is None else one.queueing["median_s"].item(),
+            }
+        )
+    frame = pl.DataFrame(rows, infer_schema_length=None)
+    return result_table(frame, WorkloadOverview, caption="Workload of each trace")
+
+
+def _shown(gaps: Split) -> pl.DataFrame:
+    """Return the result without survivors, if there are any."""
+    return gaps.total if gaps.since is None else gaps.since
+
+
+def _notes(session: Context, trace: str, titles: dict[str, str], found: Workload) -> list[Block]:
+    manifest, title = session.manifest(trace), titles[trace]
+    table, of_tasks = manifest.tables["jobs"], from_tasks(session, trace)
+    notes = [*table.notes, *([_FROM_TASKS + sample_note(session, trace)] if of_tasks else [])]
+    if found.observation:
+        notes.append(found.observation.describe(table.unit_noun))
+    if found.survivors:
+        notes.append(_survivors(session, trace, found))
+    notes += [manifest.clock_note] if manifest.clock_note else []
+    blocks: list[Block] = [Heading(title), *([Text(" ".join(notes))] if any(notes) else [])]
+    if found.by is None or found.by_group is None:
+        return blocks
+    shown = [name for name in _SUMMARY if name in found.by_group.columns]
+    what = f"Workload by {in_sentence(key_heading(found.by))}"
+    total = found.summary.select(pl.lit("all").alias(found.by), *shown)
+    groups = found.by_group.select(pl.col(found.by).cast(pl.String), *shown)
+    null = {found.by: "not stated"}
+    caption = f"{what}. {title}"
+    return [
+        *blocks,
+        result_table(groups, WorkloadSummary, caption=caption, null=null, total=total),
+    ]
+
+
+def _repeats(session: Context, traces: list[str]) -> list[Text]:
+    told = [
+        f"{session.title(one)} repeats the jobs of {session.title(original)} and is not shown."
+        for one in traces
+        if (original := session.manifest(one).repeats) in traces
+    ]
+    return [Text(" ".join(told))] if told else []
 
 
 def _survivors(session: Context, trace: str, found: Workload) -> str:
-    manifest, jobs = session.manifest(trace), found.summary.total
+    manifest, jobs = session.manifest(trace), found.summary
     noun = manifest.tables["jobs"].unit_noun
     begin = jobs["first_submit_s"].item() if manifest.absolute_times else 0
     return (
         f"{found.survivors:,} of {jobs['jobs'].item():,} {noun} were submitted before the first "
-        f"recorded end (day {days(found.first_end_s - begin)}). The trace lists them because they "
-        "still existed then (survivorship bias), and until then demand is that of survivors only. "
-        f"Arrivals by hour and weekday exclude these {noun}."
+        f"recorded end (day {days(found.first_end_s - begin)}). They are listed because they still "
+        "existed then (survivorship bias). Figures of submissions exclude them."
     )
 
 
-def _queueing(found: Workload, title: str) -> Block:
-    if found.queueing is None:
-        return Text("The jobs table has no start times, so the queueing delay is not known.")
-    caption = "Queueing delay: time from submission to start, of the jobs that started"
-    return split_table(
-        found.queueing,
-        QueueingDelay,
-        by=found.by,
-        caption=f"{caption}. {title}",
-        columns=_QUEUEING,
-    )
+def _split_table(
+    results: dict[str, Split | None],
+    table: type[ResultTable],
+    columns: tuple[str, ...],
+    caption: str,
+) -> list[Table]:
+    """Show a result of each trace, and without survivors."""
+    rows = [
+        frame.select(pl.lit(name).alias("trace"), *columns)
+        for title, one in results.items()
+        if one is not None
+        for name, frame in ((title, one.total), (f"{title}, without survivors", one.since))
+        if frame is not None
+    ]
+    return [result_table(pl.concat(rows), table, caption=caption)] if rows else []
 
 
-def _finding(title: str, found: Workload) -> str:
-    total = found.summary.total.row(0, named=True)
-    jobs = plural(int(total["jobs"] or 0), "job")
-    if total["gpu_hours"] is None or total["runtime_s_median"] is None:
-        return f"{title}: {jobs}; the jobs table has no GPU-hours."
-    without = int(total["jobs_without_gpu_hours"] or 0)
-    but = f" ({plural(without, 'job')} without GPUs or runtime excluded)" if without else ""
-    mean = f"mean {seconds(total['runtime_s_mean'] or 0)} s"
-    if found.observation is not None and found.observation.n_unlisted is not None:
-        mean += " of the listed jobs, a lower bound (runtimes are right-truncated)"
-    if total["runtime_s_mean"] is None:
-        restricted = total.get("runtime_s_restricted_mean")
-        mean = "the mean is not estimable (jobs are left-truncated or censored)"
-        if restricted is not None:
-            mean = f"mean restricted to 7 days {seconds(restricted)} s; {mean}"
+def _queueing(found: Found, titles: dict[str, str]) -> list[Block]:
+    known = {titles[trace]: one.queueing for trace, one in found.items()}
+    unknown = [title for title, one in known.items() if one is None]
+    blocks: list[Block] = []
+    if len(unknown) < len(known):
+        rows = [
+            one.select(pl.lit(title).alias("trace"), *_QUEUEING)
+            for title, one in known.items()
+            if one is not None
+        ]
+        caption = "Queueing delay: time from submission to start, of the jobs that started"
+        blocks.append(result_table(pl.concat(rows), QueueingDelay, caption=caption))
+    if unknown:
+        blocks.append(
+            Text(f"Without start times the queueing delay is not known: {'; '.join(unknown)}.")
+        )
+    return blocks
+
+
+def _size_finding(found: Found, titles: dict[str, str]) -> str:
+    told = []
+    for trace, one in found.items():
+        row = one.summary.row(0, named=True)
+        hours = row["gpu_hours"]
+        size = "no GPU-hours" if hours is None else f"{hours:,.0f} GPU-hours"
+        if hours is not None and row["gpus_median"] is not None:
+            size += f", median {three_digits(row['gpus_median'])} GPUs"
+        told.append(f"{titles[trace]}: {row['jobs']:,} jobs, {size}")
+    return f"{'; '.join(told)}."
+
+
+def _top_finding(found: Found, titles: dict[str, str]) -> str:
+    told = []
+    for trace, one in found.items():
+        if one.concentration is None or one.concentration.total["gini"].item() is None:
+            continue
+        total, since = one.concentration.total, one.concentration.since
+        top = f"n = {total['n'].item():,}"
+        for other in () if since is None else since["share_of_top_1_percent"].drop_nulls():
+            top += (
+                f"; {share(other)} without the {one.survivors:,} that started before the first "
+                "recorded end"
+            )
+        told.append(f"{share(total['share_of_top_1_percent'].item())} in {titles[trace]} ({top})")
+    if not told:
+        return ""
+    return f"Of the GPU-hours, the largest 1 % of jobs use {'; '.join(told)}."
+
+
+def _burst_finding(gaps: dict[str, Split | None]) -> str:
+    told = [
+        f"{three_digits(cv)} in {title} (n = {_shown(one)['n'].item():,})"
+        for title, one in gaps.items()
+        if one is not None and (cv := _shown(one)["cv"].item()) is not None
+    ]
+    if not told:
+        return ""
     return (
-        f"{title}: {jobs}, {hours(total['gpu_hours'])} GPU-hours{but}; median runtime "
-        f"{seconds(total['runtime_s_median'])} s, {mean}."
+        f"The coefficient of variation (CV) of times between submissions is {'; '.join(told)}. "
+        "In a Poisson process it is 1."
     )
 
 
 SECTION = Section(
     "workload",
     "Workload",
-    50,
+    10,
     build,
     needs=({"jobs": ()},),
     figures=("arrivals", "interarrivals", "gpu-demand", "concentration", "empirical-distribution"),

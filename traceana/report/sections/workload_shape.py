@@ -1,101 +1,69 @@
-"""Figures of a workload: arrivals, interarrival times, GPU demand and concentration."""
+"""Figures of a workload, with the traces side by side: arrivals, demand, waits, concentration."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
+
+import polars as pl
 
 from traceana.derived.workload import clock_name
-from traceana.report.blocks import Block, Drawing, Gallery, Text, drawing
-from traceana.results.display import key_heading
-from traceana.results.formatting import in_sentence
+from traceana.report.blocks import Drawing, drawing
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from traceana.derived.workload import Workload
     from traceana.report.context import Context
 
-_OWN_CLOCK: Final = (
-    "Times are seconds since the beginning of the data collection. The local time of that "
-    "beginning is not known, so hours are those of the trace's own days and weekdays have no names."
-)
+Found = dict[str, "Workload"]
 
 
-def draw_shape(session: Context, trace: str, found: Workload, /) -> list[Block]:
-    """Draw what the columns of the trace allow."""
-    manifest = session.manifest(trace)
-    clock = clock_name(manifest)
-    about = clock or "on the trace's own clock"
-    pictures = [
-        drawing(
-            "arrivals",
-            rhythm,
-            trace=trace,
-            key=f"arrivals-{per}-{trace}",
-            about=f"Jobs submitted by {per}, {about}",
-            clock=clock,
-        )
-        for per, rhythm in zip(("hour", "weekday"), found.rhythms, strict=False)
-    ]
-    if found.curve is not None:
-        pictures.append(
-            drawing(
-                "interarrivals",
-                found.curve,
-                trace=trace,
-                key=f"interarrivals-{trace}",
-                about="Times between submissions",
-            )
-        )
-    pictures += _sized(session, trace, found)
-    for name, curve, about in (
-        ("runtime", found.runtimes, "Runtime"),
-        ("wait", found.waits, "Time from submission to start"),
-    ):
-        if curve is not None:
-            by = f" by {in_sentence(key_heading(found.by))}" if found.by else ""
-            pictures.append(
-                drawing(
-                    "empirical-distribution",
-                    curve,
-                    trace=trace,
-                    key=f"{name}-distribution-{trace}",
-                    about=f"Distribution of jobs: {in_sentence(about)}{by}",
-                    x_label=f"{about} (s)",
-                    heading=f"{about}{by}",
-                )
-            )
-    if not pictures:
+def draw_shared(frames: Mapping[str, pl.DataFrame | None], /, figure: str, about: str,
+                key: str = "", **options: object) -> list[Drawing]:  # fmt: skip
+    """Draw the frames of several traces, by title, as lines on the same axes."""
+    known = {title: frame for title, frame in frames.items() if frame is not None}
+    if not known:
         return []
-    note = manifest.clock_note or ("" if clock else _OWN_CLOCK)
-    return [*([Text(note)] if note else []), Gallery(tuple(pictures))]
+    lines = [frame.select(pl.lit(title).alias("trace"), pl.all()) for title, frame in known.items()]
+    titles = "; ".join(known)
+    return [drawing(figure, pl.concat(lines), trace=None, key=key or figure,
+                    about=about, title=titles, **options)]  # fmt: skip
 
 
-def _sized(session: Context, trace: str, found: Workload) -> list[Drawing]:
-    pictures = []
-    if found.demand is not None:
-        manifest = session.manifest(trace)
-        assumed = ", if every job had started when submitted (the trace has no start times)"
-        pictures.append(
-            drawing(
-                "gpu-demand",
-                found.demand,
-                trace=trace,
-                key=f"demand-{trace}",
-                about=f"GPUs requested by hour{assumed if found.starts_assumed else ''}",
-                starts_assumed=found.starts_assumed,
-                timezone=(manifest.timezone or "UTC") if manifest.absolute_times else None,
-            )
+def draw_hours(session: Context, found: Found, titles: dict[str, str], /) -> list[Drawing]:
+    """Draw submissions by hour of the day; the clock is in the name if traces differ in it."""
+    clocks = {trace: clock_name(session.manifest(trace)) for trace in found}
+    same = len(set(clocks.values())) == 1
+    names = {
+        trace: title if same else f"{title}, {clocks[trace] or 'own clock'}"
+        for trace, title in titles.items()
+    }
+    clock = next(iter(clocks.values())) if same else "clock of each trace"
+    return draw_shared(
+        {names[trace]: one.hours for trace, one in found.items()},
+        "arrivals",
+        f"Jobs submitted by hour of the day, {clock or 'on the clock of each trace'}",
+        clock=clock,
+    )
+
+
+def draw_demand(session: Context, trace: str, title: str, found: Workload, /) -> list[Drawing]:
+    """Draw the GPU demand of one trace with its window and capacity."""
+    if found.demand is None:
+        return []
+    manifest, seen = session.manifest(trace), found.observation
+    assumed = ", if every job had started when submitted (the trace has no start times)"
+    return [
+        drawing(
+            "gpu-demand",
+            found.demand,
+            trace=trace,
+            title=title,
+            key=f"demand-{trace}",
+            about=f"GPUs requested by hour{assumed if found.starts_assumed else ''}",
+            starts_assumed=found.starts_assumed,
+            timezone=(manifest.timezone or "UTC") if manifest.absolute_times else None,
+            window=(seen.start_s, seen.end_s) if seen else (None, None),
+            capacity=found.capacity,
         )
-    if found.lorenz is not None and found.concentration is not None:
-        sizes = found.concentration.total.row(0, named=True)
-        pictures.append(
-            drawing(
-                "concentration",
-                found.lorenz.total,
-                trace=trace,
-                key=f"concentration-{trace}",
-                about=f"GPU-hours over jobs, n = {sizes['n']:,} of {sizes['jobs']:,} jobs with "
-                "GPU-hours",
-                groups=found.lorenz.groups,
-            )
-        )
-    return pictures
+    ]
