@@ -118,4 +118,4 @@ def describe_correlations(result: pl.DataFrame) -> str:
     known = result.drop_nulls("r")
     left_out = result.height - known.height
     none = f"; {left_out} without a value are not drawn" if left_out else ""
-    return f"{known.height} correlations over up to {known['n'].max():,} rows{none}."
+    return f"{known.height} correlations over up to {max(known['n']):,} rows{none}."
