@@ -105,10 +105,13 @@ def build_report(
 
     Examples
     --------
-    >>> import traceana, polars as pl
-    >>> from traceana.report import build_report
-    >>> jobs = pl.DataFrame({"job_id": ["a"], "status": ["completed"], "runtime_s": [60.0]})
-    >>> build_report({"jobs": jobs}, out="report")  # doctest: +SKIP
+    >>> import polars as pl, tempfile, traceana
+    >>> folder = tempfile.mkdtemp()
+    >>> jobs = pl.DataFrame({"job_id": ["a", "b"], "submit_s": [5.0, 60.0], "gpus": [2, 4]})
+    >>> out = f"{folder}/report"
+    >>> page = traceana.build_report({"jobs": jobs}, out=out, only="data-quality")
+    >>> page.name
+    'index.html'
     """
     chosen = check_sections(only)
     store = _store_of(store)
@@ -165,6 +168,12 @@ def summarize(
     ----------
     store, workers, on_step
         As for :func:`build_report`.
+
+    Examples
+    --------
+    >>> from traceana.report import summarize
+    >>> for sentence in summarize("data", workers=2):  # doctest: +SKIP
+    ...     print(sentence)
     """
     chosen = check_sections(())
     tell = on_step or (lambda _done, _steps, _what: None)
@@ -208,6 +217,12 @@ def check_sections(only: str | Sequence[str], /) -> list[Section]:
     ------
     DataError
         If no section has such an id; the message lists the ids.
+
+    Examples
+    --------
+    >>> from traceana.report import check_sections
+    >>> [section.id for section in check_sections("stragglers,workload")]
+    ['workload', 'stragglers']
     """
     chosen = choose(only, [section.id for section in sections()], what="section")
     return [section for section in sections() if section.id in chosen]
