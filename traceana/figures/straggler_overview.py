@@ -92,5 +92,5 @@ def plot_straggler_overview(
 
 def describe_straggler_overview(result: StragglerResult) -> str:
     """Return a sentence on the span, and one on the ratios."""
-    first, last = result.ratios["time_s"].min(), result.ratios["time_s"].max()
-    return f"From {first:,.0f} to {last:,.0f}. {describe_straggler_map(result)}"
+    times = result.ratios["time_s"].to_numpy()
+    return f"From {times.min():,.0f} to {times.max():,.0f}. {describe_straggler_map(result)}"
