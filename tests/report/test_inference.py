@@ -38,6 +38,7 @@ def tables(part: Element, words: str, title: str) -> list[dict[str, str]]:
     (caption,) = (
         text for table in part.all("table")
         if (text := read_caption(table)).startswith(words) and title in text
+        and table.attributes.get("class") != "excerpt"
     )  # fmt: skip
     return read_table(part, caption)
 

@@ -12,6 +12,7 @@ from traceana.derived import workers
 from traceana.report.blocks import (
     Block,
     Content,
+    Drawing,
     Gallery,
     Heading,
     Table,
@@ -31,7 +32,12 @@ if TYPE_CHECKING:
     from traceana.report.context import Context
     from traceana.results.batching import BatchingReplay
 
-_MAX_DRAWN: Final = 8
+_MAX_DRAWN: Final = 2
+_MAX_FILES: Final = 8
+_LIMITATIONS: Final = (
+    "Speedups are simulated on recorded times and hold if every step waits for its slowest worker. "
+    "A worker's time is taken as proportional to its batch size, without overhead."
+)
 _DRAWN: Final = ("uniform", "proportional", "oracle")
 _OVERHEAD_S: Final = 0.1
 _CV: Final = 0.1
@@ -52,7 +58,8 @@ _GAINS: Final = (
 
 def build(session: Context, traces: Sequence[str]) -> Content:
     """Recorded workers under each controller, the sweep over heterogeneity, published gains."""
-    recorded = [_recorded(session, trace, max(2, _MAX_DRAWN // len(traces))) for trace in traces]
+    recorded = [_recorded(session, trace) for trace in traces]
+    pictures = tuple(one for trace in traces for one in _draw_best(session, trace))[:_MAX_DRAWN]
     synthetic = " SYNTHETIC data: no real system is shown." if session.synthetic(None) else ""
     blocks: list[Block] = [
         Text(
@@ -66,7 +73,6 @@ def build(session: Context, traces: Sequence[str]) -> Content:
         ),
         *(block for part in recorded for block in part.blocks),
         Heading("Simulated workers"),
-        _trajectories(),
         *_levels(session.once(workers.batching_sweep), synthetic),
         Heading("Published speedups"),
         Text(
@@ -97,10 +103,43 @@ def build(session: Context, traces: Sequence[str]) -> Content:
             f"and data sheets, from no trace.{synthetic}",
         ),
     ]
-    return Content(tuple(line for part in recorded for line in part.findings), tuple(blocks))
+    findings = tuple(line for part in recorded for line in part.findings)
+    lead = (*([Gallery(pictures)] if pictures else []), *_compare(session, traces))
+    return Content(findings, tuple(blocks), "", lead, _LIMITATIONS if pictures else "")
 
 
-def _recorded(session: Context, trace: str, drawn: int) -> Content:
+def _compare(session: Context, traces: Sequence[str]) -> list[Block]:
+    """Return the table of the jobs of all traces, the largest speedup first."""
+    found = {trace: session.once(workers.batching_replay, trace) for trace in traces}
+    frames = [
+        result.jobs.drop_nulls("speedup").with_columns(trace=pl.lit(session.title(trace)))
+        for trace, result in found.items()
+        if not isinstance(result, str)
+    ]
+    jobs = pl.concat(frames) if frames else pl.DataFrame()
+    if jobs.is_empty():
+        return []
+    titles = jobs["trace"].unique(maintain_order=True)
+    columns = {f"speedup_{name}": _NAMES[name] for name in ("proportional", "damped", "oracle")}
+    idle = {
+        "idle_share_uniform": "Idle, uniform",
+        "idle_share_proportional": "Idle, proportional",
+    }
+    names = jobs["controller"].unique(maintain_order=True)
+    like = {f"{value}_{each}": value for value in ("speedup", "idle_share") for each in names}
+    table = result_table(
+        jobs.pivot(
+            "controller", index=["trace", "job_id", "n_steps"], values=["speedup", "idle_share"]
+        ).sort("speedup_oracle", descending=True),
+        with_columns(ReplayJobs, like),
+        columns=[*(["trace"] * (len(frames) > 1)), "job_id", "n_steps", *columns, *idle],
+        headings={"trace": "Trace"} | columns | idle,
+        caption=f"Simulated speedup of recorded jobs. {'; '.join(titles)}",
+    )
+    return [table]
+
+
+def _recorded(session: Context, trace: str) -> Content:
     name, result = session.title(trace), session.once(workers.batching_replay, trace)
     heading = Heading(f"Recorded workers: {name}")
     if isinstance(result, str):
@@ -116,7 +155,6 @@ def _recorded(session: Context, trace: str, drawn: int) -> Content:
         ),
         _jobs(jobs, name),
         _episodes(result, name, workers.clock(session, trace)),
-        _pictures(session, trace, result, jobs.drop_nulls("speedup"), drawn),
     )
     return Content((_finding(jobs.drop_nulls("speedup"), name),), blocks)
 
@@ -168,34 +206,59 @@ def _episodes(result: BatchingReplay, name: str, time: str) -> Block:
     )  # fmt: skip
 
 
-def _pictures(
-    session: Context, trace: str, result: BatchingReplay, jobs: pl.DataFrame, drawn: int
-) -> Gallery:
-    unit, time = workers.batch_time_unit(session, trace), workers.clock(session, trace)
-    episodes = result.episodes.unique(["job_id", "worker_id", "onset_s"], maintain_order=True)
-    pictures = [
-        drawing(
-            "batching-replay",
-            result.steps.filter(pl.col("controller").is_in(_DRAWN), job_id=job),
-            trace=trace,
-            key=picture_key("batching", trace, job),
-            about=f"Steps of {job} under three controllers",
-            episodes=episodes.filter(job_id=job),
-            time=time,
-            unit=unit,
-        )
-        for job in jobs["job_id"].unique(maintain_order=True).head(drawn)
-    ]
-    most = jobs.filter(controller="oracle").sort("speedup")["job_id"][-1]
-    iterations = drawing(
-        "batching-iterations",
-        result.workers.filter(pl.col("controller").is_in(_DRAWN[:2]), job_id=most),
-        trace=trace,
-        key=picture_key("iterations", trace, most),
-        about=f"Iteration times of the workers of {most} under two controllers",
-        unit=unit,
+def _draw_best(session: Context, trace: str) -> list[Drawing]:
+    """Draw the steps of the job with the largest possible speedup."""
+    result = session.once(workers.batching_replay, trace)
+    if isinstance(result, str):
+        return []
+    return [_draw_steps(session, trace, result, _most(result))]
+
+
+def _most(result: BatchingReplay) -> str:
+    job: str = (
+        result.jobs.drop_nulls("speedup").filter(controller="oracle").sort("speedup")["job_id"][-1]
     )
-    return Gallery((*pictures, iterations))
+    return job
+
+
+def _draw_steps(session: Context, trace: str, result: BatchingReplay, job: str) -> Drawing:
+    episodes = result.episodes.unique(["job_id", "worker_id", "onset_s"], maintain_order=True)
+    return drawing(
+        "batching-replay",
+        result.steps.filter(pl.col("controller").is_in(_DRAWN), job_id=job),
+        trace=trace,
+        key=picture_key("batching", trace, job),
+        about=f"Steps of {job} under three controllers",
+        episodes=episodes.filter(job_id=job),
+        time=workers.clock(session, trace),
+        unit=workers.batch_time_unit(session, trace),
+    )
+
+
+def draw_more(session: Context, traces: Sequence[str]) -> list[Drawing]:
+    """Draw the steps of the first jobs, iteration times, and batch sizes of simulated workers."""
+    pictures = _trajectories()
+    for trace in traces:
+        result = session.once(workers.batching_replay, trace)
+        if isinstance(result, str):
+            continue
+        jobs = result.jobs.drop_nulls("speedup").sort(*workers.JOB_ORDER, maintain_order=True)
+        pictures += [
+            _draw_steps(session, trace, result, job)
+            for job in jobs["job_id"].unique(maintain_order=True).head(_MAX_FILES)
+        ]
+        most = _most(result)
+        pictures.append(
+            drawing(
+                "batching-iterations",
+                result.workers.filter(pl.col("controller").is_in(_DRAWN[:2]), job_id=most),
+                trace=trace,
+                key=picture_key("iterations", trace, most),
+                about=f"Iteration times of the workers of {most} under two controllers",
+                unit=workers.batch_time_unit(session, trace),
+            )
+        )
+    return pictures
 
 
 def _finding(jobs: pl.DataFrame, name: str) -> str:
@@ -218,7 +281,7 @@ def _finding(jobs: pl.DataFrame, name: str) -> str:
     return f"{text} (simulated on recorded workers)."
 
 
-def _trajectories() -> Gallery:
+def _trajectories() -> list[Drawing]:
     """Four workers, the fastest of which has half of its throughput for a third of the time."""
     samples_per_s = np.tile([48.0, 48.0, 32.0, 64.0], (60, 1))
     samples_per_s[20:40, 3] /= 2
@@ -238,7 +301,7 @@ def _trajectories() -> Gallery:
                 steps=60,
             )
         )
-    return Gallery(tuple(pictures))
+    return pictures
 
 
 def _levels(summary: pl.DataFrame, synthetic: str) -> list[Block]:
@@ -268,7 +331,7 @@ def _levels(summary: pl.DataFrame, synthetic: str) -> list[Block]:
 SECTION = Section(
     "batching",
     "Dynamic batching",
-    150,
+    20,
     build,
     needs=({"worker_samples": ("batch_time",)},),
     figures=(
@@ -279,6 +342,7 @@ SECTION = Section(
         "batching-clusters",
     ),
     always=True,
+    more=draw_more,
     part="Deadlines and simulations",
     question="How much faster would jobs run if batch sizes followed the speed of workers?",
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
@@ -22,6 +23,7 @@ from traceana.errors import DataError
 from traceana.report.blocks import (
     Block,
     Content,
+    Drawing,
     Gallery,
     Heading,
     Text,
@@ -46,9 +48,8 @@ if TYPE_CHECKING:
 
 _OPENING: Final = (
     "A deadline counts as met if the job, started when submitted, ends in time at the requested "
-    "GPUs; with more GPUs, if it does at the fastest rate of its model and batch size. Queueing "
-    "and contention are not modeled, so the fractions are upper bounds for any scheduler. "
-    "Intervals are Wilson intervals that treat deadlines as independent."
+    "GPUs; with more GPUs, if it does at the fastest rate of its model and batch size. Intervals "
+    "are Wilson intervals."
 )
 _GENERATED: Final = (
     "The publishers generated model, batch size, iterations and deadline of these plans; the rule "
@@ -77,6 +78,26 @@ _MET: Final = (
     *("cluster", "n", "n_met", "share_met", "ci_low", "ci_high", "share_met_fastest"),
     *("tightness_min", "tightness_median", "tightness_max"),
 )
+_LEAD: Final = (
+    "trace",
+    "policy",
+    "n",
+    "n_missed",
+    "share_missed",
+    "ci_low",
+    "ci_high",
+    "mean_wait_s",
+)
+_MAX_DRAWN: Final = 2
+_MEASURES: Final = {
+    "samples_per_s": "Throughput by GPUs",
+    "scaling_efficiency": "Scaling efficiency by GPUs",
+}
+_LIMITATIONS: Final = (
+    "Fractions that could be met leave out queueing and contention, so they are upper bounds for "
+    "any scheduler; policies are simulated on identical GPUs at 80 % load. Intervals treat "
+    "deadlines as independent."
+)
 _RATES: Final = (
     *("model", "batch_size", "gpus", "n", "iterations_per_s", "lowest", "highest"),
     *("samples_per_s", "scaling_efficiency"),
@@ -88,13 +109,84 @@ def build(session: Context, traces: list[str]) -> Content:
     manifests = {trace: session.manifest(trace) for trace in traces}
     planned = [trace for trace in traces if manifests[trace].has("training_plans")]
     repeated = {manifests[trace].repeats for trace in planned}
+    others = [trace for trace in traces if trace not in planned and trace not in repeated]
     parts = [(session.title(trace), _trace(session, trace)) for trace in planned]
-    parts += [
-        (session.title(trace), _of_jobs(session, trace))
-        for trace in traces
-        if trace not in planned and trace not in repeated
+    parts += [(session.title(trace), _of_jobs(session, trace)) for trace in others]
+    content = join_parts(_OPENING, parts)
+    pictures = [_draw_tightness(session, trace) for trace in planned]
+    pictures += [one for trace in (*planned, *others) for one in _draw_missed(session, trace)]
+    lead: list[Block] = [Gallery(tuple(pictures[:_MAX_DRAWN]))] if pictures else []
+    totals = {trace: _all_clusters(session, trace) for trace in (*planned, *others)}
+    known = {session.title(trace): rows for trace, rows in totals.items() if rows is not None}
+    if known:
+        lead.append(
+            result_table(
+                pl.concat(rows.with_columns(trace=pl.lit(name)) for name, rows in known.items()),
+                DeadlinePolicies,
+                caption=f"Missed deadlines by policy. {'; '.join(known)}",
+                columns=_LEAD if len(known) > 1 else _LEAD[1:],
+                headings={"trace": "Trace"},
+            )
+        )
+    return replace(content, lead=tuple(lead), limitations=_LIMITATIONS)
+
+
+def _all_clusters(session: Context, trace: str) -> pl.DataFrame | None:
+    """Return the missed deadlines of all clusters together, or None without jobs to schedule."""
+    try:
+        found = session.once(missed_deadlines, trace)
+    except DataError:
+        return None
+    total = found.filter(pl.col("cluster").is_null())
+    return found if total.is_empty() else total
+
+
+def _draw_tightness(session: Context, trace: str) -> Drawing:
+    by_cluster, _ = session.once(tightness, trace)
+    return drawing(
+        "deadline-tightness",
+        by_cluster,
+        trace=trace,
+        key=f"deadline-tightness-{trace}",
+        about="Tightness of deadlines by cluster",
+    )
+
+
+def _draw_missed(session: Context, trace: str) -> list[Drawing]:
+    try:
+        found = session.once(missed_deadlines, trace)
+    except DataError:
+        return []
+    return [
+        drawing(
+            "missed-deadlines",
+            found.drop_nulls("cluster"),
+            trace=trace,
+            key=picture_key("missed-deadlines", trace),
+            about="Missed deadlines by cluster and policy",
+        )
     ]
-    return join_parts(_OPENING, parts)
+
+
+def draw_more(session: Context, traces: list[str]) -> list[Drawing]:
+    """Draw the missed deadlines of each trace, and the throughput of its plans."""
+    pictures = [one for trace in traces for one in _draw_missed(session, trace)]
+    for trace in traces:
+        if session.manifest(trace).has("training_plans"):
+            found = session.once(rates, trace)
+            pictures += [
+                drawing(
+                    "throughput",
+                    found,
+                    trace=trace,
+                    key=f"throughput-{measure}-{trace}",
+                    about=about,
+                    measure=measure,
+                )
+                for measure, about in _MEASURES.items()
+                if found[measure].count()
+            ]
+    return pictures
 
 
 def _of_jobs(session: Context, trace: str) -> Content:
@@ -121,17 +213,6 @@ def _missed(session: Context, trace: str) -> tuple[tuple[str, ...], tuple[Block,
     blocks: tuple[Block, ...] = (
         Heading("Missed deadlines under scheduling policies"),
         Text(_POLICIES.format(most=MAX_JOBS)),
-        Gallery(
-            (
-                drawing(
-                    "missed-deadlines",
-                    named,
-                    trace=trace,
-                    key=picture_key("missed-deadlines", trace),
-                    about="Missed deadlines by cluster and policy",
-                ),
-            )
-        ),
         result_table(
             total,
             DeadlinePolicies,
@@ -145,7 +226,7 @@ def _missed(session: Context, trace: str) -> tuple[tuple[str, ...], tuple[Block,
             folded=True,
         ),
     )
-    return (finding,), blocks[: 4 if len(total) == len(named) else 5]
+    return (finding,), blocks[: 3 if len(total) == len(named) else 4]
 
 
 def _trace(session: Context, trace: str) -> Content:
@@ -156,17 +237,6 @@ def _trace(session: Context, trace: str) -> Content:
     blocks: list[Block] = [
         *(_rules(session, trace) if generated else ()),
         Heading("Tightness"),
-        Gallery(
-            (
-                drawing(
-                    "deadline-tightness",
-                    by_cluster,
-                    trace=trace,
-                    key=f"deadline-tightness-{trace}",
-                    about="Tightness of deadlines by cluster",
-                ),
-            )
-        ),
         result_table(
             by_cluster.filter(plans="published"),
             DeadlineTightness,
@@ -202,29 +272,12 @@ def _rules(session: Context, trace: str) -> tuple[Block, ...]:
 
 def _throughput(session: Context, trace: str) -> list[Block]:
     found = session.once(rates, trace)
-    measures = {
-        "samples_per_s": "Throughput by GPUs",
-        "scaling_efficiency": "Scaling efficiency by GPUs",
-    }
-    pictures = tuple(
-        drawing(
-            "throughput",
-            found,
-            trace=trace,
-            key=f"throughput-{measure}-{trace}",
-            about=about,
-            measure=measure,
-        )
-        for measure, about in measures.items()
-        if found[measure].count()
-    )
     return [
         Text(
             f"One rate explains all plans in {found['is_one_rate'].sum()} of "
             f"{plural(found.height, 'cell')} (model, batch size, GPUs). Scaling efficiency is the "
             "rate over the number of GPUs times the rate on one GPU."
         ),
-        Gallery(pictures),
         result_table(
             found,
             IterationRates,
@@ -269,10 +322,11 @@ def _finding(session: Context, trace: str, met: dict[str, float], /, *, generate
 SECTION = Section(
     "deadlines",
     "Deadlines",
-    160,
+    10,
     build,
     needs=(*PLANS_NEEDS, *JOBS_NEEDS),
     figures=("deadline-tightness", "throughput", "missed-deadlines"),
+    more=draw_more,
     part="Deadlines and simulations",
     question="How many deadlines could be met, and how tight are they?",
 )
