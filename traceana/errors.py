@@ -8,20 +8,67 @@ from __future__ import annotations
 
 
 class TraceanaError(Exception):
-    """Base class: an error that the user can correct; its text is one line."""
+    """Base class: an error that the user can correct; its text is one line.
+
+    Examples
+    --------
+    >>> import traceana
+    >>> try:
+    ...     traceana.open_store("no/such/folder")
+    ... except traceana.TraceanaError as error:
+    ...     print(str(error).partition(";")[0])
+    ...
+    no/such/folder: no store here (no ledger.json in any folder of it)
+    """
 
 
 class CatalogError(TraceanaError):
-    """A trace is not in the catalog, or a download is missing or has another checksum."""
+    """A trace is not in the catalog, or a download is missing or has another checksum.
+
+    Examples
+    --------
+    >>> import traceana
+    >>> traceana.load("zeus")
+    Traceback (most recent call last):
+    ...
+    traceana.errors.CatalogError: no trace is called 'zeus' (did you mean zeus-2023?); ...
+    """
 
 
 class SourceError(TraceanaError):
-    """A file cannot be read, or a folder has no file of a known format."""
+    """A file cannot be read, or a folder has no file of a known format.
+
+    Examples
+    --------
+    >>> import traceana
+    >>> traceana.read("missing.csv")
+    Traceback (most recent call last):
+    ...
+    traceana.errors.SourceError: missing.csv: no such file or folder
+    """
 
 
 class StoreError(TraceanaError):
-    """A store lacks a table, is locked by another process, or is incomplete."""
+    """A store lacks a table, is locked by another process, or is incomplete.
+
+    Examples
+    --------
+    >>> import traceana
+    >>> traceana.open_store("empty")
+    Traceback (most recent call last):
+    ...
+    traceana.errors.StoreError: empty: no store here (no ledger.json in any folder of ...
+    """
 
 
 class DataError(TraceanaError):
-    """A frame, argument or value is not valid for an analysis, a simulation or a figure."""
+    """A frame, argument or value is not valid for an analysis, a simulation or a figure.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> traceana.iteration_cov(pl.DataFrame({"x": [1]}), ddof=2)
+    Traceback (most recent call last):
+    ...
+    traceana.errors.DataError: ddof must be 0 (population) or 1 (sample); it is 2
+    """

@@ -31,6 +31,19 @@ class Trace:
         Id of the trace.
     store
         The store.
+
+    Examples
+    --------
+    >>> import tempfile, traceana
+    >>> from pathlib import Path
+    >>> path = Path(tempfile.mkdtemp(), "sacct.txt")
+    >>> _ = path.write_text(
+    ...     "JobID|State|Submit|Start|End|Elapsed|AllocTRES" + chr(10) + "71|COMPLETED|"
+    ...     "2026-03-02T08:00:00|2026-03-02T08:00:30|2026-03-02T09:00:30|01:00:00|cpu=8"
+    ... )
+    >>> trace = traceana.read(path)
+    >>> trace.tables, trace.jobs["runtime_s"].item()
+    (('jobs',), 3600.0)
     """
 
     id: str
@@ -128,9 +141,16 @@ def read(
 
     Examples
     --------
-    >>> import traceana
-    >>> trace = traceana.read("sacct.txt", timezone="Europe/Berlin")  # doctest: +SKIP
-    >>> traceana.workload_summary(trace.jobs)  # doctest: +SKIP
+    >>> import tempfile, traceana
+    >>> from pathlib import Path
+    >>> path = Path(tempfile.mkdtemp(), "sacct.txt")
+    >>> _ = path.write_text(
+    ...     "JobID|State|Submit|Start|End|Elapsed|AllocTRES" + chr(10) + "71|COMPLETED|"
+    ...     "2026-03-02T08:00:00|2026-03-02T08:00:30|2026-03-02T09:00:30|01:00:00|cpu=8"
+    ... )
+    >>> trace = traceana.read(path, timezone="Europe/Berlin")
+    >>> print(trace.ledger)
+    sacct/jobs: 1 rows read = 1 kept + 0 rejected (stored)
     """
     store = open_store(ingest_cached(path, mapping=mapping, reader=reader, timezone=timezone))
     found = store.traces()
@@ -163,8 +183,10 @@ def load(trace_id: str, /) -> Trace:
     Examples
     --------
     >>> import traceana
-    >>> traceana.load("microsoft-itp-2021").jobs.height  # doctest: +SKIP
-    69351
+    >>> traceana.load("itp-2021")
+    Traceback (most recent call last):
+    ...
+    traceana.errors.CatalogError: no trace is called 'itp-2021' (did you mean ...
     """
     get_trace(trace_id)
     return Trace(trace_id, open_store(ingest_cached(fetch(trace_id))))

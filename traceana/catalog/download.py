@@ -50,6 +50,16 @@ def fetch(trace: str, *, to: Path | str | None = None, mirror: Path | str | None
     CatalogError
         If the trace or the mirror is not known, or if files are missing, unreachable or not
         what was published, or cannot be written: one line for each file.
+
+    Examples
+    --------
+    >>> import tempfile, traceana
+    >>> from pathlib import Path
+    >>> mirror = Path(tempfile.mkdtemp())
+    >>> traceana.fetch("zeus-2022", to=mirror / "raw", mirror=mirror)
+    Traceback (most recent call last):
+    ...
+    traceana.errors.CatalogError: no trace is called 'zeus-2022' (did you mean ...
     """
     import pooch  # noqa: PLC0415  it loads requests, which nothing but a download needs
 

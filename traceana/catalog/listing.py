@@ -18,6 +18,12 @@ def list_traces() -> pl.DataFrame:
         size of the files as shipped (mostly packed) summed over the files whose size is known,
         `files` their count; a sum of which nothing is known is null. Unknown are, of zeus-2023,
         the size of ``alibaba_groups.csv.xz`` and the rows of `recurring_jobs` in it.
+
+    Examples
+    --------
+    >>> import traceana
+    >>> traceana.list_traces().select("trace", "license").row(-1)
+    ('zeus-2023', 'Apache-2.0')
     """
     traces = load_catalog().values()
     return pl.DataFrame(

@@ -31,6 +31,13 @@ class PublishedFile:
         Size; None where the publisher does not state it.
     optional
         True where the trace is useful without it and mirrors may lack it.
+
+    Examples
+    --------
+    >>> from traceana.catalog import get_trace
+    >>> file = get_trace("microsoft-itp-2021").files[0]
+    >>> file.name, file.bytes
+    ('raw-traces.tar.gz', 1943846)
     """
 
     name: str
@@ -65,6 +72,13 @@ class Content:
         Format of the files.
     by_folder
         Whether files of the same name stand in folders of different names.
+
+    Examples
+    --------
+    >>> from traceana.catalog import get_trace
+    >>> content = get_trace("zeus-2023").contents[0]
+    >>> content.name, content.tables
+    ('summary_train', ('training_runs',))
     """
 
     name: str
@@ -146,6 +160,12 @@ def get_trace(trace: str, /) -> Trace:
     ------
     CatalogError
         If no trace has that id; the message lists the ids and the closest one.
+
+    Examples
+    --------
+    >>> from traceana.catalog import get_trace
+    >>> get_trace("zeus-2023").tables
+    ('training_runs', 'power_profiles', 'recurring_jobs')
     """
     catalog = load_catalog()
     if trace in catalog:

@@ -59,6 +59,16 @@ def check_claims(
         If the paper is unknown; the message lists those there are.
     StoreError
         If a trace's accounts and tables disagree.
+
+    Examples
+    --------
+    >>> import polars as pl, tempfile, traceana
+    >>> folder = tempfile.mkdtemp()
+    >>> jobs = pl.DataFrame({"job_id": ["a"], "submit_s": [5.0], "runtime_s": [60.0], "gpus": [4]})
+    >>> ledger = traceana.add_table(jobs, trace="mine", table="jobs", store=folder)
+    >>> results = traceana.check_claims(traceana.open_store(folder), paper="itp-elasticflow")
+    >>> results.table["verdict"].unique().to_list()
+    ['untested']
     """
     if paper is not None and paper not in PAPERS:
         raise DataError(f"paper {paper!r} is unknown; there is {', '.join(PAPERS)}")

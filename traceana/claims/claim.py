@@ -34,6 +34,12 @@ class Judgement(Result):
         The reason for the verdict; empty for the claim's own note.
     evidence
         The rows behind it, few enough to be shown; None if the measured text is enough.
+
+    Examples
+    --------
+    >>> from traceana.claims import Judgement
+    >>> Judgement("differs", "0.52", "The published table was rounded.").verdict
+    'differs'
     """
 
     verdict: str
@@ -74,6 +80,13 @@ class Claim:
         False if some of the publisher's files of a table are enough.
     values
         Further printed values.
+
+    Examples
+    --------
+    >>> from traceana.claims import PAPERS
+    >>> claim = PAPERS["zeus"].read()[0]
+    >>> claim.id, claim.needs
+    ('zeus-pairs', ('zeus-2023/training_runs', 'zeus-2023/power_profiles'))
     """
 
     id: str
@@ -99,19 +112,40 @@ class Claim:
 def decide(
     *, holds: bool, measured: str, note: str = "", evidence: pl.DataFrame | None = None
 ) -> Judgement:
-    """Return ``reproduced`` if the statement holds, else ``differs``."""
+    """Return ``reproduced`` if the statement holds, else ``differs``.
+
+    Examples
+    --------
+    >>> from traceana.claims import decide
+    >>> decide(holds=0.52 > 0.5, measured="52 %").verdict
+    'reproduced'
+    """
     return Judgement("reproduced" if holds else "differs", measured, note, evidence)
 
 
 def untested(note: str, /) -> Judgement:
-    """Return ``untested``: what the claim needs is not there."""
+    """Return ``untested``: what the claim needs is not there.
+
+    Examples
+    --------
+    >>> from traceana.claims import untested
+    >>> untested("not in the store: zeus-2023/training_runs").verdict
+    'untested'
+    """
     return Judgement("untested", None, note)
 
 
 def not_testable(
     measured: str, note: str = "", *, evidence: pl.DataFrame | None = None
 ) -> Judgement:
-    """Return ``not testable``: what can be measured, and why it decides nothing."""
+    """Return ``not testable``: what can be measured, and why it decides nothing.
+
+    Examples
+    --------
+    >>> from traceana.claims import not_testable
+    >>> not_testable("2 machines", "The paper used a private trace.").verdict
+    'not testable'
+    """
     return Judgement("not testable", measured, note, evidence)
 
 
@@ -127,6 +161,16 @@ class ClaimResults(Result):
         Rows behind a verdict, by claim.
     altered
         Files, as ``trace/file``, whose sha256 differs from that of the published file.
+
+    Examples
+    --------
+    >>> import polars as pl, tempfile, traceana
+    >>> folder = tempfile.mkdtemp()
+    >>> jobs = pl.DataFrame({"job_id": ["a"], "submit_s": [5.0], "runtime_s": [60.0], "gpus": [4]})
+    >>> ledger = traceana.add_table(jobs, trace="mine", table="jobs", store=folder)
+    >>> results = traceana.check_claims(traceana.open_store(folder), paper="zeus")
+    >>> results.table.select("id", "verdict").row(0)
+    ('zeus-pairs', 'untested')
     """
 
     tables = MappingProxyType({"table": ClaimVerdicts})

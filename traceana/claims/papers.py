@@ -29,6 +29,12 @@ class Paper:
         Its title.
     read
         Returns its claims in order. All analyses are imported by it.
+
+    Examples
+    --------
+    >>> from traceana.claims import PAPERS
+    >>> PAPERS["zeus"].title
+    "Zeus (NSDI'23)"
     """
 
     title: str

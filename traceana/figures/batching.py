@@ -68,6 +68,15 @@ def plot_batching_speedup(summary: pl.DataFrame, /, *, ax: Axes | None = None) -
     ------
     DataError
         If the rows are not those of exactly one overhead and noise.
+
+    Examples
+    --------
+    >>> import traceana
+    >>> from traceana.figures import plot_batching_speedup
+    >>> sweep = traceana.sweep_batching({"uneven": [36, 12]}, controllers=["uniform", "oracle"],
+    ...                                 overheads_s=[0.1], noise_cvs=[0], steps=20)
+    >>> plot_batching_speedup(traceana.summarize_batching(sweep)).get_xlabel()
+    'Speedup over uniform batches'
     """
     settings = summary.select("overhead_s", "noise_cv").unique().height
     if settings != 1:
@@ -150,6 +159,14 @@ def plot_batching_clusters(comparison: pl.DataFrame, /, *, ax: Axes | None = Non
     ------
     DataError
         If there is no row.
+
+    Examples
+    --------
+    >>> import traceana
+    >>> from traceana.figures import plot_batching_clusters
+    >>> ax = plot_batching_clusters(traceana.compare_clusters({"mine": [100, 300]}))
+    >>> ax.get_xlabel()
+    'Time relative to equal workers'
     """
     if comparison.is_empty():
         raise DataError("plot_batching_clusters has nothing to draw: there is no cluster")
@@ -237,6 +254,14 @@ def plot_batching_trajectory(
     ------
     DataError
         If there are no rows.
+
+    Examples
+    --------
+    >>> import traceana
+    >>> from traceana.figures import plot_batching_trajectory
+    >>> result = traceana.simulate_batching([(0.1, 100), (0.1, 300)], controller="proportional")
+    >>> plot_batching_trajectory(result.batches, steps=100).get_ylabel()
+    'Batch size (samples)'
     """
     if batches.is_empty():
         raise DataError("plot_batching_trajectory needs a row of batches; there is none")

@@ -57,6 +57,16 @@ def plot_batching_replay(
     ------
     DataError
         If the rows are not those of exactly one job.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> from traceana.figures import plot_batching_replay
+    >>> samples = pl.DataFrame({"job_id": "a", "time_s": [0, 0, 30, 30, 60, 60],
+    ...                         "worker_id": ["0", "1"] * 3, "batch_time": [1.0, 2.0] * 3})
+    >>> replay = traceana.replay_batching(samples, controllers=["uniform", "oracle"])
+    >>> plot_batching_replay(replay.steps).get_ylabel()
+    'Time of a step (s)'
     """
     jobs = steps["job_id"].unique().to_list()
     if len(jobs) != 1:
@@ -129,6 +139,16 @@ def plot_batching_iterations(
     ------
     DataError
         If the rows are not those of exactly one job.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> from traceana.figures import plot_batching_iterations
+    >>> samples = pl.DataFrame({"job_id": "a", "time_s": [0, 0, 30, 30, 60, 60],
+    ...                         "worker_id": ["0", "1"] * 3, "batch_time": [1.0, 2.0] * 3})
+    >>> replay = traceana.replay_batching(samples, controllers=["uniform", "oracle"])
+    >>> plot_batching_iterations(replay.workers).get_xlabel()
+    'Iteration time (s)'
     """
     jobs = workers["job_id"].unique().to_list()
     if len(jobs) != 1:

@@ -37,6 +37,14 @@ def plot_concentration(curve: pl.DataFrame, /, *, ax: Axes | None = None) -> Axe
     ------
     DataError
         If the curve has no point, or a fraction of jobs occurs twice in a group.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> from traceana.figures import plot_concentration
+    >>> jobs = pl.DataFrame({"gpus": [1, 1, 1, 8], "runtime_s": [60, 60, 600, 36000]})
+    >>> plot_concentration(traceana.lorenz_curve(jobs)).get_title(loc="left")
+    'Concentration of GPU-hours'
     """
     ax = start_axes(ax)
     ax.axline((0, 0), (1, 1), color=shade(ax, 0.75), linestyle=":", linewidth=0.8, gid="equal")

@@ -51,6 +51,15 @@ def plot_correlations(
     ------
     DataError
         If no row has r.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from traceana.figures import plot_correlations
+    >>> found = pl.DataFrame({"feature": ["gpus", "cpus"], "outcome": "completed", "group": None,
+    ...                       "n": 9, "r": [0.4, 0.1], "ci_low": [0.2, 0.0], "ci_high": 0.6})
+    >>> plot_correlations(found, x_label="Pearson's r").get_xlabel()
+    "Pearson's r"
     """
     known = result.drop_nulls("r")
     if known.is_empty():
@@ -109,4 +118,4 @@ def describe_correlations(result: pl.DataFrame) -> str:
     known = result.drop_nulls("r")
     left_out = result.height - known.height
     none = f"; {left_out} without a value are not drawn" if left_out else ""
-    return f"{known.height} correlations over up to {known['n'].max():,} rows{none}."
+    return f"{known.height} correlations over up to {max(known['n']):,} rows{none}."

@@ -61,6 +61,15 @@ def plot_cumulative_incidence(
     ------
     DataError
         If the event is not one of the result's, or no row had it.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> from traceana.figures import plot_cumulative_incidence
+    >>> jobs = pl.DataFrame({"runtime_s": [60, 90, 600], "status": ["failed"] + ["completed"] * 2})
+    >>> ax = plot_cumulative_incidence(traceana.cumulative_incidence(jobs), event="failed")
+    >>> ax.get_title(loc="left")
+    'Cumulative incidence: failed'
     """
     if event is None and len(result.events) != 1:
         raise DataError(f"event must be one of {', '.join(result.events)}; it is None")

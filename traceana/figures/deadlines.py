@@ -51,6 +51,19 @@ def plot_deadline_tightness(tightness: pl.DataFrame, /, *, ax: Axes | None = Non
     ------
     DataError
         If there is no row, or more than two kinds of plans.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> from traceana.figures import plot_deadline_tightness
+    >>> jobs = pl.DataFrame({"cluster": "c1", "job_id": ["a", "b"], "submit_s": 0.0,
+    ...                      "runtime_s": [100.0, 150.0], "gpus": 1})
+    >>> plans = jobs.select("cluster", "job_id", model=pl.lit("vgg16"), batch_size=64).with_columns(
+    ...     iterations=pl.Series([300, 450]), deadline_s=pl.Series([90.0, 180.0])
+    ... )
+    >>> tightness = traceana.deadline_tightness(plans, jobs, by="cluster")
+    >>> plot_deadline_tightness(tightness).get_xlabel()
+    '(Deadline - submission) / runtime'
     """
     if "plans" not in tightness.columns:
         tightness = tightness.with_columns(plans=pl.lit("plans"))
@@ -132,6 +145,18 @@ def plot_throughput(
     ------
     DataError
         If the measure is another or nothing of it is known.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> from traceana.figures import plot_throughput
+    >>> jobs = pl.DataFrame({"cluster": "c1", "job_id": ["a", "b"], "submit_s": 0.0,
+    ...                      "runtime_s": [100.0, 150.0], "gpus": [1, 2]})
+    >>> plans = jobs.select("cluster", "job_id", model=pl.lit("vgg16"), batch_size=64).with_columns(
+    ...     iterations=pl.Series([300, 800]), deadline_s=pl.Series([90.0, 180.0])
+    ... )
+    >>> plot_throughput(traceana.iteration_rates(plans, jobs)).get_xlabel()
+    'GPUs'
     """
     if measure not in _LABELS:
         raise DataError(f"measure must be one of {', '.join(_LABELS)}; it is {measure!r}")
@@ -202,6 +227,16 @@ def plot_missed_deadlines(missed: pl.DataFrame, /, *, ax: Axes | None = None) ->
     ------
     DataError
         If no row has a fraction.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> from traceana.figures import plot_missed_deadlines
+    >>> jobs = pl.DataFrame({"cluster": "c1", "job_id": ["a", "b"], "submit_s": [0, 0],
+    ...                      "runtime_s": [100, 100], "gpus": [1, 1], "deadline_s": [150, 150]})
+    >>> missed = traceana.simulate_deadlines(jobs, policies=["fifo"], capacity=1)
+    >>> plot_missed_deadlines(missed).get_xlabel()
+    'Missed deadlines (%)'
     """
     known = missed.drop_nulls(["cluster", "share_missed"])
     if known.is_empty():

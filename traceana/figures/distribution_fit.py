@@ -68,6 +68,15 @@ def plot_distribution_fit(
     ------
     DataError
         If there is no such panel or family, or the result has no quantiles.
+
+    Examples
+    --------
+    >>> import numpy as np, traceana
+    >>> from traceana.figures import plot_distribution_fit
+    >>> runtimes = np.random.default_rng(1).lognormal(5, 1, size=200)
+    >>> fits = traceana.fit_distributions(runtimes, families=["lognormal", "exponential"])
+    >>> plot_distribution_fit(fits, what="Runtime").get_ylabel()
+    'Fraction at or below'
     """
     if panel not in get_args(Panel):
         raise DataError(f"panel must be one of {', '.join(get_args(Panel))}; it is {panel!r}")
@@ -95,7 +104,17 @@ def plot_distribution_fit(
 
 
 def draw_distribution_fit(result: DistributionFits, *, unit: str = "s") -> Figure:
-    """Draw all three panels side by side."""
+    """Draw all three panels side by side.
+
+    Examples
+    --------
+    >>> import numpy as np, traceana
+    >>> from traceana.figures import draw_distribution_fit
+    >>> runtimes = np.random.default_rng(1).lognormal(5, 1, size=200)
+    >>> fits = traceana.fit_distributions(runtimes, families=["lognormal", "exponential"])
+    >>> len(draw_distribution_fit(fits).axes)
+    3
+    """
     panels = get_args(Panel)
     with use_style():
         figure = Figure(figsize=(WIDTH_IN * len(panels), 2.6))

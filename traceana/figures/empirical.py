@@ -55,6 +55,15 @@ def plot_empirical_distribution(
     ------
     DataError
         If the result has no row.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> from traceana.figures import plot_empirical_distribution
+    >>> jobs = pl.DataFrame({"runtime_s": [60.0, 90.0, 600.0, 900.0]})
+    >>> ecdf = traceana.empirical_distribution(jobs, "runtime_s")
+    >>> plot_empirical_distribution(ecdf, x_label="Runtime (s)").get_xlabel()
+    'Runtime (s), logarithmic'
     """
     if result.is_empty():
         raise DataError("plot_empirical_distribution has nothing to draw: the result has no row")

@@ -61,6 +61,19 @@ def plot_energy_savings(savings: pl.DataFrame, /, *, ax: Axes | None = None) -> 
     ------
     DataError
         If the rows are not those of exactly one GPU and objective.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> kind = {"dataset": "cifar100", "network": "net", "optimizer": "adam"}
+    >>> runs = pl.DataFrame(kind | {"batch_size": [128, 1024], "learning_rate": 0.1, "run": 1,
+    ...                             "target_metric": 0.6, "target_epoch": [10, 15]})
+    >>> power = pl.DataFrame(kind | {"gpu": "V100", "batch_size": [128, 1024], "power_limit_w": 200,
+    ...                              "epoch_s": [30, 15], "mean_power_w": [90, 180]})
+    >>> from traceana.figures import plot_energy_savings
+    >>> savings = traceana.energy_savings(runs, power).filter(objective="energy")
+    >>> plot_energy_savings(savings).get_title(loc="left")
+    'V100'
     """
     kinds = savings.select("gpu", "objective").unique().rows()
     if len(kinds) != 1:
@@ -148,6 +161,19 @@ def plot_batch_sweep(
     ------
     DataError
         If the measure is another or there is no batch size.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> kind = {"dataset": "cifar100", "network": "net", "optimizer": "adam"}
+    >>> runs = pl.DataFrame(kind | {"batch_size": [128, 1024], "learning_rate": 0.1, "run": 1,
+    ...                             "target_metric": 0.6, "target_epoch": [10, 15]})
+    >>> power = pl.DataFrame(kind | {"gpu": "V100", "batch_size": [128, 1024], "power_limit_w": 200,
+    ...                              "epoch_s": [30, 15], "mean_power_w": [90, 180]})
+    >>> from traceana.figures import plot_batch_sweep
+    >>> energy = traceana.energy_to_accuracy(runs, power, gpu="V100", dataset="cifar100")
+    >>> plot_batch_sweep(traceana.batch_size_sweep(energy)).get_ylabel()
+    'Energy to the target (MJ)'
     """
     if measure not in _MEASURES:
         raise DataError(f"measure must be one of {', '.join(_MEASURES)}; it is {measure!r}")

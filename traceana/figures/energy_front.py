@@ -45,6 +45,19 @@ def plot_energy_front(energy: pl.DataFrame, /, *, ax: Axes | None = None) -> Axe
     ------
     DataError
         If there is no configuration.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> kind = {"dataset": "cifar100", "network": "net", "optimizer": "adam"}
+    >>> runs = pl.DataFrame(kind | {"batch_size": [128, 1024], "learning_rate": 0.1, "run": 1,
+    ...                             "target_metric": 0.6, "target_epoch": [10, 15]})
+    >>> power = pl.DataFrame(kind | {"gpu": "V100", "batch_size": [128, 1024], "power_limit_w": 200,
+    ...                              "epoch_s": [30, 15], "mean_power_w": [90, 180]})
+    >>> from traceana.figures import plot_energy_front
+    >>> energy = traceana.energy_to_accuracy(runs, power, gpu="V100", dataset="cifar100")
+    >>> plot_energy_front(energy).get_ylabel()
+    'Energy to the target (MJ)'
     """
     if energy.is_empty():
         raise DataError("plot_energy_front has nothing to draw: no configuration is feasible")

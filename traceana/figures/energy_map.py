@@ -77,6 +77,19 @@ def plot_energy_map(
     ------
     DataError
         If the measure is another or there is no configuration.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> kind = {"dataset": "cifar100", "network": "net", "optimizer": "adam"}
+    >>> runs = pl.DataFrame(kind | {"batch_size": [128, 1024], "learning_rate": 0.1, "run": 1,
+    ...                             "target_metric": 0.6, "target_epoch": [10, 15]})
+    >>> power = pl.DataFrame(kind | {"gpu": "V100", "batch_size": [128, 1024], "power_limit_w": 200,
+    ...                              "epoch_s": [30, 15], "mean_power_w": [90, 180]})
+    >>> from traceana.figures import plot_energy_map
+    >>> energy = traceana.energy_to_accuracy(runs, power, gpu="V100", dataset="cifar100")
+    >>> plot_energy_map(energy).get_ylabel()
+    'Power limit (W)'
     """
     _check(energy, measure, "plot_energy_map")
     column, scale, label = _MEASURES[measure]
@@ -153,6 +166,19 @@ def plot_power_sweep(
     ------
     DataError
         If the measure is another or there is no configuration.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> kind = {"dataset": "cifar100", "network": "net", "optimizer": "adam"}
+    >>> runs = pl.DataFrame(kind | {"batch_size": [128, 1024], "learning_rate": 0.1, "run": 1,
+    ...                             "target_metric": 0.6, "target_epoch": [10, 15]})
+    >>> power = pl.DataFrame(kind | {"gpu": "V100", "batch_size": [128, 1024], "power_limit_w": 200,
+    ...                              "epoch_s": [30, 15], "mean_power_w": [90, 180]})
+    >>> from traceana.figures import plot_power_sweep
+    >>> energy = traceana.energy_to_accuracy(runs, power, gpu="V100", dataset="cifar100")
+    >>> plot_power_sweep(energy).get_xlabel()
+    'Power limit (W)'
     """
     _check(energy, measure, "plot_power_sweep")
     column, scale, label = _MEASURES[measure]

@@ -50,6 +50,15 @@ def plot_energy_saved(summary: pl.DataFrame, /, *, ax: Axes | None = None) -> Ax
     ------
     DataError
         If nothing is known to be saved, or there are more than six GPUs.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from traceana.figures import plot_energy_saved
+    >>> summary = pl.DataFrame({"gpu": "V100", "dataset": ["cifar100"], "energy_saved": 0.2,
+    ...                         "energy_saved_ci_low": 0.15, "energy_saved_ci_high": 0.25})
+    >>> plot_energy_saved(summary).get_xlabel()
+    'Energy saved'
     """
     known = summary.drop_nulls("energy_saved")
     gpus = known["gpu"].unique().sort().to_list()

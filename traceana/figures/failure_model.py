@@ -44,6 +44,16 @@ def plot_failure_odds(result: FailureModel, /, *, ax: Axes | None = None) -> Axe
     ------
     DataError
         If no odds ratio is finite.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> jobs = pl.DataFrame({"gpus": [1, 2, 4, 8] * 10,
+    ...                      "status": (["completed"] * 3 + ["failed"]) * 9
+    ...                      + ["failed", "completed"] * 2})
+    >>> result = traceana.failure_model(jobs, features="gpus")
+    >>> result.plot().get_xlabel()
+    'Odds ratio (logarithmic)'
     """
     odds_ratios = result.odds_ratios
     known = odds_ratios.drop_nulls(["odds_ratio", "ci_low", "ci_high"])

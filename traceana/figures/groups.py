@@ -110,6 +110,15 @@ def plot_outcome_rates(
     -------
     Axes
         One row per group in the result's order, from 0 % to 100 %.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> from traceana.figures import plot_outcome_rates
+    >>> jobs = pl.DataFrame({"gpu": ["T4"] * 4 + ["V100"] * 4,
+    ...                      "status": ["failed"] + ["completed"] * 5 + ["failed"] * 2})
+    >>> plot_outcome_rates(traceana.outcome_rates(jobs, "gpu")).get_xlabel()
+    'Success rate'
     """
     groups = split_groups(result)
     ax = start_axes(ax, height_in=groups.height_in)
@@ -166,6 +175,14 @@ def plot_runtime_by(
     -------
     Axes
         One row per group in the order of the result. Intervals that extend below 0 are clipped.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> from traceana.figures import plot_runtime_by
+    >>> jobs = pl.DataFrame({"gpu": ["T4"] * 6 + ["V100"] * 6, "runtime_s": range(1, 13)})
+    >>> plot_runtime_by(traceana.runtime_by(jobs, "gpu")).get_xlabel()
+    'Runtime (s)'
     """
     groups = split_groups(result)
     ax = start_axes(ax, height_in=groups.height_in)
@@ -230,6 +247,14 @@ def plot_runtime_ratio(result: pl.DataFrame, /, *, ax: Axes | None = None) -> Ax
     ------
     DataError
         If no group has a ratio above 0.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> from traceana.figures import plot_runtime_ratio
+    >>> jobs = pl.DataFrame({"group": ["a", "a", "b", "b"], "runtime_s": [50.0, 150.0, 60.0, 90.0]})
+    >>> plot_runtime_ratio(traceana.summarize_runtime_ratio(jobs, by="group")).get_xlabel()
+    'Runtime / mean runtime of the group (logarithmic)'
     """
     known = result.filter(pl.col("p95") > 0)
     if known.is_empty():

@@ -51,6 +51,15 @@ def plot_runtime_against(
     ------
     DataError
         If there is no point, or a value occurs twice.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> from traceana.figures import plot_runtime_against
+    >>> jobs = pl.DataFrame({"gpus": [1, 2, 4, 8, 8], "runtime_s": [60.0, 50.0, 90.0, 200.0, 99.0]})
+    >>> means = traceana.mean_by_value(jobs, "gpus", "runtime_s")
+    >>> plot_runtime_against(means, x_label="GPUs", log_x=True).get_xlabel()
+    'GPUs, logarithmic'
     """
     if means.is_empty() or not means["value"].is_unique().all():
         raise DataError("plot_runtime_against draws the means of one group, each value once")

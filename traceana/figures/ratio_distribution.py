@@ -47,6 +47,14 @@ def plot_ratio_distribution(
     ------
     DataError
         If the kind is another, there is no row or more than four stages, or a ratio is not above 0.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from traceana.figures import plot_ratio_distribution
+    >>> ratios = pl.DataFrame({"stage": "train", "runtime_ratio": [0.5, 0.8, 1.0, 1.7]})
+    >>> plot_ratio_distribution(ratios).get_ylabel()
+    'Fraction of jobs'
     """
     if kind not in _KINDS:
         raise DataError(f"kind must be one of {', '.join(_KINDS)}; it is {kind!r}")

@@ -60,6 +60,19 @@ def plot_recurring_choices(
     ------
     DataError
         If there is no run.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> kind = {"dataset": "cifar100", "network": "net", "optimizer": "adam"}
+    >>> runs = pl.DataFrame(kind | {"batch_size": [128, 1024], "learning_rate": 0.1, "run": 1,
+    ...                             "target_metric": 0.6, "target_epoch": [10, 15]})
+    >>> power = pl.DataFrame(kind | {"gpu": "V100", "batch_size": [128, 1024], "power_limit_w": 200,
+    ...                              "epoch_s": [30, 15], "mean_power_w": [90, 180]})
+    >>> from traceana.figures import plot_recurring_choices
+    >>> result = traceana.simulate_recurring(runs, power, gpu="V100", dataset="cifar100")
+    >>> plot_recurring_choices(result).get_ylabel()
+    'Batch size'
     """
     history, known = _history(result)
     if history.is_empty():
@@ -131,6 +144,20 @@ def plot_regret(recurrences: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes
     ------
     DataError
         If there is no row, or a regret is null as there is no oracle.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> kind = {"dataset": "cifar100", "network": "net", "optimizer": "adam"}
+    >>> runs = pl.DataFrame(kind | {"batch_size": [128, 1024], "learning_rate": 0.1, "run": 1,
+    ...                             "target_metric": 0.6, "target_epoch": [10, 15]})
+    >>> power = pl.DataFrame(kind | {"gpu": "V100", "batch_size": [128, 1024], "power_limit_w": 200,
+    ...                              "epoch_s": [30, 15], "mean_power_w": [90, 180]})
+    >>> from traceana.figures import plot_regret
+    >>> result = traceana.simulate_recurring(runs, power, gpu="V100", dataset="cifar100")
+    >>> regret = result.recurrences.with_columns(policy=pl.lit("zeus"))
+    >>> plot_regret(regret).get_ylabel()
+    'Cumulative regret (MJ)'
     """
     if recurrences.is_empty() or recurrences["cumulative_regret_j"].has_nulls():
         raise DataError("plot_regret has nothing to draw: there is no recurrence or no oracle")

@@ -40,6 +40,12 @@ class FigureEntry:
         How the figure is read.
     source
         The published figure that it reproduces; "traceana" if it is ours.
+
+    Examples
+    --------
+    >>> from traceana.figures import get_figure
+    >>> get_figure("energy-front").result
+    'energy_to_accuracy'
     """
 
     plot: Callable[..., Axes]
@@ -69,6 +75,13 @@ def figure(
 
     `reading` states how the figure is read. The module has ``describe_<figure>``, which returns a
     sentence on a result for the caption.
+
+    Examples
+    --------
+    >>> from traceana.figures import figure
+    >>> draws = figure("runtimes", result="jobs", reading="Bar: jobs of that runtime.")
+    >>> @draws  # doctest: +SKIP
+    ... def plot_runtimes(jobs, /, *, ax): ...
     """
 
     def register(plot: Plot) -> Plot:
@@ -86,7 +99,14 @@ def figure(
 
 
 def figures() -> dict[str, FigureEntry]:
-    """Return every figure by its id; each module of this package is imported."""
+    """Return every figure by its id; each module of this package is imported.
+
+    Examples
+    --------
+    >>> from traceana.figures import figures
+    >>> "gpu-demand" in figures()
+    True
+    """
     package = sys.modules[__package__ or ""]
     for module in iter_modules(package.__path__):
         import_module(f"{package.__name__}.{module.name}")
@@ -100,6 +120,12 @@ def get_figure(name: str, /) -> FigureEntry:
     ------
     DataError
         If no figure has that id; the message lists the ids.
+
+    Examples
+    --------
+    >>> from traceana.figures import get_figure
+    >>> get_figure("gpu-demand").plot.__name__
+    'plot_gpu_demand'
     """
     known = figures()
     if name not in known:
@@ -114,6 +140,15 @@ def draw_figure(name: str, result: Any, /, **options: object) -> Figure:  # noqa
     ------
     DataError
         If no figure has that id; the message lists the ids.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> from traceana.figures import draw_figure
+    >>> jobs = pl.DataFrame({"start_s": [0, 1800], "end_s": [3600, 7200], "gpus": [4, 8]})
+    >>> figure = draw_figure("gpu-demand", traceana.gpu_demand(jobs))
+    >>> figure.axes[0].get_ylabel()
+    'Requested GPUs'
     """
     drawn = get_figure(name).plot(result, **options).get_figure(root=True)
     assert isinstance(drawn, Figure)  # noqa: S101  (new axes stand on a new figure)

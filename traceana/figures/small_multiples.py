@@ -72,6 +72,17 @@ def plot_small_multiples(
     ------
     DataError
         If there is no panel, or `ax` is given: the panels need a figure of their own.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> from types import SimpleNamespace
+    >>> from traceana.figures import plot_small_multiples
+    >>> jobs = pl.DataFrame({"start_s": [0, 1800], "end_s": [3600, 7200], "gpus": [4, 8]})
+    >>> demand = traceana.gpu_demand(jobs)
+    >>> panel = SimpleNamespace(figure="gpu-demand", result=demand, options={})
+    >>> len(plot_small_multiples([panel, panel], columns=2).figure.axes)
+    2
     """
     if not panels or ax is not None:
         raise DataError("small multiples need at least one panel and a figure of their own")

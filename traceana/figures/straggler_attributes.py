@@ -37,6 +37,17 @@ def plot_straggler_attributes(
         What `straggler_attributes` returns.
     job
         Key of the job to draw; not needed if the result has one job.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> step = {"job_id": "a", "step": [0] * 6, "rank": range(6), "stage": [0, 0, 1, 1, 2, 2]}
+    >>> samples = pl.DataFrame(step | {"compute_s": [1.0, 1.0, 1.0, 1.0, 2.0, 2.0]})
+    >>> found = traceana.straggler_attributes(
+    ...     samples, attributes="stage", time="step", worker="rank", value="compute_s"
+    ... )
+    >>> found.plot().get_xlabel()
+    'Job time gained'
     """
     result = _one_job(result, job)
     names = result.attributes["attribute"].to_list()

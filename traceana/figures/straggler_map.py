@@ -69,6 +69,17 @@ def plot_straggler_map(
     DataError
         If the result has several jobs and none is named, the job's ratios were not kept, or no
         ratio is above 0.
+
+    Examples
+    --------
+    >>> import numpy as np, polars as pl, traceana
+    >>> step, worker = np.divmod(np.arange(400), 4)
+    >>> slow = (worker == 2) & (step >= 20) & (step < 40)
+    >>> seconds = np.where(slow, 3, 1) + 0.01 * ((7 * step + worker) % 5)
+    >>> samples = pl.DataFrame({"job_id": "a", "time_s": 30 * step, "worker_id": worker,
+    ...                         "batch_time": seconds})
+    >>> traceana.detect_stragglers(samples).plot(job="a").get_title(loc="left")
+    'Stragglers of a'
     """
     own = result if job is None else result.of_job(job)
     if own.jobs.height != 1:

@@ -65,6 +65,18 @@ def plot_straggler_overview(
     ------
     DataError
         If the axes given are not those of a subplot, which can be divided.
+
+    Examples
+    --------
+    >>> import numpy as np, polars as pl, traceana
+    >>> from traceana.figures import plot_straggler_overview
+    >>> step, worker = np.divmod(np.arange(400), 4)
+    >>> seconds = np.where((worker == 2) & (20 <= step) & (step < 40), 3, 1) + 0.01 * (step % 5)
+    >>> samples = pl.DataFrame({"job_id": "a", "time_s": 30 * step, "worker_id": worker,
+    ...                         "batch_time": seconds})
+    >>> result, cov = traceana.detect_stragglers(samples), traceana.iteration_cov(samples, ddof=0)
+    >>> len(plot_straggler_overview(result, samples=samples, cov=cov).figure.axes)
+    4
     """
     map_in = 1.0 + _ROW_IN * result.levels.height
     ax = start_axes(ax, height_in=map_in + 2 * _PANEL_IN)

@@ -29,6 +29,15 @@ def use_style(*, alone: bool = False) -> AbstractContextManager[None]:
 
     Parameters the user has set, in a matplotlibrc or with a style such as dark_background, stay
     as they are, unless the house style is to be `alone`, as on the report's page.
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> from traceana.figures import use_style
+    >>> with use_style(alone=True):
+    ...     print(matplotlib.rcParams["axes.spines.top"])
+    ...
+    False
     """
     house: Any = _complete() if alone else _house()
     own: Any = rcParams
@@ -45,7 +54,17 @@ def follow_axes(ax: Axes | None, /) -> AbstractContextManager[None]:
 
 
 def use_width(width_in: float | None, /) -> AbstractContextManager[None]:
-    """Return a context in which new figures have this width; None: that of the style."""
+    """Return a context in which new figures have this width; None: that of the style.
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> from traceana.figures import use_width
+    >>> with use_width(6.5):
+    ...     print(Figure().get_figwidth())
+    ...
+    6.5
+    """
     if width_in is None:
         return nullcontext()
     height_in = max(1.0, width_in / WIDTH_IN) * _HEIGHT_IN

@@ -31,7 +31,18 @@ _SPACE: Final = re.compile(r"\s*\n|(?<=[MLCQ]) ")
 
 
 def mark_synthetic(figure: Figure, /) -> None:
-    """Write SYNTHETIC across each panel of a figure, above the data and through it."""
+    """Write SYNTHETIC across each panel of a figure, above the data and through it.
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> from traceana.figures import mark_synthetic
+    >>> figure = Figure()
+    >>> axes = figure.add_subplot()
+    >>> mark_synthetic(figure)
+    >>> axes.texts[0].get_text()
+    'SYNTHETIC'
+    """
     panels = (ax for ax in figure.axes if ax.get_label() != "<colorbar>")
     for place, ax in enumerate(panels):
         ax.text(
@@ -52,6 +63,14 @@ def render_file(figure: Figure, form: str, /, *, dpi: int = PNG_DPI) -> bytes:
         ``pdf`` or ``png``.
     dpi
         Resolution of a PNG, and of images within a PDF.
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> from traceana.figures import render_file
+    >>> figure = Figure(figsize=(1, 1))
+    >>> render_file(figure, "pdf").startswith(b"%PDF")
+    True
     """
     nothing = {"pdf": ("Creator", "Producer", "CreationDate"), "png": ("Software",)}[form]
     sheet = io.BytesIO()
@@ -75,6 +94,14 @@ def render_svg(figure: Figure, /, *, prefix: str) -> str:
     str
         The element: no XML declaration, no metadata, hence no date, no rule that would reach
         the page around it; text is text. The same figure gives the same bytes.
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> from traceana.figures import render_svg
+    >>> svg = render_svg(Figure(figsize=(1, 1)), prefix="empty-")
+    >>> svg[:4]
+    '<svg'
     """
     sheet = io.StringIO()
     nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))

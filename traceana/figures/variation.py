@@ -46,6 +46,15 @@ def plot_cov(
         The ddof of these CoVs, for the label; None if the publisher computed them.
     time
         Column of the time; by default time_s, step or sample.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> from traceana.figures import plot_cov
+    >>> samples = pl.DataFrame({"job_id": "a", "time_s": [0, 0, 30, 30],
+    ...                         "worker_id": [0, 1, 0, 1], "batch_time": [1.0, 1.0, 1.0, 3.0]})
+    >>> plot_cov(traceana.iteration_cov(samples, ddof=0), ddof=0).get_title(loc="left")
+    'CoV across workers, a'
     """
     clock, label = find_clock(cov, time)
     cov = cov.with_columns(pl.col("job_id").cast(pl.String))
@@ -128,6 +137,15 @@ def plot_cov_ecdf(
     ------
     DataError
         If there is no CoV.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> from traceana.figures import plot_cov_ecdf
+    >>> samples = pl.DataFrame({"job_id": "a", "time_s": [0, 0, 30, 30],
+    ...                         "worker_id": [0, 1, 0, 1], "batch_time": [1.0, 1.0, 1.0, 3.0]})
+    >>> plot_cov_ecdf(traceana.iteration_cov(samples, ddof=0), ddof=0).get_ylabel()
+    'Fraction of time steps'
     """
     known = cov.select(pl.col("job_id").cast(pl.String), "cov").drop_nulls("cov")
     if known.is_empty():
@@ -200,6 +218,15 @@ def plot_batch_time_ecdf(
     ------
     DataError
         If there is no mini-batch time.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from traceana.figures import plot_batch_time_ecdf
+    >>> samples = pl.DataFrame({"job_id": ["a"] * 3 + ["b"] * 3,
+    ...                         "batch_time": [1.0, 1.2, 1.1, 2.0, 2.1, 3.0]})
+    >>> plot_batch_time_ecdf(samples).get_xlabel()
+    'Mini-batch time (s)'
     """
     known = samples.select(pl.col("job_id").cast(pl.String), "batch_time").drop_nulls("batch_time")
     if known.is_empty():

@@ -70,6 +70,15 @@ def plot_worker_times(
     ------
     DataError
         If the rows are not those of exactly one job.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from traceana.figures import plot_worker_times
+    >>> samples = pl.DataFrame({"job_id": "a", "time_s": [0, 0, 30, 30],
+    ...                         "worker_id": ["0", "1"] * 2, "batch_time": [1.0, 1.2, 1.0, 3.0]})
+    >>> plot_worker_times(samples).get_ylabel()
+    'Mini-batch time (s)'
     """
     jobs = samples["job_id"].unique().to_list()
     if len(jobs) != 1:
@@ -119,7 +128,18 @@ def _write_legend(ax: Axes, lines: list[tuple[str, Line2D]], slow: list[str]) ->
 
 
 def draw_worker_times(samples: pl.DataFrame, /, **options: str) -> Figure:
-    """Draw the workers of several jobs, one panel per job; options of :func:`plot_worker_times`."""
+    """Draw the workers of several jobs, one panel per job; options of :func:`plot_worker_times`.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from traceana.figures import draw_worker_times
+    >>> samples = pl.DataFrame({"job_id": "a", "time_s": [0, 0, 30, 30],
+    ...                         "worker_id": ["0", "1"] * 2, "batch_time": [1.0, 1.2, 1.0, 3.0]})
+    >>> figure = draw_worker_times(samples)
+    >>> len(figure.axes)
+    1
+    """
     jobs = natural_order(samples["job_id"].unique())
     columns = min(2, len(jobs))
     rows = math.ceil(len(jobs) / columns)

@@ -50,6 +50,14 @@ def plot_arrivals(
     ------
     DataError
         If the rows are not hours, or an hour occurs twice in a group.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> from traceana.figures import plot_arrivals
+    >>> jobs = pl.DataFrame({"submit_s": [0, 60, 3600, 90000]})
+    >>> plot_arrivals(traceana.arrival_rhythm(jobs, per="hour")).get_ylabel()
+    'Jobs per hour'
     """
     if "hour" not in rhythm.columns:
         raise DataError("plot_arrivals draws the hours of arrival_rhythm: column hour is missing")
@@ -125,6 +133,14 @@ def plot_interarrivals(curve: pl.DataFrame, /, *, ax: Axes | None = None) -> Axe
     ------
     DataError
         If there is no time, or one occurs twice in a group.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> from traceana.figures import plot_interarrivals
+    >>> jobs = pl.DataFrame({"submit_s": [0, 10, 30, 100, 400]})
+    >>> plot_interarrivals(traceana.interarrival_curve(jobs)).get_xlabel()
+    'Time between submissions (logarithmic)'
     """
     lines = split_lines(curve, "n", "gap_s")
     ax = start_axes(ax)
@@ -199,6 +215,14 @@ def plot_gpu_demand(
     ------
     DataError
         If a bin occurs twice, or no GPUs are known.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> from traceana.figures import plot_gpu_demand
+    >>> jobs = pl.DataFrame({"start_s": [0, 1800], "end_s": [3600, 7200], "gpus": [4, 8]})
+    >>> plot_gpu_demand(traceana.gpu_demand(jobs)).get_ylabel()
+    'Requested GPUs'
     """
     known = demand.filter(pl.col("gpus_mean").is_not_null()).sort("bin_start_s")
     if known.is_empty() or not known["bin_start_s"].is_unique().all():

@@ -67,10 +67,11 @@ def add_table(
 
     Examples
     --------
-    >>> import traceana, polars as pl
-    >>> jobs = pl.DataFrame({"job_id": ["a"], "gpus": [2], "runtime_s": [60.0]})
-    >>> print(traceana.add_table(jobs, trace="mine", table="jobs"))  # doctest: +SKIP
-    mine/jobs: 1 rows read = 1 kept + 0 rejected (written)
+    >>> import polars as pl, tempfile, traceana
+    >>> jobs = pl.DataFrame({"job_id": ["a", "b"], "gpus": [2, 4], "runtime_s": [60.0, -1.0]})
+    >>> ledger = traceana.add_table(jobs, trace="mine", table="jobs", store=tempfile.mkdtemp())
+    >>> print(ledger)
+    mine/jobs: 2 rows read = 1 kept + 1 rejected (written)
     """
     get_table(table)  # raises where there is no such table
     data = _to_polars(frame)

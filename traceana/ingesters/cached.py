@@ -29,6 +29,19 @@ def ingest_cached(
 
     The same files with the same options use the same store, which is left as it is while they
     do not change. The parameters are those of :func:`~traceana.ingesters.ingest`.
+
+    Examples
+    --------
+    >>> import polars as pl, tempfile, traceana
+    >>> from pathlib import Path
+    >>> from traceana.ingesters import ingest_cached
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> jobs = pl.DataFrame({"job": ["a", "b"], "gpus": [2, 4], "runtime": [60, 90]})
+    >>> jobs.write_csv(folder / "march.csv")
+    >>> _ = (folder / "mine.toml").write_text(traceana.propose_mapping(folder / "march.csv"))
+    >>> store = ingest_cached(folder / "march.csv", mapping=folder / "mine.toml")
+    >>> traceana.open_store(store).tables().select("trace", "table", "rows").rows()
+    [('mine', 'jobs', 2)]
     """
     from platformdirs import user_cache_path  # noqa: PLC0415  only where it is needed
 

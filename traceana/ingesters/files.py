@@ -259,6 +259,19 @@ def open_csv(csv: CsvFile) -> Iterator[IO[bytes]]:
         If the file, or the archive around it, is cut short, damaged or gone.
     UnlistedMemberError
         At its end, if the archive was not read through and more follows.
+
+    Examples
+    --------
+    >>> import polars as pl, tempfile
+    >>> from pathlib import Path
+    >>> from traceana.ingesters import open_csv
+    >>> from traceana.ingesters.files import list_csvs
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> pl.DataFrame({"job": ["a"], "gpus": [2]}).write_csv(folder / "jobs.csv")
+    >>> with open_csv(list_csvs(folder).csvs[0]) as stream:
+    ...     print(stream.read().split())
+    ...
+    [b'job,gpus', b'a,2']
     """
     with reading(csv.paths), open_unwrapped(csv.paths) as stream:
         if csv.member is None:

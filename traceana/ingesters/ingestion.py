@@ -28,7 +28,19 @@ Paths = str | PathLike[str] | Sequence[str | PathLike[str]]
 
 
 class IngestError(SourceError):
-    """Some files could not be read; their traces were left as they were, the others ingested."""
+    """Some files could not be read; their traces were left as they were, the others ingested.
+
+    Examples
+    --------
+    >>> import tempfile, traceana
+    >>> from pathlib import Path
+    >>> path = Path(tempfile.mkdtemp(), "trace.tar.gz")
+    >>> _ = path.write_bytes(b"not an archive")
+    >>> traceana.ingest(path, store=path.parent / "data")
+    Traceback (most recent call last):
+    ...
+    traceana.ingesters.ingestion.IngestError: .../trace.tar.gz: expected compressed data, ...
+    """
 
     def __init__(self, ledger: Ledger) -> None:
         super().__init__("\ntraceana: ".join(line for _, line in ledger.failures))
@@ -96,6 +108,17 @@ def ingest(
         If the mapping is wrong.
     StoreError
         If another process is ingesting the trace, or the store cannot be written.
+
+    Examples
+    --------
+    >>> import polars as pl, tempfile, traceana
+    >>> folder = tempfile.mkdtemp()
+    >>> path = f"{folder}/march.csv"
+    >>> pl.DataFrame({"job": ["a", "b"], "gpus": [2, 4], "runtime": [60, 90]}).write_csv(path)
+    >>> mapping = traceana.propose_mapping(path)
+    >>> ledger = traceana.ingest(path, mapping=mapping, trace="mine", store=f"{folder}/data")
+    >>> print(ledger)
+    mine/jobs: 2 rows read = 2 kept + 0 rejected (written)
     """
     names = [paths] if isinstance(paths, str | PathLike) else list(paths)
     folders = [Path(one) for one in names]

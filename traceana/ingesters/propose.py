@@ -58,8 +58,20 @@ def propose_mapping(path: str | PathLike[str], /, *, reader: str | None = None) 
 
     Examples
     --------
-    >>> import traceana
-    >>> print(traceana.propose_mapping("march.csv"))  # doctest: +SKIP
+    >>> import polars as pl, tempfile, traceana
+    >>> path = f"{tempfile.mkdtemp()}/march.csv"
+    >>> pl.DataFrame({"job": ["a", "b"], "gpus": [2, 4], "runtime": [60, 90]}).write_csv(path)
+    >>> print(traceana.propose_mapping(path))
+    # proposed from march.csv; check what is marked "unsure"
+    [trace]
+    title = "march"
+    reader = "csv"
+    <BLANKLINE>
+    [jobs]
+    job_id = "job"
+    # unsure: runtime is taken as seconds: its median is 75
+    runtime_s = "runtime"
+    gpus = "gpus"
     """
     source = open_source(_single(Path(path)), reader=reader)
     if not all(name.isprintable() for name in source.columns):
@@ -111,6 +123,16 @@ def preview_mapping(path: str | PathLike[str], text: str, /) -> dict[str, Conver
     ------
     DataError
         If the mapping does not fit the file.
+
+    Examples
+    --------
+    >>> import polars as pl, tempfile
+    >>> from traceana.ingesters import preview_mapping, propose_mapping
+    >>> path = f"{tempfile.mkdtemp()}/march.csv"
+    >>> pl.DataFrame({"job": ["a", "b"], "gpus": [2, 4], "runtime": [60, 90]}).write_csv(path)
+    >>> preview = preview_mapping(path, propose_mapping(path))
+    >>> list(preview)
+    ['jobs']
     """
     mapping = parse_mapping(text, where="the proposed mapping")
     source = open_source(_single(Path(path)), reader=mapping.reader, timezone=mapping.timezone)

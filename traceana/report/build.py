@@ -97,6 +97,16 @@ def build_report(
         If there is no such section, format or engine, or a master is named that is not Spark's.
     TraceanaError
         If the store cannot be read, the folder cannot be written, or Spark cannot be had.
+
+    Examples
+    --------
+    >>> import polars as pl, tempfile, traceana
+    >>> folder = tempfile.mkdtemp()
+    >>> jobs = pl.DataFrame({"job_id": ["a", "b"], "submit_s": [5.0, 60.0], "gpus": [2, 4]})
+    >>> ledger = traceana.add_table(jobs, trace="mine", table="jobs", store=folder)
+    >>> page = traceana.build_report(folder, out=f"{folder}/report", only="data-quality")
+    >>> page.name
+    'index.html'
     """
     chosen = check_sections(only)
     if store is not None and Path(store).is_file():
@@ -156,6 +166,12 @@ def summarize(
     ----------
     store, workers, on_step
         As for :func:`build_report`.
+
+    Examples
+    --------
+    >>> from traceana.report import summarize
+    >>> for sentence in summarize("data", workers=2):  # doctest: +SKIP
+    ...     print(sentence)
     """
     chosen = check_sections(())
     tell = on_step or (lambda _done, _steps, _what: None)
@@ -183,6 +199,12 @@ def check_sections(only: str | Sequence[str], /) -> list[Section]:
     ------
     DataError
         If no section has such an id; the message lists the ids.
+
+    Examples
+    --------
+    >>> from traceana.report import check_sections
+    >>> [section.id for section in check_sections("stragglers,workload")]
+    ['workload', 'stragglers']
     """
     chosen = choose(only, [section.id for section in sections()], what="section")
     return [section for section in sections() if section.id in chosen]

@@ -39,6 +39,14 @@ class WrittenFigures:
         Every file.
     absent
         A line on each figure for which the store has no data: what is missing and the remedy.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from traceana.report import WrittenFigures
+    >>> written = WrittenFigures(paths=(Path("figures/gpu-demand.svg"),), absent=())
+    >>> [path.suffix for path in written.paths]
+    ['.svg']
     """
 
     paths: tuple[Path, ...]
@@ -106,10 +114,14 @@ def write_figures(
 
     Examples
     --------
-    >>> from traceana.report import write_figures
-    >>> written = write_figures(  # doctest: +SKIP
-    ...     "energy-front", gpu="a40", dataset="cifar100", formats="png", size="84mm"
-    ... )
+    >>> import polars as pl, tempfile, traceana
+    >>> folder = tempfile.mkdtemp()
+    >>> jobs = pl.DataFrame({"job_id": ["a", "b"], "submit_s": [0.0, 50.0], "start_s": [0.0, 60.0],
+    ...                      "end_s": [3600.0, 7200.0], "gpus": [2, 4]})
+    >>> ledger = traceana.add_table(jobs, trace="mine", table="jobs", store=folder)
+    >>> written = traceana.write_figures("gpu-demand", store=folder, out=folder, formats="svg")
+    >>> [path.name for path in written.paths]
+    ['demand-mine.svg', 'gpu-demand.captions.md']
     """
     ids = check_figures(figures)
     suffixes = choose(formats, FIGURE_FORMATS, what="format")
@@ -148,6 +160,12 @@ def check_figures(figures: str | Sequence[str], /) -> list[str]:
     ------
     DataError
         If no figure has such an id; the message lists the ids.
+
+    Examples
+    --------
+    >>> from traceana.report import check_figures
+    >>> check_figures("gpu-demand")
+    ['gpu-demand']
     """
     from traceana.figures import figures as all_figures  # noqa: PLC0415  matplotlib is slow to load
 

@@ -33,6 +33,13 @@ class Origin:
         The folder given, else TRACEANA_STORE, else ``data``.
     is_sample
         True where it holds no ledger, so that the synthetic sample takes its place.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from traceana.report import Origin
+    >>> Origin(Path("data"), is_sample=True).is_sample
+    True
     """
 
     place: Path
@@ -60,7 +67,15 @@ class Origin:
 
 
 def find_origin(store: str | os.PathLike[str] | None = None, /) -> Origin:
-    """Say where a report's data will come from; nothing is made or read yet."""
+    """Say where a report's data will come from; nothing is made or read yet.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from traceana.report import find_origin
+    >>> find_origin(tempfile.mkdtemp()).is_sample
+    True
+    """
     place = store_path(store)
     return Origin(place, is_sample=not Store(place).traces())
 

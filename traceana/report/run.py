@@ -39,7 +39,14 @@ _opened: list[Context] = []
 
 
 def count_workers() -> int:
-    """Return how many processes build sections: one a core that this one may use, at most four."""
+    """Return how many processes build sections: one a core that this one may use, at most four.
+
+    Examples
+    --------
+    >>> from traceana.report import count_workers
+    >>> count_workers() >= 1
+    True
+    """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return min(cores or 1, _MOST_WORKERS)
 

@@ -63,6 +63,17 @@ class BatchingResult(Result):
     note
         What to know of the result, such as a negative batch size or a dead-band that kept the
         controller from any adjustment; None otherwise.
+
+    Examples
+    --------
+    >>> import traceana
+    >>> result = traceana.simulate_batching([(0.1, 100), (0.1, 300)], controller="oracle", steps=50)
+    >>> print(result)
+    oracle: 6,400 samples in 21.0 s
+    speedup over uniform batches: 1.762
+    0 adjustments; workers wait 0.0% of their time
+    >>> result.batches.select("step", "worker_id", "batch").rows()
+    [(0, '0', 32), (0, '1', 96)]
     """
 
     tables: ClassVar = {"workers": Workers, "batches": Batches, "steps": Steps}
@@ -182,6 +193,15 @@ class BatchingReplay(Result):
         One row per episode and controller; empty if no episodes were given.
     within
         Relative difference from the oracle's step up to which a step counts as recovered.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> samples = pl.DataFrame({"job_id": "a", "time_s": [0, 0, 30, 30, 60, 60],
+    ...                         "worker_id": ["0", "1"] * 3, "batch_time": [1.0, 2.0] * 3})
+    >>> replay = traceana.replay_batching(samples, controllers=["uniform", "oracle"])
+    >>> replay.workers.select("controller", "worker_id", "mean_batch").rows()
+    [('uniform', '0', 64.0), ('uniform', '1', 64.0), ('oracle', '0', 86.0), ('oracle', '1', 42.0)]
     """
 
     tables: ClassVar = {

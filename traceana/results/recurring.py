@@ -215,6 +215,18 @@ class RecurringResult(Result):
         Batch sizes without data, or not at every power limit.
     job
         The data of the job that the simulation uses.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> kind = {"dataset": "cifar100", "network": "net", "optimizer": "adam"}
+    >>> runs = pl.DataFrame(kind | {"batch_size": [128, 1024], "learning_rate": 0.1, "run": 1,
+    ...                             "target_metric": 0.6, "target_epoch": [10, 15]})
+    >>> power = pl.DataFrame(kind | {"gpu": "V100", "batch_size": [128, 1024], "power_limit_w": 200,
+    ...                              "epoch_s": [30, 15], "mean_power_w": [90, 180]})
+    >>> result = traceana.simulate_recurring(runs, power, gpu="V100", dataset="cifar100")
+    >>> result.totals.select("runs", "energy_j").rows()
+    [(4, 135000.0)]
     """
 
     gpu: str
@@ -290,6 +302,20 @@ class RecurringGroupsResult(Result):
     groups
         One row per group. Savings are over all runs, exploration included, against the expected
         energy and time of the default with the same ratios.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> kind = {"dataset": "cifar100", "network": "net", "optimizer": "adam"}
+    >>> runs = pl.DataFrame(kind | {"batch_size": [128, 1024], "learning_rate": 0.1, "run": 1,
+    ...                             "target_metric": 0.6, "target_epoch": [10, 15]})
+    >>> power = pl.DataFrame(kind | {"gpu": "V100", "batch_size": [128, 1024], "power_limit_w": 200,
+    ...                              "epoch_s": [30, 15], "mean_power_w": [90, 180]})
+    >>> jobs = pl.DataFrame({"group": "a", "start_s": [0, 900], "end_s": [300, 999],
+    ...                      "dataset": "cifar100", "runtime_ratio": [1.0, 1.2]})
+    >>> result = traceana.simulate_recurring_groups(runs, power, jobs, gpu="V100")
+    >>> result.by_dataset().select("dataset", "runs", "energy_j").rows()
+    [('cifar100', 2, 72900.0)]
     """
 
     gpu: str

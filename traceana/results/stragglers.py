@@ -118,6 +118,18 @@ class StragglerResult(Result):
     ratios
         One row per sample: its ratio to the peers. The ratios of the first jobs with two million
         samples together are kept.
+
+    Examples
+    --------
+    >>> import numpy as np, polars as pl, traceana
+    >>> step, worker = np.divmod(np.arange(400), 4)
+    >>> slow = (worker == 2) & (step >= 20) & (step < 40)
+    >>> seconds = np.where(slow, 3, 1) + 0.01 * ((7 * step + worker) % 5)
+    >>> samples = pl.DataFrame({"job_id": "a", "time_s": 30 * step, "worker_id": worker,
+    ...                         "batch_time": seconds})
+    >>> result = traceana.detect_stragglers(samples)
+    >>> result.episodes.select("worker_id", "onset_s", "end_s").rows()
+    [(2, 600.0, 1170.0)]
     """
 
     tables: ClassVar[Mapping[str, type[ResultTable]]] = {

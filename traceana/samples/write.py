@@ -90,7 +90,10 @@ def write_sample(
 
     Examples
     --------
-    >>> write_sample("sample")  # doctest: +SKIP
+    >>> import tempfile, traceana
+    >>> folder = traceana.write_sample(tempfile.mkdtemp(), traces="microsoft-itp-2021", scale=0.001)
+    >>> sorted(path.name for path in folder.glob("*/*"))
+    ['SYNTHETIC-raw-traces.tar.gz', 'SYNTHETIC.json']
     """
     wanted = _check_traces(traces)
     if scale is not None and not 0 < scale <= LARGEST_SCALE:

@@ -30,6 +30,14 @@ class FileEntry:
     catalogue does not know the file in this form. Rows of a CSV that the table is not for are
     counted in `rows_not_applicable` and in none of the others. `fingerprint` represents the file,
     mapping, schema and version.
+
+    Examples
+    --------
+    >>> from traceana.store import FileEntry
+    >>> entry = FileEntry("jobs.csv", None, "e3b0", 64, None, synthetic=False, rows_read=3,
+    ...                   rows_kept=2, rejected={"runtime_s|min": 1})
+    >>> entry.rows_rejected
+    1
     """
 
     file: str
@@ -66,6 +74,15 @@ class TableEntry:
     `replaced_files` are files whose rows were in the table before this ingest and no longer are;
     `rows_replaced` counts kept rows that a newer record of the same key replaced: the table has
     ``rows_kept == rows_read - rows_rejected - rows_replaced`` rows.
+
+    Examples
+    --------
+    >>> from traceana.store import FileEntry, TableEntry
+    >>> file = FileEntry("jobs.csv", None, "e3b0", 64, None, synthetic=False, rows_read=3,
+    ...                  rows_kept=3)
+    >>> entry = TableEntry("mine", "jobs", "f1", "1", files=(file,))
+    >>> entry.rows_read, entry.rows_kept
+    (3, 3)
     """
 
     trace: str
@@ -130,6 +147,14 @@ class Ledger:
         Files that were not read because another holds the same (only from ``ingest``).
     failures
         (trace or None, one line) of what could not be read at all (only from ``ingest``).
+
+    Examples
+    --------
+    >>> import polars as pl, tempfile, traceana
+    >>> jobs = pl.DataFrame({"job_id": ["a", "b"], "gpus": [2, 4], "runtime_s": [60.0, -1.0]})
+    >>> ledger = traceana.add_table(jobs, trace="mine", table="jobs", store=tempfile.mkdtemp())
+    >>> ledger.rejections.rows()
+    [('mine', 'jobs', 'runtime_s|min', 1)]
     """
 
     entries: tuple[TableEntry, ...]

@@ -47,6 +47,16 @@ class TableManifest:
         What a reader should know, one sentence each.
     mapping
         Text of the mapping from its sources.
+
+    Examples
+    --------
+    >>> import polars as pl, tempfile, traceana
+    >>> folder = tempfile.mkdtemp()
+    >>> jobs = pl.DataFrame({"job_id": ["a"], "submit_s": [5.0], "gpus": [2]})
+    >>> ledger = traceana.add_table(jobs, trace="mine", table="jobs", store=folder)
+    >>> table = traceana.open_store(folder).manifest("mine").tables["jobs"]
+    >>> table.rows, table.columns
+    (1, ('job_id', 'submit_s', 'gpus'))
     """
 
     rows: int
@@ -106,6 +116,16 @@ class Manifest:
         What mappings state of the trace, by name.
     tables
         The tables by name.
+
+    Examples
+    --------
+    >>> import polars as pl, tempfile, traceana
+    >>> folder = tempfile.mkdtemp()
+    >>> jobs = pl.DataFrame({"job_id": ["a"], "submit_s": [5.0], "gpus": [2]})
+    >>> ledger = traceana.add_table(jobs, trace="mine", table="jobs", store=folder)
+    >>> manifest = traceana.open_store(folder).manifest("mine")
+    >>> manifest.title, manifest.source
+    ('mine', 'api')
     """
 
     trace: str

@@ -40,6 +40,14 @@ def open_spark(master: str, /) -> SparkSession:
     TraceanaError
         If PySpark or Java is not here, the master does not answer or has no worker, or the
         session of this process is on another one.
+
+    Examples
+    --------
+    >>> from traceana.store import open_spark
+    >>> open_spark("spark://127.0.0.1:1")
+    Traceback (most recent call last):
+    ...
+    traceana.errors.TraceanaError: no Spark master answers at spark://127.0.0.1:1: [Errno ...
     """
     try:
         from pyspark.sql import SparkSession  # noqa: PLC0415  an extra that few need
@@ -81,6 +89,18 @@ def scan_by_spark(store: Store, trace: str, table: str, /, *, master: str) -> Da
         If the table is not in the store.
     TraceanaError
         As :func:`open_spark`.
+
+    Examples
+    --------
+    >>> import polars as pl, tempfile, traceana
+    >>> from traceana.store import scan_by_spark
+    >>> folder = tempfile.mkdtemp()
+    >>> jobs = pl.DataFrame({"job_id": ["a"], "submit_s": [5.0], "gpus": [2]})
+    >>> ledger = traceana.add_table(jobs, trace="mine", table="jobs", store=folder)
+    >>> scan_by_spark(traceana.open_store(folder), "mine", "tasks", master="local[2]")
+    Traceback (most recent call last):
+    ...
+    traceana.errors.StoreError: ...: no table 'tasks' of 'mine' (its tables: jobs); ...
     """
     store.scan(trace, table)  # raises where there is no such table
     path = (store.path / trace / f"{table}.parquet").resolve()

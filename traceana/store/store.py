@@ -25,7 +25,14 @@ Parsed = TypeVar("Parsed")
 
 
 def store_path(path: str | PathLike[str] | None = None, /) -> Path:
-    """Return where the store is: the path given, else TRACEANA_STORE, else ``./data``."""
+    """Return where the store is: the path given, else TRACEANA_STORE, else ``./data``.
+
+    Examples
+    --------
+    >>> from traceana.store import store_path
+    >>> store_path("data/2026").name
+    '2026'
+    """
     return Path(path or os.environ.get("TRACEANA_STORE") or DEFAULT_STORE)
 
 
@@ -39,6 +46,16 @@ class Store:
         The folder.
     only
         Traces that can be seen; none stands for all.
+
+    Examples
+    --------
+    >>> import polars as pl, tempfile, traceana
+    >>> folder = tempfile.mkdtemp()
+    >>> jobs = pl.DataFrame({"job_id": ["a"], "submit_s": [5.0], "gpus": [2]})
+    >>> ledger = traceana.add_table(jobs, trace="mine", table="jobs", store=folder)
+    >>> store = traceana.open_store(folder)
+    >>> store.traces(), store.scan("mine", "jobs").select("gpus").collect().item()
+    (['mine'], 2.0)
     """
 
     path: Path
@@ -180,6 +197,15 @@ def open_store(path: str | PathLike[str] | None = None, /) -> Store:
     ------
     StoreError
         If there is no ledger under the folder.
+
+    Examples
+    --------
+    >>> import polars as pl, tempfile, traceana
+    >>> folder = tempfile.mkdtemp()
+    >>> jobs = pl.DataFrame({"job_id": ["a"], "submit_s": [5.0], "gpus": [2]})
+    >>> ledger = traceana.add_table(jobs, trace="mine", table="jobs", store=folder)
+    >>> traceana.open_store(folder).tables().select("trace", "table", "rows").rows()
+    [('mine', 'jobs', 1)]
     """
     store = Store(store_path(path))
     if not store.traces():

@@ -127,9 +127,9 @@ def correlate(
 
     Examples
     --------
-    >>> import polars as pl
+    >>> import polars as pl, traceana
     >>> jobs = pl.DataFrame({"gpus": [1, 2, 4, 8, 8], "runtime_s": [60, 50, 90, 200, 150]})
-    >>> correlate(jobs, "gpus", "runtime_s").table["r"].round(3).item()
+    >>> traceana.correlate(jobs, "gpus", "runtime_s").table["r"].round(3).item()
     0.944
     """
     check_confidence(confidence)

@@ -43,7 +43,8 @@ def implied_n(r: str | float | Decimal, pvalue: str | float | Decimal, /) -> Imp
 
     Examples
     --------
-    >>> print(implied_n("0.64", "4.51e-07"))
+    >>> import traceana
+    >>> print(traceana.implied_n("0.64", "4.51e-07"))
     n from 50 to 51
     """
     value, half = _printed("r", r)

@@ -114,8 +114,11 @@ def cumulative_incidence(
 
     Examples
     --------
-    >>> result = cumulative_incidence(jobs, by="gpu_type", running_until_s=trace_end_s)
-    >>> result.plot(event="failed")
+    >>> import polars as pl, traceana
+    >>> jobs = pl.DataFrame({"runtime_s": [60, 90, 600], "status": ["failed"] + ["completed"] * 2})
+    >>> result = traceana.cumulative_incidence(jobs)
+    >>> result.curves.select("event", "time_s", "incidence").head(2).rows()
+    [('completed', 90.0, 0.33...), ('completed', 600.0, 0.66...)]
     """
     check_confidence(confidence)
     keys, names = as_names(by), check_events(events)

@@ -74,9 +74,9 @@ def runtime_means(
 
     Examples
     --------
-    >>> import polars as pl
+    >>> import polars as pl, traceana
     >>> jobs = pl.DataFrame({"runtime_s": [10.0, 20, 40, 80, 16000]})
-    >>> means = runtime_means(jobs).select("geometric_mean_s", "trimmed_mean_s")
+    >>> means = traceana.runtime_means(jobs).select("geometric_mean_s", "trimmed_mean_s")
     >>> means.select(pl.all().round(1)).row(0)
     (100.5, 46.7)
     """

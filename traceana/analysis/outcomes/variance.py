@@ -78,9 +78,10 @@ def variance_share(
 
     Examples
     --------
-    >>> import polars as pl
+    >>> import polars as pl, traceana
     >>> jobs = pl.DataFrame({"user": ["a", "a", "b", "b"], "runtime_s": [10.0, 12, 90, 80]})
-    >>> variance_share(jobs, value="runtime_s", cluster="user", log=True)["share"].round(3).item()
+    >>> found = traceana.variance_share(jobs, value="runtime_s", cluster="user", log=True)
+    >>> found["share"].round(3).item()
     0.994
     """
     keys = as_names(by)

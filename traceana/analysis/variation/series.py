@@ -176,7 +176,7 @@ def summarize_cov_pooled(
     ...     {"job_id": ["a", "b", "c"] * 20, "time_s": range(60), "cov": [0.1, 0.2, 0.3] * 20}
     ... )
     >>> traceana.summarize_cov_pooled(cov).select("n_jobs", "n", "median", "median_ci_low").rows()
-    [(3, 60, 0.2, 0.1)]
+    [(3, 60, 0.2, None)]
     """
     names = as_names(by)
     if not names:

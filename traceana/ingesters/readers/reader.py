@@ -74,6 +74,13 @@ class Rows:
         Types of its columns, where it has types.
     facts
         Facts of the manifest that the file states, such as its time zone.
+
+    Examples
+    --------
+    >>> from traceana.ingesters import Rows
+    >>> rows = Rows(("job", "gpus"), blocks=lambda kinds: iter(()), facts={"timezone": "UTC"})
+    >>> rows.columns
+    ('job', 'gpus')
     """
 
     columns: tuple[str, ...]
@@ -101,6 +108,15 @@ class Reader:
     mapping
         Mapping (TOML) of a format whose columns are fixed; files of such a format need none of
         the user's.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from traceana.ingesters import Reader
+    >>> reader = Reader("mylog", detect=lambda file: file.name.endswith(".mylog"),
+    ...                 open=lambda file, timezone: pl.DataFrame({"job": ["a"]}))
+    >>> reader.name
+    'mylog'
     """
 
     name: str

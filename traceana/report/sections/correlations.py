@@ -17,6 +17,7 @@ from traceana.derived.correlations import (
     published_means,
 )
 from traceana.report.blocks import (
+    Block,
     Content,
     Gallery,
     Table,
@@ -91,7 +92,7 @@ def _cohort(session: Context, cohort: Cohort) -> Content:
             f"adjusted (Benjamini and Hochberg) over {found.n_tested} tests. {cohort.title}",
         ),
     )
-    blocks = (
+    blocks: tuple[Block, ...] = (
         Text(method),
         _views(session, cohort),
         *_below_cutoffs(session, cohort, found.table),
@@ -146,9 +147,8 @@ def _below_cutoffs(session: Context, cohort: Cohort, uncut: pl.DataFrame) -> lis
 
 def _views(session: Context, cohort: Cohort) -> Gallery:
     """Draw group means as published, if a cut-off is: uncut and cut, on both scales where cut."""
-    every, cut = (
-        session.once(function, cohort.trace) for function in (published_means, cut_points)
-    )
+    every = session.once(published_means, cohort.trace)
+    cut = session.once(cut_points, cohort.trace)
     panels = []
     for (outcome, x), means in sorted(every.items(), key=lambda case: case[0] in cut):
         views: list[tuple[float | None, pl.DataFrame, bool]] = [(None, means, False)]

@@ -75,9 +75,8 @@ def correlate_failure(session: Context, cohort: Cohort, /) -> tuple[str, list[Bl
     if found is None:
         return "", []
     overall, within = found
-    ranks, groups = (
-        None if one is None else _named(one).filter(method="spearman") for one in found
-    )
+    ranks = _named(overall).filter(method="spearman")
+    groups = None if within is None else _named(within).filter(method="spearman")
     figure: Gallery = draw_forest(
         cohort,
         ranks,

@@ -215,7 +215,7 @@ def _published(session: Context, trace: str) -> Content:
         Heading("Published CoV table"),
         Text(
             "The publisher computed these values; the file does not state ddof. The confidence "
-            "interval over all jobs resamples jobs; those by job resample blocks of time steps."
+            "interval over all jobs (Woodruff) has jobs as clusters."
             f"{_lengths(overall.row(0, named=True))}"
         ),
         result_table(

@@ -76,8 +76,9 @@ def compare_clusters(
 
     Examples
     --------
-    >>> found = compare_clusters({"mine": [100, 300]})
-    >>> found.filter(workers="heterogeneous", system="uniform")["relative_time"].item()
+    >>> import traceana
+    >>> found = traceana.compare_clusters({"mine": [100, 300]})
+    >>> round(found.filter(workers="heterogeneous", system="uniform")["relative_time"].item(), 3)
     2.0
     """
     chosen = _CLUSTERS if clusters is None else clusters

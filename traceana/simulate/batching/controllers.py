@@ -66,6 +66,19 @@ class BatchController(Protocol):
 
     Batch sizes are integers in the shape of ``setting.overhead_s``: workers on the last axis, any
     axes before it are separate runs (of a sweep; one run has none).
+
+    Examples
+    --------
+    >>> import numpy as np, traceana
+    >>> class Swap:
+    ...     name, settles = "swap", False
+    ...     def first(self, setting):
+    ...         return np.array([32, 96])
+    ...     def adjust(self, seen):
+    ...         return seen.batches[::-1]
+    ...
+    >>> traceana.simulate_batching([(0, 100), (0, 300)], controller=Swap(), steps=4).adjustments
+    3
     """
 
     @property
@@ -108,7 +121,16 @@ class _StartsEvenly:
 
 @dataclass(frozen=True)
 class Uniform(_StartsEvenly):
-    """Conventional training: equal batch sizes, never adjusted."""
+    """Conventional training: equal batch sizes, never adjusted.
+
+    Examples
+    --------
+    >>> import traceana
+    >>> from traceana.simulate import Uniform
+    >>> result = traceana.simulate_batching([(0, 100), (0, 300)], controller=Uniform())
+    >>> result.workers["batch_last"].to_list()
+    [64, 64]
+    """
 
     name: str = "uniform"
     settles: bool = True
@@ -124,6 +146,15 @@ class Static:
 
     The estimate is one number per worker, such as CPU cores or FLOPS (the workers are on its last
     axis if there are several runs).
+
+    Examples
+    --------
+    >>> import traceana
+    >>> from traceana.simulate import Static
+    >>> controller = Static([1, 3])
+    >>> result = traceana.simulate_batching([(0, 100), (0, 300)], controller=controller)
+    >>> result.workers["batch_last"].to_list()
+    [32, 96]
     """
 
     estimate: ArrayLike
@@ -149,7 +180,16 @@ class Static:
 
 @dataclass(frozen=True)
 class Measured(_StartsEvenly):
-    """One adjustment: equal batch sizes for some steps, then in proportion to throughput."""
+    """One adjustment: equal batch sizes for some steps, then in proportion to throughput.
+
+    Examples
+    --------
+    >>> import traceana
+    >>> from traceana.simulate import Measured
+    >>> result = traceana.simulate_batching([(0, 100), (0, 300)], controller=Measured(after=5))
+    >>> result.workers["batch_last"].to_list()
+    [32, 96]
+    """
 
     after: int = 10
     name: str = "measured"
@@ -180,6 +220,15 @@ class Proportional(_StartsEvenly):
         Keep all batch sizes if none would change by this fraction of its new value or more.
     averages
         Use the mean iteration times since the last adjustment, not the last step's.
+
+    Examples
+    --------
+    >>> import traceana
+    >>> from traceana.simulate import Proportional
+    >>> controller = Proportional(dead_band=0.1)
+    >>> result = traceana.simulate_batching([(0, 100), (0, 300)], controller=controller)
+    >>> result.workers["batch_last"].to_list()
+    [32, 96]
     """
 
     dead_band: float = 0.0
@@ -215,6 +264,15 @@ class OmniLearn(_StartsEvenly):
     gives up, or gets, the same number of samples, so that the global batch is what it was. Without
     bounds (0 and infinity) that can make a batch negative: it is shown as it comes out, and left
     so, as no job could run it.
+
+    Examples
+    --------
+    >>> import traceana
+    >>> from traceana.simulate import OmniLearn
+    >>> controller = OmniLearn(bounds=(16, 96))
+    >>> result = traceana.simulate_batching([(0, 100), (0, 300)], controller=controller)
+    >>> result.workers["batch_last"].to_list()
+    [37, 91]
     """
 
     dead_band: float = 0.2
@@ -243,7 +301,16 @@ class OmniLearn(_StartsEvenly):
 
 @dataclass(frozen=True)
 class Oracle:
-    """Oracle: the batch sizes that minimize the step, with the next step known in advance."""
+    """Oracle: the batch sizes that minimize the step, with the next step known in advance.
+
+    Examples
+    --------
+    >>> import traceana
+    >>> from traceana.simulate import Oracle
+    >>> result = traceana.simulate_batching([(0.1, 100), (0.1, 300)], controller=Oracle())
+    >>> result.workers["batch_first"].to_list()
+    [32, 96]
+    """
 
     name: str = "oracle"
     settles: bool = True

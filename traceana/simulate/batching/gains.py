@@ -59,6 +59,14 @@ def implied_throughput_ratio(
     ------
     DataError
         If the gain is below 1, a number of workers below 1, or the share not in [0, 1).
+
+    Examples
+    --------
+    >>> import traceana
+    >>> traceana.implied_throughput_ratio(1.5)
+    2.0
+    >>> round(traceana.implied_throughput_ratio(1.5, overhead_share=0.1), 2)
+    2.18
     """
     if not gain >= 1 or min(fast, slow) < 1 or not 0 <= overhead_share < 1:
         raise DataError(
@@ -94,6 +102,13 @@ def published_gains() -> pl.DataFrame:
     References
     ----------
     Tyagi and Sharma (ACSOS'20); devices in :data:`DEVICES`.
+
+    Examples
+    --------
+    >>> import traceana
+    >>> gains = traceana.published_gains()
+    >>> gains.select("published", "ratio", "is_plausible").head(2).rows()
+    [(4.0, 7.0, False), (1.2, 1.4, False)]
     """
     tflops = dict(DEVICES.select("device", "tflops").iter_rows())
     rows = []

@@ -95,6 +95,15 @@ def replay_batching(
         (by, worker, time) has several rows, no job has a time with all of two or more workers, two
         controllers have the same name, an episode names an unknown worker, or `within` is
         negative.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> samples = pl.DataFrame({"job_id": "a", "time_s": [0, 0, 30, 30, 60, 60],
+    ...                         "worker_id": ["0", "1"] * 3, "batch_time": [1.0, 2.0] * 3})
+    >>> replay = traceana.replay_batching(samples, controllers=["uniform", "proportional"])
+    >>> replay.jobs.select("controller", pl.col("speedup").round(2)).rows()
+    [('uniform', 1.0), ('proportional', 1.28)]
     """
     if not (is_number(within) and 0 <= within <= _LARGEST_WITHIN):
         raise DataError(f"within must be from 0 to {_LARGEST_WITHIN:,}; it is {within!r}")

@@ -78,6 +78,14 @@ def simulate_batching(
     ----------
     Tyagi and Sharma, Taming Resource Heterogeneity in Distributed ML Training with Dynamic
     Batching (ACSOS'20).
+
+    Examples
+    --------
+    >>> import traceana
+    >>> workers = [(0.1, 100), (0.1, 300)]
+    >>> result = traceana.simulate_batching(workers, controller="proportional", steps=50)
+    >>> result.workers.select("worker_id", "batch_first", "batch_last").rows()
+    [('0', 64, 32), ('1', 64, 96)]
     """
     crew = read_workers(workers)
     chosen = find_controller(controller)

@@ -34,6 +34,17 @@ def summarize_batching(sweep: IntoFrame, /, *, confidence: float = 0.95) -> pl.D
         One row per (level, overhead_s, noise_cv, controller), in the order of the sweep:
 
         {columns}
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> sweep = traceana.sweep_batching(
+    ...     {"uneven": [36, 12]}, controllers=["oracle"], overheads_s=[0.1], noise_cvs=[0.1],
+    ...     seeds=range(3), steps=20,
+    ... )
+    >>> found = traceana.summarize_batching(sweep)
+    >>> found.select("controller", pl.col("speedup", "speedup_ci_low").round(2)).rows()
+    [('oracle', 1.91, 1.77)]
     """
     rows = read_result(sweep, BatchingSweep, _READ, "summarize_batching")
     grouped = rows.group_by(_KEYS, maintain_order=True).agg(

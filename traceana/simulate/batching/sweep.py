@@ -91,6 +91,16 @@ def sweep_batching(
     DataError
         If there is no level, controller, overhead, noise or seed; a number is out of range; or the
         bounds exclude the global batch.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> sweep = traceana.sweep_batching(
+    ...     {"uneven": [36, 12]}, controllers=["uniform", "oracle"], overheads_s=[0.1],
+    ...     noise_cvs=[0], steps=20,
+    ... )
+    >>> sweep.select("controller", pl.col("speedup").round(2)).rows()
+    [('uniform', 1.0), ('oracle', 1.91)]
     """
     cores = _read_levels(LEVELS if levels is None else levels)
     seeds = list(islice(seeds, _MOST_SEEDS + 1))

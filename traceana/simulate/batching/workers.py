@@ -35,6 +35,15 @@ class Saturating:
     ----------
     half_batch
         Batch size h at which a worker has half of its throughput x.
+
+    Examples
+    --------
+    >>> import traceana
+    >>> from traceana.simulate import Saturating, Workers
+    >>> workers = Workers(0.0, [100, 300], speed=Saturating(half_batch=16))
+    >>> result = traceana.simulate_batching(workers, controller="oracle")
+    >>> result.workers["batch_last"].to_list()
+    [24, 104]
     """
 
     half_batch: float
@@ -69,6 +78,7 @@ class Workers:
 
     Examples
     --------
+    >>> from traceana.simulate import Workers
     >>> Workers(0.1, [100, 300]).worker_id
     ('0', '1')
     """

@@ -96,11 +96,12 @@ def simulate_deadlines(
 
     Examples
     --------
+    >>> import polars as pl, traceana
     >>> jobs = pl.DataFrame(
-    ...     {"job_id": [1, 2], "submit_s": [0, 1], "runtime_s": [10, 5], "gpus": [1, 1],
-    ...      "deadline_s": [10, 12]}
+    ...     {"job_id": ["a", "b"], "submit_s": [0, 0], "runtime_s": [100, 100], "gpus": [1, 1],
+    ...      "deadline_s": [150, 150]}
     ... )
-    >>> simulate_deadlines(jobs, policies=["fifo"], capacity=1)["n_missed"].item()
+    >>> traceana.simulate_deadlines(jobs, policies=["fifo"], capacity=1)["n_missed"].item()
     1
     """
     if not (capacity is None or (is_number(capacity) and 0 < capacity <= _LARGEST)):

@@ -131,8 +131,9 @@ def synthesize_deadlines(
 
     Examples
     --------
+    >>> import polars as pl, traceana
     >>> jobs = pl.DataFrame({"job_id": ["a"], "submit_s": [0], "runtime_s": [100], "gpus": [1]})
-    >>> synthesize_deadlines(jobs, tightness=(2, 2))["deadline_s"].item()
+    >>> traceana.synthesize_deadlines(jobs, tightness=(2, 2))["deadline_s"].item()
     200.0
     """
     generator = as_generator(rng)

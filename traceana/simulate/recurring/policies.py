@@ -17,7 +17,21 @@ if TYPE_CHECKING:
 
 
 class BatchSizeOptimizer(Protocol):
-    """Chooses a batch size for each run and is told what came of it."""
+    """Chooses a batch size for each run and is told what came of it.
+
+    Examples
+    --------
+    >>> from traceana.simulate import BatchSizeOptimizer
+    >>> class Always:
+    ...     def predict(self):
+    ...         return 128
+    ...     def observe(self, batch_size, power_limit_w, cost_j, reached):
+    ...         pass
+    ...
+    >>> optimizer: BatchSizeOptimizer = Always()
+    >>> optimizer.predict()
+    128
+    """
 
     def predict(self) -> int:
         """Return the batch size of the next run."""
@@ -29,7 +43,21 @@ class BatchSizeOptimizer(Protocol):
 
 
 class PowerLimitOptimizer(Protocol):
-    """Chooses a power limit for a batch size and is told what an epoch costs at each."""
+    """Chooses a power limit for a batch size and is told what an epoch costs at each.
+
+    Examples
+    --------
+    >>> from traceana.simulate import PowerLimitOptimizer
+    >>> class Always:
+    ...     def predict(self, batch_size):
+    ...         return 150.0
+    ...     def observe(self, batch_size, power_limit_w, epoch_cost_j):
+    ...         pass
+    ...
+    >>> optimizer: PowerLimitOptimizer = Always()
+    >>> optimizer.predict(128)
+    150.0
+    """
 
     def predict(self, batch_size: int) -> float | None:
         """Return the limit in W; None has the limits profiled and is then asked again."""

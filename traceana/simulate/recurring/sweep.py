@@ -78,6 +78,18 @@ def sweep_recurring(
     DataError
         As :func:`simulate_recurring`, for what is wrong with the tables or settings as a whole,
         or if there is no seed.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> kind = {"dataset": "cifar100", "network": "net", "optimizer": "adam"}
+    >>> runs = pl.DataFrame(kind | {"batch_size": [128, 1024], "learning_rate": 0.1, "run": 1,
+    ...                             "target_metric": 0.6, "target_epoch": [10, 15]})
+    >>> power = pl.DataFrame(kind | {"gpu": "V100", "batch_size": [128, 1024], "power_limit_w": 200,
+    ...                              "epoch_s": [30, 15], "mean_power_w": [90, 180]})
+    >>> sweep = traceana.sweep_recurring(runs, power, seeds=[1, 2], recurrences=8)
+    >>> sweep.select("dataset", "seed", "runs").rows()
+    [('cifar100', 1, 8), ('cifar100', 2, 8)]
     """
     if not isinstance(seeds, Iterable):
         raise DataError(f"seeds must be several whole numbers, such as range(10); it is {seeds!r}")
@@ -156,6 +168,19 @@ def summarize_recurring(sweep: IntoFrame, /, *, confidence: float = 0.95) -> pl.
         optimistic for a job with seeds_failed. Bounds are null for fewer than two:
 
         {columns}
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> kind = {"dataset": "cifar100", "network": "net", "optimizer": "adam"}
+    >>> runs = pl.DataFrame(kind | {"batch_size": [128, 1024], "learning_rate": 0.1, "run": 1,
+    ...                             "target_metric": 0.6, "target_epoch": [10, 15]})
+    >>> power = pl.DataFrame(kind | {"gpu": "V100", "batch_size": [128, 1024], "power_limit_w": 200,
+    ...                              "epoch_s": [30, 15], "mean_power_w": [90, 180]})
+    >>> sweep = traceana.sweep_recurring(runs, power, seeds=[1, 2], recurrences=8)
+    >>> found = traceana.summarize_recurring(sweep)
+    >>> found.select("dataset", "seeds", pl.col("energy_saved").round(2)).rows()
+    [('cifar100', 2, 0.07)]
     """
     simulated = pl.col("runs").is_not_null()
     rows = read_result(sweep, Sweep, _READ, "summarize_recurring")
