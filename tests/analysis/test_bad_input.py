@@ -130,7 +130,7 @@ QUESTIONS: dict[str, Question] = {
     ),
     "summarize_cov_series": Question(
         with_(analysis.summarize_cov_series, time="sample"), SERIES, ("cov",),
-        (*RNGS, *CONFIDENCES, *CUTS, *(("lags", bad) for bad in (0, 1.5, "x", None, 10**30)),
+        (*CONFIDENCES, *CUTS, *(("lags", bad) for bad in (0, 1.5, "x", None, 10**30)),
          ("time", "cluster"), ("time", ["sample"])),
     ),
     "summarize_cov_pooled": Question(
