@@ -28,11 +28,15 @@ def kept() -> list[dict[str, Any]]:
 def test_the_page_on_reports_counts_the_verdicts_that_are_kept(kept: list[dict[str, Any]]) -> None:
     readme = " ".join((ROOT / "reports" / "README.md").read_text(encoding="utf-8").split())
     counts = Counter(claim["verdict"] for claim in kept)
-    told = re.findall(r"(\d+) (reproduced|differs?|untested|not testable)", readme)
+    told = re.findall(r"(\d+) (reproduced|differs?|observations?|untested|not testable)", readme)
     assert [(verdict, int(number)) for number, verdict in told] == [
-        (verdict.replace("differs", "differ"), counts[verdict]) for verdict in VERDICTS
+        (
+            {"differs": "differ", "observation": "observations"}.get(verdict, verdict),
+            counts[verdict],
+        )
+        for verdict in VERDICTS
     ]
-    assert f"Of {len(kept)} published statements" in readme
+    assert f"Of {len(kept)} published statements and observations" in readme
 
 
 def test_the_figures_are_those_of_the_text_and_all_is_small() -> None:
