@@ -65,9 +65,9 @@ def test_what_cannot_be_drawn_is_refused() -> None:
             plot_runtime_against(wrong, x_label="")
     with pytest.raises(DataError, match="no correlation is known"):
         plot_correlations(CORRELATIONS.filter(group="V100"))
-    for panels, options in (([], {}), ([PANEL], {"ax": plot_correlations(CORRELATIONS)})):
+    for panels, ax in (([], None), ([PANEL], plot_correlations(CORRELATIONS))):
         with pytest.raises(DataError, match="need at least one panel and a figure of their own"):
-            plot_small_multiples(panels, **options)
+            plot_small_multiples(panels, ax=ax)
 
 
 def test_descriptions_count() -> None:
