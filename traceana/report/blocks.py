@@ -265,7 +265,7 @@ def join_parts(opening: str, parts: Iterable[tuple[str, Content]], /) -> Content
         headlines += [content.headline] if content.headline else []
         galleries = [block for block in content.lead if isinstance(block, Gallery)]
         shown = [picture for gallery in galleries for picture in gallery.pictures]
-        others = [block for block in content.lead if not isinstance(block, Gallery)]
+        others: list[Block] = [block for block in content.lead if not isinstance(block, Gallery)]
         room = 2 - len(pictures)
         pictures += shown[:room]
         further: list[Block] = [Gallery(tuple(shown[room:]))] if shown[room:] else []
