@@ -249,23 +249,31 @@ def arrange(content: Content, /) -> Content:
 
 
 def join_parts(opening: str, parts: Iterable[tuple[str, Content]], /) -> Content:
-    """Return a section of an opening and its parts, each under its heading."""
+    """Return a section of an opening and its parts, each under its heading.
+
+    It opens with the first two figures and the tables of the first part that opens with one; the
+    others are under the heading of their part.
+    """
     findings: list[str] = []
     headlines: list[str] = []
     blocks: list[Block] = [Text(opening)]
-    galleries: list[Gallery] = []
+    pictures: list[Picture | Drawing] = []
     lead: list[Block] = []
     limitations: dict[str, None] = {}
     for heading, content in parts:
         findings += content.findings
         headlines += [content.headline] if content.headline else []
-        blocks += [Heading(heading), *content.blocks]
-        galleries += [block for block in content.lead if isinstance(block, Gallery)]
-        lead += [block for block in content.lead if not isinstance(block, Gallery)]
+        galleries = [block for block in content.lead if isinstance(block, Gallery)]
+        shown = [picture for gallery in galleries for picture in gallery.pictures]
+        others: list[Block] = [block for block in content.lead if not isinstance(block, Gallery)]
+        room = 2 - len(pictures)
+        pictures += shown[:room]
+        further: list[Block] = [Gallery(tuple(shown[room:]))] if shown[room:] else []
+        blocks += [Heading(heading), *further, *(others if lead else ()), *content.blocks]
+        lead = lead or others
         limitations |= {content.limitations: None} if content.limitations else {}
-    pictures = tuple(picture for gallery in galleries for picture in gallery.pictures)
     if pictures:
-        lead.insert(0, Gallery(pictures))
+        lead = [Gallery(tuple(pictures)), *lead]
     return Content(
         tuple(findings), tuple(blocks), " ".join(headlines), tuple(lead), " ".join(limitations)
     )
