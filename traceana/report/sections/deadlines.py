@@ -104,6 +104,9 @@ _RATES: Final = (
 )
 
 
+_FEWEST_DEADLINES = 30  # below, no finding names a policy
+
+
 def build(session: Context, traces: list[str]) -> Content:
     """Show tightness and rates of each trace; rules and synthetic plans if it was generated."""
     manifests = {trace: session.manifest(trace) for trace in traces}
@@ -226,7 +229,8 @@ def _missed(session: Context, trace: str) -> tuple[tuple[str, ...], tuple[Block,
             folded=True,
         ),
     )
-    return (finding,), blocks[: 3 if len(total) == len(named) else 4]
+    findings = (finding,) if best["n"] >= _FEWEST_DEADLINES else ()
+    return findings, blocks[: 3 if len(total) == len(named) else 4]
 
 
 def _trace(session: Context, trace: str) -> Content:

@@ -61,6 +61,9 @@ _TAIL: Final = (
 Found: TypeAlias = "dict[str, tuple[Cohort, RuntimeDistributions]]"
 
 
+_FEWEST_ROWS = 50  # below, no family is named in a finding
+
+
 def build(session: Context, traces: list[str]) -> Content:
     """Compare the distributions of runtimes of the traces."""
     distinct = [one for one in traces if session.manifest(one).repeats not in traces]
@@ -73,7 +76,8 @@ def build(session: Context, traces: list[str]) -> Content:
     findings = []
     for name, (cohort, one) in found.items():
         blocks += [Heading(name), *_details(session, cohort, one)]
-        findings += [_finding(one.fits, one, cohort.title)] if one.fits and one.fits.best else []
+        if one.fits and one.fits.best and one.fits.table["n"][0] >= _FEWEST_ROWS:
+            findings.append(_finding(one.fits, one, cohort.title))
     tails = _tails(found)
     if tails:
         blocks += [Heading("Tails of the distributions"), Text(_TAIL), *tails]

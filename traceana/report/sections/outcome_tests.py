@@ -73,6 +73,20 @@ def findings_of(cohort: Cohort, found: Outcomes, tests: pl.DataFrame, /) -> list
     return findings
 
 
+def headline_of(cohort: Cohort, found: Outcomes, /) -> str:
+    """Return the failure rates of the largest groups, as one sentence."""
+    if found.by is None:
+        return "".join(_overall(cohort, found)[:1])
+    rates = [
+        f"{row[found.by]} {share(row['rate'])} ({row['failures']:,} of {row['n']:,}"
+        f"{'' if row['completed'] else ', none recorded as completed'})"
+        for row in _largest(found.rates, found.by)
+    ]
+    group = in_sentence(key_heading(found.by))
+    named = "; ".join(rates)
+    return f"{cohort.title}: failure rate of ended {cohort.noun} by {group}: {named}."
+
+
 def _overall(cohort: Cohort, found: Outcomes) -> list[str]:
     row = found.rates.row(0, named=True)
     if not row["n"]:

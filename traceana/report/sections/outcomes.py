@@ -31,7 +31,7 @@ from traceana.report.sections.failure_by_request import (
     draw_rates,
     rate_tables,
 )
-from traceana.report.sections.outcome_tests import details, findings_of, tests_table
+from traceana.report.sections.outcome_tests import details, findings_of, headline_of, tests_table
 from traceana.results.competing_risks import SurvivalGroups
 from traceana.results.display import key_heading
 from traceana.results.formatting import in_sentence, ratio, ratio_range
@@ -100,7 +100,8 @@ def _build(session: Context, cohort: Cohort) -> Content:
     ]
     pictures = tuple(picture for gallery in figures for picture in gallery.pictures)
     lead = (Gallery(pictures), tables[0][0])
-    return Content(tuple(findings), tuple(blocks), "", lead, _LIMITATIONS)
+    headline = headline_of(cohort, groupings[0]) if groupings else ""
+    return Content(tuple(findings), tuple(blocks), headline, lead, _LIMITATIONS)
 
 
 def _between_units(session: Context, cohort: Cohort) -> list[Block]:

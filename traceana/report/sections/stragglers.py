@@ -268,7 +268,7 @@ def _headline(jobs: pl.DataFrame) -> str:
 
 def _span(values: pl.Series) -> str:
     known = values.drop_nulls().sort().to_list()
-    if len(known) > 1:
+    if len(known) > 1 and share(known[0]) != share(known[-1]):
         return share_range(known[0], known[-1])
     return share(known[0]) if known else ""
 
