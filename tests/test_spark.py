@@ -23,15 +23,24 @@ from polars.testing import assert_frame_equal
 from tests.analysis.test_frames import COMPARISONS, QUESTIONS, ROWS
 from traceana import analysis
 from traceana.analysis import (
+    allocation_rate,
     compare_distributions,
     compare_plans,
     deadline_rules,
     deadline_tightness,
     detect_stragglers,
+    empirical_distribution,
     energy_coverage,
     energy_savings,
     energy_to_accuracy,
+    eta_sweep,
+    failure_correlations,
+    failure_outliers,
     gpu_capacity_check,
+    gpu_demand,
+    gpu_hours_by,
+    gpu_sharing,
+    idle_gpu_hours,
     iteration_cov,
     iteration_rates,
     map_groups_to_workloads,
@@ -40,8 +49,10 @@ from traceana.analysis import (
     runtime_by,
     runtime_correlations,
     runtime_ratio,
+    straggler_attributes,
     summarize_cov,
     task_runtimes,
+    utilization,
     workload_summary,
 )
 from traceana.cli import main
@@ -115,6 +126,19 @@ ROW_QUESTIONS: dict[str, Callable[[Any], pl.DataFrame]] = {
         rows, "runtime_s", "cluster", resamples=9, rng=1
     ),
     "runtime_ratio": lambda rows: runtime_ratio(rows, by="cluster").sort("worker_id", "row"),
+    "gpu_hours_by": lambda rows: gpu_hours_by(rows, "cluster").sort("cluster"),
+    "failure_outliers": lambda rows: failure_outliers(rows, "size", strata="cluster").sort("size"),
+    "failure_correlations": lambda rows: (
+        failure_correlations(rows, features="gpus", by="size", resamples=100).table
+    ),
+    "empirical_distribution": lambda rows: empirical_distribution(rows, "runtime_s", by="cluster"),
+    "gpu_sharing": lambda rows: gpu_sharing(rows, device="cluster"),
+    "idle_gpu_hours": lambda rows: idle_gpu_hours(rows, by="cluster", used="size"),
+    "utilization": lambda rows: utilization(rows, by="cluster", resources={"size": "gpus"}),
+    "allocation_rate": lambda rows: allocation_rate(gpu_demand(ROWS), rows),
+    "straggler_attributes": lambda rows: (
+        straggler_attributes(rows, attributes="worker_id", worker="row", resamples=99).attributes
+    ),
 }
 
 
@@ -186,6 +210,10 @@ TABLES: dict[str, tuple[tuple[str, ...], Callable[..., pl.DataFrame]]] = {
     "energy_to_accuracy": (
         ("zeus-2023/training_runs", "zeus-2023/power_profiles"),
         lambda runs, power: energy_to_accuracy(runs, power, gpu="v100", dataset="cifar100"),
+    ),
+    "eta_sweep": (
+        ("zeus-2023/training_runs", "zeus-2023/power_profiles"),
+        lambda runs, power: eta_sweep(runs, power, gpu="v100", dataset="cifar100"),
     ),
     "map_groups_to_workloads": (
         (
