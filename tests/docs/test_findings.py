@@ -21,6 +21,7 @@ def published(real_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Stor
     for trace in (
         *("zeus-2023", "microsoft-itp-2021", "elasticflow-2023"),
         *("alibaba-openb-2023", "alibaba-minibatch-2020", "alibaba-pai-2020"),
+        "bytedance-stragglers-2025",
     ):
         ingest(real_data / trace, store=store)
     return open_store(store)

@@ -56,7 +56,7 @@ def test_processes_and_the_cache_give_the_same_bytes(
         reports.append(written(tmp_path / name))
         assert len(list(cache.glob("*.pickle"))) == len(SOME)
     assert reports[0] == reports[1] == reports[2]
-    assert {"index.html", "index.md", "figures/savings-zeus-2023-v100.svg"} <= set(reports[0])
+    assert {"index.html", "index.md", "figures/saved-zeus-2023.svg"} <= set(reports[0])
 
 
 def test_two_reports_at_the_same_moment_do_not_disturb_each_other(

@@ -57,7 +57,7 @@ def test_the_clock_of_files_does_not_matter(tmp_path: Path, moment: int) -> None
     assert ingest(log, store=tmp_path / "store").entries[0].state == "unchanged"
     log.write_text(log.read_text().replace("100", "101"))
     os.utime(log, (moment, moment))
-    assert ingest(log, store=tmp_path / "store").entries[0].state == "written"
+    assert ingest(log, store=tmp_path / "store").entries[0].state == "updated"
     runtime = Store(tmp_path / "store").scan("a", "jobs").collect()["runtime_s"]
     assert runtime.to_list() == [101.0]
 

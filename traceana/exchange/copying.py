@@ -57,7 +57,7 @@ def copy_trace(
             path = Path(scratch) / f"{mark}{table}.parquet"
             columns = write(table, path)
             mapping = _mapping(facts, table, described, columns, about)
-            ingest(path, trace=name, mapping=mapping, store=target)
+            ingest(path, trace=name, mapping=mapping, store=target, replace=True)
 
 
 def _mapping(

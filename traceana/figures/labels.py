@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from textwrap import fill
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.lines import Line2D
 
 _LINE_SPACING: Final = 1.15
+_LEGEND_CHARACTERS: Final = 60
 _BELOW_IN: Final = -0.42
 """From the axes to a legend below their label."""
 _MARGIN: Final = 1.05
@@ -102,11 +104,13 @@ def split_lines(
 
 
 def place_legend(ax: Axes, /) -> None:
-    """Put the legend below the axes, where names may be long."""
+    """Put the legend below the axes, with long names on several lines."""
     root = ax.get_figure(root=True)
     assert root is not None  # noqa: S101  axes stand on a figure
     below = ScaledTranslation(0, _BELOW_IN, root.dpi_scale_trans)
+    handles, labels = ax.get_legend_handles_labels()
     ax.legend(
+        handles, [fill(label, _LEGEND_CHARACTERS) for label in labels],
         loc="upper left", bbox_to_anchor=(-0.12, 0), bbox_transform=ax.transAxes + below,
         borderaxespad=0, fontsize=small_size(),
     )  # fmt: skip
