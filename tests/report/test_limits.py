@@ -51,10 +51,10 @@ def measured(browser: Browser, report: Path) -> dict[str, Any]:
     [
         ("height", 25 * 1400),
         ("figures", 50),
-        ("tables", 25),
-        ("words", 10_000),
+        ("tables", 20),
+        ("words", 9_500),
         ("nodes", 10_000),
-        ("stops", 360),
+        ("stops", 300),
         ("nameless", 0),
         ("plain", 0),
         ("wide", 0),

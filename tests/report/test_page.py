@@ -156,7 +156,7 @@ def test_synthetic_data_say_so_in_head_captions_and_on_every_figure(page: Elemen
 
 
 def test_no_figure_is_large_and_neither_is_the_page(html: str, page: Element) -> None:
-    assert len(html) < 4_200_000
+    assert len(html) < 3_000_000
     figures = html.split("<figure")[1:]
     assert len(figures) == len(page.all("figure"))
     assert max(len(figure.partition("</svg>")[0]) for figure in figures) < 300_000

@@ -181,31 +181,29 @@ def section_key(context: Context, section: Section, /) -> str:
 
 
 def draw_content(content: Content, context: Context, /) -> Content:
-    """Return a section's content with its drawings drawn, those of the lead as PDF too."""
+    """Return a section's content with its drawings drawn."""
 
-    def drawn(block: Block, *suffixes: str) -> Block:
+    def drawn(block: Block) -> Block:
         if not isinstance(block, Gallery):
             return block
-        return Gallery(
-            tuple(
-                _picture(one, context, suffixes) if isinstance(one, Drawing) else one
-                for one in block.pictures
-            )
+        pictures = (
+            _picture(one, context) if isinstance(one, Drawing) else one for one in block.pictures
         )
+        return Gallery(tuple(pictures))
 
     return replace(
         content,
-        lead=tuple(drawn(block, "svg", "pdf") for block in content.lead),
-        blocks=tuple(drawn(block, "svg") for block in content.blocks),
+        lead=tuple(map(drawn, content.lead)),
+        blocks=tuple(map(drawn, content.blocks)),
     )
 
 
-def _picture(drawing: Drawing, context: Context, suffixes: Sequence[str]) -> Picture:
+def _picture(drawing: Drawing, context: Context) -> Picture:
     # matplotlib is slow to load, and a report that was kept draws nothing
     from traceana.figures import get_figure, use_style  # noqa: PLC0415
 
     with use_style(alone=True):
-        files, caption = draw(drawing, context, suffixes)
+        files, caption = draw(drawing, context, ("svg", "pdf"))
     kind = drawing.members[0].figure
     return Picture(
         files["svg"].decode().rstrip(),
@@ -213,7 +211,7 @@ def _picture(drawing: Drawing, context: Context, suffixes: Sequence[str]) -> Pic
         drawing.key,
         kind,
         get_figure(kind).reading,
-        files.get("pdf", b""),
+        files["pdf"],
         _data(drawing),
     )
 
