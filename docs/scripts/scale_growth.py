@@ -113,7 +113,7 @@ def plan(runs: pl.DataFrame, sizes: pl.DataFrame) -> str:
         ("Parquet", f"{largest['GB of Parquet'] * times:,.0f} GB", alike),
         ("ingest on one such machine", f"{ingest_h:,.1f} h", f"{rate:.3f} GB of CSV a second"),
         ("machines to ingest it in an hour", f"{math.ceil(ingest_h)}", "a part of the files each"),
-        ("tasks analysed one by one", f"{100 * share:.2f} %", "the sample of jobs"),
+        ("tasks analyzed one by one", f"{100 * share:.2f} %", "the sample of jobs"),
         ("report on one such machine", f"{report_h:,.1f} h at most", alike),
         ("memory for that", f"{memory_gib:,.0f} GiB", f"{per_job:,.0f} bytes a job, as it grew"),
     ]

@@ -59,7 +59,7 @@ def clusters(itp: pl.DataFrame) -> str:
 
 def sizes(itp: pl.DataFrame) -> str:
     table = size_distribution(itp).drop("jobs_without_gpu_hours")
-    return f"### ITP, by GPUs asked for\n\n{as_table(table)}"
+    return f"### ITP, by GPUs requested\n\n{as_table(table)}"
 
 
 def rhythm(itp: pl.DataFrame) -> str:
@@ -80,7 +80,7 @@ def demand(itp: pl.DataFrame) -> str:
     while_submitting = hourly.filter(pl.col("bin_start_s") <= last)["gpus_mean"]
     return (
         "### ITP, had every job started when it was submitted\n\n"
-        f"GPUs asked for, by hour up to the last submission: median "
+        f"GPUs requested, by hour up to the last submission: median "
         f"{while_submitting.median():,.0f}, largest {gpus.max():,.0f}.\n"
     )
 

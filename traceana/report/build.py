@@ -1,4 +1,4 @@
-"""Build the report and put it where it was asked for."""
+"""Build the report and write it to a folder."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def build_report(
     Returns
     -------
     Path
-        Of ``index.html`` (of ``index.md`` where no HTML is asked for), written beside and
+        Of ``index.html`` (of ``index.md`` without HTML), written beside and
         renamed, so that it is whole or not there.
 
     Raises

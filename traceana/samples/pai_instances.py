@@ -101,7 +101,7 @@ def draw_tags(rng: np.random.Generator, jobs: pl.DataFrame, n: int) -> pl.DataFr
 
 
 def draw_sensors(rng: np.random.Generator, instances: pl.DataFrame, n: int) -> pl.DataFrame:
-    """Draw the mean use of some instances; a GPU's may exceed what was asked for."""
+    """Draw the mean use of some instances; a GPU's may exceed the request."""
     seen = instances[rng.permutation(instances.height)[:n]]
     memory = seen["plan_mem"].to_numpy() * rng.beta(1.5, 4, n)
     gpu = seen["plan_gpu"]

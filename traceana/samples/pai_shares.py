@@ -47,7 +47,7 @@ PLAN_GPU: Final = {
     75: 4_000,
     15: 3_647,
 }
-"""Tasks by percent of a GPU asked for."""
+"""Tasks by percent of a GPU requested."""
 
 NO_PLAN: Final = len(PLAN_GPU)  # the index that stands for an empty plan_gpu
 NO_PLAN_TASKS: Final = 223_965

@@ -57,7 +57,7 @@ class TrainingRuns(dy.Schema):
     dataset = text("data set", key=True)
     network = text("model", key=True)
     batch_size = whole("global mini-batch size", unit="samples", key=True)
-    optimizer = text("optimiser", key=True)
+    optimizer = text("optimizer", key=True)
     learning_rate = measure("initial learning rate", unit="1", key=True, positive=True)
     run = whole("repetition, with a seed of its own", unit="index", key=True)
     target_metric = measure(
@@ -79,7 +79,7 @@ class PowerProfiles(dy.Schema):
     dataset = text("data set", key=True)
     network = text("model", key=True)
     batch_size = whole("global mini-batch size", unit="samples", key=True)
-    optimizer = text("optimiser", key=True)
+    optimizer = text("optimizer", key=True)
     power_limit_w = measure("power limit set on the GPU", unit="W", key=True, positive=True)
     epoch_s = measure("time of one training epoch", unit="s", positive=True)
     mean_power_w = measure(

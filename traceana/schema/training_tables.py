@@ -58,7 +58,7 @@ def check_eta(eta: float, /) -> None:
 
 
 def target_of(tables: TrainingTables, /, *, gpu: str, dataset: str, target: float | None) -> float:
-    """Return the target asked for, or the data set's default, after checking all three names.
+    """Return the given target, or the data set's default, after checking all three names.
 
     Raises
     ------

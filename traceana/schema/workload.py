@@ -27,7 +27,7 @@ class Jobs(dy.Schema):
     job_id = identifier("job, as published", key=True)
     inst_id = identifier("the publisher's second name of the job (PAI)", nullable=True)
     cluster = identifier("cluster that the job was submitted to", nullable=True)
-    user = identifier("user who submitted the job, anonymised", nullable=True)
+    user = identifier("user who submitted the job, anonymized", nullable=True)
     group = identifier("tag shared by recurrences of a job", nullable=True)
     workload = text("observed kind of model or application", nullable=True)
     status = status("how the job stood at its last record")
@@ -35,10 +35,10 @@ class Jobs(dy.Schema):
     start_s = clock("start of execution")
     end_s = clock("end of execution, or removal of a job that never started")
     runtime_s = seconds("time in execution, as published or end minus start")
-    gpus = measure("GPUs asked for; a share of one is a fraction", unit="GPUs", nullable=True)
-    cpus = measure("CPU cores asked for", unit="cores", nullable=True)
-    memory_gib = measure("main memory asked for", unit="GiB", nullable=True)
-    gpu_type = text("GPU type asked for", nullable=True)
+    gpus = measure("GPUs requested; a fraction of a GPU is below 1", unit="GPUs", nullable=True)
+    cpus = measure("CPU cores requested", unit="cores", nullable=True)
+    memory_gib = measure("main memory requested", unit="GiB", nullable=True)
+    gpu_type = text("GPU type requested", nullable=True)
     qos = text("quality-of-service class", nullable=True)
     job_name = text("name that its user gave it", nullable=True, privacy="free text")
     account = identifier("account or project that is charged", nullable=True)
@@ -76,13 +76,15 @@ class Tasks(dy.Schema):
 
     job_id = identifier("job, as published", key=True)
     task_name = text("role of the task within its job", key=True)
-    instances = whole("instances the task asked for", nullable=True, least=0)
+    instances = whole("instances requested", nullable=True, least=0)
     status = status("how the task stood at its last record")
     start_s = clock("launch of the task")
     end_s = clock("end of the task; null where the publisher lost it")
-    cpus = measure("CPU cores asked for, an instance", unit="cores", nullable=True)
-    memory_gib = measure("main memory asked for, an instance", unit="GiB", nullable=True)
-    gpus = measure("GPUs asked for, an instance; a share is a fraction", unit="GPUs", nullable=True)
+    cpus = measure("CPU cores requested per instance", unit="cores", nullable=True)
+    memory_gib = measure("main memory requested per instance", unit="GiB", nullable=True)
+    gpus = measure(
+        "GPUs requested per instance; a fraction of a GPU is below 1", unit="GPUs", nullable=True
+    )
     gpu_type = text("type of the GPUs assigned", nullable=True)
 
     @dy.rule()
@@ -120,9 +122,7 @@ class InstanceUsage(dy.Schema):
     machine_id = identifier("machine it ran on", nullable=True)
     gpu_device = text("device file of the GPU on its machine", nullable=True)
     cpus_used = measure("CPU cores used, mean", unit="cores", nullable=True)
-    gpus_used = measure(
-        "GPUs used, mean; may exceed what was asked for", unit="GPUs", nullable=True
-    )
+    gpus_used = measure("GPUs used, mean; may exceed the request", unit="GPUs", nullable=True)
     memory_gib_mean = measure("main memory used, mean", unit="GiB", nullable=True)
     memory_gib_max = measure("main memory used, largest", unit="GiB", nullable=True)
     gpu_memory_gib_mean = measure("GPU memory used, mean", unit="GiB", nullable=True)
@@ -137,8 +137,8 @@ class JobTags(dy.Schema):
     """What a job's submission says of its kind; the publisher's rows are not unique."""
 
     inst_id = identifier("the publisher's second name of the job")
-    user = identifier("user who submitted the job, anonymised", nullable=True)
-    gpu_type_requested = text("GPU type asked for; null where any will do", nullable=True)
+    user = identifier("user who submitted the job, anonymized", nullable=True)
+    gpu_type_requested = text("GPU type requested; null where any will do", nullable=True)
     group = identifier("tag shared by jobs with alike inputs (recurrences)", nullable=True)
     workload = text("kind of model, for the few jobs where it was studied", nullable=True)
 

@@ -26,8 +26,8 @@ _FILES: Final = (
 class FileEntry:
     """Rows of one CSV for one table: ``rows_read == rows_kept + rows_rejected``.
 
-    `as_published` says whether the file on disk has the sha256 of the catalogue, None where the
-    catalogue does not know the file in this form. Rows of a CSV that the table is not for are
+    `as_published` says whether the file on disk has the sha256 of the catalog, None where the
+    catalog does not know the file in this form. Rows of a CSV that the table is not for are
     counted in `rows_not_applicable` and in none of the others. `fingerprint` represents the file,
     mapping, schema and version.
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def qualifying_trace(
     session: Session, trace: str | None, needs: Sequence[Mapping[str, tuple[str, ...]]], /
 ) -> str:
-    """Return the trace asked for, or the first that has the needed tables and columns."""
+    """Return the named trace, or the first that has the needed tables and columns."""
     from traceana.errors import DataError
 
     found = sorted(

@@ -79,7 +79,7 @@ def check_knobs(
 
 
 def count_recurrences(job: JobTrace, recurrences: int | None, /) -> int:
-    """Return the number asked for, or twice the points of the grid."""
+    """Return the given number, or twice the points of the grid."""
     return 2 * len(job.batches) * len(job.power_limits_w) if recurrences is None else recurrences
 
 
