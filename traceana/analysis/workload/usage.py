@@ -91,5 +91,6 @@ def gpu_hours_by(
         failed=pl.when(total > 0).then(pl.col("failed") / total),
         cancelled=pl.when(total > 0).then(pl.col("cancelled") / total),
     )
-    ordered = shares.sort("gpu_hours", "jobs", descending=True, maintain_order=True)
+    named = shares.sort(keys, nulls_last=True)
+    ordered = named.sort("gpu_hours", "jobs", descending=True, maintain_order=True)
     return declared(ordered, GpuHours, by=keys)
