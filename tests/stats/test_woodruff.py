@@ -14,7 +14,13 @@ from traceana.stats.quantiles import woodruff_interval
 def test_independent_rows_give_the_binomial_ranks(n: int, quantile: float) -> None:
     low, high = woodruff_interval(np.arange(1, n + 1), quantile=quantile)
     exact = binom.ppf([0.025, 0.975], n, quantile) + np.array([0, 1])
-    assert np.abs(np.array([low, high]) - exact).max() <= 2
+    assert np.abs(np.array([low, high]) - exact).max() <= 1
+
+
+@pytest.mark.parametrize(("n", "ranks"), [(6, (1, 6)), (10, (2, 9)), (20, (6, 15)), (25, (8, 18))])
+def test_the_median_of_few_rows_has_the_ranks_of_the_tables(n: int, ranks: tuple[int, int]) -> None:
+    # Conover, Practical Nonparametric Statistics, 1999, section 3.2: binomial, at least 95 %
+    assert woodruff_interval(np.arange(1, n + 1)) == ranks
 
 
 def test_clusters_of_equal_rows_count_as_one_row() -> None:
@@ -60,7 +66,9 @@ def test_quantiles_of_an_autoregressive_series_are_covered() -> None:
 def test_few_effective_values_have_no_interval() -> None:
     rng = np.random.default_rng(5)
     assert np.isnan(woodruff_interval(rng.normal(size=15), quantile=0.5, serial=True)).all()
-    assert np.isnan(woodruff_interval(np.repeat(rng.normal(size=12), 50), quantile=0.5, serial=True)).all()
+    assert np.isnan(
+        woodruff_interval(np.repeat(rng.normal(size=12), 50), quantile=0.5, serial=True)
+    ).all()
     independent = rng.normal(size=400)
     low, high = woodruff_interval(independent, quantile=0.5, serial=True)
     # ranks n / 2 -+ 1.96 sqrt(n) / 2
