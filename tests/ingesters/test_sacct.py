@@ -348,3 +348,23 @@ def test_marks_in_several_fields_and_after_the_last(
     assert jobs["job_name"].to_list() == [name for name, _ in names.values()]
     assert set(jobs["gpus"]) == {4.0}
     assert set(jobs["end_reason"]) == {"COMPLETED"}
+
+
+def test_requeued_runs_of_one_submission_are_jobs_of_their_own(
+    write: Write, tmp_path: Path
+) -> None:
+    runs = [
+        record(JobID="7", State="NODE_FAIL"),
+        record(JobID="7", Start="2026-03-02T10:00:00", End="2026-03-02T11:00:00"),
+        record(JobID="7", Start="2026-03-02T10:00:00", End="2026-03-02T11:00:00"),
+        record(JobID="7", State="PENDING", Start="Unknown", End="Unknown", Elapsed="00:00:00"),
+    ]
+    write("logs/a.txt", sacct(*runs))
+    write("logs/b.txt", sacct(*runs[:2]))
+    ledger = ingest(tmp_path / "files" / "logs", store=tmp_path / "store")
+    jobs = Store(tmp_path / "store").scan("logs", "jobs").collect().sort("job_id")
+    assert dict(jobs.select("job_id", "status").iter_rows()) == {
+        "7": "failed", "7@2026-03-02T08:00:00@2026-03-02T10:00:00": "completed",
+    }  # fmt: skip
+    assert ledger.entries[0].rejected == {"duplicate_key": 2}
+    assert ledger.entries[0].rows_replaced == 2
