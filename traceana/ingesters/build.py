@@ -1,4 +1,4 @@
-"""One table from its sources: rows kept, rows set apart, and the accounts of both."""
+"""Build one table from its sources: kept rows, rejected rows, and the counts of both."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class TableBuilder:
         describe: Callable[[Source], FileEntry],
         fingerprint: Callable[[], str],
     ) -> TableEntry:
-        """Read every source and return the table's accounts.
+        """Read every source and return the table's entry of the ledger.
 
         A source is described, and the fingerprint taken, after it was read: its checksum is
         taken meanwhile.

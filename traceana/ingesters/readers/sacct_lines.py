@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from traceana.ingesters.files import CsvFile
 
-_UNIT_SEPARATOR: Final = b"\x1f"  # stands for a separator of several bytes
+_UNIT_SEPARATOR: Final = b"\x1f"  # replaces a separator of several bytes
 _FREE_TEXT: Final = ("JobName", "Comment", "AdminComment", "SystemComment", "WorkDir", "SubmitLine")
 _TIME: Final = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d|\d+|Unknown|None"
 _SHAPES: Final = {
