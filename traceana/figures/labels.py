@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.lines import Line2D
 
 _LINE_SPACING: Final = 1.15
-_LEGEND_CHARACTERS: Final = 60
+_LEGEND_CHARACTERS: Final = 52
 _BELOW_IN: Final = -0.42
 """From the axes to a legend below their label."""
 _MARGIN: Final = 1.05

@@ -27,6 +27,7 @@ KEY_HEADINGS: Final = {
     "gpus": "GPUs",
     "gpus_requested": "GPUs requested",
     "job_id": "Job",
+    "n_instances": "Instances",
     "qos": "QoS class",
     "worker_id": "Worker",
 }

@@ -168,7 +168,7 @@ def _draw_runtimes(cohort: Cohort, found: Outcomes) -> list[Drawing]:
             title=cohort.title,
             key=f"runtime{f'-{status}' * bool(status)}-{cohort.trace}-{by or 'status'}",
             about=f"Runtime of {f'{status} ' * bool(status)}{what}",
-            heading=f"{status} {what}".strip().capitalize(),
+            heading=f"{status.capitalize()} {what}".strip(),
             log_x=True,
         )
         for status, own in parts.items()
