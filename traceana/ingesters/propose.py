@@ -36,7 +36,7 @@ _BEGINS: Final = ("submit_s", "start_s")  # taken from the first of several nest
 
 
 def propose_mapping(path: str | PathLike[str], /, *, reader: str | None = None) -> str:
-    """Propose a mapping for a file, from the names, types and values of its columns.
+    """Propose a mapping for a file from its columns.
 
     What is not certain is marked by a comment, ``# unsure: ...``, with the evidence.
 
