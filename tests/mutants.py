@@ -21,8 +21,14 @@ from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import hypothesis
 import pytest
+import scipy.stats
+import statsmodels.discrete.discrete_model
 
+import traceana.ingesters
+
+LOADED = (hypothesis, scipy.stats, statsmodels, traceana)  # what child processes need not load
 ROOT = Path(__file__).parents[1]
 AREAS = ("stats", "analysis", "ingesters", "simulate")
 EQUIVALENT = ROOT / "tests" / "mutants_equivalent.txt"
@@ -171,10 +177,11 @@ def run(root: Path, files: list[str], plugin: Watch | Choose, cpu_s: int) -> int
             os.chdir(root)
             os.environ["PYTHONPATH"] = sys.path[0] = str(root)
             resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, cpu_s))
-            for name in [name for name in sys.modules if name.split(".")[0] == "tests"]:
+            for name in [n for n in sys.modules if n.split(".")[0] in ("tests", "traceana")]:
                 del sys.modules[name]
             options = ["-n0", "-x", "-q", "-pno:cacheprovider", "--tb=line", f"--rootdir={root}"]
-            code = pytest.main([*options, *files], plugins=[plugin])
+            loaded = "-Wignore::pytest.PytestAssertRewriteWarning"
+            code = pytest.main([*options, loaded, *files], plugins=[plugin])
             if isinstance(plugin, Watch):
                 (root / "calls.json").write_text(json.dumps(plugin.tests))
         finally:

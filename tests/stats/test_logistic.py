@@ -155,7 +155,7 @@ def test_firths_fit_of_a_table_adds_half_to_each_cell() -> None:
             lambda a: -penalized(np.array([a, slope])), bounds=(-12, 4), method="bounded",
             options={"xatol": 1e-10},
         )  # fmt: skip
-        return 2 * (penalized(found.coefficient) + best.fun)
+        return 2 * float(penalized(found.coefficient) + best.fun)
 
     for end in (found.ci_low[1], found.ci_high[1]):
         assert fall(end) == pytest.approx(stats.chi2.ppf(0.9, 1), rel=1e-4)

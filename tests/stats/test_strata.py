@@ -39,7 +39,7 @@ def test_admissions_to_berkeley_as_r_has_them(r_values: dict[str, Any]) -> None:
 
         def off(x: float, sides: Any = (a + b, a + c, d - a)) -> float:
             row, column, rest = sides
-            return x * (rest + x) - known["odds_ratio"] * (row - x) * (column - x)
+            return float(x * (rest + x) - known["odds_ratio"] * (row - x) * (column - x))
 
         x = optimize.brentq(off, max(0, a - d) + 1e-9, min(a + b, a + c) - 1e-9)
         own = 1 / (1 / x + 1 / (a + b - x) + 1 / (a + c - x) + 1 / (d - a + x))
@@ -63,7 +63,7 @@ def test_equal_odds_have_a_p_of_1_and_a_far_test_one_below_1e_16() -> None:
     far = pooled_odds(np.array([[[300.0, 100.0], [100.0, 300.0]]]), confidence=0.95)
     # of a single table (n - 1) / n of Pearson's statistic, here 200
     assert far.pvalue == pytest.approx(stats.chi2.sf(200 * 799 / 800, 1), rel=1e-9)
-    assert (far.odds_ratio, far.n_strata) == (pytest.approx(9), 1)
+    assert (far.odds_ratio, far.n_strata) == pytest.approx((9, 1))
     assert np.isnan(far.pvalue_homogeneity)
 
 
