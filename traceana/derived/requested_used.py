@@ -92,7 +92,7 @@ def _stated(manifest: Manifest) -> list[str]:
 
 
 def _compare(jobs: pl.DataFrame, cluster: str | None, group: dict[str, str]) -> pl.DataFrame:
-    rows = []
+    rows: list[dict[str, object]] = []
     for name, (unit, _, _) in _RESOURCES.items():
         if f"{name} ratio" not in jobs.columns:
             continue
@@ -103,8 +103,8 @@ def _compare(jobs: pl.DataFrame, cluster: str | None, group: dict[str, str]) -> 
         total = float(requested.sum())
         unused = float((requested - known[f"{name} used"]).clip(0).sum())
         rows.append(
-            group
-            | {
+            {
+                **group,
                 "resource": f"{name} ({unit})",
                 "n": known.height,
                 "n_missing": jobs.height - known.height,
