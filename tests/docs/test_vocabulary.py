@@ -19,7 +19,7 @@ THINGS = (
     "(?:archive|catalog|column|file|folder|frame|function|ledger|list|page|row|store|table|trace)s?"
 )
 
-PAGES = ("how-to/*.md", "tutorials/*.md", "reference/*.md")
+PAGES = ("how-to/*.md", "tutorials/*.md", "reference/*.md", "explanation/[!e]*.md", "explanation/en*.md")
 """Pages that are checked, beside the package, README, CONTRIBUTING and the changelog."""
 
 WORDS = {
