@@ -113,7 +113,7 @@ def read(
     reader: str | None = None,
     timezone: str | None = None,
 ) -> Trace:
-    """Read a file or folder: a scheduler's log, files of a public trace, or others by a mapping.
+    """Read a scheduler log, files of a public trace, or other files.
 
     The tables are written to a store in the user's cache folder, and used again while the files
     do not change.

@@ -1,4 +1,4 @@
-"""Measure what docs/explanation/batching.md says: ``python batching_findings.py STORE``."""
+"""Compute the measured part of docs/explanation/batching.md from a store."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def jobs(replay: BatchingReplay) -> str:
         + as_table(shown)
         + "\nOf what the oracle saves, the proportional controller saves "
         f"{100 * float(str(saved.min())):.0f} to {100 * float(str(saved.max())):.0f} %.\n\n"
-        "### Idle share of the workers, in per cent\n\n" + as_table(idle)
+        "### Idle time of the workers, in percent\n\n" + as_table(idle)
     )
 
 

@@ -1,4 +1,4 @@
-"""Measure what docs/explanation/correlation.md says: ``python correlation_findings.py STORE``."""
+"""Compute the measured part of docs/explanation/correlation.md from a store."""
 
 from __future__ import annotations
 

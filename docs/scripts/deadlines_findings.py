@@ -1,4 +1,4 @@
-"""Measure what docs/explanation/deadlines.md says: ``python deadlines_findings.py STORE``."""
+"""Compute the measured part of docs/explanation/deadlines.md from a store."""
 
 from __future__ import annotations
 
@@ -95,8 +95,8 @@ def testbed(plans: pl.DataFrame, jobs: pl.DataFrame) -> str:
     kept = ", ".join(f"{name} {number}" for name, number in same.items())
     return (
         f"### The testbed's list\n\n{bed.height} jobs, {known.height} of them rows of "
-        f"{', '.join(known['cluster'].unique().sort())}. Of the generated columns these many are "
-        f"what the cluster's file says: {kept}.\n"
+        f"{', '.join(known['cluster'].unique().sort())}. Rows whose generated column equals "
+        f"the cluster's file: {kept}.\n"
     )
 
 

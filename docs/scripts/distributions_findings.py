@@ -1,4 +1,4 @@
-"""Measure what docs/explanation/distributions.md says: run with STORE as its argument."""
+"""Compute the measured part of docs/explanation/distributions.md from a store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Measure what docs/explanation/energy.md says: ``python energy_findings.py STORE``."""
+"""Compute the measured part of docs/explanation/energy.md from a store."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def falls_out(coverage: pl.DataFrame) -> str:
         pl.col("runs").filter("feasible").min().alias("fewest runs"),
     )
     return (
-        "### Batch sizes that can be judged, and why others cannot\n\n"
+        "### Batch sizes with savings, and why others have none\n\n"
         + as_table(table.sort("gpu", "dataset"))
         + "\nWith gaps: profiled at some of the GPU's power limits only. Runs without a row at the "
         f"target: {coverage['runs_unknown'].sum()}.\n"

@@ -1,4 +1,4 @@
-"""Measure what docs/explanation/outcomes.md says: ``python outcomes_findings.py STORE``."""
+"""Compute the measured part of docs/explanation/outcomes.md from a store."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def measure(store: Store) -> str:
             gpu_demand=pl.when(gpus == 0)
             .then(pl.lit("none"))
             .when(gpus < 1)
-            .then(pl.lit("a share"))
+            .then(pl.lit("fraction"))
             .when(gpus == 1)
             .then(pl.lit("one"))
             .otherwise(pl.lit("more"))

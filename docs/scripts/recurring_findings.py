@@ -1,4 +1,4 @@
-"""Measure what docs/explanation/recurring.md says: ``python recurring_findings.py STORE``."""
+"""Compute the measured part of docs/explanation/recurring.md from a store."""
 
 from __future__ import annotations
 

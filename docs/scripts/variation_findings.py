@@ -1,4 +1,4 @@
-"""Measure what docs/explanation/variation.md says: ``python variation_findings.py STORE``."""
+"""Compute the measured part of docs/explanation/variation.md from a store."""
 
 from __future__ import annotations
 

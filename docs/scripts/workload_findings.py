@@ -1,4 +1,4 @@
-"""Measure what docs/explanation/workload.md says: ``python workload_findings.py STORE``."""
+"""Compute the measured part of docs/explanation/workload.md from a store."""
 
 from __future__ import annotations
 

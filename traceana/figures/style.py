@@ -112,6 +112,12 @@ def palette() -> list[str]:
     return list(dict.fromkeys(colors))
 
 
+def color_of(place: int, /) -> str:
+    """Return the color of the style at a place; past the last they come again."""
+    colors = palette()
+    return colors[place % len(colors)]
+
+
 def shade(ax: Axes, part: float = 1.0, /) -> str:
     """Return a color between that of the background (0) and that of the labels (1) of axes."""
     root = ax.get_figure(root=True)

@@ -73,7 +73,7 @@ def build_sections(
     workers
         Number of processes, this one among them.
     on_done
-        Told of each section when it is there, with how many are.
+        Called with each section that is built, and the number built so far.
     """
     contents: dict[str, Content] = {}
 

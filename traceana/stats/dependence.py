@@ -68,7 +68,7 @@ def effective_sample_size(values: ArrayLike, /) -> float:
     Returns
     -------
     float
-        NaN for fewer than four values or if all are equal: nothing can be said then.
+        NaN for fewer than four values or if all are equal.
 
     Raises
     ------

@@ -27,8 +27,8 @@ _FILES: Final = (
 class FileEntry:
     """Rows of one CSV for one table: ``rows_read == rows_kept + rows_rejected``.
 
-    `as_published` says whether the file on disk has the sha256 of the catalog, None where the
-    catalog does not know the file in this form. Rows of a CSV that the table is not for are
+    `as_published` is whether the file on disk has the sha256 of the catalog, None where the
+    catalog has no checksum of the file in this form. Rows of a CSV that the table is not for are
     counted in `rows_not_applicable` and in none of the others. `fingerprint` represents the file,
     mapping, schema and version.
 
@@ -71,7 +71,7 @@ class TableEntry:
 
     `duplicate_rows` counts rows that repeat an earlier one in every column, in tables that
     declare no key (there they are kept); `unknown_words` the publisher's words that were
-    mapped to ``unknown``; `fingerprint` stands for sources, schema and version;
+    mapped to ``unknown``; `fingerprint` identifies sources, schema and version;
     `replaced_files` are files whose rows were in the table before this ingest and no longer are;
     `rows_replaced` counts kept rows that a newer record of the same key replaced: the table has
     ``rows_kept == rows_read - rows_rejected - rows_replaced`` rows.
@@ -134,7 +134,7 @@ class TableEntry:
 
 @dataclass(frozen=True)
 class Ledger:
-    """The accounts of one trace in a store, or of everything one call of ``ingest`` saw.
+    """Row counts of one trace in a store, or of one call of ``ingest``.
 
     Attributes
     ----------

@@ -30,7 +30,7 @@ def runtime_means(
     cluster: str | None = None,
     confidence: float = 0.95,
 ) -> pl.DataFrame:
-    """Compute the geometric and the trimmed mean runtime with their intervals by group.
+    """Compute geometric and trimmed mean runtimes by group.
 
     Both have intervals that cover with heavy tails, unlike the mean (:func:`runtime_by`). For
     censored or left-truncated runtimes use the restricted mean of :func:`kaplan_meier`.

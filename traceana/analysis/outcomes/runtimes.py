@@ -35,7 +35,7 @@ def runtime_by(
     cluster: str | None = None,
     confidence: float = 0.95,
 ) -> pl.DataFrame:
-    """Compute the mean runtime with its interval, the median and upper quantiles by group.
+    """Compute the mean, median and upper quantiles of runtimes by group.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def runtime_by(
         {columns}
 
         The interval is Student's t interval of the mean. Runtimes are heavy-tailed, which makes
-        it too narrow; `note` says so if n < 25 skewness^2 (Cochran, Sampling Techniques, 1977,
+        it too narrow; there is a `note` if n < 25 skewness^2 (Cochran, Sampling Techniques, 1977,
         section 2.15). :func:`runtime_means` and :func:`compare_runtimes` return means and medians
         whose intervals are not. Quantiles interpolate linearly between order statistics (type 7
         of Hyndman and Fan, 1996). With `cluster` the interval is mean -+ t(n_clusters - 1)

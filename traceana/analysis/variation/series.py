@@ -141,7 +141,7 @@ def summarize_cov_pooled(
     cut_at: float | datetime | None = None,
     confidence: float = 0.95,
 ) -> pl.DataFrame:
-    """Summarize the coefficient of variation of all jobs, with intervals that allow for jobs.
+    """Summarize the coefficient of variation of all jobs.
 
     The intervals are Woodruff's with jobs as clusters
     (:func:`traceana.stats.quantiles.woodruff_interval`). Every time step counts once, so that a
