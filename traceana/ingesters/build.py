@@ -73,6 +73,7 @@ class TableBuilder:
         key, columns = get_key(self._table), get_table(self._table).column_names()
         self._duplicates = KeyFilter(key) if key else RowCounter(columns)
         self._records = KeyFilter(["job_id", OCCASION])
+        self._runs = KeyFilter(["job_id", OCCASION, "start_s"])
 
     def build(
         self,
@@ -179,7 +180,15 @@ class TableBuilder:
             rows, repeated = self._duplicates.split(rows)
             unnamed = pl.lit(None, pl.String).alias(OCCASION)
             return rows.with_columns(unnamed) if self._is_update else rows, repeated
-        rows, repeated = self._records.split(rows.with_columns(occasions.alias(OCCASION)))
+        rows, repeated = self._runs.split(rows.with_columns(occasions.alias(OCCASION)))
+        rows, again = self._records.split(rows)
+        if again.height:  # requeued under the same submission: told apart by their start
+            start = pl.from_epoch(pl.col("start_s").cast(pl.Int64)).dt.strftime(
+                "@%Y-%m-%dT%H:%M:%S"
+            )
+            named = again.with_columns(pl.concat_str(OCCASION, start)).drop_nulls(OCCASION)
+            rows = pl.concat([rows, named]).sort(LINE)
+            repeated = pl.concat([repeated, again.filter(pl.col("start_s").is_null())])
         rows, others = self._duplicates.split(rows)
         if others.height:
             renamed = pl.concat_str("job_id", pl.lit("@"), OCCASION)
