@@ -21,6 +21,7 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from tests.analysis.test_frames import QUESTIONS, ROWS
+from tests.conftest import NO_FILES
 from tests.spark.questions import REAL, ROW_QUESTIONS, TABLES, ask_of_ended
 from traceana import analysis
 from traceana.analysis import runtime_by
@@ -117,7 +118,7 @@ def test_tables_read_by_each_engine_give_the_same_values(
     tables, ask = TABLES[question]
     paths = [str(store.path / f"{table}.parquet") for table in tables]
     if not all(Path(path).is_file() for path in paths):
-        pytest.skip("the publishers' files of this table are not at hand")
+        pytest.skip(NO_FILES)
     if engine == "pyspark":
         frames = [request.getfixturevalue("spark").read.parquet(path) for path in paths]
     else:
