@@ -20,8 +20,9 @@ settings.load_profile("unhurried")
 
 NO_FILES = "the publishers' files are absent (TRACEANA_TEST_DATA names their folder)"
 QUICK = (
-    *("schema", "results", "catalog", "exchange", "store", "stats", "test_architecture.py"),
+    *("schema", "results", "catalog", "exchange", "store", "stats"),
     *("analysis/workload", "analysis/variation", "analysis/deadlines"),
+    *("test_architecture.py", "docs/test_vocabulary.py"),
 )
 """Tests that need little time, and find most mistakes: ``pytest -m quick``."""
 

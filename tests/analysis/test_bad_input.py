@@ -80,7 +80,7 @@ def test_what_is_no_frame_or_fails_when_run_is_one_line(name: str) -> None:
 
 def test_a_query_that_fails_in_duckdb_is_one_line() -> None:
     query = "SELECT 'c' AS cluster, CAST(t AS INT) AS runtime_s FROM (VALUES ('x'), ('2')) AS v(t)"
-    with pytest.raises(DataError, match="the frame cannot be read, its engine says: Conversion"):
+    with pytest.raises(DataError, match="the frame cannot be read: Conversion"):
         analysis.runtime_by(duckdb.connect().sql(query), "cluster")
 
 

@@ -54,7 +54,7 @@ def figures(
     from traceana.report import check_figures, find_origin, write_figures
 
     wanted = [*(ids or ()), *(_of_paper(paper) if paper and not ids else ())]
-    check_figures(wanted)  # before anything is said of a store
+    check_figures(wanted)  # before the store is looked for
     origin = find_origin(store)
     if origin.is_sample:
         sys.stderr.write(f"traceana: note: {origin.notice}\n")

@@ -1,4 +1,4 @@
-"""``traceana report``: one page from what a store holds."""
+"""``traceana report``: one page on the traces of a store."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def report(
     from traceana.errors import DataError
     from traceana.report import build_report, check_sections, count_workers
 
-    check_sections(only or ())  # before anything is said of a store
+    check_sections(only or ())  # before the store is looked for
     if not paths and (mapping or reader or timezone):
         raise DataError("--mapping, --reader and --timezone are for files: name them (PATH...)")
     store = _find_store(paths, store, mapping=mapping, reader=reader, timezone=timezone)
