@@ -54,13 +54,13 @@ def intervals(result: pl.DataFrame) -> tuple[list[float], list[float]]:
 
 def test_a_logarithmic_axis_is_chosen_for_a_wide_range_and_says_so() -> None:
     narrow = plot_runtime_by(runtime_by(TASKS, "gpu_type"))
-    assert (narrow.get_xscale(), narrow.get_xlabel()) == ("linear", "Runtime (s)")
+    assert (narrow.get_xscale(), narrow.get_xlabel()) == ("linear", "Mean runtime (s)")
     assert narrow.get_xlim()[0] == 0
     long = TASKS.with_columns(
         pl.when(gpu_type="V100").then(pl.col("runtime_s") * 100).otherwise("runtime_s")
     )
     wide = plot_runtime_by(runtime_by(long, "gpu_type"))
-    assert (wide.get_xscale(), wide.get_xlabel()) == ("log", "Runtime (logarithmic)")
+    assert (wide.get_xscale(), wide.get_xlabel()) == ("log", "Mean runtime (logarithmic)")
 
 
 def test_an_interval_below_zero_is_told() -> None:

@@ -326,3 +326,45 @@ def test_lines_that_are_no_records_and_names_over_several_lines(
     jobs, ledger = read(write("log.txt", "\n".join(lines) + "\n"), tmp_path)
     assert dict(jobs.select("job_id", "job_name").iter_rows()) == names
     assert ledger.entries[0].rejected == {"blank_line": 150}
+
+
+FIELDS_WITH_MARKS = [*FIELDS, "Comment"]
+
+
+@pytest.mark.parametrize(("separator", "end"), [("|", ""), ("|", "|"), (",", ""), (";", ";")])
+def test_marks_in_several_fields_and_after_the_last(
+    write: Write, tmp_path: Path, separator: str, end: str
+) -> None:
+    tres = {"ReqTRES": "cpu=8,mem=64G,node=2", "AllocTRES": "cpu=8,gres/gpu:a100=4,mem=64G"}
+    fields = {**PLAIN, **tres}
+    names = {"1": ("plain", "x"), "2_[1,4-6]": ("a|b;c", "d;e|f"), "3": ("two\n|lines", "a|;b")}
+    lines = [separator.join(FIELDS_WITH_MARKS) + end]
+    for job, (name, comment) in names.items():
+        cells = fields | {"JobID": job, "JobName": name, "Comment": comment}
+        lines.append(separator.join(cells.get(f, "") for f in FIELDS_WITH_MARKS) + end)
+    jobs, ledger = read(write("log.txt", "\n".join(lines) + "\n"), tmp_path)
+    assert ledger.entries[0].rejected == {}
+    assert jobs["job_id"].to_list() == list(names)
+    assert jobs["job_name"].to_list() == [name for name, _ in names.values()]
+    assert set(jobs["gpus"]) == {4.0}
+    assert set(jobs["end_reason"]) == {"COMPLETED"}
+
+
+def test_requeued_runs_of_one_submission_are_jobs_of_their_own(
+    write: Write, tmp_path: Path
+) -> None:
+    runs = [
+        record(JobID="7", State="NODE_FAIL"),
+        record(JobID="7", Start="2026-03-02T10:00:00", End="2026-03-02T11:00:00"),
+        record(JobID="7", Start="2026-03-02T10:00:00", End="2026-03-02T11:00:00"),
+        record(JobID="7", State="PENDING", Start="Unknown", End="Unknown", Elapsed="00:00:00"),
+    ]
+    write("logs/a.txt", sacct(*runs))
+    write("logs/b.txt", sacct(*runs[:2]))
+    ledger = ingest(tmp_path / "files" / "logs", store=tmp_path / "store")
+    jobs = Store(tmp_path / "store").scan("logs", "jobs").collect().sort("job_id")
+    assert dict(jobs.select("job_id", "status").iter_rows()) == {
+        "7": "failed", "7@2026-03-02T08:00:00@2026-03-02T10:00:00": "completed",
+    }  # fmt: skip
+    assert ledger.entries[0].rejected == {"duplicate_key": 2}
+    assert ledger.entries[0].rows_replaced == 2

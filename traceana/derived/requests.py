@@ -64,7 +64,7 @@ def bin_values(values: pl.Series, /, *, unit: float = 1.0) -> pl.Series:
     """
     distinct = values.drop_nulls().unique().sort().to_list()
     if len(distinct) <= MOST_VALUES:
-        labels = {value: f"{value:,.6g}" for value in distinct}
+        labels = {value: f"{value:,.4g}" if value < 1000 else f"{value:,.6g}" for value in distinct}
     else:
         whole = unit == 1 and all(value == int(value) for value in distinct)
         labels = {value: _label(value, unit, whole=whole) for value in distinct}

@@ -10,7 +10,7 @@ import polars as pl
 from traceana.errors import DataError
 from traceana.figures.labels import name_lines, natural_order, small_size
 from traceana.figures.registry import figure
-from traceana.figures.style import start_axes
+from traceana.figures.style import color_of, shade, start_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,26 +20,25 @@ if TYPE_CHECKING:
 class Look:
     """How a controller is drawn."""
 
-    colour: str
-    line: str
+    color: str
     marker: str
 
 
 _LOOKS: Final = {
-    "uniform": Look("#8A8A8A", "-", "s"),
-    "static": Look("#E69F00", "-.", "^"),
-    "measured": Look("#CC79A7", "--", "v"),
-    "proportional": Look("#0072B2", "-", "o"),
-    "damped": Look("#56B4E9", "--", "D"),
-    "omnilearn": Look("#D55E00", ":", "X"),
-    "oracle": Look("#009E73", "-", "*"),
-}
-_OTHER: Final = Look("#000000", ":", "P")
+    "proportional": (0, "o"), "omnilearn": (1, "X"), "oracle": (2, "*"), "measured": (3, "v"),
+    "static": (4, "^"), "damped": (5, "D"),
+}  # fmt: skip
+"""Place among the colors of the style, and marker."""
 
 
-def look_of(controller: str, /) -> Look:
-    """Return the look of a controller; those of users share one."""
-    return _LOOKS.get(controller, _OTHER)
+def look_of(controller: str, ax: Axes, /) -> Look:
+    """Return the look of a controller on axes; those of users share one."""
+    if controller == "uniform":
+        return Look(shade(ax, 0.6), "s")
+    if controller not in _LOOKS:
+        return Look(shade(ax), "P")
+    place, marker = _LOOKS[controller]
+    return Look(color_of(place), marker)
 
 
 @figure(
@@ -86,18 +85,18 @@ def plot_batching_speedup(summary: pl.DataFrame, /, *, ax: Axes | None = None) -
     levels = summary["level"].unique(maintain_order=True).to_list()
     ax = start_axes(ax, height_in=1.1 + 0.24 * len(levels))
     limit = summary.unique("level", maintain_order=True)["mean_over_min"]
-    ax.scatter(limit, range(len(levels)), s=130, marker="|", color="#222222", gid="limit")
+    ax.scatter(limit, range(len(levels)), s=130, marker="|", color=shade(ax), gid="limit")
     for (name,), own in summary.group_by("controller", maintain_order=True):
-        look = look_of(str(name))
+        look = look_of(str(name), ax)
         rows = [levels.index(level) for level in own["level"]]
         known = own["speedup_ci_low"].is_not_null()
         ax.hlines(
             [row for row, told in zip(rows, known, strict=True) if told],
             own.filter(known)["speedup_ci_low"], own.filter(known)["speedup_ci_high"],
-            color=look.colour, linewidth=1,
+            color=look.color, linewidth=1,
         )  # fmt: skip
         ax.scatter(
-            own["speedup"], rows, s=17, color=look.colour, marker=look.marker, zorder=4,
+            own["speedup"], rows, s=17, color=look.color, marker=look.marker, zorder=4,
             label=name, gid=str(name), linewidths=0, alpha=0.85,
         )  # fmt: skip
     ax.set_yticks(range(len(levels)), levels)
@@ -127,10 +126,10 @@ def describe_batching_speedup(summary: pl.DataFrame) -> str:
 
 
 _SYSTEMS: Final = {
-    ("homogeneous", "uniform"): ("equal workers, uniform", "#BBBBBB"),
-    ("heterogeneous", "uniform"): ("uniform", "#6E6E6E"),
-    ("heterogeneous", "static"): ("static", "#E69F00"),
-    ("heterogeneous", "dynamic"): ("dynamic", "#0072B2"),
+    ("homogeneous", "uniform"): "equal workers, uniform",
+    ("heterogeneous", "uniform"): "uniform",
+    ("heterogeneous", "static"): "static",
+    ("heterogeneous", "dynamic"): "dynamic",
 }
 
 
@@ -181,7 +180,7 @@ def plot_batching_clusters(comparison: pl.DataFrame, /, *, ax: Axes | None = Non
             place += 1
         middles.append((first + place - 1) / 2)
         place += 0.8
-    ax.axvline(1, color="#222222", linewidth=0.8, linestyle="--", zorder=0.5)
+    ax.axvline(1, color=shade(ax), linewidth=0.8, linestyle="--", zorder=0.5)
     ax.set_xlim(0, 2.4 * max(comparison["relative_time"]))
     names = [name.replace(", ", ",\n").replace(" and ", "\nand ") for name in clusters]
     ax.set_yticks(middles, names)
@@ -200,16 +199,18 @@ def _draw_system(ax: Axes, row: dict[str, Any], height: float, *, first: bool) -
         if factor is None:
             factor, way = value, "the time"
         text = f"{row['system']}: {factor:g} times {way}"
-        ax.scatter([value], [height], marker="D", s=11, color="#D55E00", zorder=4,
+        ax.scatter([value], [height], marker="D", s=11, color=color_of(1), zorder=4,
                    gid=f"published-{height:g}",
                    label=None if ax.get_legend_handles_labels()[1].count("published")
                    else "published")  # fmt: skip
     else:
-        name, color = _SYSTEMS[row["workers"], row["system"]]
+        system = row["workers"], row["system"]
+        colors = (shade(ax, 0.3), shade(ax, 0.6), color_of(4), color_of(0))
+        name, color = _SYSTEMS[system], colors[list(_SYSTEMS).index(system)]
         ax.barh([height], [value], 0.9, color=color, label=name if first else None)
     ax.annotate(text, (value, height), (4, 0), textcoords="offset points", va="center",
                 fontsize=small_size() - 1, in_layout=False,
-                bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.4})  # fmt: skip
+                bbox={"facecolor": shade(ax, 0), "edgecolor": "none", "pad": 0.4})  # fmt: skip
 
 
 def describe_batching_clusters(comparison: pl.DataFrame) -> str:

@@ -8,7 +8,7 @@ from traceana.errors import DataError
 from traceana.figures.batching import look_of
 from traceana.figures.labels import format_axis, label_clock, natural_order
 from traceana.figures.registry import figure
-from traceana.figures.style import start_axes
+from traceana.figures.style import color_of, shade, start_axes
 from traceana.results.formatting import three_digits
 
 if TYPE_CHECKING:
@@ -78,15 +78,15 @@ def plot_batching_replay(
             ax.axvspan(
                 onset_s,
                 end_s,
-                color="#D55E00",
+                color=color_of(1),
                 alpha=0.13,
                 linewidth=0,
                 gid=f"episode-{number}",
             )
     for (name,), own in steps.group_by("controller", maintain_order=True):
-        look, rows = look_of(str(name)), own.sort("time_s")
+        look, rows = look_of(str(name), ax), own.sort("time_s")
         ax.plot(
-            rows["time_s"], rows["step_time"], color=look.colour, drawstyle="steps-post",
+            rows["time_s"], rows["step_time"], color=look.color, drawstyle="steps-post",
             label=name, gid=str(name), linewidth=0.7,
         )  # fmt: skip
     ax.set_ylim(bottom=0)
@@ -157,14 +157,14 @@ def plot_batching_iterations(
     order = natural_order(workers["worker_id"].unique())
     ax = start_axes(ax, height_in=1.0 + 0.24 * len(order))
     for number, name in enumerate(names):
-        own, look = workers.filter(controller=name), look_of(name)
+        own, look = workers.filter(controller=name), look_of(name, ax)
         shift = (_BAND * (number + 0.5) / len(names)) - _BAND / 2
         rows = [order.index(worker) + shift for worker in own["worker_id"]]
-        ax.hlines(rows, own["q05"], own["q95"], color=look.colour, linewidth=0.8)
-        ax.hlines(rows, own["q25"], own["q75"], color=look.colour, linewidth=2.6)
+        ax.hlines(rows, own["q05"], own["q95"], color=look.color, linewidth=0.8)
+        ax.hlines(rows, own["q25"], own["q75"], color=look.color, linewidth=2.6)
         ax.scatter(
-            own["median"], rows, s=13, color=look.colour, marker=look.marker, zorder=4,
-            label=name, gid=name, edgecolors="white", linewidths=0.4,
+            own["median"], rows, s=13, color=look.color, marker=look.marker, zorder=4,
+            label=name, gid=name, edgecolors=shade(ax, 0), linewidths=0.4,
         )  # fmt: skip
     ax.set_yticks(range(len(order)), order)
     ax.set_ylim(len(order) - 0.5, -0.5)

@@ -10,7 +10,7 @@ from matplotlib.lines import Line2D
 from traceana.errors import DataError
 from traceana.figures.labels import small_size
 from traceana.figures.registry import figure
-from traceana.figures.style import palette, shade, start_axes
+from traceana.figures.style import color_of, shade, start_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -71,7 +71,7 @@ def plot_correlations(
     ax.axvline(0, color=shade(ax, 0.5), linewidth=0.8, zorder=1, gid="zero")
     step = 0.7 / len(outcomes)
     for series, outcome in enumerate(outcomes):
-        color, marks = palette()[series], known.filter(pl.col("outcome").eq_missing(outcome))
+        color, marks = color_of(series), known.filter(pl.col("outcome").eq_missing(outcome))
         for row in marks.iter_rows(named=True):
             place = (
                 rows.index((row["feature"], row["group"]))
@@ -103,7 +103,7 @@ def plot_correlations(
     ax.set_title(heading, pad=14 if len(outcomes) > 1 else None)
     if len(outcomes) > 1:
         marks_of = [
-            Line2D([], [], color=palette()[series], marker="o", markersize=3.5)
+            Line2D([], [], color=color_of(series), marker="o", markersize=3.5)
             for series in range(len(outcomes))
         ]
         ax.legend(

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 _MOST_STEPS: Final = 200
 """Maximum number of steps drawn per line."""
 _MOST_GROUPS: Final = 7
+_DIGIT: Final = 0.64
+"""Width of a digit in heights of the text."""
 
 
 @figure(
@@ -39,6 +41,7 @@ def plot_cumulative_incidence(
     ax: Axes | None = None,
     event: str | None = None,
     heading: str = "",
+    top: float | None = None,
 ) -> Axes:
     """Draw the cumulative incidence of one event, one line per group.
 
@@ -50,6 +53,8 @@ def plot_cumulative_incidence(
         The event; None if the result has a single one.
     heading
         Title of the figure; by default that of the event.
+    top
+        Upper end of the axis of fractions; by default that of the line.
 
     Returns
     -------
@@ -109,7 +114,7 @@ def plot_cumulative_incidence(
             gid=_id("band", name),
         )  # fmt: skip
         lines.append((name, drawn))
-    ax.set_ylim(0, None)
+    ax.set_ylim(0, top)
     ax.yaxis.set_major_formatter(PercentFormatter(xmax=1, symbol=" %"))
     ax.locator_params(axis="y", nbins=5)
     ax.set_ylabel("Fraction of rows")
@@ -170,6 +175,14 @@ def _write_at_risk(
     """Write the rows at risk of each group at each tick below the panel."""
     size = small_size()
     first, gap = -37.0, -1.3 * size
+    figure = ax.get_figure(root=True)
+    assert figure is not None  # noqa: S101  (axes stand on a figure)
+    width = _DIGIT * size * (1 + max(len(f"{rows:,}") for rows in at_risk["n_at_risk"]))
+    apart: dict[float, float] = {}  # times whose numbers fit, with their places in points
+    for time in at_risk["time_s"].unique().sort():
+        place = ax.transData.transform((time, 0))[0] * 72 / figure.dpi
+        if all(place - other >= width for other in apart.values()):
+            apart[time] = place
     ax.annotate(
         "At risk", (0, 0), (-14, first), xycoords="axes fraction", textcoords="offset points",
         ha="right", va="center", fontsize=size, fontstyle="italic", annotation_clip=False,
@@ -186,6 +199,8 @@ def _write_at_risk(
             fontweight="bold", annotation_clip=False,
         )  # fmt: skip
         for time, rows in own.select("time_s", "n_at_risk").rows():
+            if time not in apart:
+                continue
             ax.annotate(
                 f"{rows:,}", (time, 0), (0, height),
                 xycoords=("data", "axes fraction"), textcoords="offset points", ha="center",

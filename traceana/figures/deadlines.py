@@ -10,18 +10,17 @@ from matplotlib.ticker import LogLocator, NullLocator
 from traceana.errors import DataError
 from traceana.figures.labels import name_lines, natural_order, small_size
 from traceana.figures.registry import figure
-from traceana.figures.style import start_axes
+from traceana.figures.style import color_of, shade, start_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_PLAN_COLOURS: Final = ("#0072B2", "#D55E00")
+_MAX_KINDS: Final = 2
 _STEP: Final = 0.36
 _LABELS: Final = {
     "samples_per_s": "Samples per second",
     "scaling_efficiency": "Scaling efficiency",
 }
-_COLOURS: Final = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 _STYLES: Final = ("-", "--", ":", "-.")
 _MARKERS: Final = ("o", "s", "^", "D")
 
@@ -68,32 +67,32 @@ def plot_deadline_tightness(tightness: pl.DataFrame, /, *, ax: Axes | None = Non
     if "plans" not in tightness.columns:
         tightness = tightness.with_columns(plans=pl.lit("plans"))
     kinds = tightness["plans"].unique(maintain_order=True).to_list()
-    if not 0 < len(kinds) <= len(_PLAN_COLOURS):
+    if not 0 < len(kinds) <= _MAX_KINDS:
         raise DataError(
             f"plot_deadline_tightness draws one or two kinds of plans, not {len(kinds)}"
         )
     clusters = natural_order(tightness["cluster"].unique())
     ax = start_axes(ax, height_in=0.9 + 0.27 * len(clusters))
-    for place, (kind, colour) in enumerate(zip(kinds, _PLAN_COLOURS, strict=False)):
-        rows = tightness.filter(plans=kind)
+    for place, kind in enumerate(kinds):
+        color, rows = color_of(place), tightness.filter(plans=kind)
         at = [
             clusters.index(cluster) + _STEP * (place - (len(kinds) - 1) / 2)
             for cluster in rows["cluster"]
         ]
         for ends, width in ((("p05", "p95"), 0.9), (("p25", "p75"), 3.2)):
             low, high = (rows[f"tightness_{end}"] for end in ends)
-            ax.hlines(at, low, high, color=colour, linewidth=width, linestyle="-")
+            ax.hlines(at, low, high, color=color, linewidth=width, linestyle="-")
         ax.scatter(
-            rows["tightness_median"], at, s=11, facecolors="white", edgecolors=colour,
+            rows["tightness_median"], at, s=11, facecolors=shade(ax, 0), edgecolors=color,
             linewidths=0.9, zorder=4, label=kind, gid=f"{kind}-medians",
         )  # fmt: skip
         for row, share in zip(at, rows["share_met"], strict=True):
             ax.annotate(
                 f"{100 * share:.0f} %", (1, row), (2, 0), xycoords=("axes fraction", "data"),
                 textcoords="offset points", va="center", fontsize=small_size() - 1.5,
-                color=colour, annotation_clip=False,
+                color=color, annotation_clip=False,
             )  # fmt: skip
-    ax.axvline(1, color="#222222", linewidth=0.8, linestyle="--", zorder=0.5)
+    ax.axvline(1, color=shade(ax), linewidth=0.8, linestyle="--", zorder=0.5)
     ax.set_yticks(range(len(clusters)), clusters)
     ax.set_ylim(len(clusters) - 0.4, -0.6)
     ax.grid(visible=False, axis="y")
@@ -172,7 +171,7 @@ def plot_throughput(
     for (model, batch), cell in known.group_by("model", "batch_size", maintain_order=True):
         nth = place[model] = place.get(model, -1) + 1
         (line,) = ax.plot(
-            cell["gpus"], cell[measure], color=_COLOURS[models.index(model) % len(_COLOURS)],
+            cell["gpus"], cell[measure], color=color_of(models.index(model)),
             linestyle=_STYLES[nth % len(_STYLES)], marker=_MARKERS[nth % len(_MARKERS)],
             markersize=2.5,
         )  # fmt: skip
@@ -248,7 +247,7 @@ def plot_missed_deadlines(missed: pl.DataFrame, /, *, ax: Axes | None = None) ->
         rows = known.filter(policy=policy)
         shift = 0.7 * ((nth + 0.5) / len(policies) - 0.5)
         at = [clusters.index(cluster) + shift for cluster in rows["cluster"]]
-        color = _COLOURS[nth % len(_COLOURS)]
+        color = color_of(nth)
         ax.hlines(at, 100 * rows["ci_low"], 100 * rows["ci_high"], color=color, linewidth=1)
         ax.scatter(
             100 * rows["share_missed"], at, s=14, color=color, marker=_MARKERS[nth % len(_MARKERS)],

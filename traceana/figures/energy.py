@@ -10,16 +10,16 @@ from traceana.errors import DataError
 from traceana.figures.labels import small_size
 from traceana.figures.registry import figure
 from traceana.figures.scales import use_log_axis
-from traceana.figures.style import shade, start_axes
+from traceana.figures.style import color_of, shade, start_axes
 
 if TYPE_CHECKING:
     import polars as pl
     from matplotlib.axes import Axes
 
 _CHOICES: Final = {
-    "batch_size": ("batch size only", "#56B4E9"),
-    "power_limit": ("power limit only", "#E69F00"),
-    "both": ("both", "#0072B2"),
+    "batch_size": ("batch size only", 5),
+    "power_limit": ("power limit only", 4),
+    "both": ("both", 0),
 }
 _BAR: Final = 0.26
 _MEASURES: Final = {
@@ -27,8 +27,8 @@ _MEASURES: Final = {
     "tta": ("Time to the target (h)", "s", 3600.0),
 }
 _LIMITS: Final = {
-    "largest": ("largest power limit", "#E69F00", "s"),
-    "best": ("best power limit", "#0072B2", "o"),
+    "largest": ("largest power limit", 4, "s"),
+    "best": ("best power limit", 0, "o"),
 }
 _UPRIGHT: Final = 9
 """With more batch sizes their labels are rotated."""
@@ -84,7 +84,7 @@ def plot_energy_savings(savings: pl.DataFrame, /, *, ax: Axes | None = None) -> 
     ((gpu, objective),) = kinds
     datasets = savings["dataset"].unique().sort().to_list()
     ax = start_axes(ax, height_in=1.0 + 0.42 * len(datasets))
-    for place, (choice, (name, colour)) in enumerate(_CHOICES.items()):
+    for place, (choice, (name, color)) in enumerate(_CHOICES.items()):
         ratio = dict(savings.filter(choice=choice).select("dataset", "ratio").rows())
         rows = [row + (place - 1) * _BAR for row in range(len(datasets))]
         known = [
@@ -94,7 +94,7 @@ def plot_energy_savings(savings: pl.DataFrame, /, *, ax: Axes | None = None) -> 
         ]
         ax.barh(
             [row for row, _ in known], [value for _, value in known], _BAR,
-            color=colour, label=name,
+            color=color_of(color), label=name,
         )  # fmt: skip
         for row, dataset in zip(rows, datasets, strict=True):
             value = ratio.get(dataset)
@@ -182,12 +182,15 @@ def plot_batch_sweep(
     label, unit, scale = _MEASURES[measure]
     ax = start_axes(ax)
     sizes = sweep["batch_size"].unique().sort().to_list()
-    for limit, (name, colour, marker) in _LIMITS.items():
+    for limit, (name, color, marker) in _LIMITS.items():
         rows = sweep.filter(limit=limit).sort("batch_size")
         mean, low, high = (rows[f"{measure}{end}_{unit}"] / scale for end in ("", "_low", "_high"))
         at = [sizes.index(size) for size in rows["batch_size"]]
-        ax.plot(at, mean, color=colour, marker=marker, markersize=3.2, linestyle="-", label=name)
-        ax.vlines(at, low, high, color=colour, linewidth=2.2, linestyle="-", gid=limit)
+        (line,) = ax.plot(
+            at, mean, color=color_of(color), linestyle="-", marker=marker, markersize=3.2,
+            label=name,
+        )  # fmt: skip
+        ax.vlines(at, low, high, color=line.get_color(), linestyle="-", linewidth=2.2, gid=limit)
     ax.set_xticks(range(len(sizes)), [str(size) for size in sizes])
     ax.tick_params(axis="x", rotation=90 if len(sizes) > _UPRIGHT else 0)
     means = sweep[f"{measure}_{unit}"] / scale

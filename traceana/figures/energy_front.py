@@ -9,7 +9,7 @@ import polars as pl
 from traceana.errors import DataError
 from traceana.figures.labels import small_size, spread
 from traceana.figures.registry import figure
-from traceana.figures.style import palette, shade, start_axes
+from traceana.figures.style import color_of, shade, start_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -78,11 +78,11 @@ def plot_energy_front(energy: pl.DataFrame, /, *, ax: Axes | None = None) -> Axe
         label=f"dominated ({others.height:,}{out_of_frame})",
     )  # fmt: skip
     ax.plot(
-        front["h"], front["mj"], drawstyle="steps-post", color=palette()[0], linewidth=0.9,
+        front["h"], front["mj"], drawstyle="steps-post", color=color_of(0), linewidth=0.9,
         linestyle="-", gid="bound",
     )  # fmt: skip
     ax.scatter(
-        front["h"], front["mj"], s=18, color=palette()[0], zorder=4, gid="front",
+        front["h"], front["mj"], s=18, color=color_of(0), zorder=4, gid="front",
         label=f"on the front ({front.height:,})",
     )  # fmt: skip
     # where nothing can be: left of the front and below it
@@ -119,6 +119,6 @@ def _name_points(ax: Axes, front: pl.DataFrame) -> None:
         ax.annotate(
             f"{row['batch_size']}, {row['power_limit_w']:g} W", (row["h"], row["mj"]),
             (0.02, height), textcoords="axes fraction", va="center", fontsize=small_size() - 0.5,
-            arrowprops={"arrowstyle": "-", "color": palette()[0], "linewidth": 0.4,
+            arrowprops={"arrowstyle": "-", "color": color_of(0), "linewidth": 0.4,
                         "relpos": (1, 0.5), "shrinkA": 1, "shrinkB": 1},
         )  # fmt: skip

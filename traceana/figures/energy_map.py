@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from matplotlib import colormaps
-from matplotlib.colors import ListedColormap, LogNorm
+from matplotlib.colors import ListedColormap, LogNorm, to_rgb
 from matplotlib.ticker import LogLocator, NullLocator
 
 from traceana.errors import DataError
 from traceana.figures.labels import small_size
 from traceana.figures.registry import figure
-from traceana.figures.style import start_axes
+from traceana.figures.style import color_of, shade, start_axes
 
 if TYPE_CHECKING:
     import polars as pl
@@ -30,6 +30,8 @@ _FEW: Final = 4.0
 _MANY: Final = 300.0
 _WRITTEN: Final = 8
 """Columns and rows up to which each value is written into its cell."""
+_LUMINANCE: Final = (0.2126, 0.7152, 0.0722)
+"""Weights of red, green and blue (ITU-R BT.709)."""
 
 
 def _check(energy: pl.DataFrame, measure: str, name: str) -> None:
@@ -107,15 +109,14 @@ def plot_energy_map(
         norm=LogNorm(low, high * (1 + 1e-9)), cmap=shades, gid="cells",
     )  # fmt: skip
     row, place = np.unravel_index(np.nanargmin(cells), cells.shape)
-    ax.scatter([place], [row], marker="*", s=60, color="#D55E00", edgecolors="white",
+    ax.scatter([place], [row], marker="*", s=60, color=color_of(1), edgecolors=shade(ax, 0),
                linewidths=0.5, zorder=4, gid="least")  # fmt: skip
     if max(cells.shape) <= _WRITTEN:
-        middle = np.sqrt(low * high)
         for (at, across), value in np.ndenumerate(cells):
             if not np.isnan(value) and (at, across) != (row, place):
                 ax.text(across, at, f"{value:.3g}", ha="center", va="center",
                         fontsize=small_size() - 1.5,
-                        color="white" if value > middle else "#222222")  # fmt: skip
+                        color=_ink(ax, to_rgb(drawn.to_rgba(value))))  # fmt: skip
     bar = ax.get_figure(root=True)
     if bar is not None:
         colorbar = bar.colorbar(drawn, ax=ax, label=label)
@@ -127,6 +128,13 @@ def plot_energy_map(
     ax.set_xlabel("Batch size")
     ax.set_ylabel("Power limit (W)")
     return ax
+
+
+def _ink(ax: Axes, cell: tuple[float, float, float]) -> str:
+    """Return that of the background's and the labels' colors that is farther from a cell's."""
+    light = np.dot(cell, _LUMINANCE)
+    inks = (shade(ax, 0), shade(ax))
+    return max(inks, key=lambda ink: float(abs(np.dot(to_rgb(ink), _LUMINANCE) - light)))
 
 
 def describe_energy_map(energy: pl.DataFrame) -> str:
@@ -142,8 +150,8 @@ def describe_energy_map(energy: pl.DataFrame) -> str:
 @figure(
     "power-sweep",
     result="energy_to_accuracy",
-    reading="Line: one batch size over the power limits. Blue: the batch size of the least value; "
-    "orange: the largest batch size; gray: the others.",
+    reading="Line: one batch size over the power limits. Thick: the batch size of the least "
+    "value, and the largest; gray: the others.",
 )
 def plot_power_sweep(
     energy: pl.DataFrame, /, *, ax: Axes | None = None, measure: str = "energy"
@@ -188,11 +196,11 @@ def plot_power_sweep(
     for (size,), rows in energy.sort("batch_size", "power_limit_w").group_by(
         "batch_size", maintain_order=True
     ):
-        color, width, name = "#B0B0B0", 0.7, None
+        color, width, name = shade(ax, 0.35), 0.7, None
         if size == best:
-            color, width, name = "#0072B2", 1.6, f"batch size {size} (least)"
+            color, width, name = color_of(0), 1.6, f"batch size {size} (least)"
         elif size == largest:
-            color, width, name = "#E69F00", 1.4, f"batch size {size} (largest)"
+            color, width, name = color_of(4), 1.4, f"batch size {size} (largest)"
         ax.plot(
             rows["power_limit_w"], rows[column] / scale, color=color, linewidth=width, marker="o",
             markersize=2.2, linestyle="-", label=name, zorder=3 if name else 2, gid=f"batch-{size}",
@@ -201,7 +209,7 @@ def plot_power_sweep(
     _tick(ax.yaxis, max(energy[column]) / min(energy[column]))
     ax.set_xlabel("Power limit (W)")
     ax.set_ylabel(label.replace(")", ", logarithmic)"))
-    ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, borderaxespad=0.2)
+    ax.legend(loc="lower left", bbox_to_anchor=(0, 1), borderaxespad=0.2)
     return ax
 
 

@@ -9,19 +9,12 @@ from matplotlib.ticker import PercentFormatter
 
 from traceana.errors import DataError
 from traceana.figures.registry import figure
-from traceana.figures.style import shade, start_axes
+from traceana.figures.style import color_of, shade, start_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_GPU_LOOKS: Final = (
-    ("#0072B2", "o"),
-    ("#D55E00", "s"),
-    ("#009E73", "^"),
-    ("#CC79A7", "D"),
-    ("#E69F00", "v"),
-    ("#56B4E9", "P"),
-)
+_MARKERS: Final = ("o", "s", "^", "D", "v", "P")
 _WIDE: Final = 0.64
 """Fraction of a row over which its GPUs are placed."""
 
@@ -62,11 +55,12 @@ def plot_energy_saved(summary: pl.DataFrame, /, *, ax: Axes | None = None) -> Ax
     """
     known = summary.drop_nulls("energy_saved")
     gpus = known["gpu"].unique().sort().to_list()
-    if not 0 < len(gpus) <= len(_GPU_LOOKS):
+    if not 0 < len(gpus) <= len(_MARKERS):
         raise DataError(f"plot_energy_saved draws one to six GPUs, not {len(gpus)}")
     datasets = known["dataset"].unique().sort().to_list()
     ax = start_axes(ax, height_in=0.9 + 0.36 * len(datasets))
-    for place, (gpu, (colour, marker)) in enumerate(zip(gpus, _GPU_LOOKS, strict=False)):
+    for place, gpu in enumerate(gpus):
+        color = color_of(place)
         shift = _WIDE * ((place + 0.5) / len(gpus) - 0.5)
         rows = known.filter(gpu=gpu).with_columns(
             row=pl.col("dataset").replace_strict(
@@ -77,11 +71,11 @@ def plot_energy_saved(summary: pl.DataFrame, /, *, ax: Axes | None = None) -> Ax
         bounded = rows.drop_nulls("energy_saved_ci_low")
         ax.hlines(
             bounded["row"], bounded["energy_saved_ci_low"], bounded["energy_saved_ci_high"],
-            color=colour, linewidth=1.1, linestyle="-", gid=gpu,
+            color=color, linewidth=1.1, linestyle="-", gid=gpu,
         )  # fmt: skip
         ax.plot(
-            rows["energy_saved"], rows["row"], marker=marker, color=colour, linestyle="none",
-            markersize=3.4, label=gpu,
+            rows["energy_saved"], rows["row"], marker=_MARKERS[place], markersize=3.4,
+            color=color, linestyle="none", label=gpu,
         )  # fmt: skip
     ax.axvline(0, color=shade(ax), linewidth=0.8, linestyle="--", zorder=0.5)
     ax.xaxis.set_major_formatter(PercentFormatter(xmax=1, symbol=" %", decimals=0))

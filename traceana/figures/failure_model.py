@@ -8,7 +8,7 @@ from traceana.errors import DataError
 from traceana.figures.labels import natural_order, small_size
 from traceana.figures.registry import figure
 from traceana.figures.scales import use_log_axis
-from traceana.figures.style import palette, shade, start_axes
+from traceana.figures.style import color_of, shade, start_axes
 
 if TYPE_CHECKING:
     import polars as pl
@@ -38,7 +38,7 @@ def plot_failure_odds(result: FailureModel, /, *, ax: Axes | None = None) -> Axe
     -------
     Axes
         One row per numeric feature and per level, under a heading with the reference level. A
-        level without a finite odds ratio has a row that says so.
+        level without a finite odds ratio has a row with a note.
 
     Raises
     ------
@@ -76,11 +76,11 @@ def plot_failure_odds(result: FailureModel, /, *, ax: Axes | None = None) -> Axe
             )  # fmt: skip
         else:
             ax.hlines(
-                place, term["ci_low"], term["ci_high"], color=palette()[0], linewidth=1.4,
+                place, term["ci_low"], term["ci_high"], color=color_of(0), linewidth=1.4,
                 gid=f"interval-{place}",
             )  # fmt: skip
             ax.scatter(
-                term["odds_ratio"], place, s=16, color=palette()[0], zorder=4, gid=f"dot-{place}"
+                term["odds_ratio"], place, s=16, color=color_of(0), zorder=4, gid=f"dot-{place}"
             )
         ax.annotate(
             f"n = {term['n']:,}", (1.02, place), xycoords=("axes fraction", "data"),

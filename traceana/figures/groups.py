@@ -12,7 +12,7 @@ from traceana.errors import DataError
 from traceana.figures.labels import name_columns, name_group, small_size
 from traceana.figures.registry import figure
 from traceana.figures.scales import use_log_axis
-from traceana.figures.style import palette, shade, start_axes
+from traceana.figures.style import color_of, shade, start_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -58,10 +58,10 @@ def draw_rows(
     known = [row for row in rows if low[row] is not None and high[row] is not None]
     ax.hlines(
         known, [low[row] for row in known], [high[row] for row in known],
-        color=palette()[0], linewidth=1.4, gid="intervals",
+        color=color_of(0), linewidth=1.4, gid="intervals",
     )  # fmt: skip
     ax.scatter(
-        mean, rows, s=16, color=palette()[0], zorder=4, clip_on=False, label="mean", gid="means"
+        mean, rows, s=16, color=color_of(0), zorder=4, clip_on=False, label="mean", gid="means"
     )
     name_rows(ax, groups)
 
@@ -147,8 +147,8 @@ def _counted(result: pl.DataFrame) -> str:
     "runtime-by",
     result="runtime_by",
     source="Analyzing ML Training Tasks (Alibaba PAI): mean runtime by GPU type",
-    reading="Dot and bar: mean (where it is not estimable: median) and its 95 % confidence "
-    "interval; diamond: median; n: number of runtimes.",
+    reading="Dot: mean or median, as the axis states; bar: its 95 % confidence interval; diamond "
+    "beside a mean: the median; n: number of runtimes.",
 )
 def plot_runtime_by(
     result: pl.DataFrame,
@@ -182,17 +182,18 @@ def plot_runtime_by(
     >>> from traceana.figures import plot_runtime_by
     >>> jobs = pl.DataFrame({"gpu": ["T4"] * 6 + ["V100"] * 6, "runtime_s": range(1, 13)})
     >>> plot_runtime_by(traceana.runtime_by(jobs, "gpu")).get_xlabel()
-    'Runtime (s)'
+    'Mean runtime (s)'
     """
     groups = split_groups(result)
     ax = start_axes(ax, height_in=groups.height_in)
     shown = "mean_s" if "mean_s" in result.columns else "median_s"
     draw_rows(ax, groups, mean=result[shown], low=result["ci_low"], high=result["ci_high"])
-    ax.collections[-1].set_label(shown.removesuffix("_s"))
+    name = shown.removesuffix("_s").capitalize()
+    ax.collections[-1].set_label(name.lower())
     if shown == "mean_s":
         ax.scatter(
             result["median_s"], range(result.height), marker="D", s=14, facecolors="none",
-            edgecolors=palette()[1], linewidths=0.9, zorder=5, label="median", gid="medians",
+            edgecolors=color_of(1), linewidths=0.9, zorder=5, label="median", gid="medians",
         )  # fmt: skip
     points = [*result[shown].drop_nulls(), *result["median_s"].drop_nulls()]
     if log_x is None:
@@ -201,11 +202,11 @@ def plot_runtime_by(
         # a limit of 0 or below has no place on this axis
         ends = [end for name in ("ci_low", "ci_high") for end in result[name].drop_nulls()]
         use_log_axis(ax, "x", [*points, *(end for end in ends if end > 0)], durations=True)
-        ax.set_xlabel("Runtime (logarithmic)")
+        ax.set_xlabel(f"{name} runtime (logarithmic)")
     else:
         ax.set_xlim(left=0)
         ax.locator_params(axis="x", nbins=4)
-        ax.set_xlabel("Runtime (s)")
+        ax.set_xlabel(f"{name} runtime (s)")
         ax.xaxis.set_major_formatter("{x:,.0f}")
     name_panel(ax, heading)
     if shown == "mean_s":
@@ -265,13 +266,13 @@ def plot_runtime_ratio(result: pl.DataFrame, /, *, ax: Axes | None = None) -> Ax
     left = 0.5 * min(value for column in drawn for value in column if value > 0)
     at = {column.name: column.clip(left) for column in drawn}
     ax = start_axes(ax, height_in=groups.height_in)
-    ax.hlines(rows, at["p05"], at["p95"], color=palette()[0], linewidth=1, gid="middle-90")
-    ax.hlines(rows, at["p25"], at["p75"], color=palette()[0], linewidth=5, gid="middle-50")
+    ax.hlines(rows, at["p05"], at["p95"], color=color_of(0), linewidth=1, gid="middle-90")
+    ax.hlines(rows, at["p25"], at["p75"], color=color_of(0), linewidth=5, gid="middle-50")
     ax.scatter(
-        at["median"], rows, marker="D", s=16, facecolors=shade(ax, 0), edgecolors=palette()[1],
+        at["median"], rows, marker="D", s=16, facecolors=shade(ax, 0), edgecolors=color_of(1),
         linewidths=1, zorder=5, gid="medians",
     )  # fmt: skip
-    ax.scatter(at["p99"], rows, marker="|", s=36, color=palette()[0], linewidths=1.2, gid="p99")
+    ax.scatter(at["p99"], rows, marker="|", s=36, color=color_of(0), linewidths=1.2, gid="p99")
     ax.axvline(1, color=shade(ax, 0.8), linewidth=0.8, linestyle="--", zorder=1, gid="mean")
     ax.set_xscale("log")
     ax.set_xlim(left=left)

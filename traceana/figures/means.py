@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from traceana.errors import DataError
 from traceana.figures.registry import figure
 from traceana.figures.scales import use_log_axis
-from traceana.figures.style import MOST_MARKS, palette, start_axes
+from traceana.figures.style import MOST_MARKS, color_of, start_axes
 
 if TYPE_CHECKING:
     import polars as pl
@@ -65,18 +65,18 @@ def plot_runtime_against(
         raise DataError("plot_runtime_against draws the means of one group, each value once")
     ax = start_axes(ax)
     ax.scatter(
-        means["value"], means["mean"], s=9, color=palette()[0], linewidths=0, zorder=3,
+        means["value"], means["mean"], s=9, color=color_of(0), linewidths=0, zorder=3,
         clip_on=False, gid="means", rasterized=means.height > MOST_MARKS,
     )  # fmt: skip
     if log_x:
         use_log_axis(ax, "x", means["value"])
     else:
         ax.xaxis.set_major_formatter("{x:,.6g}")
-        ax.locator_params(axis="x", nbins=6)
+        ax.locator_params(axis="x", nbins=4)
     if log_y:
         use_log_axis(ax, "y", means["mean"], durations=True)
     else:
-        ax.set_ylim(0)
+        ax.set_ylim(0, 1.08 * max(means["mean"]) or None)
         ax.locator_params(axis="y", nbins=6)
         ax.yaxis.set_major_formatter("{x:,.0f}")
     ax.set_title(heading)

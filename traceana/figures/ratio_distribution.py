@@ -9,12 +9,13 @@ import polars as pl
 
 from traceana.errors import DataError
 from traceana.figures.registry import figure
-from traceana.figures.style import start_axes
+from traceana.figures.scales import use_log_axis
+from traceana.figures.style import color_of, shade, start_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_LOOKS: Final = (("#0072B2", "-"), ("#D55E00", "--"), ("#009E73", "-."), ("#CC79A7", ":"))
+_LINES: Final = ("-", "--", "-.", ":")
 _MOST_POINTS: Final = 400
 _BINS: Final = 50
 _KINDS: Final = ("ecdf", "histogram")
@@ -59,7 +60,7 @@ def plot_ratio_distribution(
     if kind not in _KINDS:
         raise DataError(f"kind must be one of {', '.join(_KINDS)}; it is {kind!r}")
     stages = ratios["stage"].unique(maintain_order=True).to_list()
-    if not 0 < len(stages) <= len(_LOOKS):
+    if not 0 < len(stages) <= len(_LINES):
         raise DataError(f"plot_ratio_distribution draws one to four stages, not {len(stages)}")
     values = ratios["runtime_ratio"].to_numpy()
     if not (values > 0).all():
@@ -67,7 +68,8 @@ def plot_ratio_distribution(
     ax = start_axes(ax)
     low, high = values.min() / 1.0001, values.max() * 1.0001
     edges = np.geomspace(low, high, _BINS + 1)
-    for stage, (color, line) in zip(stages, _LOOKS, strict=False):
+    for place, stage in enumerate(stages):
+        color, line = color_of(place), _LINES[place]
         own = np.sort(ratios.filter(stage=stage)["runtime_ratio"].to_numpy())
         name = f"{stage} (n = {len(own):,})"
         if kind == "histogram":
@@ -78,9 +80,8 @@ def plot_ratio_distribution(
         shown = np.unique(np.linspace(0, len(own) - 1, min(len(own), _MOST_POINTS)).astype(int))
         ax.plot(own[shown], (shown + 1) / len(own), drawstyle="steps-post", color=color,
                 linestyle=line, label=name, gid=str(stage))  # fmt: skip
-    ax.axvline(1, color="#8A8A8A", linewidth=0.8, linestyle=":", zorder=0.5)
-    ax.set_xscale("log")
-    ax.xaxis.set_major_formatter("{x:,g}")
+    ax.axvline(1, color=shade(ax, 0.6), linewidth=0.8, linestyle=":", zorder=0.5)
+    use_log_axis(ax, "x", values)
     ax.set_ylim(bottom=0)
     ax.set_xlabel("Runtime ratio (logarithmic)")
     ax.set_ylabel("Fraction of jobs" + (" per bin" if kind == "histogram" else ""))

@@ -11,20 +11,15 @@ from matplotlib.colors import ListedColormap
 
 from traceana.errors import DataError
 from traceana.figures.registry import figure
-from traceana.figures.style import start_axes
+from traceana.figures.style import color_of, start_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from traceana.results.recurring import RecurringResult
 
-_POLICY_COLOURS: Final = {
-    "zeus": "#0072B2",
-    "grid": "#E69F00",
-    "default": "#9A9A9A",
-    "oracle": "#009E73",
-}
-_POLICY_STYLES: Final = {"zeus": "-", "grid": "--", "default": ":", "oracle": "-."}
+_LOOKS: Final = {"zeus": (0, "-"), "grid": (4, "--"), "default": (3, ":"), "oracle": (2, "-.")}
+"""Place among the colors of the style, and line style."""
 
 
 @figure(
@@ -164,9 +159,10 @@ def plot_regret(recurrences: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes
     ax = start_axes(ax)
     for (policy,), rows in recurrences.group_by("policy", maintain_order=True):
         name = str(policy)
+        place, line = _LOOKS.get(name, (5, "-"))
         ax.plot(
             rows["recurrence"], rows["cumulative_regret_j"] / 1e6, label=name, gid=name,
-            color=_POLICY_COLOURS.get(name), linestyle=_POLICY_STYLES.get(name, "-"), linewidth=1.2,
+            color=color_of(place), linestyle=line, linewidth=1.2,
         )  # fmt: skip
     ax.set_xlim(left=0)
     ax.set_xlabel("Recurrence")

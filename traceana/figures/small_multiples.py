@@ -46,7 +46,6 @@ def plot_small_multiples(
     columns: int = 1,
     heights_in: Sequence[float] = (),
     share_x: bool = False,
-    share_y: bool = False,
 ) -> Axes:
     """Draw several figures as panels of one.
 
@@ -60,8 +59,6 @@ def plot_small_multiples(
         Height of each row in inches; by default 2.
     share_x
         Whether all panels have the horizontal axis of the widest, labeled at the bottom only.
-    share_y
-        Whether all panels have the vertical axis of the tallest.
 
     Returns
     -------
@@ -102,10 +99,6 @@ def plot_small_multiples(
             one.set_xlim(min(low for low, _ in ends), max(high for _, high in ends))
             if place + columns < len(axes):
                 one.set_xlabel("")
-    if share_y:
-        lowest, highest = zip(*(one.get_ylim() for one in axes), strict=True)
-        for one in axes:
-            one.set_ylim(min(lowest), max(highest))
     return axes[0]
 
 

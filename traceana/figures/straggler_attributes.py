@@ -10,7 +10,7 @@ from matplotlib.ticker import PercentFormatter
 from traceana.errors import DataError
 from traceana.figures.labels import small_size
 from traceana.figures.registry import figure
-from traceana.figures.style import start_axes
+from traceana.figures.style import color_of, start_axes
 from traceana.results.formatting import share
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def plot_straggler_attributes(
     ax = start_axes(ax, height_in=0.9 + 0.3 * len(names))
     for row, found in enumerate(result.attributes.iter_rows(named=True)):
         gains = result.groups.filter(attribute=found["attribute"])["gain"].fill_null(0.0)
-        color = "#D55E00" if found["explains"] else "#0072B2"
+        color = color_of(1 if found["explains"] else 0)
         ax.scatter(
             gains, [row] * len(gains), s=18, edgecolors=color, linewidths=1.0, clip_on=False,
             facecolors=color if found["explains"] else "none", gid=f"attribute-{row}",

@@ -15,7 +15,7 @@ from matplotlib.patheffects import withStroke
 from traceana.errors import DataError
 from traceana.figures.labels import format_axis, label_clock, natural_order, small_size
 from traceana.figures.registry import figure
-from traceana.figures.style import start_axes
+from traceana.figures.style import shade, start_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -103,7 +103,7 @@ def plot_straggler_map(
         edges, np.arange(len(workers) + 1) - 0.5, shown, cmap="RdBu_r",
         norm=LogNorm(1 / limit, limit), rasterized=True, gid="ratios",
     )  # fmt: skip
-    ax.set_facecolor("#B8B8B8")
+    ax.set_facecolor(shade(ax, 0.3))
     ax.grid(visible=False)
     for number, episode in enumerate(episodes.iter_rows(named=True)):
         row = workers.index(episode["worker_id"])

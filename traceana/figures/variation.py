@@ -11,7 +11,7 @@ from matplotlib.ticker import PercentFormatter
 from traceana.errors import DataError
 from traceana.figures.labels import find_clock, format_axis, name_lines, natural_order
 from traceana.figures.registry import figure
-from traceana.figures.style import palette, shade, start_axes
+from traceana.figures.style import color_of, shade, start_axes
 from traceana.results.formatting import three_digits
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ def plot_cov_ecdf(
     else:
         _draw_gray(ax, known, label="one job")
         _draw_ecdf(
-            ax, known["cov"], color=palette()[0], linewidth=1.8, linestyle="-",
+            ax, known["cov"], color=color_of(0), linewidth=1.8, linestyle="-",
             label="all time steps",
         )  # fmt: skip
     if len(jobs) <= _MOST_NAMED:

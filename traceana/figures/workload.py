@@ -12,7 +12,7 @@ from traceana.errors import DataError
 from traceana.figures.labels import place_legend, split_lines
 from traceana.figures.registry import figure
 from traceana.figures.scales import use_log_axis
-from traceana.figures.style import palette, shade, start_axes
+from traceana.figures.style import color_of, palette, shade, start_axes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -72,7 +72,7 @@ def plot_arrivals(
                 gid=f"hours-{name}",
             )  # fmt: skip
             continue
-        ax.bar(own["hour"], own["jobs_per_h"].fill_null(0), 0.8, color=palette()[0])
+        ax.bar(own["hour"], own["jobs_per_h"].fill_null(0), 0.8, color=color_of(0))
         if observed_h:
             ax.axhline(
                 mean, color=shade(ax), linewidth=0.8, linestyle="--", gid="mean", label="mean"
@@ -230,7 +230,7 @@ def plot_gpu_demand(
     ax = start_axes(ax, height_in=1.8)
     ax.plot(
         _times(known["bin_start_s"], timezone), known["gpus_mean"], drawstyle="steps-post",
-        color=palette()[0], linewidth=0.6, linestyle="-", gid="gpus",
+        color=color_of(0), linewidth=0.6, linestyle="-", gid="gpus",
     )  # fmt: skip
     _draw_window(ax, known["bin_start_s"], window, timezone)
     if capacity is not None and capacity <= _FAR * max(known["gpus_mean"]):

@@ -1,4 +1,4 @@
-"""One table from its sources: rows kept, rows set apart, and the accounts of both."""
+"""Build one table from its sources: kept rows, rejected rows, and the counts of both."""
 
 from __future__ import annotations
 
@@ -73,6 +73,7 @@ class TableBuilder:
         key, columns = get_key(self._table), get_table(self._table).column_names()
         self._duplicates = KeyFilter(key) if key else RowCounter(columns)
         self._records = KeyFilter(["job_id", OCCASION])
+        self._runs = KeyFilter(["job_id", OCCASION, "start_s"])
 
     def build(
         self,
@@ -81,7 +82,7 @@ class TableBuilder:
         describe: Callable[[Source], FileEntry],
         fingerprint: Callable[[], str],
     ) -> TableEntry:
-        """Read every source and return the table's accounts.
+        """Read every source and return the table's entry of the ledger.
 
         A source is described, and the fingerprint taken, after it was read: its checksum is
         taken meanwhile.
@@ -179,7 +180,15 @@ class TableBuilder:
             rows, repeated = self._duplicates.split(rows)
             unnamed = pl.lit(None, pl.String).alias(OCCASION)
             return rows.with_columns(unnamed) if self._is_update else rows, repeated
-        rows, repeated = self._records.split(rows.with_columns(occasions.alias(OCCASION)))
+        rows, repeated = self._runs.split(rows.with_columns(occasions.alias(OCCASION)))
+        rows, again = self._records.split(rows)
+        if again.height:  # requeued under the same submission: distinguished by their start
+            start = pl.from_epoch(pl.col("start_s").cast(pl.Int64)).dt.strftime(
+                "@%Y-%m-%dT%H:%M:%S"
+            )
+            named = again.with_columns(pl.concat_str(OCCASION, start)).drop_nulls(OCCASION)
+            rows = pl.concat([rows, named]).sort(LINE)
+            repeated = pl.concat([repeated, again.filter(pl.col("start_s").is_null())])
         rows, others = self._duplicates.split(rows)
         if others.height:
             renamed = pl.concat_str("job_id", pl.lit("@"), OCCASION)

@@ -89,8 +89,9 @@ def _index(scan: pl.LazyFrame, table: str, *, recurs: bool) -> pl.DataFrame:
     }
     if recurs:
         name = pl.col("job_id").str.replace("@.*$", "")
+        run = pl.col("job_id").str.extract("@.*@(.*)").alias("run")
         found |= {
-            "record": pl.struct(name, pl.coalesce("submit_s", "start_s")).hash(),
+            "record": pl.struct(name, pl.coalesce("submit_s", "start_s"), run).hash(),
             "id": name.hash(),
             "array": name.str.extract(r"^(\d+)_"),
             "is_range": name.str.contains("_[", literal=True),

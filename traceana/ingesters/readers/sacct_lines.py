@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache
 from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Final
 
@@ -20,21 +20,40 @@ if TYPE_CHECKING:
 
     from traceana.ingesters.files import CsvFile
 
-_UNIT_SEPARATOR: Final = b"\x1f"  # stands for a separator of several bytes
-_FREE_TEXT: Final = ("JobName", "Comment", "AdminComment", "SystemComment", "WorkDir", "SubmitLine")
-_TIME: Final = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d|\d+|Unknown|None"
+_UNIT_SEPARATOR: Final = b"\x1f"  # replaces a separator of several bytes
+_END: Final = "\0end"  # the column after the last separator, which --parsable prints
+_FREE_TEXT: Final = (
+    *("JobName", "Comment", "AdminComment", "SystemComment", "WorkDir", "SubmitLine"),
+    *("StdIn", "StdOut", "StdErr", "Reason", "Extra"),
+)
+_TRES: Final = ("ReqTRES", "AllocTRES", "TRES")
+_NONE: Final = r"Unknown|None|N/A|INVALID|UNLIMITED|Partition_Limit"
+_DURATION: Final = rf"(?:\d+-)?(?:\d+:)?\d+:\d\d(?:\.\d+)?|{_NONE}"
+_ID: Final = r"\d+(?:_(?:\d+|\[.*\]))?(?:\+\d+)?(?:\.\w+)?"
 _SHAPES: Final = {
-    "JobID": re.compile(r"\d+(?:_(?:\d+|\[.*\]))?(?:\+\d+)?(?:\.\w+)?"),
-    "State": re.compile(r"0|[A-Z_]+\+?(?: by .+)?"),
-    "ExitCode": re.compile(r"0|\d+:\d+"),
-    "Elapsed": re.compile(r"0|(?:\d+-)?\d\d:\d\d:\d\d"),
-    **dict.fromkeys(("Submit", "Start", "End"), re.compile(_TIME)),
-}
-"""Shapes of fields; an empty one is taken for 0."""
-_KNOWN: Final = {
-    *_SHAPES, *_FREE_TEXT, "User", "Account", "Partition", "NNodes", "AllocCPUS", "ReqCPUS",
-    "AllocTRES", "ReqTRES", "ReqMem", "MaxRSS", "ElapsedRaw", "Timelimit", "TotalCPU", "NodeList",
+    **dict.fromkeys(("JobID", "JobIDRaw"), _ID),
+    "State": r"[A-Z_]+\+?(?: by .+)?",
+    **dict.fromkeys(("ExitCode", "DerivedExitCode"), r"\d+:\d+"),
+    **dict.fromkeys(("Elapsed", "Timelimit", "TotalCPU", "CPUTime"), _DURATION),
+    **dict.fromkeys(
+        ("Submit", "Start", "End", "Eligible"),
+        rf"\d{{4}}-\d\d-\d\dT\d\d:\d\d:\d\d|\d+|{_NONE}",
+    ),
+    **dict.fromkeys(
+        ("ReqCPUS", "AllocCPUS", "NCPUS", "NNodes", "ReqNodes", "AllocNodes", "Priority", "UID",
+         "ElapsedRaw", "TimelimitRaw", "CPUTimeRAW", "ConsumedEnergyRaw", "Restarts"),
+        rf"\d+|{_NONE}",
+    ),
+    **dict.fromkeys(
+        ("ReqMem", "MaxRSS", "AveRSS", "MaxVMSize", "ConsumedEnergy"),
+        rf"[\d.]+[KMGTP]?[cn]?|\?|{_NONE}",
+    ),
+    **dict.fromkeys(_TRES, r"[^=,\s]+=\S*"),
+    **dict.fromkeys(("User", "Account", "Cluster", "Partition", "QOS"), r"\S+"),
+    _END: r"[^\s\S]",
 }  # fmt: skip
+"""Shapes of fields that are not empty."""
+_KNOWN: Final = {*_SHAPES, *_FREE_TEXT, "NodeList"} - {_END}
 _FEWEST_KNOWN: Final = 3
 _NO_ID: Final = "JobID|not_a_job_id"
 _MOST_LINES: Final = 100  # of one record
@@ -53,6 +72,8 @@ def find_layout(file: CsvFile, /) -> Layout | None:
         )
     found = re.match(r"[A-Za-z0-9]+([^A-Za-z0-9]+)[A-Za-z]", text)
     names = text.split(found[1]) if found else []
+    if names and not names[-1]:
+        names[-1] = _END
     if "JobID" not in names:
         names = ["JobID" if name == "JobIDRaw" else name for name in names]
     if not found or "JobID" not in names or len(_KNOWN & set(names)) < _FEWEST_KNOWN:
@@ -101,9 +122,11 @@ class Layout:
                     strange = lines_.to_frame().with_columns(
                         rule=pl.lit(_NO_ID), text=block.text_of(lines_)
                     )
-                    found = pl.concat([bad, strange]).sort("line")
-                    mended, bad = self._mend(found, mark.decode())
-                    rows = pl.concat([rows.filter(named), mended.select(rows.columns)]).sort(LINE)
+                    broken = pl.concat([bad, strange]).sort("line")
+                    joined, left = self._join(broken, names, mark.decode())
+                    mended, bad = self._mend(left, mark.decode())
+                    parts = [rows.filter(named), joined, mended]
+                    rows = pl.concat(part.select(*names, LINE) for part in parts).sort(LINE)
                 yield rows.select(*names, LINE), bad, line
                 line += block.lines
 
@@ -122,11 +145,51 @@ class Layout:
             end = start
         return len(lines)
 
+    def _join(
+        self, broken: pl.DataFrame, names: list[str], mark: str
+    ) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """Join what marks in the names of jobs took apart, and return the lines left."""
+        free = next((name for name in _FREE_TEXT if name in self.columns), None)
+        if free is None:
+            return pl.DataFrame(schema=dict.fromkeys(names, pl.String) | {LINE: pl.Int64}), broken
+        at, width, cells = self.columns.index(free), len(self.columns), pl.col("cells").list
+        wanted = [n for n, name in enumerate(self.columns) if name in names or name in _SHAPES]
+        fits = [_fits(self.columns[n]) for n in wanted if self.columns[n] in _SHAPES]
+        begins = (
+            pl.col("text").str.split(mark).list.get(self.columns.index("JobID"), null_on_oob=True)
+        ).str.contains(_whole("JobID"))
+        lines = broken.with_columns(
+            (begins.fill_null(value=False) | (pl.col("line").diff() != 1))
+            .fill_null(value=True)
+            .cum_sum()
+            .alias("record")
+        )
+        records = lines.group_by("record", maintain_order=True).agg(
+            pl.col("line").first().alias(LINE), pl.col("text").str.join("\n")
+        )
+        rows = (
+            records.with_columns(pl.col("text").str.split(mark).alias("cells"))
+            .filter(cells.len() >= width)
+            .with_columns(
+                cells.slice(at, cells.len() - (width - 1)).list.join(mark).alias(free),
+                *(cells.get(n if n < at else n - width).alias(self.columns[n])
+                  for n in wanted if n != at),
+            )
+            .filter(
+                pl.col("JobID") != "",
+                pl.col("text").str.count_matches("\n") == pl.col(free).str.count_matches("\n"),
+                *fits,
+            )
+        )  # fmt: skip
+        left = lines.filter(~pl.col("record").is_in(rows["record"].implode())).drop("record")
+        texts = (pl.when(pl.col(name) != "").then(name).alias(name) for name in names)
+        return rows.select(*texts, LINE), left
+
     def _mend(self, bad: pl.DataFrame, mark: str) -> tuple[pl.DataFrame, pl.DataFrame]:
-        """Join what a separator or a line end inside a name took apart."""
+        """Join what marks in several fields took apart, record by record."""
         texts, places = bad["text"].to_list(), bad["line"].to_list()
         marks = [0, *accumulate(text.count(mark) for text in texts)]
-        begins = [self._begins(text.split(mark)) for text in texts]
+        begins = [self._begins(_split(text, mark)) for text in texts]
         stops = [len(texts)] * len(texts)  # where the next record begins, or lines are left out
         for at in range(len(texts) - 2, -1, -1):
             apart = begins[at + 1] is True or places[at + 1] != places[at] + 1
@@ -140,7 +203,8 @@ class Layout:
             after = bisect_left(marks, marks[at] + fewest, at + 1)
             row = None
             if begins[at] is not False and after <= min(stops[at], at + _MOST_LINES):
-                row = self._fitted("\n".join(texts[at:after]).split(mark))
+                text = "\n".join(texts[at:after])
+                row = self._fitted(_split(text, mark)) or self._fitted(text.split(mark))
             if row is None:
                 lost.append(at)
                 at += 1
@@ -157,19 +221,50 @@ class Layout:
         """Return whether a line begins a record by a job's id; None where that may come later."""
         at = self.columns.index("JobID")
         if at < len(cells):
-            return _SHAPES["JobID"].fullmatch(cells[at]) is not None
+            return re.fullmatch(_SHAPES["JobID"], cells[at]) is not None
         return None if at else False
 
     def _fitted(self, cells: list[str]) -> list[str] | None:
-        """Join the cells that are parts of a name, such that the others have their shape."""
-        excess = len(cells) - len(self.columns)
-        for at in (self.columns.index(name) for name in _FREE_TEXT if name in self.columns):
-            joined = self.separator.join(cells[at : at + excess + 1])
-            row = [*cells[:at], joined, *cells[at + excess + 1 :]]
-            if all(_SHAPES[self.columns[n]].fullmatch(row[n] or "0") for n in self._shaped):
-                return row
-        return None
+        """Join cells such that each column has its shape; the name takes what is in doubt."""
+        ends = [{len(cells)}]  # where the cells of each column may end, the last column first
+        for name in reversed(self.columns):
+            after = ends[-1]
+            if name in _FREE_TEXT:
+                begins = set(range(max(after, default=0)))
+            else:
+                shape = re.compile(_SHAPES.get(name, r"[^\n]+"))
+                begins = {
+                    at - 1 for at in after
+                    if at and (not cells[at - 1] or shape.fullmatch(cells[at - 1]))
+                    and (cells[at - 1] or name != "JobID")
+                }  # fmt: skip
+                for at in range(len(cells) - 1, -1, -1) if name in _TRES else ():
+                    if at + 1 in begins and cells[at + 1] and shape.fullmatch(cells[at]):
+                        begins.add(at)
+            ends.append(begins)
+        if 0 not in ends.pop():
+            return None
+        row, at = [], 0
+        for name in self.columns:
+            stops = [end for end in ends.pop() if end > at]
+            if name in _TRES:  # no resource twice: two such fields may be neighbors
+                names = [cell.partition("=")[0] for cell in cells[at : max(stops)]]
+                stops = [end for end in stops if len({*names[: end - at]}) == end - at]
+            stop = max(stops) if name == "JobName" or name in _TRES else min(stops)
+            row.append(self.separator.join(cells[at:stop]))
+            at = stop
+        return row
 
-    @cached_property
-    def _shaped(self) -> list[int]:
-        return [n for n, name in enumerate(self.columns) if name in _SHAPES]
+
+@cache
+def _whole(name: str) -> str:
+    return rf"\A(?:{_SHAPES[name]})\z"
+
+
+def _fits(name: str) -> pl.Expr:
+    return (pl.col(name) == "") | pl.col(name).str.contains(_whole(name))
+
+
+def _split(text: str, mark: str) -> list[str]:
+    """Split a line; a comma in brackets, as in ``103_[1,4]`` and ``node[1,4]``, is no separator."""
+    return re.split(r",(?![^\[\]\n]*\])", text) if mark == "," else text.split(mark)

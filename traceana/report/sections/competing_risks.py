@@ -89,7 +89,6 @@ def _build(session: Context, cohort: Cohort) -> Content:
         about=what,
         heights_in=[1.9 + 0.13 * groups] * len(panels),
         share_x=True,
-        share_y=True,
     )
     tables = (
         *_excluded(cohort),
@@ -156,6 +155,7 @@ def _incidence(found: CumulativeIncidence, caption: str, cohort: Cohort) -> Tabl
 
 
 def _figures(found: CumulativeIncidence, cohort: Cohort, group: str) -> list[Drawing]:
+    top = 1.05 * max(found.curves["incidence"])
     return [
         drawing(
             "cumulative-incidence",
@@ -165,6 +165,7 @@ def _figures(found: CumulativeIncidence, cohort: Cohort, group: str) -> list[Dra
             key=f"incidence-{event}-{cohort.trace}",
             about=f"Cumulative incidence of {event} {cohort.noun}{group}",
             heading=event.capitalize(),
+            top=top,
         )
         for event in found.events
         if (found.curves.filter(event=event)["time_s"] > 0).any()

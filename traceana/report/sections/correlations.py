@@ -171,7 +171,7 @@ def _views(session: Context, cohort: Cohort) -> Gallery:
                     x_label=name,
                     log_x=log_x,
                     log_y=not cohort.from_tasks,
-                    heading=f"{outcome}{closer.replace('below', '<')}",
+                    heading=f"{outcome.capitalize()}{closer.replace('below', '<')}",
                 )
             )
     return small_multiples(

@@ -51,7 +51,7 @@ _OPENING: Final = (
 )
 _LIMITATIONS: Final = (
     "Jobs are not assigned to groups at random, so a difference has no single cause. Intervals of "
-    "restricted means are too narrow where the note says so."
+    "restricted means are too narrow where there is a note."
 )
 _SHOWN: Final = (
     *("n", "failed", "rate", "ci_low", "ci_high", "completed", "cancelled", "running"),
@@ -168,7 +168,7 @@ def _draw_runtimes(cohort: Cohort, found: Outcomes) -> list[Drawing]:
             title=cohort.title,
             key=f"runtime{f'-{status}' * bool(status)}-{cohort.trace}-{by or 'status'}",
             about=f"Runtime of {f'{status} ' * bool(status)}{what}",
-            heading=f"{status} {what}".strip().capitalize(),
+            heading=f"{status.capitalize()} {what}".strip(),
             log_x=True,
         )
         for status, own in parts.items()

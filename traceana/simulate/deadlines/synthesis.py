@@ -79,7 +79,7 @@ def synthesize_deadlines(
     runtime: str = "runtime_s",
     gpus: str = "gpus",
 ) -> pl.DataFrame:
-    r"""Draw a training plan for each job by the rules of the ElasticFlow files.
+    r"""Draw training plans by the rules of the ElasticFlow files.
 
     1. (model, batch size) is drawn with equal probability among the pairs that have a rate at the
        GPUs of the job.
