@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +18,7 @@ settings.register_profile("unhurried", deadline=None)
 settings.load_profile("unhurried")
 
 
+NO_FILES = "the publishers' files are absent (TRACEANA_TEST_DATA names their folder)"
 QUICK = (
     *("schema", "results", "catalog", "exchange", "store", "stats"),
     *("analysis/workload", "analysis/variation", "analysis/deadlines"),
@@ -25,12 +27,29 @@ QUICK = (
 """Tests that need little time, and find most mistakes: ``pytest -m quick``."""
 
 
+def _is_quick(path: Path) -> bool:
+    return path.relative_to(Path(__file__).parent).as_posix().startswith(QUICK)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Import no other tests if only the quick ones are run."""
+    only_quick = config.option.markexpr == "quick" and collection_path.is_file()
+    return True if only_quick and not _is_quick(collection_path) else None
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the quick tests."""
     for item in items:
-        where = item.path.relative_to(Path(__file__).parent).as_posix()
-        if where.startswith(QUICK):
+        if _is_quick(item.path):
             item.add_marker(pytest.mark.quick)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print one line per reason of skipped tests."""
+    skipped = terminalreporter.stats.get("skipped", ())
+    reasons = Counter(report.longrepr[2].removeprefix("Skipped: ") for report in skipped)
+    for reason, tests in reasons.most_common():
+        terminalreporter.line(f"{tests} skipped: {reason}")
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -47,9 +66,7 @@ def real_data() -> Path:
     beside_the_repository = Path(__file__).parents[2] / "shared" / "data"
     folder = Path(os.environ.get("TRACEANA_TEST_DATA") or beside_the_repository)
     if not folder.is_dir():
-        pytest.skip(
-            f"the publishers' files are not at {folder}; TRACEANA_TEST_DATA names another place"
-        )
+        pytest.skip(NO_FILES)
     return folder
 
 

@@ -24,6 +24,11 @@ def test_the_page_is_written_from_the_registry() -> None:
     assert all(line.count("|") == 5 for line in rows)  # four cells
 
 
+def test_the_gallery_has_every_figure() -> None:
+    shown = {path.stem.replace("_", "-") for path in PAGE.parents[1].glob("examples/*/*.py")}
+    assert shown == set(figures())
+
+
 @pytest.mark.parametrize(
     ("paper", "ids"),
     [
