@@ -28,14 +28,14 @@ def figures(
         _option("DIR", "Folder for the files; without an ID, every figure.  [default: figures]"),
     ] = None,
     paper: Annotated[str | None, _option("PAPER", "Figures of a paper, such as zeus.")] = None,
-    trace: Annotated[str | None, _option("TRACE", "Of this trace alone.")] = None,
+    trace: Annotated[str | None, _option("TRACE", "Only this trace.")] = None,
     job: Annotated[str | None, _option("JOB", "A job of the trace.")] = None,
     gpu: Annotated[str | None, _option("GPU", "A GPU, such as a40.")] = None,
     dataset: Annotated[str | None, _option("NAME", "A data set, such as cifar100.")] = None,
     feature: Annotated[str | None, _option("COLUMN", "A feature, such as gpus.")] = None,
     outcome: Annotated[str | None, _option("STATUS", "An outcome, such as failed.")] = None,
     formats: Annotated[
-        str, typer.Option("--format", metavar="FORMAT,...", help="Of svg, pdf and png.")
+        str, typer.Option("--format", metavar="FORMAT,...", help="Formats: svg, pdf, png.")
     ] = "svg,pdf,png",
     dpi: Annotated[int, _option("N", "Resolution of PNG, and of images within PDF.")] = 300,
     size: Annotated[
@@ -44,8 +44,8 @@ def figures(
 ) -> None:
     """List the figures, or write them as SVG, PDF and PNG.
 
-    Without a choice of trace, job and so on, every picture that the report has of a figure is
-    written.
+    Without options such as --trace or --job, every version of a figure in the
+    report is written.
     """
     if not ids and out is None:
         _list_figures(paper)
