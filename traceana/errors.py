@@ -1,6 +1,6 @@
 """Exceptions; all derive from :class:`TraceanaError`, whose text is one line for the user.
 
-The line says what is wrong, where (file, row, column), what was expected and found,
+The line states what is wrong, where (file, row, column), what was expected and found,
 and the remedy. The command line prints it to standard error and exits with 2.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 
 class TraceanaError(Exception):
-    """Base class: an error that the user can correct; its text is one line.
+    """Base class of errors that the user can correct.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Measure what docs/explanation/batching.md says: ``python batching_findings.py STORE``."""
+"""Compute the measured part of docs/explanation/batching.md from a store."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def jobs(replay: BatchingReplay) -> str:
         + as_table(shown)
         + "\nOf what the oracle saves, the proportional controller saves "
         f"{100 * float(str(saved.min())):.0f} to {100 * float(str(saved.max())):.0f} %.\n\n"
-        "### Idle share of the workers, in per cent\n\n" + as_table(idle)
+        "### Idle time of the workers, in percent\n\n" + as_table(idle)
     )
 
 
@@ -136,7 +136,7 @@ def costs(replay: BatchingReplay) -> str:
         for row in by.iter_rows(named=True)
     ]
     return (
-        "### What straggler episodes cost, in per cent (steps to recovery)\n\n"
+        "### Cost of straggler episodes, in percent (steps to recovery)\n\n"
         + as_table(shown)
         + f"\nRecovered (three steps in a row within {replay.within:.0%} of the oracle's): "
         f"{'; '.join(told)}.\n"
@@ -205,7 +205,7 @@ def published() -> str:
     return (
         "### Published gains: the ratio of throughputs that they imply\n\n"
         + as_table(gains)
-        + "\noverhead_at_flops: per cent of the uniform step that must be overhead for the "
+        + "\noverhead_at_flops: percent of the uniform step that must be overhead for the "
         "devices' FLOPS to give just this gain; there is none where it is more than they allow.\n"
         + "\n### Devices\n\n"
         + as_table(devices)

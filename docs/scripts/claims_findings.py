@@ -1,4 +1,4 @@
-"""Measure what docs/explanation/claims.md says: ``python claims_findings.py STORE``."""
+"""Compute the measured part of docs/explanation/claims.md from a store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Measure what docs/explanation/runtimes.md says: ``python runtimes_findings.py STORE``."""
+"""Compute the measured part of docs/explanation/runtimes.md from a store."""
 
 from __future__ import annotations
 

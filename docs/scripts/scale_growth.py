@@ -63,7 +63,7 @@ def of_scale(
         "ingest": [*TRACEANA, "ingest", str(files), "--store", str(store)],
         "report": [*TRACEANA, "report", "--store", str(store), "--out", str(out)],
     }
-    # the one section that holds a row a job, however many there are
+    # the one section that keeps one row per job in memory
     commands["its workload alone"] = [*commands["report"], "--only", "workload"]
     rows = []
     for step in STEPS:
@@ -99,7 +99,7 @@ def plan(runs: pl.DataFrame, sizes: pl.DataFrame) -> str:
     ingest_h = took["ingest"]["seconds"] * times / 3600
     report_h = took["report"]["seconds"] * times / 3600
     held = runs.filter(pl.col("step") == "its workload alone").sort("scale")["peak MiB"]
-    # from the smallest scale on: between two neighbours what an allocator keeps weighs as much
+    # from the smallest scale on: between two neighbors what an allocator keeps weighs as much
     (first, *_, last), (fewer, *_, more) = held.to_list(), sizes.sort("scale")["jobs"].to_list()
     per_job = (last - first) * 2**20 / (more - fewer)
     rate = largest["GB of CSV"] / took["ingest"]["seconds"]

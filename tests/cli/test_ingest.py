@@ -10,13 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.command import run_command as run
+
 HEADER = ",worker,gpu,time,batch_time_norm\n"
 ROWS = "0,0,25,1,100\n1,1,25,1,110\n"
-
-
-def run(*words: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "traceana", *map(str, words)]
-    return subprocess.run(command, check=False, capture_output=True, text=True, cwd=cwd)
 
 
 @pytest.fixture
@@ -34,7 +31,7 @@ def test_what_was_read_is_shown_and_a_second_time_is_a_no_op(files: Path, tmp_pa
     assert "alibaba-minibatch-2020/worker_samples     3     2         1" in done.stdout
     assert "1 by short_row" in done.stdout
     assert "is not the published file" in done.stdout
-    assert "not recognised: job1.csv\nexpected: files named as published" in done.stdout
+    assert "not recognized: job1.csv\nexpected: files named as published" in done.stdout
     assert "not there: alibaba-minibatch-2020/job_2_norm.csv" in done.stdout
     again = run("ingest", files, "--store", "store", cwd=tmp_path)
     assert again.returncode == 0

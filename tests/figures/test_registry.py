@@ -41,6 +41,11 @@ def test_every_published_figure_is_drawn_again_or_has_a_reason() -> None:
         assert one.figure or one.answer.startswith("not reproducible: "), one.shows
 
 
+def test_the_gallery_has_every_figure() -> None:
+    shown = {path.stem.replace("_", "-") for path in PAGE.parents[1].glob("examples/*/*.py")}
+    assert shown == set(figures())
+
+
 def test_the_distribution_of_mini_batch_time_is_of_each_job_on_its_own() -> None:
     samples = pl.DataFrame(
         {"job_id": ["job_10", "job_2", "job_2", "job_2"], "batch_time": [400.0, 900.0, None, 100.0]}

@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 import numpy as np
 import polars as pl
 import pytest
+from matplotlib.figure import Figure
 
 from traceana.errors import DataError
 from traceana.figures import (
@@ -19,6 +20,7 @@ from traceana.figures import (
     draw_worker_times,
     figures,
     mark_synthetic,
+    render_file,
     render_svg,
 )
 from traceana.figures.svg import _shorten
@@ -63,6 +65,21 @@ def test_it_is_one_well_formed_element_with_text_as_text() -> None:
         "9",
         "Time since the job began (s)",
     } <= texts
+
+
+def test_a_pdf_embeds_the_glyphs_of_its_text_whatever_was_drawn_before() -> None:
+    def drawn(title: str) -> bytes:
+        figure = Figure(figsize=(1, 1))
+        figure.suptitle(title)
+        return render_file(figure, "pdf")
+
+    first = drawn("plain")
+    other = drawn("плотность")  # none of these letters is in figures otherwise
+    assert drawn("plain") == first
+    embedded = [re.findall(rb"/FontDescriptor|/FontFile2|/Type3", pdf) for pdf in (first, other)]
+    assert all(b"/FontFile2" in found and b"/Type3" not in found for found in embedded)
+    lengths = [int(re.findall(rb"/Length1 (\d+)", pdf)[0]) for pdf in (first, other)]
+    assert lengths[0] < lengths[1]
 
 
 def test_it_refers_to_nothing_outside_itself_and_has_no_date() -> None:

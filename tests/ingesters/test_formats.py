@@ -140,6 +140,7 @@ def test_pods_become_jobs(write: Write, tmp_path: Path, indent: int | None) -> N
         ({"google.com/tpu": "8"}, 8, None),
         ({"nvidia.com/mig-1g.5gb": "2"}, 2 / 7, "1g.5gb"),
         ({"nvidia.com/mig-3g.20gb": "1", "nvidia.com/mig-2g.10gb": "1"}, 5 / 7, "2g.10gb+3g.20gb"),
+        ({"nvidia.com/gpu.shared": "1"}, 1, None),
         ({"cpu": "4", "ephemeral-storage": "1Gi"}, 0, None),
     ],
 )
@@ -150,6 +151,14 @@ def test_gpus_of_several_vendors(
     jobs, _ = read(folder / "pods.json", tmp_path / "store")
     assert jobs["gpus"][0] == pytest.approx(gpus)
     assert jobs["gpu_type"][0] == kind
+
+
+def test_an_array_of_pods_and_a_sidecar(write: Write, tmp_path: Path) -> None:
+    one = pod("a", "Running", container(requests={"cpu": "1"}))
+    sidecar = container(requests={"cpu": "2"}) | {"restartPolicy": "Always"}
+    one["spec"]["initContainers"] = [sidecar, container(requests={"cpu": "2500m"})]
+    jobs, _ = read(write("pods.json", json.dumps([one])) / "pods.json", tmp_path / "store")
+    assert jobs["cpus"].to_list() == [3.0]
 
 
 def test_quantities() -> None:

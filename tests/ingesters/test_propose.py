@@ -72,6 +72,15 @@ def test_doubts_state_their_evidence(write: Write) -> None:
         ("memory", "34359738368,17179869184", 'memory_gib = { size = "memory", unit = "B" }'),
         ("cpu_milli", "500,1000", 'cpus = "cpu_milli / 1000"'),
         ("numGpus", "1,2", 'gpus = "numGpus"'),
+        ("NumAccel", "1,2", 'gpus = "NumAccel"'),
+        ("gpu", "A100,H100", 'gpu_type = "gpu"'),
+        ("Mem (MiB)", "300,500", 'memory_gib = { size = "Mem (MiB)", unit = "MiB" }'),
+        ("memGiB", "3,5", 'memory_gib = { size = "memGiB", unit = "GiB" }'),
+        ("start", "03/25/2026 05:17:54 PM,03/26/2026 01:06:48 AM", '%m/%d/%Y %I:%M:%S %p" }'),
+        ("exit status", "SUCCESS,NODE_LOST", '"NODE_LOST" = "failed"'),
+        ("exit_code", "0,137", 'status = { column = "exit_code", values = { 0 = "completed", "*"'),
+        ("owner.name", "x,y", 'user = "owner.name"'),
+        ("res.gpu.count", "1,2", 'gpus = "res.gpu.count"'),
     ],
 )
 def test_columns(write: Write, column: str, values: str, line: str) -> None:
@@ -111,6 +120,27 @@ def test_other_formats(write: Write) -> None:
     assert 'start_s = { time = "started" }' in traceana.propose_mapping(folder / "y.parquet")
     known = propose(write, "; Version: 2\n" + "1 " * 18 + "\n", "z.swf")
     assert known.startswith("# files of the format swf need no mapping")
+
+
+def test_nested_records_and_structs(write: Write, tmp_path: Path) -> None:
+    attempts = [
+        {"start_time": "2026-03-02T08:00:00Z", "end_time": "2026-03-02T09:00:00Z"},
+        {"start_time": "2026-03-02T10:00:00Z", "end_time": "2026-03-02T12:00:00Z"},
+    ]
+    log = [{"jobid": "a", "attempts": attempts}, {"jobid": "b", "attempts": []}]
+    mapping = propose(write, json.dumps(log), "log.json")
+    ingest(tmp_path / "files/log.json", mapping=mapping, trace="n", store=tmp_path / "store")
+    jobs = Store(tmp_path / "store").scan("n", "jobs").collect()
+    assert jobs["runtime_s"].to_list() == [4 * 3600.0, None]  # first start to last end
+    res = [{"gpu": {"count": 4}}, {"gpu": {"count": 2}}]
+    frame = pl.DataFrame({"id": ["a", "b"], "res": res, "ms": [1500, 2000]})
+    frame = frame.with_columns(runtime=pl.duration(milliseconds="ms")).drop("ms")
+    path = tmp_path / "files/odd.parquet"
+    frame.write_parquet(path)
+    mapping = traceana.propose_mapping(path)
+    ingest(path, mapping=mapping, trace="p", store=tmp_path / "store")
+    jobs = Store(tmp_path / "store").scan("p", "jobs").collect()
+    assert jobs.select("gpus", "runtime_s").rows() == [(4.0, 1.5), (2.0, 2.0)]
 
 
 def test_mistakes_are_named(write: Write, tmp_path: Path) -> None:

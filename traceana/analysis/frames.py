@@ -256,7 +256,7 @@ def reading() -> Iterator[None]:
         if type(error).__module__.partition(".")[0] not in _RUN_BY:
             raise
         said = str(error).splitlines()[0]
-        raise DataError(f"the frame cannot be read, its engine says: {said}") from error
+        raise DataError(f"the frame cannot be read: {said}") from error
 
 
 def _admit(frame: IntoFrame) -> nw.DataFrame[Any] | nw.LazyFrame[Any]:
@@ -278,7 +278,7 @@ def _admit(frame: IntoFrame) -> nw.DataFrame[Any] | nw.LazyFrame[Any]:
 def _refuse_nameless(columns: Iterable[object]) -> None:
     nameless = [name for name in columns if not isinstance(name, str)]
     if nameless:
-        raise DataError(f"a column is told by its name; found {nameless[0]!r}")
+        raise DataError(f"column names are text; found {nameless[0]!r}")
 
 
 def _project(

@@ -14,7 +14,7 @@ POINTERS: Final = {
     b"version https://git-lfs.github.com/spec/v1": ("Git LFS", "git lfs pull"),
     b"/annex/objects/": ("git-annex", "git annex get"),
 }
-"""First bytes of small files that stand for data in some clones: whose, and what gets the data."""
+"""First bytes of placeholder files: their tool, and the command that fetches the data."""
 
 
 def find_fault(file: PublishedFile, copy: Path, /) -> str | None:

@@ -23,12 +23,12 @@ _log = logging.getLogger(__name__)
 
 
 def fetch(trace: str, *, to: Path | str | None = None, mirror: Path | str | None = None) -> Path:
-    """Fetch the files of a trace and check each against its published checksum.
+    """Fetch the files of a trace and verify their checksums.
 
     A file that is there already and right is kept, a wrong one is fetched anew. A download is
     written beside, checked and then renamed: whatever stands under a published name is what
     was published. Nothing is resumed. All files that can be had are fetched before problems
-    are told. A missing optional file is no problem: a warning is logged.
+    are reported. A missing optional file is no problem: a warning is logged.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ def fetch(trace: str, *, to: Path | str | None = None, mirror: Path | str | None
 
 
 class _SilentHostError(CatalogError):
-    """A file was not asked for, as its host gave no answer before."""
+    """A file was not requested, because its host had not answered before."""
 
 
 def _read_mirror(mirror: Path | str) -> Path | str:

@@ -8,7 +8,7 @@ from traceana.catalog.model import load_catalog
 
 
 def list_traces() -> pl.DataFrame:
-    """List the public traces that can be fetched and ingested, one row each.
+    """List the public traces that can be fetched and ingested.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""What the catalog knows of a trace, read from one TOML file a trace."""
+"""Catalog entries of the public traces, one TOML file per trace."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def load_catalog() -> dict[str, Trace]:
 
 
 def get_trace(trace: str, /) -> Trace:
-    """Return what the catalog knows of a trace.
+    """Return the catalog entry of a trace.
 
     Raises
     ------
@@ -220,7 +220,7 @@ def _read_trace(trace: str, text: str) -> Trace:
 
 
 def _expand(columns: list[str]) -> tuple[str, ...]:
-    """Write numbered columns out: "0..3" stands for 0, 1, 2, 3."""
+    """Expand numbered columns: "0..3" is 0, 1, 2, 3."""
     names: list[str] = []
     for column in columns:
         first, dots, last = column.partition("..")

@@ -58,7 +58,7 @@ def check_claims(
     DataError
         If the paper is unknown; the message lists those there are.
     StoreError
-        If a trace's accounts and tables disagree.
+        If a trace's ledger and tables disagree.
 
     Examples
     --------

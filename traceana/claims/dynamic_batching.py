@@ -25,7 +25,7 @@ def cores(_session: Session, claim: Claim) -> Judgement:
     times = found["published"]
     return not_testable(
         f"needs a slowest worker of 1/{times:g} of the mean throughput: at equal total cores, "
-        f"1/{times:g} of its even share",
+        f"1/{times:g} of an equal split",
         f"Under the model, {'an' if found['is_plausible'] else 'only an extremely'} uneven split "
         "of cores has this slowdown; the split was not published, and the cluster is not "
         "available.",

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 
 def agrees(value: float | None, printed: str, /) -> bool:
-    """Say whether a value, rounded to the digits of a printed number, is that number.
+    """Return whether a value, rounded to the digits of a printed number, is that number.
 
-    The last printed digit decides: 0.44 stands for [0.435, 0.445), 2.01e-02 for
+    The last printed digit decides: 0.44 means [0.435, 0.445), 2.01e-02 means
     [0.02005, 0.02015). Halves are rounded away from zero. Nothing agrees with no value.
     """
     rounded = _round(value, printed)

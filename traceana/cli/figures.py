@@ -28,14 +28,14 @@ def figures(
         _option("DIR", "Folder for the files; without an ID, every figure.  [default: figures]"),
     ] = None,
     paper: Annotated[str | None, _option("PAPER", "Figures of a paper, such as zeus.")] = None,
-    trace: Annotated[str | None, _option("TRACE", "Of this trace alone.")] = None,
+    trace: Annotated[str | None, _option("TRACE", "Only this trace.")] = None,
     job: Annotated[str | None, _option("JOB", "A job of the trace.")] = None,
     gpu: Annotated[str | None, _option("GPU", "A GPU, such as a40.")] = None,
     dataset: Annotated[str | None, _option("NAME", "A data set, such as cifar100.")] = None,
     feature: Annotated[str | None, _option("COLUMN", "A feature, such as gpus.")] = None,
     outcome: Annotated[str | None, _option("STATUS", "An outcome, such as failed.")] = None,
     formats: Annotated[
-        str, typer.Option("--format", metavar="FORMAT,...", help="Of svg, pdf and png.")
+        str, typer.Option("--format", metavar="FORMAT,...", help="Formats: svg, pdf, png.")
     ] = "svg,pdf,png",
     dpi: Annotated[int, _option("N", "Resolution of PNG, and of images within PDF.")] = 300,
     size: Annotated[
@@ -44,8 +44,8 @@ def figures(
 ) -> None:
     """List the figures, or write them as SVG, PDF and PNG.
 
-    Without a choice of trace, job and so on, every picture that the report has of a figure is
-    written.
+    Without options such as --trace or --job, every version of a figure in the
+    report is written.
     """
     if not ids and out is None:
         _list_figures(paper)
@@ -54,7 +54,7 @@ def figures(
     from traceana.report import check_figures, find_origin, write_figures
 
     wanted = [*(ids or ()), *(_of_paper(paper) if paper and not ids else ())]
-    check_figures(wanted)  # before anything is said of a store
+    check_figures(wanted)  # before the store is looked for
     origin = find_origin(store)
     if origin.is_sample:
         sys.stderr.write(f"traceana: note: {origin.notice}\n")

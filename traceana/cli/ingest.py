@@ -32,7 +32,7 @@ _STAGES = 4  # decompress, check, look for repeated rows, pack
 def ingest(
     paths: Annotated[
         list[Path],
-        typer.Argument(metavar="PATH...", help="Folders or files, as published or of your own."),
+        typer.Argument(metavar="PATH...", help="Folders or files: public traces or your own."),
     ],
     *,
     store: StoreOption = None,
@@ -135,7 +135,7 @@ def _show(ledger: Ledger, store: Path) -> None:
     _name_some(out, "not there", [f"{trace}/{csv}" for trace, csv, _ in ledger.missing_csvs])
     _name_some(out, "left out", list(ledger.left_out))
     strangers = list(ledger.not_recognised)
-    _name_some(out, "not recognised", strangers)
+    _name_some(out, "not recognized", strangers)
     if any(name.endswith((".csv", ".csv.gz", ".csv.xz")) for name in strangers):
         from traceana.ingesters import known_names
 
@@ -184,7 +184,7 @@ def _notes(entry: TableEntry) -> Iterator[str]:
 
 
 def _published_rows(entry: TableEntry) -> int | None:
-    """Return the rows that the publisher's files hold, if these are meant to be those files."""
+    """Return the number of rows in the publisher's files, if these are the complete files."""
     from traceana.catalog import load_catalog
 
     known = None if entry.synthetic else load_catalog().get(entry.trace)

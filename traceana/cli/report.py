@@ -1,4 +1,4 @@
-"""``traceana report``: one page from what a store holds."""
+"""``traceana report``: one page on the traces of a store."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def report(
         list[str] | None,
         typer.Option(
             metavar="SECTION",
-            help="Section to build, may be repeated; a wrong name lists them.  [default: every "
+            help="Section to build, may be repeated; an unknown name lists them.  [default: every "
             "section]",
         ),
     ] = None,
@@ -72,7 +72,7 @@ def report(
         bool, typer.Option("--open", help="Open the page in the browser when it is made.")
     ] = False,
 ) -> None:
-    """Build a report: one self-contained page, Markdown, figures and data.
+    """Build a report: page, Markdown, figures and data.
 
     PATH names raw files; without it, the report is made from a store, or from a synthetic sample
     where there is none.
@@ -81,7 +81,7 @@ def report(
     from traceana.errors import DataError
     from traceana.report import build_report, check_sections, count_workers
 
-    check_sections(only or ())  # before anything is said of a store
+    check_sections(only or ())  # before the store is looked for
     if not paths and (mapping or reader or timezone):
         raise DataError("--mapping, --reader and --timezone are for files: name them (PATH...)")
     store = _find_store(paths, store, mapping=mapping, reader=reader, timezone=timezone)

@@ -1,4 +1,4 @@
-"""``traceana tables``: every table there can be, and the rows of it that a store holds."""
+"""``traceana tables``: every table, and its number of rows in a store."""
 
 from __future__ import annotations
 

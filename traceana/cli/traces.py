@@ -1,4 +1,4 @@
-"""`traceana traces`: the public traces, and which of them the store holds."""
+"""`traceana traces`: the public traces, and which of them are in the store."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def traces(store: StoreOption = None, json: JsonOption = False) -> None:
 
 
 def _find_stored(listed: pl.DataFrame, path: Path | None) -> dict[str, list[str]]:
-    """Return the tables of each trace that the store holds; none where there is no store."""
+    """Return the stored tables of each trace; empty without a store."""
     from traceana.errors import StoreError
     from traceana.store import open_store
 

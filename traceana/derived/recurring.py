@@ -53,7 +53,7 @@ def grouped_jobs(session: Session, trace: str, /) -> pl.DataFrame:
 
 
 def workloads_of(session: Session, trace: str, /) -> tuple[str, str]:
-    """Return the trace whose workloads stand for groups, and its GPU; both empty without any.
+    """Return the trace whose workloads represent groups, and its GPU; both empty if there is none.
 
     It is the trace itself if it has workloads, otherwise the first of the store that has.
     """

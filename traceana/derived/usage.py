@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 USAGE_NEEDS: Final = ({"jobs": ("gpus", "runtime_s", "status")},)
 """What a trace needs for GPU-hours by group."""
 MOST_GROUPS: Final = 20
-"""Groups that are told apart; the others are added up."""
+"""Groups with rows of their own; the others are summed."""
 _GROUPS: Final = (
     "user",
     "account",

@@ -47,7 +47,7 @@ def anonymize(
     key: bytes | None = None,
     round_s: float | None = None,
 ) -> pl.DataFrame:
-    """Write a trace to another store, without what names a user, a job or a machine.
+    """Write a copy of a trace without identifying values.
 
     Identifiers (users, groups, accounts, queues, clusters, jobs, machines, hosts, and every
     column beyond the table's declaration) become 16 hexadecimal digits: BLAKE2b with a key, the

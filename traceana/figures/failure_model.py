@@ -38,7 +38,7 @@ def plot_failure_odds(result: FailureModel, /, *, ax: Axes | None = None) -> Axe
     -------
     Axes
         One row per numeric feature and per level, under a heading with the reference level. A
-        level without a finite odds ratio has a row that says so.
+        level without a finite odds ratio has a row with a note.
 
     Raises
     ------

@@ -78,7 +78,7 @@ def name_columns(columns: Iterable[str], /) -> str:
 
 
 def name_group(values: Iterable[object], /) -> str:
-    """Return one name for a group: its columns' values; a null is said in words."""
+    """Return one name for a group: its columns' values; null becomes "not stated"."""
     return ", ".join("not stated" if value is None else _plain(value) for value in values)
 
 
@@ -167,10 +167,10 @@ def small_size() -> float:
 
 
 def spread(wanted: Sequence[float], /, *, gap: float) -> list[float]:
-    """Move ascending heights within [0, 1] so that neighbours are at least `gap` apart.
+    """Move ascending heights within [0, 1] so that neighbors are at least `gap` apart.
 
     Pushed upwards from the lowest and downwards from the highest, both keep the gap, and so
-    does the mean of the two, which favours neither direction.
+    does the mean of the two, which favors neither direction.
     """
     up, down = list(wanted), list(wanted)
     for before, after in pairwise(range(len(up))):

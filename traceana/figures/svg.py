@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 
+from traceana.figures.pdf import write_pdf
 from traceana.figures.style import use_style
 
 if TYPE_CHECKING:
@@ -72,10 +73,12 @@ def render_file(figure: Figure, form: str, /, *, dpi: int = PNG_DPI) -> bytes:
     >>> render_file(figure, "pdf").startswith(b"%PDF")
     True
     """
-    nothing = {"pdf": ("Creator", "Producer", "CreationDate"), "png": ("Software",)}[form]
     sheet = io.BytesIO()
     with use_style():
-        figure.savefig(sheet, format=form, dpi=dpi, metadata=dict.fromkeys(nothing))
+        if form == "pdf":
+            write_pdf(figure, sheet, dpi=dpi)
+        else:
+            figure.savefig(sheet, format=form, dpi=dpi, metadata={"Software": None})
     return sheet.getvalue()
 
 

@@ -128,7 +128,7 @@ def open_member(stream: IO[bytes], name: str, *, last: bool) -> Iterator[IO[byte
 
 
 def seems_last(member: tarfile.TarInfo, paths: tuple[Path, ...]) -> bool:
-    """Say whether a large archive in gzip ends after a member, told by gzip's count of its bytes.
+    """Return whether a large gzip archive ends after a member, by gzip's count of its bytes.
 
     Another small member may stand in the padding at its end: :func:`open_member` looks.
     """

@@ -1,4 +1,4 @@
-"""One table from its sources: rows kept, rows set apart, and the accounts of both."""
+"""Build one table from its sources: kept rows, rejected rows, and the counts of both."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class TableBuilder:
         describe: Callable[[Source], FileEntry],
         fingerprint: Callable[[], str],
     ) -> TableEntry:
-        """Read every source and return the table's accounts.
+        """Read every source and return the table's entry of the ledger.
 
         A source is described, and the fingerprint taken, after it was read: its checksum is
         taken meanwhile.
@@ -182,7 +182,7 @@ class TableBuilder:
             return rows.with_columns(unnamed) if self._is_update else rows, repeated
         rows, repeated = self._runs.split(rows.with_columns(occasions.alias(OCCASION)))
         rows, again = self._records.split(rows)
-        if again.height:  # requeued under the same submission: told apart by their start
+        if again.height:  # requeued under the same submission: distinguished by their start
             start = pl.from_epoch(pl.col("start_s").cast(pl.Int64)).dt.strftime(
                 "@%Y-%m-%dT%H:%M:%S"
             )

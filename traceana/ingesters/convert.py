@@ -221,7 +221,7 @@ def _why_not(row: pl.DataFrame, recipe: Recipe) -> str:
 
 
 def _nulls(recipe: Recipe) -> list[pl.Expr]:
-    """Make null what stands for a missing value; of a number, however it is written."""
+    """Replace markers of missing values by null; numeric markers in any notation."""
     nulls = []
     for view, words in recipe.nulls.items():
         missing = {float(word) for word in words} if view in recipe.numbers else set(words)

@@ -1,4 +1,4 @@
-"""Which of the CSVs in a folder tree belong to which trace, told by name and header."""
+"""Find the trace of each CSV in a folder tree, by name and header."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Discovery:
-    """Sources by trace, what is broken (trace or None, and why), and files nobody knows.
+    """Sources by trace, what is broken (trace or None, and why), and unknown files.
 
     `formats` are files of formats that have a mapping of their own, by trace and reader.
     """
@@ -136,7 +136,7 @@ def _match(
 
 
 def _packs(archive: str, name: str) -> bool:
-    """Say whether two names differ in their wrapping only."""
+    """Return whether two names differ in their wrapping only."""
     wrapping = r"\.(csv|tar|tgz|gz|xz)\b.*"
     return re.sub(wrapping, "", archive) == re.sub(wrapping, "", name)
 
@@ -176,8 +176,9 @@ def _fit(csv: CsvFile, named: list[tuple[str, Content]], listing: Listing) -> tu
         found = read_header(csv.head) if named[0][1].header else _columns_beside(csv, listing)
         lacking = min((set(content.columns) - set(found) for _, content in named), key=len)
         raise SourceError(
-            f"{csv.where}: its columns are not the published ones: it lacks "
-            f"{_shorten(tuple(sorted(lacking)))}; expected {expected}, "
+            f"{csv.where}: its columns are not the published ones: it "
+            f"{f'lacks {_shorten(tuple(sorted(lacking)))}' if lacking else 'has a name twice'}; "
+            f"expected {expected}, "
             f"found {_shorten(tuple(found))}; fetch the file again"
         )
     _, trace, source = max(fits, key=lambda fit: fit[0])

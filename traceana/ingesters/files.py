@@ -1,7 +1,7 @@
 """Find the CSVs in a folder tree, whatever they are wrapped in, and open them as byte streams.
 
 Understood: plain, gzip and xz files, tar archives (members are read where they are, nothing is
-unpacked to disk), and any of these split into ``.partaa``, ``.partab``, ... Compression is told
+unpacked to disk), and any of these split into ``.partaa``, ``.partab``, ... Compression is detected
 by a file's first bytes, so a wrong ending does no harm.
 """
 
@@ -86,7 +86,7 @@ class CsvFile:
 
 @dataclass
 class Listing:
-    """What a folder tree holds: CSVs, `.header` files, files nobody knows, and broken ones."""
+    """Contents of a folder tree: CSVs, `.header` files, unknown files and broken files."""
 
     csvs: list[CsvFile] = field(default_factory=list)
     headers: dict[tuple[Path, str], Path] = field(default_factory=dict)
@@ -110,8 +110,8 @@ def list_csvs(
     leave_out
         Folders not to look into (those of a store that lies under `root`).
     read_through
-        Whether to read every archive to its end; else one whose size says that it ends after a
-        large member is taken at its word, and whoever reads that member will see.
+        Whether to read every archive to its end; else an archive whose size implies that it
+        ends after a large member is not read further.
     suffixes
         Ends of the names of files that are listed; the file given may have any. None lists CSVs.
 

@@ -59,7 +59,7 @@ def ingest(
     replace: bool = False,
     progress: Progress | None = None,
 ) -> Ledger:
-    """Read files into a store: a publisher's and scheduler logs as they are, others by a mapping.
+    """Read trace files and scheduler logs into a store.
 
     Each table is written beside its final name and moved there when it is whole; a table whose
     sources, mapping, schema and version are those of last time is left alone. Every row read is
@@ -159,7 +159,7 @@ def ingest(
 
     try:
         return run(read_through=False)
-    except UnlistedMemberError:  # an archive holds more than its size says
+    except UnlistedMemberError:  # an archive has more members than its size implies
         return run(read_through=True)
 
 

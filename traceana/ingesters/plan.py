@@ -181,7 +181,7 @@ def _is_unchanged(
     fingerprint: Callable[[], str],
     of_files: Iterable[str],
 ) -> bool:
-    """Say whether a stored table has the rows of these files already, read in the same way."""
+    """Return whether a stored table has the rows of these files already, read in the same way."""
     if not is_whole(folder, before):
         return False
     known = {file.fingerprint for file in before.files}

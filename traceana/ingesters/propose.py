@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -21,6 +22,7 @@ from traceana.ingesters.synonyms import (
     SIZE_UNITS,
     TIME_UNITS,
     WORKER_SAMPLES,
+    nested_names,
     split_unit,
 )
 
@@ -30,10 +32,11 @@ if TYPE_CHECKING:
     from traceana.ingesters.convert import Converted
 
 _SAMPLE: Final = 20_000
+_BEGINS: Final = ("submit_s", "start_s")  # taken from the first of several nested records
 
 
 def propose_mapping(path: str | PathLike[str], /, *, reader: str | None = None) -> str:
-    """Propose a mapping for a file, from the names, types and values of its columns.
+    """Propose a mapping for a file from its columns.
 
     What is not certain is marked by a comment, ``# unsure: ...``, with the evidence.
 
@@ -86,7 +89,7 @@ def propose_mapping(path: str | PathLike[str], /, *, reader: str | None = None) 
     is_steps = {"step", "batch_time"} <= samples.keys() and not {"status", "submit_s"} & jobs.keys()
     head = [f'# proposed from {source.label}; check what is marked "unsure"', "[trace]"]
     head += [f"title = {json.dumps(source.literals['file_name'])}", f'reader = "{source.reader}"']
-    matched = samples if is_steps else jobs
+    matched = samples if is_steps else _assign_codes(jobs, proposal)
     for target, column in matched.items():
         propose_column(target, column, proposal)
     keep: list[str] = []
@@ -175,16 +178,33 @@ def _match(source: Source, synonyms: dict[str, str]) -> dict[str, str]:
     """Return the column of the source for each column of a table, by the names alone."""
     fits = []
     for column in source.columns:
-        plain = split_unit(column, {})[0]
-        bases = {plain, split_unit(column, TIME_UNITS)[0], split_unit(column, SIZE_UNITS)[0]}
-        for order, (target, names) in enumerate(synonyms.items()):
-            ranks = [rank for rank, name in enumerate(names.split()) if name in bases]
-            fits += [(rank + (plain not in names.split()), order, target, column) for rank in ranks]
+        if len(re.findall(r"\.(?:first|last)\.", column)) > 1:
+            continue  # of lists in lists neither is the whole
+        for name, extra in nested_names(column).items():
+            plain = split_unit(name, {})[0]
+            bases = {plain, *(split_unit(name, units)[0] for units in (TIME_UNITS, SIZE_UNITS))}
+            for order, (target, known) in enumerate(synonyms.items()):
+                names = known.split()
+                wrong = ".last." if target in _BEGINS else ".first."
+                rank = extra + (plain not in names) + (wrong in column)
+                fits += [(names.index(b) + rank, order, target, column) for b in bases & {*names}]
     chosen: dict[str, str] = {}
     for _, _, target, column in sorted(fits):
         if target not in chosen and column not in chosen.values():
             chosen[target] = column
     return {target: chosen[target] for target in synonyms if target in chosen}
+
+
+def _assign_codes(matched: dict[str, str], proposal: Proposal) -> dict[str, str]:
+    """Take words among exit codes for the status, and a type among GPU counts for the GPU type."""
+    for target, other in (("exit_code", "status"), ("gpus", "gpu_type")):
+        column = matched.get(target)
+        if column and other not in matched and proposal.numbers(column) is None:
+            words = proposal.texts(column).drop_nulls()
+            if target == "gpus" or not words.str.contains(r"^\d+:\d+$").any():
+                matched = {name: at for name, at in matched.items() if name != target}
+                matched[other] = column
+    return matched
 
 
 def _complete_samples(matched: dict[str, str], proposal: Proposal) -> None:
@@ -197,6 +217,11 @@ def _complete_samples(matched: dict[str, str], proposal: Proposal) -> None:
 
 def _complete_jobs(matched: dict[str, str], source: Source, proposal: Proposal) -> None:
     cells = proposal.cells
+    code = matched.get("exit_code")
+    if code and "status" not in matched and proposal.numbers(code) is not None:
+        values = '{ 0 = "completed", "*" = "failed" }'
+        doubt = "no column names the status; an exit code of 0 is taken as completed"
+        proposal.add("status", f"{{ column = {json.dumps(code)}, values = {values} }}", doubt)
     if "job_id" not in matched:
         distinct = [
             n
@@ -207,6 +232,7 @@ def _complete_jobs(matched: dict[str, str], source: Source, proposal: Proposal) 
             raise DataError(
                 f"{source.label}: no column has another value in each row, as a job's id has"
             )
+        matched["job_id"] = distinct[0]
         proposal.lines[:0] = [
             f"# unsure: {distinct[0]} is taken for its values differ",
             f"job_id = {json.dumps(distinct[0])}",

@@ -30,7 +30,8 @@ _YEAR_2000: Final = 946_684_800.0
 _FORMATS: Final = (
     "%Y/%m/%d %H:%M:%S", "%Y/%m/%d %H:%M", "%m/%d/%Y %H:%M:%S", "%d/%m/%Y %H:%M:%S",
     "%m/%d/%Y %H:%M", "%d/%m/%Y %H:%M", "%d.%m.%Y %H:%M:%S", "%d.%m.%Y %H:%M",
-    "%b %d %Y %H:%M:%S", "%a %b %d %H:%M:%S %Y", "%Y%m%d %H%M%S", "%Y%m%d%H%M%S",
+    "%m/%d/%Y %I:%M:%S %p", "%m/%d/%Y %I:%M %p", "%Y-%m-%d %I:%M:%S %p", "%b %d %Y %H:%M:%S",
+    "%a %b %d %H:%M:%S %Y", "%Y%m%d %H%M%S", "%Y%m%d%H%M%S",
 )  # fmt: skip
 
 
@@ -53,6 +54,8 @@ class Proposal:
 
     def numbers(self, column: str) -> pl.Series | None:
         """Return a column as numbers, or None where most of it is none."""
+        if self.cells[column].dtype == pl.Duration:
+            return None
         text = self.texts(column)
         number = text.cast(pl.Float64, strict=False)
         return number if fraction_read(number, text) >= MOST else None
@@ -159,7 +162,7 @@ def _propose_duration(target: str, column: str, proposal: Proposal) -> None:
         if target == "runtime_s" and begin is not None and end is not None:
             doubts, unit = _compare_runtime(column, numbers, end - begin, unit)
             proposal.seconds[target] = numbers * SECONDS[unit]
-        elif unit is None:
+        elif unit is None and column.lower() not in TIME_UNITS["s"].split():
             doubts = [f"{column} is taken as seconds: its median is {median(numbers):,.6g}"]
         unit = unit or "s"
         value = name if unit == "s" else json.dumps(f"{_sql(column)} * {SECONDS[unit]:g}")

@@ -29,7 +29,8 @@ JOBS: Final = {
     "time_limit_s": "time_limit_s time_limit timelimit walltime_limit requested_time timeout "
     "max_runtime time_requested wall_limit requested_walltime",
     "gpus": "gpus gpu num_gpus num_gpu n_gpus n_gpu ngpus ngpu gpu_count gpu_num gpus_requested "
-    "requested_gpus req_gpus gpu_request allocated_gpus alloc_gpus gpu_cnt",
+    "requested_gpus req_gpus gpu_request allocated_gpus alloc_gpus gpu_cnt num_accel accel_count "
+    "num_accelerators accelerators accelerator_count num_devices device_count",
     "gpu_type": "gpu_type gpu_model gpu_name accelerator gpu_spec accelerator_type gputype",
     "cpus": "cpus cpu num_cpus num_cpu n_cpus ncpus cpu_count cpu_num cores num_cores n_cores "
     "ncores cpu_cores vcpus req_cpus requested_cpus alloc_cpus cpu_request cpu_milli",
@@ -60,7 +61,8 @@ WORKER_SAMPLES: Final = {
 STATUSES: Final = {
     "completed": r"complet|succe|done|finish|pass|^ok$|^cd$|^0$",
     "cancelled": r"cancel|abort|killed|stopped|revoked|preempt|deleted|^ca$",
-    "failed": r"fail|err|time_?out|oom|out_of_mem|crash|exception|deadline|lost_node|^f$|^to$",
+    "failed": r"fail|err|time_?out|oom|out_of_mem|crash|exception|deadline|_lost|lost_|evict|^f$|"
+    "^to$",
     "running": r"running|active|started|executing|^r$",
     "pending": r"pend|queue|wait|submitted|scheduled|created|^pd$|^q$",
 }
@@ -79,10 +81,29 @@ SIZE_UNITS: Final = {
 
 def split_unit(name: str, units: dict[str, str], /) -> tuple[str, str | None]:
     """Return a column's name in snake case without its unit, and the unit."""
-    plain = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name.rpartition(".")[2])
+    plain = re.sub(r"([KMGT])iB\b", r"_\1ib", name.rpartition(".")[2])
+    plain = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", plain)
     plain = re.sub(r"[^a-z0-9]+", "_", plain.lower()).strip("_")
     base, _, last = plain.rpartition("_")
     for unit, words in units.items():
         if base and last in words.split():
             return base, unit
     return plain, None
+
+
+def nested_names(name: str, /) -> dict[str, int]:
+    """Return what a column may be called, each with a rank: its name, and that with the outer one.
+
+    Examples
+    --------
+    >>> nested_names("resources.gpu.count")
+    {'resources.gpu.count': 50, 'gpu_count': 0}
+    >>> nested_names("job.owner.name")
+    {'job.owner.name': 50, 'owner_name': 0, 'owner': 1}
+    """
+    *outer, last = name.split(".")
+    if not outer:
+        return {name: 0}
+    generic = last in ("count", "id", "name", "type", "value")
+    names = {name: 50 if generic else 0, f"{outer[-1]}_{last}": 0}
+    return names | ({outer[-1]: 1} if last in ("id", "name", "value") else {})

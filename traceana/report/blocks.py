@@ -79,8 +79,8 @@ class Table:
 class Picture:
     """A figure as an `<svg>` element, and its caption.
 
-    `key` names it on the page and as a file, `figure` is its id in the registry, `reading` says
-    how such figures are read, `pdf` is the same picture (of a lead), and `data` is the result as
+    `key` names it on the page and as a file, `figure` is its id in the registry, `reading` explains
+    how to read such figures, `pdf` is the same picture (of a lead), and `data` is the result as
     CSV. The page assigns `number` and `id`.
     """
 
@@ -204,7 +204,7 @@ class Content:
         The rest, in a fold "Details" that is closed at first.
     headline
         The most important finding in one sentence for the page's summary, beside the first
-        figure of `lead`; none stands for the first finding.
+        figure of `lead`; by default the first finding.
     lead
         One or two figures that show the findings, and one compact table. Without it the first
         figure and table of `blocks` take its place.
@@ -291,7 +291,7 @@ def result_table(
     total: pl.DataFrame | None = None,
     folded: bool = False,
 ) -> Table:
-    """Return a frame as a table of the page, formatted as its declaration says.
+    """Return a frame as a table of the page, formatted as declared.
 
     `columns`, `headings` and `null` are those of :func:`traceana.results.display.cells_of`;
     `total` has one row, displayed last; `note` and `n_clusters` are displayed if a row has one.

@@ -51,7 +51,7 @@ def build_report(
     on_step: Callable[[int, int, str], None] | None = None,
     on_results: Callable[[list[str]], None] | None = None,
 ) -> Path:
-    """Make a report from what a store holds: one self-contained HTML page, and Markdown.
+    """Write a report on a store as one HTML page and Markdown.
 
     The same data and versions give the same bytes, however many processes build them; the
     report has no date unless SOURCE_DATE_EPOCH gives one. Finished sections are kept in the
@@ -63,12 +63,12 @@ def build_report(
         Folder of the store, a :class:`~traceana.trace.Trace`, a raw file of a known format, frames
         by the names of their tables (as :func:`~traceana.add_table` takes them), or a frame of
         jobs;
-        None stands for TRACEANA_STORE, else ``./data``. Where it holds no
-        ledger the report is made from the synthetic sample, and says so wherever it shows.
+        None is TRACEANA_STORE, else ``./data``. Without a ledger there,
+        the report is made from the synthetic sample and marked as such.
     out
         Folder for the report; made where it does not exist.
     only
-        Ids of the sections to build; none stands for all. They keep the report's order.
+        Ids of the sections to build, in the report's order; none means all.
     title
         The report's title.
     formats
@@ -82,7 +82,7 @@ def build_report(
         PAI trace), where Polars does all else. It needs the extra ``traceana[spark]`` and Java 17,
         and this process builds all sections: ``workers`` is not used.
     master
-        Spark's, such as ``local[2]`` or ``spark://host:7077``; None stands for ``local[*]``.
+        Spark's, such as ``local[2]`` or ``spark://host:7077``; None means ``local[*]``.
     per_trace
         Also make a page of each trace, in a folder with its name.
     on_step
@@ -204,14 +204,14 @@ def _store_of(
 
 
 def open_context(origin: Origin, date: str | None = None, /) -> Context:
-    """Open the store that a report is made from, with its accounts."""
+    """Open the store of a report and read its ledgers."""
     context = Context(open_origin(origin), origin=origin, date=date)
-    _ = context.ledgers  # an interrupted ingest is told before anything is built
+    _ = context.ledgers  # an interrupted ingest is reported before anything is built
     return context
 
 
 def check_sections(only: str | Sequence[str], /) -> list[Section]:
-    """Return the sections of these ids in the report's order; none stands for all.
+    """Return the sections of these ids in the report's order; none means all.
 
     Raises
     ------

@@ -83,7 +83,7 @@ def write_figures(
     Parameters
     ----------
     figures
-        Ids of figures; none stands for all.
+        Ids of figures; none means all.
     store, on_step
         As for :func:`build_report`.
     out
@@ -154,7 +154,7 @@ def write_figures(
 
 
 def check_figures(figures: str | Sequence[str], /) -> list[str]:
-    """Return the ids of figures; none stands for all.
+    """Return the ids of figures; none means all.
 
     Raises
     ------
@@ -278,7 +278,7 @@ def _parse_width(size: str | float | None) -> float | None:
 
 
 def _tell_absent(name: str, contents: list[Content]) -> str:
-    """Say what brings the data of a figure that its sections could not draw."""
+    """Return how to get the data of a figure that its sections could not draw."""
     from traceana.figures import get_figure  # noqa: PLC0415  as above
 
     commands = [

@@ -59,7 +59,7 @@ class Origin:
 
     @property
     def notice(self) -> str:
-        """One sentence that says what was not found and how to ingest."""
+        """One sentence on what was not found and how to ingest."""
         return (
             f"nothing is ingested under {self.place}, so this report is made from the SYNTHETIC "
             f"sample; for one on real files: traceana ingest PATH {self.option}"
@@ -67,7 +67,7 @@ class Origin:
 
 
 def find_origin(store: str | os.PathLike[str] | None = None, /) -> Origin:
-    """Say where a report's data will come from; nothing is made or read yet.
+    """Return where a report's data will come from; nothing is made or read yet.
 
     Examples
     --------

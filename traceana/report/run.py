@@ -73,7 +73,7 @@ def build_sections(
     workers
         Number of processes, this one among them.
     on_done
-        Told of each section when it is there, with how many are.
+        Called with each section that is built, and the number built so far.
     """
     contents: dict[str, Content] = {}
 
@@ -269,10 +269,12 @@ def draw(
     if context.synthetic(drawing.trace):
         mark_synthetic(drawn)
         caption += " SYNTHETIC data: no real system is shown."
-    files = {
-        suffix: f"{render_svg(drawn, prefix=drawing.key)}\n".encode()
-        if suffix == "svg"
-        else render_file(drawn, suffix, dpi=dpi)
-        for suffix in suffixes
-    }
+    files = {}
+    for suffix in suffixes:
+        files[suffix] = (
+            f"{render_svg(drawn, prefix=drawing.key)}\n".encode()
+            if suffix == "svg"
+            else render_file(drawn, suffix, dpi=dpi)
+        )
+        drawn.set_layout_engine("none")  # the layout of the first file is that of all
     return files, caption

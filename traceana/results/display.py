@@ -76,7 +76,7 @@ def cells_of(
     headings: Mapping[str, str] | None = None,
     null: Mapping[str, str] | None = None,
 ) -> Cells:
-    """Return a frame as text, each column as its declaration says.
+    """Return a frame as text, each column as declared.
 
     Two adjacent columns with the same heading are the ends of an interval and become one column.
 

@@ -1,4 +1,4 @@
-"""Table of what an anonymized trace still tells."""
+"""Table of what an anonymized trace still reveals."""
 
 from __future__ import annotations
 

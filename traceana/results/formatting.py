@@ -66,7 +66,7 @@ def ratio(value: float) -> str:
 
 
 def share(value: float) -> str:
-    """Write a share of one in per cent."""
+    """Format a fraction as a percentage."""
     return f"{100 * value:z.1f} %"
 
 
@@ -91,7 +91,7 @@ def ratio_range(low: float, high: float) -> str:
 
 
 def share_range(low: float, high: float) -> str:
-    """Write an interval of shares."""
+    """Format an interval of fractions."""
     return f"{100 * low:z.1f} to {share(high)}"
 
 

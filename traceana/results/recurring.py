@@ -179,7 +179,7 @@ class Groups(ResultTable):
 
 
 class GroupsByDataset(ResultTable):
-    """Simulated groups of recurring jobs, by the workload that stands for them."""
+    """Simulated groups of recurring jobs, by the workload that represents them."""
 
     dataset = text("Data set")
     groups = count("Groups")

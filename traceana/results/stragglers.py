@@ -207,7 +207,7 @@ class StragglerResult(Result):
         )
 
     def _unknown(self) -> bool:
-        """Return whether no job can be judged."""
+        """Return whether no job can be analyzed."""
         return self.jobs.height > 0 and self.jobs["n_episodes"].null_count() == self.jobs.height
 
     def _levels(self) -> str:

@@ -28,6 +28,22 @@ class Utilization(ResultTable):
     share_over = fraction("Used more", "fraction of rows that used more than they requested")
 
 
+class RequestedUsed(ResultTable):
+    """Used against requested resources of jobs that ended, one row per group and resource."""
+
+    resource = text("Resource", "what was requested and used, and the unit of the hours")
+    n = count("Jobs", "jobs with a use and a request above 0")
+    n_missing = count("Without", "jobs without a use or a request above 0")
+    p25, median, p75 = quantiles("quantile of use over request", 25, 50, 75, display="share")
+    ci_low = fraction("95 % CI of the median", "Woodruff's interval")
+    ci_high = fraction("95 % CI of the median", "Woodruff's interval")
+    requested_hours = number("Requested", "sum over jobs", display="hours", unit="h")
+    unused_hours = number(
+        "Unused", "requested minus used, at least 0, summed", display="hours", unit="h"
+    )
+    share_unused = fraction("Fraction unused", "unused_hours over requested_hours")
+
+
 class IdleGpuHours(ResultTable):
     """GPU-hours that were requested and not used."""
 

@@ -53,7 +53,7 @@ class Job:
     ticks: int  # with all ten workers, in the real file
     noise: float  # standard deviation of the logarithm
     slow_levels: tuple[float, ...]  # of as many workers; the others are within a few percent of 1
-    episodes: tuple[tuple[float, float, float], ...]  # from, to (shares of the job), slow-down
+    episodes: tuple[tuple[float, float, float], ...]  # from, to (fractions of the job), slow-down
     lacks: int | None = None  # a tick at which one worker is missing
     tail: bool = False  # ends with a single worker and one duplicated row
 

@@ -71,7 +71,7 @@ def write_pai(
 ) -> dict[str, int]:
     """Write the tables, each as `<table>.tar.gz` and `<table>.header`; return the rows by CSV.
 
-    `progress` is called with the share of the work that is done.
+    `progress` is called with the fraction of the work that is done.
     """
     scale = max(scale, _FEWEST_JOBS / ROWS["pai_job_table"])
     machines = draw_machines(generator(seed, PAI_KEY, _MACHINES_KEY), scale)

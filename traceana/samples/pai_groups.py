@@ -43,7 +43,7 @@ class Groups:
 def draw_groups(rng: np.random.Generator, jobs: int) -> Groups:
     """Draw the groups that so many jobs recur in."""
     types, plans = (
-        # the last index of each stands for no GPU, which some 5 % of first tasks ask for
+        # the last index of each is no GPU, requested by some 5 % of first tasks
         np.append(np.array(list(counts.values())) / sum(counts.values()), 0.05)
         for counts in (GPU_TYPES, PLAN_GPU)
     )

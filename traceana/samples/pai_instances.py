@@ -146,7 +146,7 @@ def draw_machine_metrics(rng: np.random.Generator, instances: pl.DataFrame, n: i
 
 
 def _keep(rng: np.random.Generator, values: pl.Series, share: float) -> pl.Expr:
-    """Keep a share of the values, drawn, and empty the others."""
+    """Keep a random fraction of the values and empty the others."""
     kept: NDArray[np.bool_] = rng.random(len(values)) < share
     return pl.when(pl.Series(kept)).then(values)
 

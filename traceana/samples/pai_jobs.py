@@ -1,4 +1,4 @@
-"""Jobs and tasks of the PAI sample, calibrated to the published shares."""
+"""Jobs and tasks of the PAI sample, calibrated to the published fractions."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ STATUS_WORDS: Final = pl.Series([*STATUSES, "Interrupted"])
 GPU_TYPES: Final = {"MISC": 696, "T4": 227, "P100": 73, "V100": 29, "V100M32": 19}
 """Tasks with a GPU type, in thousands."""
 
-NO_TYPE: Final = len(GPU_TYPES)  # the index that stands for an empty GPU type
+NO_TYPE: Final = len(GPU_TYPES)  # the index of an empty GPU type
 NO_TYPE_TASKS: Final = 218_000
 
 PLAN_GPU: Final = {
@@ -49,7 +49,7 @@ PLAN_GPU: Final = {
 }
 """Tasks by percent of a GPU requested."""
 
-NO_PLAN: Final = len(PLAN_GPU)  # the index that stands for an empty plan_gpu
+NO_PLAN: Final = len(PLAN_GPU)  # the index of an empty plan_gpu
 NO_PLAN_TASKS: Final = 223_965
 
 ONE_INSTANCE_TASKS: Final = 963_703

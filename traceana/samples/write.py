@@ -56,7 +56,7 @@ def write_sample(
     """Write synthetic traces in the publishers' own formats, ready for `ingest`.
 
     Each trace has its folder `to/<trace id>`. Every file's name begins with ``SYNTHETIC-``, and
-    ``SYNTHETIC.json`` beside them says seed, scale, version and rows; the mini-batch trace has
+    ``SYNTHETIC.json`` beside them states seed, scale, version and rows; the mini-batch trace has
     its planted stragglers in ``SYNTHETIC-truth.json``. The same arguments give the same bytes
     (with the same numpy and Polars), whichever traces are written together. No row of real data
     is in them.
@@ -66,15 +66,15 @@ def write_sample(
     to
         Folder to write to: new, empty, or holding an earlier sample, whose traces are replaced.
     scale
-        Rows as a share of the real trace's, above 0 and at most 100; 1 stands for the real
-        number. None takes a small share of its own for each trace. However small the scale, no
+        Rows as a fraction of the real trace's, above 0 and at most 100. None is a small
+        fraction of its own for each trace. However small the scale, no
         file is empty; the grids of zeus-2023 are always whole.
     seed
         Whole number, 0 or more.
     traces
         Ids of the traces to write; None writes all six.
     progress
-        Called with a trace and the share of it that is written: as it grows for
+        Called with a trace and the fraction of it that is written: as it grows for
         alibaba-pai-2020, and when it is whole for every trace.
 
     Returns
@@ -181,7 +181,7 @@ def _write_trace(
         (partial / MARKER).write_text(json.dumps(marker, indent=2) + "\n")
         place = folder / trace
         place.mkdir(exist_ok=True)
-        # the marker first: what follows lies in a folder that says what it is
+        # the marker first: what follows lies in a marked folder
         for path in sorted(partial.iterdir(), key=lambda path: (path.name != MARKER, path.name)):
             path.replace(place / path.name)
     finally:

@@ -8,7 +8,7 @@ import dataframely as dy
 import polars as pl
 
 STATUSES: Final = ("completed", "failed", "cancelled", "running", "pending", "unknown")
-"""The closed set that every publisher's status words are mapped to."""
+"""The status values of every trace; publishers' values are mapped to them."""
 
 REJECTED: Final = pl.Schema(
     {"file": pl.String, "row": pl.Int64, "line": pl.Int64, "rule": pl.String, "text": pl.String}
@@ -22,7 +22,7 @@ def text(
 ) -> dy.String:
     """Name, identifier or label; an empty string is never kept, it is null.
 
-    `privacy` says what anonymizing does: a ``label`` stays, an ``identifier`` becomes a digest
+    `privacy` states what anonymizing does: a ``label`` stays, an ``identifier`` becomes a digest
     (of a ``rank``, unless it only numbers the workers), ``free text`` is dropped, and of a
     ``reason`` single words stay.
     """

@@ -71,7 +71,7 @@ def _section(name: str) -> str:
 
 
 def _limits(column: dy.Column) -> str:
-    """Say what values a number may have."""
+    """Describe the values that a number may have."""
     limits = {"min": ">=", "min_exclusive": ">", "max": "<="}
     stated = {sign: getattr(column, name, None) for name, sign in limits.items()}
     return ", ".join(f"{sign} {limit:.6g}" for sign, limit in stated.items() if limit is not None)

@@ -76,7 +76,7 @@ def rule_expressions(name: str, /) -> dict[str, str]:
 def get_rules(name: str, /) -> dict[str, pl.Expr]:
     """Return a table's rules by name, each an expression that is false where a row breaks it.
 
-    Null stands for a rule that does not apply. All but `primary_key` look at one row alone.
+    Null is a rule that does not apply. All but `primary_key` look at one row alone.
     """
     declared = get_table(name)._validation_rules(with_cast=False)
     return {rule: one.expr for rule, one in declared.items()}

@@ -93,7 +93,7 @@ class RecurringJobs(dy.Schema):
     group = identifier("group of recurring jobs, as published")
     start_s = clock("start", nullable=False)
     end_s = clock("end", nullable=False)
-    dataset = text("data set whose workload stands for the group")
+    dataset = text("data set whose workload represents the group")
     runtime_ratio = measure("runtime over the mean runtime of all jobs with its data set", unit="1")
 
     @dy.rule()

@@ -34,7 +34,7 @@ def check_rows(name: str, rows: pl.DataFrame, /) -> pl.DataFrame:
     Raises
     ------
     DataError
-        If a column holds neither text nor numbers, one of whole numbers has fractions, or a row
+        If a column has neither text nor numbers, one of whole numbers has fractions, or a row
         breaks a rule.
     """
     table = get_table(name)

@@ -134,7 +134,7 @@ class InstanceUsage(dy.Schema):
 
 
 class JobTags(dy.Schema):
-    """What a job's submission says of its kind; the publisher's rows are not unique."""
+    """Tags of jobs at submission; the publisher's rows are not unique."""
 
     inst_id = identifier("the publisher's second name of the job")
     user = identifier("user who submitted the job, anonymized", nullable=True)

@@ -1,4 +1,4 @@
-"""Where one series lies best along another, told over every shift at once."""
+"""Best alignment of one series along another, over every shift at once."""
 
 from __future__ import annotations
 

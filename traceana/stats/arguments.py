@@ -24,7 +24,7 @@ def check_confidence(confidence: float, /) -> None:
 
 
 def as_generator(rng: int | np.random.Generator, /) -> np.random.Generator:
-    """Return the generator that a seed stands for, or the one given.
+    """Return the generator of a seed, or the given generator.
 
     Raises
     ------
@@ -37,7 +37,7 @@ def as_generator(rng: int | np.random.Generator, /) -> np.random.Generator:
 
 
 def takes(function: object, count: int, /) -> bool:
-    """Say whether a function can be called with so many arguments by position.
+    """Return whether a function can be called with so many arguments by position.
 
     One whose signature cannot be read, such as a compiled one, is taken at its word.
     """

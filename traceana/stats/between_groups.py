@@ -103,7 +103,7 @@ def between_groups(
 
 
 def cluster_covariance(
-    cluster: Integers, group: Integers, n: Floats, total: Floats, /, *, centre: ArrayLike
+    cluster: Integers, group: Integers, n: Floats, total: Floats, /, *, center: ArrayLike
 ) -> Floats:
     """Return the covariance of groups' means minus the overall mean, for independent clusters.
 
@@ -111,12 +111,12 @@ def cluster_covariance(
     ----------
     cluster, group, n, total
         Codes from 0, rows and sum of scores of each pair of cluster and group.
-    centre
+    center
         Expected mean score of each group: the overall mean, or its own.
     """
     shape = (int(cluster.max()) + 1, int(group.max()) + 1)
     excess = np.zeros(shape)
-    np.add.at(excess, (cluster, group), total - n * np.broadcast_to(centre, shape[1])[group])
+    np.add.at(excess, (cluster, group), total - n * np.broadcast_to(center, shape[1])[group])
     rows = np.bincount(group, weights=n)
     return covariance_of_sum(excess / rows - excess.sum(axis=1, keepdims=True) / rows.sum())
 

@@ -26,7 +26,7 @@ METHODS: Final = ("pearson", "spearman", "kendall")
 """The coefficients there are."""
 
 SMALLEST_P: Final = float(np.finfo(float).tiny)
-"""A p-value below it cannot be told from 0 by a double, and is given as this bound."""
+"""Smallest p-value a double distinguishes from 0; smaller ones are reported as this bound."""
 
 
 def correlation(
@@ -161,8 +161,8 @@ def fisher_interval(
     confidence
         Coverage, in (0, 1).
     error
-        A standard error of arctanh(r) told from the pairs themselves, such as the jackknife's: it
-        stands where it is larger than se.
+        A standard error of arctanh(r) estimated from the pairs, such as the jackknife's: used
+        if it is larger than se.
 
     Returns
     -------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 from scipy.special import ndtri, stdtrit
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
     Floats: TypeAlias = NDArray[np.float64]
     Bounds: TypeAlias = tuple[Floats, Floats]
+
+FEWEST_CLUSTERS: Final = 2
+"""Effective number of clusters below which there is no interval."""
 
 
 def mean_interval(
@@ -91,14 +94,14 @@ def clustered_mean_interval(
     Parameters
     ----------
     mean, variance, clusters
-        Mean of the rows of each group, its variance, and the number of clusters.
+        Mean of the rows of each group, its variance, and the effective number of clusters.
     confidence
         Coverage, in (0, 1).
 
     Returns
     -------
     (ci_low, ci_high)
-        NaN for fewer than two clusters.
+        NaN for fewer than :data:`FEWEST_CLUSTERS` effective clusters.
     """
     m, v = (np.atleast_1d(np.asarray(part, dtype=float)) for part in (mean, variance))
     half = _t_quantiles(clusters, confidence) * np.sqrt(v)
@@ -117,14 +120,14 @@ def clustered_wilson_interval(
     Parameters
     ----------
     rate, effective_n, clusters
-        Rate of each group, its effective number of rows, and the number of clusters.
+        Rate of each group, its effective number of rows, and its effective number of clusters.
     confidence
         Coverage, in (0, 1).
 
     Returns
     -------
     (ci_low, ci_high)
-        NaN for fewer than two clusters.
+        NaN for fewer than :data:`FEWEST_CLUSTERS` effective clusters.
     """
     p, n = (np.atleast_1d(np.asarray(part, dtype=float)) for part in (rate, effective_n))
     return _score_interval(p * n, n, _t_quantiles(clusters, confidence))
@@ -172,7 +175,8 @@ def _score_interval(k: Floats, n: Floats, quantile: Floats | float) -> Bounds:
 def _t_quantiles(clusters: ArrayLike, confidence: float) -> Floats:
     tail, count = _upper_tail(confidence), np.atleast_1d(np.asarray(clusters, dtype=float))
     quantiles = np.full(count.shape, np.nan)
-    quantiles[count >= 2] = stdtrit(count[count >= 2] - 1, tail)
+    enough = count >= FEWEST_CLUSTERS
+    quantiles[enough] = stdtrit(count[enough] - 1, tail)
     return quantiles
 
 

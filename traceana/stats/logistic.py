@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     Integers = NDArray[np.int64]
 
 
-_ALL: Final = 1 - 1e-9  # share of the information that leaves none to the other clusters
+_ALL: Final = 1 - 1e-9  # fraction of the information that leaves none to the other clusters
 
 
 class LogisticFit(NamedTuple):

@@ -44,7 +44,7 @@ def peers_at_rank(values: Floats, ordered: Floats, rank: NDArray[np.intp], /) ->
     values, ordered
         The values, and the same in order along the last axis (NaN last).
     rank
-        Rank among the others, 0 the smallest; one a row, at most the others' number less one.
+        Rank among the others, 0 the smallest; one per row, at most the others' number less one.
 
     Returns
     -------

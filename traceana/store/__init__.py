@@ -1,4 +1,4 @@
-"""The Parquet store: tables of traces, each with the accounts of where its rows came from."""
+"""The Parquet store: tables of traces, each with its ledger of rows read, kept and rejected."""
 
 from traceana.store.ledger import FileEntry, Ledger, TableEntry
 from traceana.store.manifest import Manifest, TableManifest

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, field
+from html import escape
 from typing import Any, Final
 
 import polars as pl
@@ -26,8 +27,8 @@ _FILES: Final = (
 class FileEntry:
     """Rows of one CSV for one table: ``rows_read == rows_kept + rows_rejected``.
 
-    `as_published` says whether the file on disk has the sha256 of the catalog, None where the
-    catalog does not know the file in this form. Rows of a CSV that the table is not for are
+    `as_published` is whether the file on disk has the sha256 of the catalog, None where the
+    catalog has no checksum of the file in this form. Rows of a CSV that the table is not for are
     counted in `rows_not_applicable` and in none of the others. `fingerprint` represents the file,
     mapping, schema and version.
 
@@ -70,7 +71,7 @@ class TableEntry:
 
     `duplicate_rows` counts rows that repeat an earlier one in every column, in tables that
     declare no key (there they are kept); `unknown_words` the publisher's words that were
-    mapped to ``unknown``; `fingerprint` stands for sources, schema and version;
+    mapped to ``unknown``; `fingerprint` identifies sources, schema and version;
     `replaced_files` are files whose rows were in the table before this ingest and no longer are;
     `rows_replaced` counts kept rows that a newer record of the same key replaced: the table has
     ``rows_kept == rows_read - rows_rejected - rows_replaced`` rows.
@@ -87,9 +88,9 @@ class TableEntry:
 
     trace: str
     table: str
-    fingerprint: str
-    schema_version: str
-    files: tuple[FileEntry, ...]
+    fingerprint: str = field(repr=False)
+    schema_version: str = field(repr=False)
+    files: tuple[FileEntry, ...] = field(repr=False)
     duplicate_rows: int = 0
     unknown_words: dict[str, dict[str, int]] = field(default_factory=dict)
     state: str = "written"
@@ -133,7 +134,7 @@ class TableEntry:
 
 @dataclass(frozen=True)
 class Ledger:
-    """The accounts of one trace in a store, or of everything one call of ``ingest`` saw.
+    """Row counts of one trace in a store, or of one call of ``ingest``.
 
     Attributes
     ----------
@@ -219,6 +220,16 @@ class Ledger:
             for e in self.entries
         ]
         return "\n".join(lines + [line for _, line in self.failures])
+
+    def __repr__(self) -> str:
+        counts = [sum(getattr(e, name) for e in self.entries) for name in _COUNTS[:3]]
+        return "Ledger({} tables: {:,} rows read, {:,} kept, {:,} rejected)".format(
+            len(self.entries), *counts
+        )
+
+    def _repr_html_(self) -> str:
+        shown = self.tables.select("trace", "table", *_COUNTS[:3], "synthetic")._repr_html_()
+        return shown + "".join(f"<p>{escape(line)}</p>" for _, line in self.failures)
 
 
 def ledger_json(ledger: Ledger, /) -> str:

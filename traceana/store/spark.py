@@ -33,7 +33,7 @@ _WORKER_S: Final = 30
 def open_spark(master: str, /) -> SparkSession:
     """Return this process's Spark session, started on a master if there is none yet.
 
-    All else that Spark can be told is told as ever: in spark-defaults.conf and PYSPARK_SUBMIT_ARGS.
+    Other options of Spark are set as usual: in spark-defaults.conf and PYSPARK_SUBMIT_ARGS.
 
     Raises
     ------
@@ -155,7 +155,7 @@ def _off_the_terminal() -> Iterator[IO[bytes]]:
 
 
 def _reason(error: Exception, log: IO[bytes]) -> str:
-    """Return in one line why Spark does not start, of what Java says."""
+    """Return in one line why Spark does not start, from Java's messages."""
     log.seek(0)
     told = f"{log.read().decode(errors='replace')}\n{error}"
     if "UnsupportedClassVersionError" in told:

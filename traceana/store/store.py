@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -45,7 +46,7 @@ class Store:
     path
         The folder.
     only
-        Traces that can be seen; none stands for all.
+        Traces to include; none means all.
 
     Examples
     --------
@@ -94,13 +95,13 @@ class Store:
         return _parse(self.path / trace / MANIFEST, parse_manifest)
 
     def ledger(self, trace: str, /) -> Ledger:
-        """Return the accounts of a trace.
+        """Return the ledger of a trace.
 
         Raises
         ------
         StoreError
             If the trace is not in the store, or an ingest was interrupted between a table and
-            its accounts.
+            its ledger.
         """
         ledger = read_ledger(self.path / trace)
         if ledger is None:
@@ -123,7 +124,7 @@ class Store:
         return tuple(csv for _, csv, tables in missing if table in tables)
 
     def tables(self) -> pl.DataFrame:
-        """Return what the store holds: [trace, table, rows, rows_rejected, bytes, synthetic]."""
+        """Return the stored tables: [trace, table, rows, rows_rejected, bytes, synthetic]."""
         return pl.DataFrame(
             [
                 {
@@ -147,8 +148,11 @@ class Store:
             },
         )
 
+    def _repr_html_(self) -> str:
+        return f"<p>Store {escape(str(self.path))}</p>{self.tables()._repr_html_()}"
+
     def has(self, trace: str, table: str, /) -> bool:
-        """Say whether a table is in the store."""
+        """Return whether a table is in the store."""
         return self._file(trace, table).is_file()
 
     def scan(self, trace: str, table: str, /) -> pl.LazyFrame:
@@ -157,7 +161,7 @@ class Store:
         Raises
         ------
         StoreError
-            If the table is not in the store; the message says what is.
+            If the table is not in the store; the message lists those that are.
         """
         if not self.has(trace, table):
             there = sorted(path.stem for path in (self.path / trace).glob("*.parquet"))
@@ -191,7 +195,7 @@ def open_store(path: str | PathLike[str] | None = None, /) -> Store:
     Parameters
     ----------
     path
-        Its folder; None stands for TRACEANA_STORE, else ``./data``.
+        Its folder; None is TRACEANA_STORE, else ``./data``.
 
     Raises
     ------
@@ -241,7 +245,7 @@ def _parse(path: Path, parse: Callable[[str], Parsed]) -> Parsed:
 
 
 def is_whole(folder: Path, entry: TableEntry, /) -> bool:
-    """Say whether a table's files are those that its entry in the ledger tells of."""
+    """Return whether a table's files are those of its entry in the ledger."""
     kept = stored_metadata(folder / f"{entry.table}.parquet")
     if kept != (entry.fingerprint, entry.rows_kept):
         return False

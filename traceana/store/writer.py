@@ -97,7 +97,7 @@ class _ParquetFile:
     """One Parquet file under a temporary name.
 
     Text goes from Polars to the file as string views, without a copy; what stands in the file,
-    and what readers are told of it, is the ordinary text of `schema`.
+    and what readers get of it, is the ordinary text of `schema`.
     """
 
     def __init__(self, final: Path, schema: pa.Schema) -> None:

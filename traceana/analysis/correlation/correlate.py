@@ -123,7 +123,7 @@ def correlate(
     p-value too small for a double is 2.2e-308, with a note.
 
     The engine of the frame aggregates Pearson's r over rows and group means. The required columns
-    are also collected, if they have up to 5 million rows or ranks or clusters are asked for.
+    are also collected, if they have up to 5 million rows or the method needs ranks or clusters.
 
     Examples
     --------

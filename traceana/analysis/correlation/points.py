@@ -67,7 +67,7 @@ def mean_by_value(frame: IntoFrame, /, x: str, y: str, *, by: Names = ()) -> pl.
 def joint_counts(
     frame: IntoFrame, /, x: str, y: str, *, by: Names = (), bins: int = 40
 ) -> pl.DataFrame:
-    """Count rows in bins of two columns, of equal width on logarithmic scales.
+    """Count rows in logarithmic bins of two columns.
 
     Parameters
     ----------

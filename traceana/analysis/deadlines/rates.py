@@ -90,7 +90,7 @@ def iteration_rates(
     runtime: str = "runtime_s",
     gpus: str = "gpus",
 ) -> pl.DataFrame:
-    r"""Compute iterations per second of each (model, batch size, GPUs) from plans and jobs.
+    r"""Compute iterations per second per model, batch size and GPUs.
 
     If the iterations i of a plan are floor(x t) with runtime t and a throughput x of its model,
     batch size and GPUs, each plan gives bounds of x: :math:`i / t \le x < (i + 1) / t`. Where

@@ -30,7 +30,7 @@ def deadline_tightness(
     runtime: str = "runtime_s",
     gpus: str = "gpus",
 ) -> pl.DataFrame:
-    """Compute the tightness of deadlines, and how many a job without a wait would meet.
+    """Compute the tightness of deadlines and the fraction that is feasible.
 
     Tightness is (deadline_s - submit) / runtime, with the runtime at the requested GPUs. At 1 or
     above, a job that starts when submitted meets the deadline at these GPUs; below, only with

@@ -94,9 +94,9 @@ def fit_distributions(
         ``.table``, ``.parameters``, ``.comparisons`` and ``.quantiles``.
 
         - If ln L has no maximum inside (Lomax tends to the exponential; or less than 1 in 10,000
-          of the fitted distribution lies above the bound), params is null, `note` says so, and the
-          other values are those where the search stopped. With fewer than two distinct exact
-          values all are null.
+          of the fitted distribution lies above the bound), params is null, `note` gives the reason,
+          and the other values are those where the search stopped. With fewer than two distinct
+          exact values all are null.
         - Simulated samples are censored by times drawn from the Kaplan-Meier estimate of the
           censoring times. The p-values are not adjusted.
         - Comparisons are :func:`traceana.stats.distributions.vuong_test`. The best family is

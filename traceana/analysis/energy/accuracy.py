@@ -34,7 +34,7 @@ _ENDS: Final = {"low": "min", "high": "max"}
 
 @returns(BatchSizeSweep)
 def batch_size_sweep(energy: pl.DataFrame, /) -> pl.DataFrame:
-    """Select each batch size at the limit of least energy, and at the largest limit.
+    """Select the power limit of least energy for each batch size.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ def energy_to_accuracy(
     eta: float = 0.5,
     defaults: TrainingDefaults | None = None,
 ) -> pl.DataFrame:
-    """Compute time, energy and cost to a target for each batch size and power limit.
+    """Compute time, energy and cost to a target accuracy.
 
     tta_s = epochs_mean * epoch_s; eta_j = tta_s * mean_power_w;
     cost_j = eta * eta_j + (1 - eta) * max_power * tta_s, with epochs_mean the mean of target_epoch

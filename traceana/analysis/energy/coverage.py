@@ -29,7 +29,7 @@ def energy_coverage(
     target: float | None = None,
     defaults: TrainingDefaults | None = None,
 ) -> pl.DataFrame:
-    """List the batch sizes of a data set on a GPU, and why some are not feasible.
+    """List the batch sizes with energy measurements, and those without.
 
     Parameters
     ----------

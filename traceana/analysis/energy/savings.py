@@ -58,7 +58,7 @@ def energy_savings(
     rng: int | np.random.Generator = 1,
     defaults: TrainingDefaults | None = None,
 ) -> pl.DataFrame:
-    """Compute savings of the best batch size, power limit or both against the baseline.
+    """Compute energy savings of the best batch size and power limit.
 
     The baseline is (b0, the largest power limit of the GPU), with b0 the default batch size of
     the data set, reduced to the largest one profiled on that GPU. Each choice is the feasible
@@ -139,7 +139,7 @@ def energy_savings(
 def _open_configurations(
     tables: TrainingTables, gpu: str, dataset: str, eta: float
 ) -> tuple[dict[str, pl.DataFrame], str | None]:
-    """Return what each choice may choose from, and what is to be said of it."""
+    """Return the configurations that each choice selects from, and its note."""
     nothing: dict[str, pl.DataFrame] = dict.fromkeys(_CHOICES, pl.DataFrame())
     default = tables.defaults.get(dataset)
     if default is None:
@@ -158,8 +158,8 @@ def _open_configurations(
         batches = coverage(tables, gpu=gpu, dataset=dataset, target=default.target).join(
             profiles, on=["network", "optimizer"], how="semi"
         )
-        said = batches.filter(batch_size=batch_size)["note"].drop_nulls().to_list()
-        why = said[0] if said else f"not profiled at {power_limit_w:g} W"
+        notes = batches.filter(batch_size=batch_size)["note"].drop_nulls().to_list()
+        why = notes[0] if notes else f"not profiled at {power_limit_w:g} W"
         notes.append(f"no baseline at batch size {batch_size}: {why}")
     open_to = {
         "baseline": baseline,
@@ -182,35 +182,35 @@ def _interval(
     if among.is_empty() or baseline.is_empty():
         return {"note": note}
     best, default = (int(_best(part, column)["batch_size"]) for part in (among, baseline))
-    said = [note] if note else []
+    notes = [note] if note else []
     found: dict[str, object] = {}
     runs = {size: len(folds[size].epochs) for size in among["batch_size"].unique().sort()}
     if min(runs[best], runs[default]) == 1:
         alone = ", ".join(str(size) for size in sorted({best, default}) if runs[size] == 1)
-        said.append(f"no interval: trained once at batch size {alone}")
+        notes.append(f"no interval: trained once at batch size {alone}")
     else:
         ratio, always = _held_out_ratio(among, baseline, column, folds)
         found["ratio_held_out"] = ratio
         if choice == "baseline":
             pass
         elif best == default and always:
-            said.append("no interval: the epochs of one batch size cancel")
+            notes.append("no interval: the epochs of one batch size cancel")
         elif min(runs[best], runs[default]) < _MIN_RUNS:
-            said.append(f"no interval: under {_MIN_RUNS} runs of a batch size")
+            notes.append(f"no interval: under {_MIN_RUNS} runs of a batch size")
         else:
             # a default that is chosen only here and there is compared with the next best
             other = best if best != default else _runner_up(among, column, default)
             low, high = _welch_interval(ratio, folds[other].epochs, folds[default].epochs)
             if low == high:
-                said.append("no interval: the epochs do not vary")
+                notes.append("no interval: the epochs do not vary")
             else:
                 found |= {"ci_low": low, "ci_high": high}
                 if min(runs[best], runs[default]) < _FEW_RUNS:
                     few = min(runs[best], runs[default])
-                    said.append(f"{few} runs of a batch size: the interval is approximate")
+                    notes.append(f"{few} runs of a batch size: the interval is approximate")
     if once := [str(size) for size, n in runs.items() if n == 1 and size not in {best, default}]:
-        said.append(f"batch size {', '.join(once)} trained once: not held out")
-    return found | {"note": "; ".join(said) or None}
+        notes.append(f"batch size {', '.join(once)} trained once: not held out")
+    return found | {"note": "; ".join(notes) or None}
 
 
 def _partition_runs(energy: pl.DataFrame, random: np.random.Generator) -> Folds:

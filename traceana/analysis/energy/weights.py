@@ -39,7 +39,7 @@ def eta_sweep(
     etas: Sequence[float] = (0.0, 0.25, 0.5, 0.75, 1.0),
     defaults: TrainingDefaults | None = None,
 ) -> pl.DataFrame:
-    """Find the configuration of least cost for each weight of energy versus time.
+    """Find the configuration of least cost per weight of energy.
 
     cost_j = eta * eta_j + (1 - eta) * max_power * tta_s, as in :func:`energy_to_accuracy`: eta 0
     minimizes time, eta 1 energy. Savings are those over the default batch size at the largest power

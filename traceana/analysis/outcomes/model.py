@@ -52,7 +52,7 @@ def failure_model(
     confidence: float = 0.95,
     rng: int | np.random.Generator = 1,
 ) -> FailureModel:
-    """Fit a logistic regression of failure on features such as GPU type, CPUs and memory.
+    """Fit a logistic regression of failure on features.
 
     The odds ratio of a numeric feature is that of one unit more; pass log2 of a column for the
     odds ratio of a doubling. Text and Boolean features have one odds ratio per level, with the
@@ -87,7 +87,7 @@ def failure_model(
         ``.odds_ratios``, ``.calibration`` and ``.fit``. Beside the adjusted odds ratio are the
         crude one and that within strata of the other categorical features; `pvalue_adjusted` is
         Holm's over all adjusted odds ratios. A level without common support with its reference in
-        another feature has no adjusted odds ratio: `note` says "not comparable". Predictions are
+        another feature has no adjusted odds ratio and the note "not comparable". Predictions are
         for held-out rows: each fifth of the rows (of the clusters, if given) is predicted by the
         fit to the others.
 

@@ -34,7 +34,7 @@ def failure_outliers(
     status: str = "status",
     confidence: float = 0.95,
 ) -> pl.DataFrame:
-    """Compare the failures of each group, such as a node, with those of all other rows.
+    """Find groups, such as nodes, with more failures than the rest.
 
     Jobs of one user fail alike and tend to run on the same nodes. With ``strata="user"`` a node is
     compared with the other nodes' jobs of the same users.

@@ -16,7 +16,7 @@ def estimate_unlisted(rows: pl.DataFrame, start: str, last: float, /) -> float |
     """Estimate the rows missing under right truncation (Lynden-Bell, MNRAS 155, 1971).
 
     A runtime is listed only if it is at most the time left in the window. With time reversed this
-    is left truncation, and a listed row stands for 1 / F(time left) rows.
+    is left truncation, and a listed row has weight 1 / F(time left).
     """
     kept = rows.drop_nulls([start, "runtime_s"])
     runtime, left = kept["runtime_s"].to_numpy(), last - kept[start].to_numpy()
@@ -29,6 +29,6 @@ def estimate_unlisted(rows: pl.DataFrame, start: str, last: float, /) -> float |
     beyond = np.searchsorted(times, left, side="right")
     late = np.bincount(beyond, minlength=len(times) + 1)[: len(times)]
     below = np.append(product_limit(ends[::-1], 0 * ends, late[::-1])[::-1], 1.0)
-    # F below each runtime; a row stands for one over F up to its time left
+    # F below each runtime; a row has weight 1 / F(time left)
     share = below[beyond]
     return float((1 / share[share > 0] - 1).sum())

@@ -39,7 +39,7 @@ def variance_share(
     log: bool = False,
     confidence: float = 0.95,
 ) -> pl.DataFrame:
-    """Estimate the fraction of the variance of a column that is between users.
+    """Estimate the fraction of variance between users (intraclass correlation).
 
     The intraclass correlation of a one-way random-effects model: 1 if all rows of a user are
     equal, 0 if users do not differ.

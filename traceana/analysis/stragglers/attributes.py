@@ -42,7 +42,7 @@ def straggler_attributes(
     resamples: int = 999,
     rng: int | np.random.Generator = 1,
 ) -> AttributeResult:
-    """Find the attribute of workers that explains why a job is slow, and what it costs.
+    """Find the attribute of workers that explains a job's slowdown.
 
     A step takes as long as its slowest worker. For each group of an attribute (and each worker by
     itself), the times of its workers are reduced to the median of the others in the same step, as

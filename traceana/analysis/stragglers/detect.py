@@ -59,7 +59,7 @@ def detect_stragglers(
 
     A worker is a persistent straggler if its level, the median without episodes, is above its
     peers' all along the job. If all workers move as one, times include synchronization and nothing
-    can be told; measure compute time.
+    can be identified; measure compute time.
     An episode is a period in which a worker is slow compared with its own usual value and, at the
     same time, with its peers. A persistent straggler has no episode for that alone, and a job that
     slows down as a whole has neither.

@@ -100,7 +100,7 @@ def noise_of_reports(mean: Floats, calm: Floats, /, *, n_workers: int) -> Floats
     """Return the noise of a worker's reports, including autocorrelated noise.
 
     It is the standard deviation of the differences between successive reports, which an episode
-    hardly changes, times a factor for autocorrelation: the maximum, over blocks of 1, 4 and 16
+    changes little, times a factor for autocorrelation: the maximum, over blocks of 1, 4 and 16
     reports, of the standard deviation of block means times sqrt(reports). Each is the lower median
     over a job's workers, half of which may have long episodes. Standard deviations are
     1.4826 * median absolute deviation, and outlying reports are clipped before blocks are formed:

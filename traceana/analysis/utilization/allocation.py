@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def allocation_rate(
     demand: pl.DataFrame, machines: IntoFrame, /, *, by: Names = ()
 ) -> pl.DataFrame:
-    """Compute the GPUs of running jobs over the GPUs of the machines, by time bin.
+    """Compute the fraction of the GPUs that are allocated, by time.
 
     All machines are taken to be available all the time.
 

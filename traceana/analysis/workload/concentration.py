@@ -26,7 +26,7 @@ _SPREAD: Final = (*_TOP, "share_of_lower_half", "gini")
 def concentration(
     jobs: IntoFrame, /, *, by: Names = (), runtime: str = "runtime_s", gpus: str = "gpus"
 ) -> pl.DataFrame:
-    """Compute the Gini coefficient of GPU-hours and the fractions of the largest jobs.
+    """Compute the concentration of GPU-hours: Gini coefficient and top fractions.
 
     With x_1 <= ... <= x_n the GPU-hours of the jobs (gpus * runtime / 3600),
     gini = 2 sum(i x_i) / (n sum(x)) - (n + 1) / n: 0 where all jobs are equal, (n - 1) / n where

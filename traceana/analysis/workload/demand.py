@@ -117,7 +117,7 @@ def gpu_demand(
     def mean(change: str, seconds: str, jobs: str) -> pl.Expr:
         """Return what was there as the bin began, and what came and went within it."""
         # what is added up and taken away again leaves a rounding error, at times below 0; how many
-        # jobs it was of is a whole number, and tells when nothing is left
+        # jobs it was of is an integer, and exactly 0 when no job is left
         there = pl.when(before(jobs) > 0).then(before(change)).otherwise(0)
         return (there + pl.col(seconds) / bin_s).clip(0)
 

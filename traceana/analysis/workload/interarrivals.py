@@ -84,7 +84,7 @@ def interarrivals(
     rows = _gaps(jobs, keys, submit).with_columns(gap_before_s=gap.shift(1).over(pl.lit(0), *keys))
     if max(rows["submit_s"].drop_nulls(), default=0) / window_s > 2**53:
         raise DataError(
-            f"window_s {window_s:g} is too short for this clock: 2^53 windows can be told apart"
+            f"window_s {window_s:g} is too short for this clock, which allows 2^53 windows"
         )
     window = (time / window_s).floor()
     first, end = (time.min() / window_s).ceil(), (time.max() / window_s).floor()

@@ -26,7 +26,7 @@ def gpu_hours_by(
     status: str = "status",
     user: str | None = None,
 ) -> pl.DataFrame:
-    """Compute the GPU-hours of each group, and the fractions in failed and cancelled jobs.
+    """Compute the GPU-hours of each group, by status of the jobs.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""JSON lines: one object per line; the members of an object in it are called ``outer.inner``."""
+"""JSON lines: one object per line; a member of an object in it is called ``outer.inner``."""
 
 from __future__ import annotations
 
@@ -51,7 +51,10 @@ def _parse(text: str) -> dict[str, str | None] | str:
 
 
 def flatten(row: dict[str, Any], outer: str = "", /) -> dict[str, str | None]:
-    """Return the members of an object, those of objects in it as ``outer.inner``; lists as JSON."""
+    """Return the members of an object, those of objects in it as ``outer.inner``; lists as JSON.
+
+    Of a list of objects, ``outer.count``, ``outer.first.inner`` and ``outer.last.inner`` as well.
+    """
     cells: dict[str, str | None] = {}
     for name, value in row.items():
         if isinstance(value, dict):
@@ -59,6 +62,11 @@ def flatten(row: dict[str, Any], outer: str = "", /) -> dict[str, str | None]:
         else:
             is_cell = value is None or isinstance(value, str)
             cells[outer + name] = value if is_cell else json.dumps(value)
+            if isinstance(value, list):
+                cells[f"{outer}{name}.count"] = str(len(value))
+                if value and isinstance(value[0], dict) and isinstance(value[-1], dict):
+                    cells |= flatten(value[0], f"{outer}{name}.first.")
+                    cells |= flatten(value[-1], f"{outer}{name}.last.")
     return cells
 
 

@@ -30,7 +30,7 @@ _SCALE: Final = {"": 1.0, "n": 1e-9, "u": 1e-6, "m": 1e-3, "k": 1e3} | {
     for binary in ("i", "")
 }
 _GPU: Final = re.compile(
-    r"(?:nvidia|amd)\.com/gpu|gpu\.intel\.com/(?:i915|xe)|habana\.ai/gaudi|google\.com/tpu|"
+    r"(?:nvidia|amd)\.com/gpu(?:\.shared)?|gpu\.intel\.com/(?:i915|xe)|habana\.ai/gaudi|google\.com/tpu|"
     r"cloud-tpus\.google\.com/.+|huawei\.com/Ascend.*|aws\.amazon\.com/neuron"
 )
 _MIG: Final = re.compile(r"nvidia\.com/mig-((\d+)g\.\w+)")
@@ -54,12 +54,17 @@ def read_quantity(text: str | None, /) -> float | None:
 
 
 def _resources(pod: dict[str, Any]) -> dict[str, float]:
-    """Return what a pod requests: its containers' sum, or an init container's if that is more."""
+    """Return what a pod requests: its containers' sum, or an init container's if that is more.
+
+    An init container that restarts always is a sidecar: it runs beside the containers.
+    """
     total: dict[str, float] = {}
-    for container in pod.get("containers") or ():
+    first = pod.get("initContainers") or []
+    sidecars = [one for one in first if one.get("restartPolicy") == "Always"]
+    for container in [*(pod.get("containers") or ()), *sidecars]:
         for name, amount in _requests(container):
             total[name] = total.get(name, 0.0) + amount
-    for container in pod.get("initContainers") or ():
+    for container in first:
         for name, amount in _requests(container):
             total[name] = max(total.get(name, 0.0), amount)
     return total
@@ -149,16 +154,16 @@ def _seconds(begin: str | None, end: str | None) -> str | None:
 
 
 def _detect(file: CsvFile) -> bool:
-    if not file.head.lstrip(b"\xef\xbb\xbf \t").startswith(b"{"):
+    opening = file.head.lstrip(b"\xef\xbb\xbf \t")[:1]
+    if opening not in (b"{", b"["):
         return False
     try:
         with open_csv(file) as stream:
             start = stream.read(1 << 16)
     except SourceError:
         return False
-    return re.search(rb'"items"\s*:', start) is not None and (
-        re.search(rb'"kind"\s*:\s*"(Pod|PodList)"', start) is not None
-    )
+    items = opening == b"[" or re.search(rb'"items"\s*:', start)
+    return bool(items and re.search(rb'"kind"\s*:\s*"(Pod|PodList)"', start))
 
 
 READER: Final = Reader(

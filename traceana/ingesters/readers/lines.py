@@ -79,7 +79,7 @@ class Block:
 
         Of the columns, `only` some may be read. Further there is :data:`LINE`; an empty cell is
         null. None where any line is not plainly a row, or any cell not plainly a number:
-        :attr:`cells` then tells which.
+        :attr:`cells` has their indices.
         """
         if self.separator == ",":
             commas, marks = _count(self.data)
@@ -185,7 +185,7 @@ def _count(data: bytes) -> tuple[int, int]:
     raw = np.frombuffer(data, np.int8)  # what is no ASCII is negative
     found = np.empty(_STEP, np.bool)
     below = marks = 0
-    # steps stay in a processor's cache; numpy tells what is less faster than what is equal
+    # steps stay in a processor's cache; numpy compares by < faster than by ==
     for start in range(0, raw.size, _STEP):
         step = raw[start : start + _STEP]
         below += int(np.count_nonzero(np.less(step, _COMMA, out=found[: step.size])))
@@ -217,7 +217,7 @@ def _split(block: Block) -> tuple[pl.DataFrame, pl.DataFrame, bool]:
     none = np.zeros(ends.size, np.bool_)
     quoted = count(raw == _QUOTE) > 0 if block.quoting and b'"' in data else none.copy()
     foreign = none if _is_utf8(data) else count(raw > 127) > 0
-    # 0 stands for a row
+    # 0 is a row
     rules = np.select([ends == starts, excess < 0, excess > 0], [1, 2, 3], 0)
     careful = quoted & (excess < _MOST_QUOTED)
     rules[careful] = 0
@@ -260,7 +260,7 @@ def _split(block: Block) -> tuple[pl.DataFrame, pl.DataFrame, bool]:
 def _check_quotes(texts: pl.Series, mark: str, width: int) -> NDArray[np.int64]:
     """Return the rules that lines with quotes break, 0 for none; -1 where Polars reads another row.
 
-    A cell is quoted as a whole, or quotes in it stand for themselves.
+    A cell is quoted as a whole, or quotes in it are literal.
     """
     sign, text = re.escape(mark), pl.col("text")
     quoted, bare = '"(?:[^"]|"")*"', rf'[^"{sign}\r][^{sign}\r]*'
@@ -296,7 +296,7 @@ def _parse(
     quoted: bool = False,
 ) -> pl.DataFrame:
     schema = {name: pl.Float64 if name in numbers else pl.String for name in columns}
-    # the index is counted on the way, so that all columns come in the same pieces
+    # the index is counted on the way, so that all columns are read in the same chunks
     return pl.read_csv(
         data,
         has_header=False,

@@ -15,12 +15,14 @@ if TYPE_CHECKING:
 
 
 def scan(source: CsvFile, /) -> pl.LazyFrame:
-    """Open a Parquet file."""
+    """Open a Parquet file; a field of a struct is a column ``outer.inner``."""
     if source.member is not None or len(source.paths) > 1:
         raise SourceError(f"{source.where}: Parquet inside an archive is not read; unpack it first")
     frame = pl.scan_parquet(source.paths[0], glob=False)
     try:
-        frame.collect_schema()
+        while structs := [n for n, t in frame.collect_schema().items() if t == pl.Struct]:
+            fields = (pl.col(name).name.prefix_fields(f"{name}.") for name in structs)
+            frame = frame.with_columns(fields).unnest(structs)
     except (PolarsError, PanicException, OSError) as error:
         reason = str(error).splitlines()[0]
         raise SourceError(f"{source.where}: cannot be read as Parquet ({reason})") from error

@@ -54,7 +54,7 @@ class AnyBlock(Protocol):
         """Return rows as they stand in the source."""
 
     def occasions(self, lines: pl.Series, /) -> pl.Series | None:
-        """Return what tells rows with the same job_id apart; None where it names one row."""
+        """Return what distinguishes rows with the same job_id; None if job_id is unique."""
 
     def parts(self) -> Iterator[AnyBlock]:
         """Split into blocks small enough to be read row by row; a small one is its own part."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from traceana.ingesters.files import CsvFile
 
-_UNIT_SEPARATOR: Final = b"\x1f"  # stands for a separator of several bytes
+_UNIT_SEPARATOR: Final = b"\x1f"  # replaces a separator of several bytes
 _END: Final = "\0end"  # the column after the last separator, which --parsable prints
 _FREE_TEXT: Final = (
     *("JobName", "Comment", "AdminComment", "SystemComment", "WorkDir", "SubmitLine"),

@@ -52,7 +52,7 @@ _OPENING: Final = (
 )
 _LIMITATIONS: Final = (
     "Jobs are not assigned to groups at random, so a difference has no single cause. Intervals of "
-    "restricted means are too narrow where the note says so."
+    "restricted means are too narrow where there is a note."
 )
 _SHOWN: Final = (
     *("n", "failed", "rate", "ci_low", "ci_high", "completed", "cancelled", "running"),

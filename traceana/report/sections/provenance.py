@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _LIBRARIES = ("polars", "numpy", "scipy", "matplotlib")
 _DEFINITIONS = {
     "CoV": "over the n workers of a job in one iteration: `CoV = s / m` with `m = sum(x) / n` and "
-    "`s = sqrt(sum((x - m)^2) / (n - ddof))`, ddof 0 or 1 as said. For values that are not "
+    "`s = sqrt(sum((x - m)^2) / (n - ddof))`, ddof 0 or 1 as stated. For values that are not "
     "negative it is at most `sqrt(n - 1)` with ddof 0 and `sqrt(n)` with ddof 1. Iterations with "
     "fewer than two workers are excluded.",
     "Quantile": "linear between order statistics (type 7 of Hyndman and Fan, The American "

@@ -30,7 +30,7 @@ _LIMITATIONS: Final = (
 _OPENING: Final = (
     "A runtime ratio is a runtime divided by the mean runtime of its group. CoV is the coefficient "
     "of variation of the ratios (ddof 1): if it is not smaller within groups than over all rows, "
-    "the grouping says little about how long a job will run."
+    "the grouping predicts runtimes poorly."
 )
 
 

@@ -140,7 +140,7 @@ def draw_job(
         return pictures  # a single worker has no peers
     episodes, n_slow = own.jobs.select("n_episodes", "n_slow_workers").row(0)
     found = (
-        "cannot be judged"
+        "cannot be analyzed"
         if episodes is None
         else f"{_number(episodes, 'episode')}, {_number(n_slow, 'persistent straggler')}"
     )
@@ -218,7 +218,7 @@ def _definitions() -> str:
         "waited for its slowest worker. Traces do not state whether their jobs do. Slowdown "
         "(noise) is expected from random variation alone: as many workers of one level with the "
         "same distribution around it; excess is the difference. Workers that move as one cannot "
-        "be judged: their times include synchronization, and compute time is needed. The "
+        "be analyzed: their times include synchronization, and compute time is needed. The "
         "job is also evaluated without its episodes (their samples at the peers' median), and then "
         "with every slower worker at its peers' level. The fractions of (slowdown - 1) that "
         "disappear are attributed to episodes and to levels, in this order; the rest is random "
@@ -277,7 +277,7 @@ def _unknown(jobs: pl.DataFrame) -> str:
     number = jobs.filter(pl.col("n_workers") > 0, pl.col("n_episodes").is_null()).height
     if not number:
         return ""
-    return f" {plural(number, 'job')} cannot be judged: their times include synchronization."
+    return f" {plural(number, 'job')} cannot be analyzed: their times include synchronization."
 
 
 def _finding(jobs: pl.DataFrame) -> str:

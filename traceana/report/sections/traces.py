@@ -1,4 +1,4 @@
-"""Each trace: what it is, whose it is, and what the store holds of it."""
+"""Each trace: description, publisher, license, and stored tables."""
 
 from __future__ import annotations
 
@@ -99,5 +99,5 @@ SECTION = Section(
     20,
     build,
     part="Appendix",
-    question="Where does each trace come from, and which of its tables are present?",
+    question="What is the source of each trace, and which tables are stored?",
 )

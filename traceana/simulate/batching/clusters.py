@@ -41,7 +41,7 @@ def compare_clusters(
     overhead_share: float = 0.0,
     steps: int = 200,
 ) -> pl.DataFrame:
-    """Compare uniform, static and dynamic batch sizes on clusters of equal total throughput.
+    """Compare batch size controllers on clusters of equal total throughput.
 
     Each cluster is simulated with its own workers (heterogeneous) and with as many workers of equal
     throughput that add up to the same (homogeneous). Static batch sizes follow the throughputs;

@@ -31,7 +31,7 @@ _SLOWDOWNS: Final = (("batching-hetero-resnet", 3.0), ("batching-hetero-linreg",
 def implied_throughput_ratio(
     gain: float, /, *, fast: int = 1, slow: int = 1, overhead_share: float = 0.0
 ) -> float | None:
-    r"""Return the throughput ratio of fast to slow workers that a speedup implies.
+    r"""Compute the throughput ratio of workers that a speedup implies.
 
     Uniform batches take :math:`a + b / x_s`; batches that equalize times take
     :math:`a + K b / (n_f x_f + n_s x_s)`, K being :math:`n_f + n_s`. With overhead
@@ -48,7 +48,7 @@ def implied_throughput_ratio(
     fast, slow
         Numbers of workers of each kind.
     overhead_share
-        Share of the uniform step that no batch size changes, in [0, 1).
+        Fraction of the uniform step that no batch size changes, in [0, 1).
 
     Returns
     -------
@@ -58,7 +58,7 @@ def implied_throughput_ratio(
     Raises
     ------
     DataError
-        If the gain is below 1, a number of workers below 1, or the share not in [0, 1).
+        If the gain is below 1, a number of workers below 1, or the fraction not in [0, 1).
 
     Examples
     --------

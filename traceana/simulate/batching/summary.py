@@ -19,7 +19,7 @@ _READ: Final = (*_KEYS, "speedup", "step_s", "idle_share", "adjustments", "note"
 
 @returns(BatchingSummary)
 def summarize_batching(sweep: IntoFrame, /, *, confidence: float = 0.95) -> pl.DataFrame:
-    """Average the runs of a sweep over the seeds, with Student's t interval of the speedup.
+    """Average the runs of a sweep over the seeds.
 
     Parameters
     ----------

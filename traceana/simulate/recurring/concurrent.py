@@ -58,7 +58,7 @@ def recur_concurrently(
 ) -> list[Ended]:
     """Return the runs of a group in the order in which they end.
 
-    A run takes on the trace's clock what the trace says, whatever it was simulated to take; its
+    A run takes its recorded time on the trace's clock, whatever its simulated time is; its
     outcome is known to the policy when it ends. A job that starts while others run takes the
     batch size of the cheapest run so far, the default while there is none; else the policy
     chooses. A run that misses the target is repeated when it ends, for as long.

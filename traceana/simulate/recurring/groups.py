@@ -42,7 +42,7 @@ def simulate_recurring_groups(
     defaults: TrainingDefaults | None = None,
     policy: str | PolicyMaker = "zeus",
 ) -> RecurringGroupsResult:
-    """Simulate groups of recurring jobs on the clock of the trace, one policy per group.
+    """Simulate groups of recurring jobs on the trace's timeline.
 
     A job that starts while others of its group run takes the batch size of the cheapest run known
     by then (the default if there is none); otherwise the policy chooses. The policy observes a

@@ -1,4 +1,4 @@
-"""A recurring job as the trace knows it: runs by batch size, epochs by power limit."""
+"""A recurring job as recorded: runs by batch size, epochs by power limit."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class BatchTrace:
     limits
         An epoch by power limit in W, from the highest to the lowest.
     profiling
-        The first epoch of a run that profiles the limits: each limit has an equal share of it.
+        The first epoch of a run that profiles the limits: each limit has an equal part of it.
     """
 
     epochs: tuple[int | None, ...]

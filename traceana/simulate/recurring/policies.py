@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class BatchSizeOptimizer(Protocol):
-    """Chooses a batch size for each run and is told what came of it.
+    """Chooses a batch size for each run and observes its result.
 
     Examples
     --------
@@ -43,7 +43,7 @@ class BatchSizeOptimizer(Protocol):
 
 
 class PowerLimitOptimizer(Protocol):
-    """Chooses a power limit for a batch size and is told what an epoch costs at each.
+    """Chooses a power limit for a batch size and observes the cost of an epoch at each.
 
     Examples
     --------
@@ -169,7 +169,7 @@ class GridSearchLimit:
         return self._search.power_limit_w
 
     def observe(self, batch_size: int, power_limit_w: float, epoch_cost_j: float) -> None:
-        """Learn nothing: the search is told of whole runs."""
+        """Learn nothing: the search observes whole runs only."""
 
 
 def _zeus(job: JobTrace, eta: float, rng: Rng) -> Policies:  # noqa: ARG001

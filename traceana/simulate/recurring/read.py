@@ -86,7 +86,7 @@ def sample_training_path(
     target: float,
     rng: int | np.random.Generator = 1,
 ) -> int | None:
-    """Draw the epochs that one of the training runs of a configuration took to a target.
+    """Draw one training run of a configuration at random.
 
     Each run of the (data set, network, batch size) that has a row at the target is equally likely
     (Zeus, NSDI'23, trace-driven simulation).
@@ -159,7 +159,7 @@ def _batches(runs: pl.DataFrame, profiles: pl.DataFrame) -> dict[int, BatchTrace
 
 
 def _profiling(limits: Mapping[float, Epoch]) -> Epoch:
-    # plain means: time and energy of an epoch cut into equal shares, one a limit
+    # plain means: time and energy of an epoch cut into equal parts, one per limit
     time_s = sum(epoch.time_s for epoch in limits.values()) / len(limits)
     energy_j = sum(epoch.energy_j for epoch in limits.values()) / len(limits)
     return Epoch(time_s, energy_j / time_s, energy_j)

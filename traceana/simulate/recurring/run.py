@@ -32,7 +32,7 @@ class Run(NamedTuple):
 
 
 class Runner:
-    """Runs a job at the batch sizes it is told and the limits that its policy chooses."""
+    """Runs a job at given batch sizes and at the power limits that its policy chooses."""
 
     def __init__(
         self, job: JobTrace, policies: Policies, *, eta: float, beta: float, rng: Rng
@@ -106,5 +106,5 @@ class Runner:
         return Run(batch_size, limit, energy_j, time_s, cost_j, reached, epochs, profiling)
 
     def penalty_j(self, least_cost_j: float, /) -> float:
-        """Return the cost that a batch size is told whose first epoch was too dear."""
+        """Return the cost observed by a batch size whose first epoch exceeds the threshold."""
         return 100 * self._beta * least_cost_j

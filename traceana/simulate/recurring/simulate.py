@@ -44,7 +44,7 @@ def simulate_recurring(
     defaults: TrainingDefaults | None = None,
     policy: str | PolicyMaker = "zeus",
 ) -> RecurringResult:
-    """Simulate a recurring job that chooses its batch size and power limit for each run.
+    """Simulate a recurring job that learns batch size and power limit.
 
     A run draws one training path of the batch size. It is stopped after E = min(floor(beta *
     Cmin / c), max_epochs) epochs, with c the cost of an epoch at its power limit and Cmin the

@@ -149,7 +149,7 @@ def _replications(
 
 @returns(SweepSummary)
 def summarize_recurring(sweep: IntoFrame, /, *, confidence: float = 0.95) -> pl.DataFrame:
-    """Compute mean savings and regret over the seeds of a sweep, with Student's t intervals.
+    """Average savings and regret over the seeds of a sweep.
 
     The intervals cover the randomness of the simulation only. They do not cover that each epoch
     was measured once and each batch size was trained a few times.

@@ -33,7 +33,7 @@ _GAIN: Final = 1e-9  # of ln L from one more step
 
 @dataclass(frozen=True)
 class Fit:
-    """Parameters at the maximum; `note` says why there is none.
+    """Parameters at the maximum; `note` states why there is none.
 
     `log_likelihood` is NaN if the search failed.
     """

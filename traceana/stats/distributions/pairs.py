@@ -46,7 +46,7 @@ def vuong_test(
     small samples ln L is too high by the sum of q = g' C g / 2 (Takeuchi's correction, 1976; g the
     gradient of a value, C the covariance of the fit), and a left-out value loses 2 q (Stone, JRSS
     B 39, 1977). So z = sum of (d - dq) / (w sqrt(n)), with w the standard deviation (ddof 1) of
-    d - 2 dq. Two-sided. If a few values dominate, p is too small: `note` says so if
+    d - 2 dq. Two-sided. If a few values dominate, p is too small, and there is a `note` if
     n < 25 skewness^2 of d (Cochran, Sampling Techniques, 1977, 2.15).
 
     The exponential is nested in gamma and Weibull (twice the ratio is chi-squared with one degree
