@@ -19,7 +19,7 @@ import duckdb
 import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
-from traceana.report.origin import find_data_source
+from traceana.report.data_source import find_data_source
 
 from tests.analysis.test_frames import QUESTIONS, ROWS
 from tests.conftest import NO_FILES
