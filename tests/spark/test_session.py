@@ -19,7 +19,6 @@ import duckdb
 import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
-from traceana.report.data_source import find_data_source
 
 from tests.analysis.test_frames import QUESTIONS, ROWS
 from tests.conftest import NO_FILES
@@ -33,6 +32,7 @@ from traceana.ingesters import add_table, ingest
 from traceana.report import build_report
 from traceana.report.blocks import Content, Gallery
 from traceana.report.build import open_context
+from traceana.report.data_source import find_data_source
 from traceana.report.section import sections
 from traceana.samples import write_sample
 from traceana.store import Store, open_spark, open_store
