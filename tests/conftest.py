@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 from hypothesis import settings
 
 from traceana.ingesters import ingest
@@ -52,11 +53,27 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.line(f"{tests} skipped: {reason}")
 
 
+@pytest.fixture(scope="session")
+def shared_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder that all processes of a run share."""
+    base = tmp_path_factory.getbasetemp()
+    return base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+
+
+def make_once(folder: Path, make: Callable[[Path], object]) -> Path:
+    """Let the first process that needs a folder make what is in it, while the others wait."""
+    with FileLock(f"{folder}.lock"):
+        if not folder.exists():
+            make(folder.with_name(f"{folder.name}-part"))
+            folder.with_name(f"{folder.name}-part").rename(folder)
+    return folder
+
+
 @pytest.fixture(scope="session", autouse=True)
-def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def own_cache(shared_folder: Path) -> Iterator[None]:
     """A cache folder of the tests' own, so that none finds what an earlier run left."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        patch.setenv("XDG_CACHE_HOME", str(shared_folder / "cache"))
         yield
 
 
@@ -71,8 +88,8 @@ def real_data() -> Path:
 
 
 @pytest.fixture(scope="session")
-def real_store(real_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Store:
+def real_store(real_data: Path, shared_folder: Path) -> Store:
     """Every trace that is at hand, ingested once."""
-    store = tmp_path_factory.mktemp("store")
-    ingest(real_data, store=store)
-    return open_store(store)
+    return open_store(
+        make_once(shared_folder / "real-store", lambda folder: ingest(real_data, store=folder))
+    )

@@ -51,13 +51,13 @@ def figures(
         _list_figures(paper)
         return
     from traceana.cli.output import show_steps
-    from traceana.report import check_figures, find_origin, write_figures
+    from traceana.report import check_figures, find_data_source, write_figures
 
     wanted = [*(ids or ()), *(_of_paper(paper) if paper and not ids else ())]
     check_figures(wanted)  # before the store is looked for
-    origin = find_origin(store)
-    if origin.is_sample:
-        sys.stderr.write(f"traceana: note: {origin.notice}\n")
+    data_source = find_data_source(store)
+    if data_source.is_sample:
+        sys.stderr.write(f"traceana: note: {data_source.notice}\n")
     with show_steps("figures") as on_step:
         written = write_figures(
             wanted,
@@ -82,7 +82,7 @@ def figures(
 def _of_paper(paper: str) -> list[str]:
     from traceana.figures.published import figures_of
 
-    return list(dict.fromkeys(one.figure for one in figures_of(paper)))
+    return list(dict.fromkeys(one.figure for one in figures_of(paper) if one.figure))
 
 
 def _list_figures(paper: str | None) -> None:
@@ -94,19 +94,17 @@ def _list_figures(paper: str | None) -> None:
     if paper is not None:
         from traceana.figures.published import figures_of
 
-        for heading in ("published figure", "figure"):
-            shown.add_column(heading, no_wrap=heading == "figure")
-        shown.add_column("command")
+        for heading in ("number", "published figure", "command, or why there is none"):
+            shown.add_column(heading)
         for one in figures_of(paper):
-            shown.add_row(one.name, one.figure, one.command)
+            shown.add_row(one.number, one.shows, one.answer)
         print_table(shown)
         return
     from traceana.figures import figures as all_figures
 
     shown.add_column("figure", no_wrap=True)
-    shown.add_column("what it shows, what it is drawn from, and which published one it is")
+    shown.add_column("what it shows, and what it is drawn from")
     for name, entry in all_figures().items():
-        told = (entry.shows, f"from: {entry.result}", f"source: {entry.source}")
-        shown.add_row(name, "\n".join(told))
+        shown.add_row(name, f"{entry.shows}\nfrom: {entry.result}")
     print_table(shown)
     sys.stdout.write("traceana figures ID... [--out DIR] writes them\n")
