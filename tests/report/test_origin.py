@@ -12,13 +12,13 @@ from tests.report.reader import read_page, section
 from traceana.cli import main
 from traceana.errors import StoreError, TraceanaError
 from traceana.report import build, build_report, find_origin
+from traceana.report.blocks import Content
 from traceana.report.origin import open_origin
 from traceana.report.section import sections
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from traceana.report.blocks import Content
     from traceana.report.context import Context
     from traceana.store import Store
 
@@ -124,9 +124,13 @@ def test_a_run_that_fails_leaves_the_earlier_page(
     assert [path.name for path in nowhere.iterdir()] == ["index.html"]
 
 
-def test_steps_are_told_as_they_come(zeus_store: Store, nowhere: Path) -> None:
+def test_steps_are_told_as_they_come(
+    zeus_store: Store, nowhere: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     told: list[tuple[int, int, str]] = []
-    build_report(zeus_store.path, out=nowhere, on_step=lambda *step: told.append(step))
+    quick = tuple(replace(part, build=lambda *_: Content((), ())) for part in sections())
+    monkeypatch.setattr(build, "sections", lambda: quick)
+    build_report(zeus_store.path, out=nowhere, on_step=lambda *step: told.append(step), workers=1)
     steps = len(sections()) + 1
     assert [(done, of) for done, of, _ in told] == [(done, steps) for done in range(steps + 1)]
     assert [what for *_, what in told] == ["ledgers", *(part.title for part in sections()), "page"]

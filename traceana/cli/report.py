@@ -45,7 +45,7 @@ def report(
         list[str] | None,
         typer.Option(
             metavar="SECTION",
-            help="Section to build, may be repeated; a wrong name lists them.  [default: every "
+            help="Section to build, may be repeated; an unknown name lists them.  [default: every "
             "section]",
         ),
     ] = None,
@@ -72,7 +72,7 @@ def report(
         bool, typer.Option("--open", help="Open the page in the browser when it is made.")
     ] = False,
 ) -> None:
-    """Build a report: one self-contained page, Markdown, figures and data.
+    """Build a report: page, Markdown, figures and data.
 
     PATH names raw files; without it, the report is made from a store, or from a synthetic sample
     where there is none.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+import warnings
+from contextlib import contextmanager, nullcontext
 from functools import cache
 from importlib.resources import as_file, files
 from io import BytesIO
@@ -15,6 +16,7 @@ from matplotlib.colors import to_hex, to_rgba
 from matplotlib.figure import Figure
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from contextlib import AbstractContextManager
 
 WIDTH_IN: Final = 3.6
@@ -24,7 +26,8 @@ MOST_MARKS: Final = 500
 """Marks of a scatter from which on they are an image, and the figure stays small."""
 
 
-def use_style(*, alone: bool = False) -> AbstractContextManager[None]:
+@contextmanager
+def use_style(*, alone: bool = False) -> Iterator[None]:
     """Return a context in which matplotlib draws and saves in the house style.
 
     Parameters the user has set, in a matplotlibrc or with a style such as dark_background, stay
@@ -45,7 +48,10 @@ def use_style(*, alone: bool = False) -> AbstractContextManager[None]:
     found = {key: house[key] for key in house if alone or own[key] == default[key]}
     if "grid.color" not in found and "axes.grid" in found:
         found["grid.alpha"] = 0.25  # the color is for a grid that the user's style does not draw
-    return rc_context(found)
+    with rc_context(found), warnings.catch_warnings():
+        # names in the data may have characters that no font has; a box is drawn for each
+        warnings.filterwarnings("ignore", r"Glyph \d+", UserWarning)
+        yield
 
 
 def follow_axes(ax: Axes | None, /) -> AbstractContextManager[None]:

@@ -18,6 +18,7 @@ from traceana.report.page import Built, main_results, number_blocks, render_page
 from traceana.report.results_file import results_json
 from traceana.report.run import build_sections
 from traceana.report.section import PARTS, sections
+from traceana.results.formatting import without_controls
 from traceana.store import open_spark
 from traceana.store.writer import write_bytes_whole, write_whole
 
@@ -272,7 +273,7 @@ def _write_page(
     shown: list[Picture | Table] = [*pictures, *tables]
     for block in shown:
         if block.data:
-            files[DATA_FOLDER][f"{block.id}.csv"] = block.data.encode()
+            files[DATA_FOLDER][f"{block.id}.csv"] = without_controls(block.data).encode()
     for name, contents in files.items():
         place = folder / name
         place.mkdir(parents=True, exist_ok=True)
@@ -284,9 +285,10 @@ def _write_page(
     write_whole(folder / "results.json", results_json(built, context))
     if "md" in forms:
         text = render_markdown(built, context, title=title, figures=FIGURES_FOLDER)
-        write_whole(folder / "index.md", text)
+        write_whole(folder / "index.md", without_controls(text))
     if "html" in forms:
-        write_whole(folder / "index.html", render_page(built, context, title=title, traces=traces))
+        text = render_page(built, context, title=title, traces=traces)
+        write_whole(folder / "index.html", without_controls(text))
 
 
 def cannot_write(folder: Path, what: str, error: OSError, /) -> TraceanaError:

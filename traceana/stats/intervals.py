@@ -52,6 +52,40 @@ def mean_interval(
     return m - half, m + half
 
 
+def ratio_interval(sums: ArrayLike, /, *, confidence: float = 0.95) -> Bounds:
+    """Return the interval of ratios r = sum(y) / sum(x) over independent units, by linearization.
+
+    The standard error is sqrt(n / (n - 1) sum((y - r x)^2)) / sum(x) (Cochran, Sampling Techniques,
+    3rd ed., 1977, section 6.4), and t has k - 1 degrees of freedom with Kish's effective number of
+    units, k = sum(x)^2 / sum(x^2): few large units carry most of the sum.
+
+    Parameters
+    ----------
+    sums
+        Six rows, one column per group: sums of x, y, x^2, x y and y^2 over the units, and their
+        number n.
+    confidence
+        Coverage, in (0, 1).
+
+    Returns
+    -------
+    (ci_low, ci_high)
+        NaN for fewer than two units.
+    """
+    tail = _upper_tail(confidence)
+    every = np.asarray(sums, dtype=float)
+    low, high = np.full(every.shape[1], np.nan), np.full(every.shape[1], np.nan)
+    some = (every[5] >= 2) & (every[0] > 0)
+    sx, sy, sxx, sxy, syy, count = every[:, some]
+    r = sy / sx
+    squares = np.maximum(syy - 2 * r * sxy + r**2 * sxx, 0)
+    half = stdtrit(np.maximum(sx**2 / sxx - 1, 1), tail) * (
+        np.sqrt(count / (count - 1) * squares) / sx
+    )
+    low[some], high[some] = r - half, r + half
+    return low, high
+
+
 def clustered_mean_interval(
     mean: ArrayLike, variance: ArrayLike, clusters: ArrayLike, /, *, confidence: float = 0.95
 ) -> Bounds:

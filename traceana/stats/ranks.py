@@ -88,8 +88,8 @@ def rank_anova(
     if equal_spreads:
         null, error_df = None, np.inf
         if cluster is not None:
-            centre = (len(rank) + 1) / 2
-            null = cluster_covariance(cluster, group, np.ones(len(rank)), rank, centre=centre)
+            center = (len(rank) + 1) / 2
+            null = cluster_covariance(cluster, group, np.ones(len(rank)), rank, center=center)
     test = between_groups(
         n,
         total,
@@ -181,8 +181,8 @@ def superiority(
         own = np.unique(cluster[both], return_inverse=True)[1].astype(np.int64)
         if own.max() < 1:
             return Superiority(np.nan, chance, np.nan, np.nan)
-        centre = (len(rank) + 1) / 2
-        null = cluster_covariance(own, side, np.ones(len(rank)), rank, centre=centre)
+        center = (len(rank) + 1) / 2
+        null = cluster_covariance(own, side, np.ones(len(rank)), rank, center=center)
     total = np.bincount(side, weights=rank)
     pvalue = between_groups(n, total, float((rank**2).sum()), null=null).pvalue
     variance, df = _chance_variance(side, place, own, n, chance)

@@ -143,8 +143,8 @@ def _associate(
         centred = np.eye(len(n)) - n / rows
         spread = centred @ np.diag(own * (1 - own) / n) @ centred.T
     else:
-        null = cluster_covariance(of, group, part_n, part_failed, centre=rate)
-        spread = cluster_covariance(of, group, part_n, part_failed, centre=own)
+        null = cluster_covariance(of, group, part_n, part_failed, center=rate)
+        spread = cluster_covariance(of, group, part_n, part_failed, center=own)
     found = between_groups(n, failed, failures, null=null, spread=spread, confidence=confidence)
     statistic = found.statistic * rows / (rows - 1)
     expected = min(rate, 1 - rate) * n.min()
