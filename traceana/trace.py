@@ -193,7 +193,7 @@ def load(trace_id: str, /) -> Trace:
 
 
 def open_sample() -> Store:
-    """Open the store of the synthetic sample: made once and cached, without a network.
+    """Open the store of the synthetic sample, made once without a network.
 
     Its traces have the form of six public traces; no row is real.
 
