@@ -193,9 +193,10 @@ def load(trace_id: str, /) -> Trace:
 
 
 def open_sample() -> Store:
-    """Open the store of the synthetic sample, made once without a network.
+    """Open a cached store of the synthetic sample.
 
-    Its traces have the form of six public traces; no row is real.
+    It is made once, without a network. Its traces have the form of six public traces; no row
+    is real.
 
     Returns
     -------
@@ -214,6 +215,6 @@ def open_sample() -> Store:
     >>> jobs.select("gpus", "runtime_s").collect().height
     2081
     """
-    from traceana.report.origin import Origin, open_origin  # noqa: PLC0415  as above
+    from traceana.report.data_source import DataSource, open_data_source  # noqa: PLC0415  as above
 
-    return open_origin(Origin(store_path(), is_sample=True))
+    return open_data_source(DataSource(store_path(), is_sample=True))

@@ -32,7 +32,7 @@ from traceana.ingesters import add_table, ingest
 from traceana.report import build_report
 from traceana.report.blocks import Content, Gallery
 from traceana.report.build import open_context
-from traceana.report.origin import find_origin
+from traceana.report.data_source import find_data_source
 from traceana.report.section import sections
 from traceana.samples import write_sample
 from traceana.store import Store, open_spark, open_store
@@ -180,7 +180,7 @@ SHOWN = ("workload", "task-runtimes", "outcomes", "competing-risks", "runtime-ra
 def test_a_section_is_the_same_from_spark(
     section: Any, spark: Any, synthetic_store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    polars = open_context(find_origin(synthetic_store.path))
+    polars = open_context(find_data_source(synthetic_store.path))
     by_spark = replace(polars, master=MASTER)
     read: list[str] = []
     reader = type(spark.read)
@@ -202,7 +202,7 @@ def test_a_sample_of_jobs_is_the_same_from_spark(
 ) -> None:
     monkeypatch.setattr(job_sample, "MAX_TASKS", 1000)
     monkeypatch.setattr(job_sample, "SAMPLED_TASKS", 300)
-    polars = open_context(find_origin(synthetic_store.path))
+    polars = open_context(find_data_source(synthetic_store.path))
     (section,) = (part for part in sections() if part.id == "task-runtimes")
     found = section.content(replace(polars, master=MASTER))
     assert told(found) == told(section.content(polars))

@@ -68,15 +68,15 @@ def make_clusters() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def test_the_covariance_of_clusters_by_brute_force() -> None:
     cluster, group, score = make_clusters()
     one = np.ones(120)
-    found = cluster_covariance(cluster, group, one, score, centre=score.mean())
+    found = cluster_covariance(cluster, group, one, score, center=score.mean())
     parts = np.zeros((9, 3))
     for c, g, s in zip(cluster, group, score, strict=True):
         parts[c, g] += (s - score.mean()) / (group == g).sum()
         parts[c] -= (s - score.mean()) / 120
     np.testing.assert_allclose(found, 9 / 8 * sum(np.outer(p, p) for p in parts), rtol=1e-12)
     own = np.array([score[group == g].mean() for g in range(3)])
-    around_own = cluster_covariance(cluster, group, one, score, centre=own)
-    moved = cluster_covariance(cluster, group, one, score - own[group], centre=0)
+    around_own = cluster_covariance(cluster, group, one, score, center=own)
+    moved = cluster_covariance(cluster, group, one, score - own[group], center=0)
     np.testing.assert_allclose(around_own, moved, rtol=1e-9)
 
 
@@ -84,9 +84,9 @@ def test_the_scale_of_clusters_is_satterthwaites() -> None:
     cluster, group, score = make_clusters()
     n, total = np.bincount(group), np.bincount(group, score)
     one = np.ones(120)
-    null = cluster_covariance(cluster, group, one, score, centre=score.mean())
+    null = cluster_covariance(cluster, group, one, score, center=score.mean())
     own = (total / n)[np.arange(3)]
-    spread = cluster_covariance(cluster, group, one, score, centre=own)
+    spread = cluster_covariance(cluster, group, one, score, center=own)
     found = between_groups(n, total, float(score @ score), null=null, spread=spread)
     weight = n / score.var(ddof=1)
     scales = []

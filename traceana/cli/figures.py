@@ -51,13 +51,13 @@ def figures(
         _list_figures(paper)
         return
     from traceana.cli.output import show_steps
-    from traceana.report import check_figures, find_origin, write_figures
+    from traceana.report import check_figures, find_data_source, write_figures
 
     wanted = [*(ids or ()), *(_of_paper(paper) if paper and not ids else ())]
     check_figures(wanted)  # before the store is looked for
-    origin = find_origin(store)
-    if origin.is_sample:
-        sys.stderr.write(f"traceana: note: {origin.notice}\n")
+    data_source = find_data_source(store)
+    if data_source.is_sample:
+        sys.stderr.write(f"traceana: note: {data_source.notice}\n")
     with show_steps("figures") as on_step:
         written = write_figures(
             wanted,

@@ -144,13 +144,13 @@ def _find_store(
     **options: Any,  # noqa: ANN401  those of ingest()
 ) -> Path | None:
     """Ingest the files, if any; note on standard error where the synthetic sample is used."""
-    from traceana.report import find_origin
+    from traceana.report import find_data_source
 
     if paths:
         return _ingest(paths, store, **options)
-    origin = find_origin(store)
-    if origin.is_sample:
-        sys.stderr.write(f"traceana: note: {origin.notice}\n")
+    data_source = find_data_source(store)
+    if data_source.is_sample:
+        sys.stderr.write(f"traceana: note: {data_source.notice}\n")
     return store
 
 

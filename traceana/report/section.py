@@ -131,7 +131,7 @@ class Section:
         return (
             Absent(
                 f"Traces with values in {needed} appear here.{public}",
-                tuple(line for trace in missing for line in context.origin.commands(trace)),
+                tuple(line for trace in missing for line in context.data_source.commands(trace)),
             ),
         )
 

@@ -84,9 +84,9 @@ def test_the_error_of_superiority_is_brunner_and_munzels() -> None:
     se = (p - 0.5) / -t.statistic * -1
     # their p-value, at their statistic, has their degrees of freedom in it
     low, high = (np.log(x / (1 - x)) for x in (pair["ci_low"], pair["ci_high"]))
-    centre = np.log(p / (1 - p))
-    assert low + high == pytest.approx(2 * centre)
-    quantile = (high - centre) * p * (1 - p) / abs(se)
+    center = np.log(p / (1 - p))
+    assert low + high == pytest.approx(2 * center)
+    quantile = (high - center) * p * (1 - p) / abs(se)
     assert 1.66 < quantile < 1.68  # Student's t of 50 to 100 degrees of freedom at 0.95
 
 

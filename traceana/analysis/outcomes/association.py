@@ -140,8 +140,8 @@ def _associate(
     own = failed / n
     null = None
     if of is None:
-        centred = np.eye(len(n)) - n / rows
-        spread = centred @ np.diag(own * (1 - own) / n) @ centred.T
+        centered = np.eye(len(n)) - n / rows
+        spread = centered @ np.diag(own * (1 - own) / n) @ centered.T
     else:
         null = cluster_covariance(of, group, part_n, part_failed, center=rate)
         spread = cluster_covariance(of, group, part_n, part_failed, center=own)
