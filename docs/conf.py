@@ -12,10 +12,32 @@ from api import public_names, write_pages
 project = "traceana"
 copyright = "the traceana contributors"
 release = traceana.__version__
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+extensions = [
+    "myst_nb",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx_gallery.gen_gallery",
+]
 myst_enable_extensions = ["colon_fence", "dollarmath"]
 myst_heading_anchors = 3
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "examples", "gallery/**.ipynb"]
+nb_execution_mode = "force"
+nb_execution_raise_on_error = True
+nb_merge_streams = True
+sphinx_gallery_conf = {
+    "examples_dirs": "examples",
+    "gallery_dirs": "gallery",
+    "filename_pattern": r"\.py$",
+    "within_subsection_order": "FileNameSortKey",
+    "image_scrapers": ("scrape.save_axes",),
+    "abort_on_example_error": True,
+    "backreferences_dir": "gallery/backreferences",
+    "doc_module": ("traceana",),
+    "download_all_examples": False,
+    "min_reported_time": 1000,
+    "show_signature": False,
+    "write_computation_times": False,
+}
 html_theme = "furo"
 html_title = "traceana"
 autodoc_typehints = "description"

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 from hypothesis import settings
 
 from traceana.ingesters import ingest
@@ -17,6 +19,7 @@ settings.register_profile("unhurried", deadline=None)
 settings.load_profile("unhurried")
 
 
+NO_FILES = "the publishers' files are absent (TRACEANA_TEST_DATA names their folder)"
 QUICK = (
     *("schema", "results", "catalog", "exchange", "store", "stats"),
     *("analysis/workload", "analysis/variation", "analysis/deadlines"),
@@ -25,19 +28,52 @@ QUICK = (
 """Tests that need little time, and find most mistakes: ``pytest -m quick``."""
 
 
+def _is_quick(path: Path) -> bool:
+    return path.relative_to(Path(__file__).parent).as_posix().startswith(QUICK)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Import no other tests if only the quick ones are run."""
+    only_quick = config.option.markexpr == "quick" and collection_path.is_file()
+    return True if only_quick and not _is_quick(collection_path) else None
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the quick tests."""
     for item in items:
-        where = item.path.relative_to(Path(__file__).parent).as_posix()
-        if where.startswith(QUICK):
+        if _is_quick(item.path):
             item.add_marker(pytest.mark.quick)
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print one line per reason of skipped tests."""
+    skipped = terminalreporter.stats.get("skipped", ())
+    reasons = Counter(report.longrepr[2].removeprefix("Skipped: ") for report in skipped)
+    for reason, tests in reasons.most_common():
+        terminalreporter.line(f"{tests} skipped: {reason}")
+
+
+@pytest.fixture(scope="session")
+def shared_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder that all processes of a run share."""
+    base = tmp_path_factory.getbasetemp()
+    return base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+
+
+def make_once(folder: Path, make: Callable[[Path], object]) -> Path:
+    """Let the first process that needs a folder make what is in it, while the others wait."""
+    with FileLock(f"{folder}.lock"):
+        if not folder.exists():
+            make(folder.with_name(f"{folder.name}-part"))
+            folder.with_name(f"{folder.name}-part").rename(folder)
+    return folder
+
+
 @pytest.fixture(scope="session", autouse=True)
-def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def own_cache(shared_folder: Path) -> Iterator[None]:
     """A cache folder of the tests' own, so that none finds what an earlier run left."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        patch.setenv("XDG_CACHE_HOME", str(shared_folder / "cache"))
         yield
 
 
@@ -47,15 +83,13 @@ def real_data() -> Path:
     beside_the_repository = Path(__file__).parents[2] / "shared" / "data"
     folder = Path(os.environ.get("TRACEANA_TEST_DATA") or beside_the_repository)
     if not folder.is_dir():
-        pytest.skip(
-            f"the publishers' files are not at {folder}; TRACEANA_TEST_DATA names another place"
-        )
+        pytest.skip(NO_FILES)
     return folder
 
 
 @pytest.fixture(scope="session")
-def real_store(real_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Store:
+def real_store(real_data: Path, shared_folder: Path) -> Store:
     """Every trace that is at hand, ingested once."""
-    store = tmp_path_factory.mktemp("store")
-    ingest(real_data, store=store)
-    return open_store(store)
+    return open_store(
+        make_once(shared_folder / "real-store", lambda folder: ingest(real_data, store=folder))
+    )

@@ -118,6 +118,7 @@ PAST = {
     "a year past all": ("x.csv", SEEDS["x.csv"] + b"\nz,1,1,9999999-12-31 00:00:00,1G,completed"),
     "a size past all": ("x.csv", SEEDS["x.csv"] + b"\nz,1,1,,1e999G,completed"),
 }  # fmt: skip
+PAST_SEEDS = (777094,)  # a panic of the Parquet reader, whose text differs from run to run
 
 
 def mutate(data: bytes, rng: random.Random) -> bytes:

@@ -35,7 +35,7 @@ _NAMES = {
         "synthesize_deadlines",
     ],
     "store": ["open_store"],
-    "trace": ["Trace", "load", "read"],
+    "trace": ["Trace", "load", "open_sample", "read"],
     "analysis": analysis.__all__,
 }
 

@@ -29,6 +29,7 @@ from .ingesters import propose_mapping as propose_mapping
 from .store import open_store as open_store
 from .trace import Trace as Trace
 from .trace import load as load
+from .trace import open_sample as open_sample
 from .trace import read as read
 __version__: str
 

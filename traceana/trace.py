@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from traceana.catalog import fetch, get_trace
 from traceana.errors import DataError
 from traceana.ingesters import ingest_cached
-from traceana.store import Store, open_store
+from traceana.store import Store, open_store, store_path
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -190,3 +190,30 @@ def load(trace_id: str, /) -> Trace:
     """
     get_trace(trace_id)
     return Trace(trace_id, open_store(ingest_cached(fetch(trace_id))))
+
+
+def open_sample() -> Store:
+    """Open a cached store of the synthetic sample.
+
+    Its traces have the form of six public traces; no row is real.
+
+    Returns
+    -------
+    Store
+        The store.
+
+    Raises
+    ------
+    StoreError
+        If the user's cache folder cannot be written.
+
+    Examples
+    --------
+    >>> import traceana
+    >>> jobs = traceana.open_sample().scan("microsoft-itp-2021", "jobs")
+    >>> jobs.select("gpus", "runtime_s").collect().height
+    2081
+    """
+    from traceana.report.data_source import DataSource, open_data_source  # noqa: PLC0415  as above
+
+    return open_data_source(DataSource(store_path(), is_sample=True))

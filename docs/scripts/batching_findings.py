@@ -136,7 +136,7 @@ def costs(replay: BatchingReplay) -> str:
         for row in by.iter_rows(named=True)
     ]
     return (
-        "### What straggler episodes cost, in per cent (steps to recovery)\n\n"
+        "### Cost of straggler episodes, in percent (steps to recovery)\n\n"
         + as_table(shown)
         + f"\nRecovered (three steps in a row within {replay.within:.0%} of the oracle's): "
         f"{'; '.join(told)}.\n"
@@ -205,7 +205,7 @@ def published() -> str:
     return (
         "### Published gains: the ratio of throughputs that they imply\n\n"
         + as_table(gains)
-        + "\noverhead_at_flops: per cent of the uniform step that must be overhead for the "
+        + "\noverhead_at_flops: percent of the uniform step that must be overhead for the "
         "devices' FLOPS to give just this gain; there is none where it is more than they allow.\n"
         + "\n### Devices\n\n"
         + as_table(devices)

@@ -31,7 +31,7 @@ def measure(store: Store) -> str:
     """Return the measured part of the page."""
     jobs = store.scan("alibaba-openb-2023", "jobs")
     levels = ("row", "group_mean", "group_mean_weighted")
-    parts = ["### openb, runtime against what pods ask for\n"]
+    parts = ["### openb, runtime versus requested resources\n"]
     published = store.manifest("alibaba-openb-2023").failure_statuses
     for name, failure in (("published", published), ("strict", ("failed",))):
         found = runtime_correlations(jobs, failure=failure, level=levels)

@@ -40,7 +40,7 @@ def measure(store: Store) -> str:
 
 
 def rules(plans: pl.DataFrame, jobs: pl.DataFrame) -> str:
-    return "### The rules, tested\n\n" + as_table(deadline_rules(plans, jobs))
+    return "### Tests of the rules\n\n" + as_table(deadline_rules(plans, jobs))
 
 
 def sequence(plans: pl.DataFrame) -> str:
@@ -48,7 +48,7 @@ def sequence(plans: pl.DataFrame) -> str:
     pooled = plans.filter(pl.col("cluster") != "195job").group_by("model", "batch_size").len()
     chi = stats.chisquare(pooled["len"])
     return (
-        "### The sequence, file by file\n\n"
+        "### The sequence of models by file\n\n"
         + as_table(table)
         + f"\nBy chance the walk would pass over 13 draws a plan. Pooled over the ten clusters, "
         f"equally likely pairs would be rejected: chi-squared {chi.statistic:.1f}, "
@@ -68,7 +68,7 @@ def throughput(plans: pl.DataFrame, jobs: pl.DataFrame) -> str:
         "model", "batch_size", samples_per_s_on_one_gpu=pl.col("samples_per_s").round(1)
     )
     return (
-        f"### The throughput behind the plans\n\n{rates.height} (model, batch size, GPUs); all the "
+        f"### Throughput of the plans\n\n{rates.height} (model, batch size, GPUs); all the "
         f"plans of a cell agree on one rate in {rates['is_one_rate'].sum()} of them, known to "
         f"{width.max():.1g} of its value at the worst.\n\n" + as_table(table) + "\n" + as_table(one)
     )
@@ -80,7 +80,7 @@ def tightness(plans: pl.DataFrame, jobs: pl.DataFrame) -> str:
         "cluster", "n", "n_met", "share_met", "ci_low", "ci_high", "share_met_fastest",
         "tightness_min", "tightness_median", "tightness_max",
     )  # fmt: skip
-    return "### Deadlines that a job without any wait would meet\n\n" + as_table(table)
+    return "### Deadlines met by a job without queueing\n\n" + as_table(table)
 
 
 def testbed(plans: pl.DataFrame, jobs: pl.DataFrame) -> str:
@@ -101,7 +101,7 @@ def testbed(plans: pl.DataFrame, jobs: pl.DataFrame) -> str:
 
 
 def agreement(plans: pl.DataFrame, drawn: pl.DataFrame, jobs: pl.DataFrame) -> str:
-    return f"### Drawn plans beside the published ones (seed {SEED})\n\n" + as_table(
+    return f"### Synthetic and published plans (seed {SEED})\n\n" + as_table(
         compare_plans(plans, drawn, jobs)
     )
 

@@ -32,9 +32,9 @@ def bound(itp: pl.DataFrame) -> str:
     counts = ((runtime - low) // 60).value_counts().sort("runtime_s").head(10)["count"]
     at_bound = (least["runtime_s"] == low).sum()
     return (
-        f"### ITP: the bound\n\nThe least runtime is {low:g} s, and {at_bound} of {least.height} "
-        "clusters have it. In the ten minutes from there on there are "
-        f"{', '.join(map(str, counts))} jobs, minute by minute.\n\n"
+        f"### ITP: bound of the runtimes\n\nThe shortest runtime is {low:g} s, in {at_bound} of "
+        f"{least.height} clusters. Jobs in each of the next ten minutes: "
+        f"{', '.join(map(str, counts))}.\n\n"
         + as_table(least.rename({"len": "jobs", "runtime_s": "least runtime_s"}), digits=4)
     )
 
@@ -62,14 +62,14 @@ def families(itp: pl.DataFrame) -> str:
         "family", "test", "log_likelihood_ratio", "mean_ratio", "ci_low", "ci_high", "statistic"
     )
     return (
-        "### ITP: six families, bounded below\n\n"
+        "### ITP: six families with the bound\n\n"
         + as_table(told(within).drop("ks_pvalue"), digits=4)
         + f"\nFor {within.best}, p of the distance is {p.table['ks_pvalue'].item():g}, the least "
         f"that {RESAMPLES} re-fits can give. Against the others, {within.best} has a ratio a value "
         "of\n\n"
         + as_table(others)
         + f"\nall with adjusted p below {ceiling(within.comparisons['pvalue_adjusted']):g}.\n\n"
-        "### ITP: the same as if short jobs would be seen\n\n"
+        "### ITP: six families without the bound\n\n"
         + as_table(told(whole).drop("ks_pvalue", "share_above_bound"), digits=4)
     )
 
@@ -97,7 +97,7 @@ def clusters(itp: pl.DataFrame) -> str:
                 "adjusted p": fits.comparisons["pvalue_adjusted"][0],
             }
         )
-    return "### ITP: the best family by cluster, under the bound of all\n\n" + as_table(
+    return "### ITP: best family by cluster, with the common bound\n\n" + as_table(
         pl.DataFrame(rows).sort("cluster")
     )
 
@@ -110,9 +110,7 @@ def tails(itp: pl.DataFrame, openb: pl.DataFrame) -> str:
         parts.append(
             table.select(pl.lit(name).alias("trace"), pl.exclude("n", "n_missing", "note"))
         )
-    return "### Tail index, over more and more of the largest values\n\n" + as_table(
-        pl.concat(parts)
-    )
+    return "### Tail index by number of largest values\n\n" + as_table(pl.concat(parts))
 
 
 def pods(openb: pl.DataFrame) -> str:
@@ -164,7 +162,7 @@ def ratios(openb: pl.DataFrame) -> str:
     ]
     pairs = compare_distributions(large, "runtime_ratio", "group", resamples=199, rng=1)
     return (
-        "### openb: runtime over the mean of its quality of service and end\n\nGroups of at least "
+        "### openb: runtime ratio by quality of service and status\n\nGroups of at least "
         "30 pods that are not running; the best family by AIC.\n\n"
         + as_table(pl.concat(fits).sort("group"))
         + "\n"

@@ -103,7 +103,7 @@ def saved(savings: pl.DataFrame) -> str:
     )
     v100 = savings.filter(gpu="v100", objective="energy", choice="both")["ratio"]
     return (
-        "### Least energy (and cost) over the baseline's\n\n"
+        "### Least energy and cost relative to the baseline\n\n"
         + as_table(table)
         + f"\nOn the V100, both together save {100 * (1 - v100.max()):.1f} % to "
         f"{100 * (1 - v100.min()):.1f} % of energy (published as 23.8 % to 74.7 %). Both, 95 %: "
@@ -123,7 +123,7 @@ def fronts(energy: pl.DataFrame) -> str:
     shown = energy.filter("on_front", gpu="v100", dataset="librispeech").sort("tta_s")
     above = energy.filter(pl.col("mean_power_w") > pl.col("power_limit_w")).height
     return (
-        "### Configurations on the front\n\n"
+        "### Configurations on the Pareto front\n\n"
         + as_table(sizes)
         + f"\nLibrispeech on the V100 has {shown.height} (the published figure shows 7):\n\n"
         + as_table(
@@ -148,11 +148,11 @@ def noise(power: pl.DataFrame) -> str:
     )
     wrong = steps.filter(pl.col("longer") > 0)
     return (
-        "### Noise of an epoch's time\n\n"
+        "### Noise of epoch times\n\n"
         f"Of {steps.height:,} steps up in power limit, {wrong.height} made the epoch longer: half "
         f"of these by more than {100 * wrong['longer'].median():.1f} %, the worst by "
-        f"{100 * wrong['longer'].max():.0f} %. A higher limit should not slow a GPU down; take it "
-        "for the noise of measuring once.\n"
+        f"{100 * wrong['longer'].max():.0f} %. A higher limit should not slow a GPU down; this "
+        "is noise of single measurements.\n"
     )
 
 

@@ -20,7 +20,8 @@ from findings import as_table, write_measured
 from pyspark.sql import SparkSession
 
 from tests.analysis.test_frames import ROWS
-from tests.test_spark import OPTIONS, ROW_QUESTIONS, TABLES, ask_of_ended
+from tests.spark.questions import ROW_QUESTIONS, TABLES, ask_of_ended
+from tests.spark.test_session import OPTIONS
 from traceana import open_store
 from traceana.ingesters import ingest
 from traceana.samples import write_sample

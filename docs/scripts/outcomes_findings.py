@@ -59,7 +59,7 @@ def measure(store: Store) -> str:
 
 
 def rates(pods: pl.DataFrame) -> str:
-    parts = ["### Rates of failure\n"]
+    parts = ["### Failure rates\n"]
     for by in ("qos", "gpu_demand"):
         table = by_definition(lambda failure, by=by: failure_rates(pods, by, failure=failure))
         parts.append(as_table(table.drop("cancelled", "unknown", "n_missing"), digits=6))
@@ -69,7 +69,7 @@ def rates(pods: pl.DataFrame) -> str:
             *("definition", "n", "cramers_v", "ci_low", "ci_high", "statistic", "df", "pvalue"),
             "method",
         )
-        parts.append(f"How strongly failure depends on {by}:\n\n{as_table(strength, digits=4)}")
+        parts.append(f"Association of failure with {by}:\n\n{as_table(strength, digits=4)}")
     return "\n".join(parts)
 
 
@@ -82,16 +82,16 @@ def confounding(pods: pl.DataFrame) -> str:
     shares = dict(pods.group_by("gpu_demand").agg((pl.col("qos") == "Burstable").mean()).rows())
     within = failure_rates(pods, ("qos", "gpu_demand"), failure=every)
     return (
-        "### The same within quality of service\n\n"
+        "### Failure rates within quality of service\n\n"
         + as_table(table.drop("failures_reference", "n_reference"), digits=4)
         + "\nIf every status but completed is a failure, the odds of failure of pods with more "
         "than one GPU are "
         f"{more['crude_odds_ratio']:.2f} times ({more['crude_ci_low']:.2f} to "
-        f"{more['crude_ci_high']:.2f}) those of pods with one, taken together, and "
+        f"{more['crude_ci_high']:.2f}) those of pods with one in all pods, and "
         f"{more['odds_ratio']:.2f} times ({more['ci_low']:.2f} to {more['ci_high']:.2f}) within "
-        f"quality of service: the direction turns. {shares['more']:.1%} of the pods with more "
-        f"one are Burstable and {shares['one']:.1%} of those with one, and Burstable pods fail "
-        "least. The rates they are made of:\n\n"
+        f"quality of service (Simpson's paradox). {shares['more']:.1%} of the pods with more than "
+        f"one GPU are Burstable and {shares['one']:.1%} of those with one, and Burstable pods fail "
+        "least. Rates by both columns:\n\n"
         + as_table(within.select("qos", "gpu_demand", "n", "failures", "rate", "ci_low", "ci_high"))
     )
 
@@ -114,7 +114,7 @@ def runtimes(pods: pl.DataFrame) -> str:
 
 
 def model(pods: pl.DataFrame) -> str:
-    parts = ["### Failure against several features at once\n"]
+    parts = ["### Failure model\n"]
     for name, failure in DEFINITIONS.items():
         found = failure_model(pods, features=("qos", "gpus", "cpus", "memory_gib"), failure=failure)
         ratios = found.odds_ratios.drop("log_odds", "std_error")

@@ -74,7 +74,7 @@ def saved(sweep: pl.DataFrame) -> str:
     )
     slower = table.filter(pl.col("time_saved") < 0).height
     return (
-        "### Saved by the last five recurrences, in per cent of the default's\n\n"
+        "### Savings of the last five recurrences, in percent of the default\n\n"
         + as_table(shown)
         + f"\nMeans of {sweep['seed'].n_unique()} seeds; {sweep['runs'].null_count()} of "
         f"{sweep.height} simulations failed. In {slower} of {table.height} jobs less energy is "
@@ -130,8 +130,8 @@ def policies(runs: pl.DataFrame, power: pl.DataFrame, sweep: pl.DataFrame) -> st
     return (
         "### Policies, mean over all jobs and seeds\n\n"
         + as_table(pl.DataFrame(rows))
-        + "\nSaved by the last five recurrences against the default's expectation, so that the "
-        "default's own is near 0 and its distance from it is luck. Regret over all recurrences.\n"
+        + "\nSavings of the last five recurrences relative to the default's expectation; those of "
+        "the default differ from 0 by chance. Regret over all recurrences.\n"
     )
 
 

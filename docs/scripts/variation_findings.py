@@ -49,11 +49,11 @@ def pooled(cov: pl.DataFrame) -> str:
     )
     return (
         "### All jobs of the table\n\n"
-        f"{row['n']:,} samples of {row['n_jobs']} jobs; intervals from drawing jobs.\n\n"
+        f"{row['n']:,} samples of {row['n_jobs']} jobs; intervals with jobs as clusters.\n\n"
         f"{as_table(table)}\nOf the samples, {shares}; the largest is {row['max']:.3f}.\n\n"
-        f"{row['n_right_truncated']} jobs reach the last column and were cut there. Quarter, half "
-        f"and three quarters of the jobs have ended by sample {row['length_q25']:.0f}, "
-        f"{row['length_median']:.0f} and {row['length_q75']:.0f} (Kaplan and Meier).\n"
+        f"{row['n_right_truncated']} jobs reach the last column and are censored there. "
+        f"Quartiles of the lengths (Kaplan-Meier): {row['length_q25']:.0f}, "
+        f"{row['length_median']:.0f} and {row['length_q75']:.0f} samples.\n"
     )
 
 
@@ -67,14 +67,14 @@ def dependence(jobs: pl.DataFrame) -> str:
                 name: [values.quantile(q, interpolation="linear") for q in (0.25, 0.5, 0.75)]
                 for name, values in (
                     ("autocorrelation at lag 1", first),
-                    ("samples worth one", worth),
+                    ("samples per effective sample", worth),
                     ("effective samples", jobs["effective_n"]),
                 )
             },
         }
     )
     return (
-        "### What a sample is worth\n\n"
+        "### Effective sample size\n\n"
         f"{as_table(table)}\nThe table's {jobs['n'].sum():,} samples are worth "
         f"{jobs['effective_n'].sum():,.0f} independent ones of their jobs.\n"
     )
@@ -124,10 +124,10 @@ def published(cov: pl.DataFrame) -> str:
     bounds = [iteration_cov(alone, ddof=ddof)["cov"].item() for ddof in (0, 1)]
     above = (cov["cov"] > bounds[0]).sum()
     return (
-        "### The table by itself\n\n"
+        "### Bounds of the CoV\n\n"
         f"With ten workers a CoV is at most {bounds[0]:.3f} under ddof 0 and {bounds[1]:.3f} under "
         f"ddof 1. The table's largest is {most:.3f}, and {above} of its samples are above the "
-        "bound of ddof 0: no ten values give them under the printed definition.\n"
+        "bound of ddof 0, which is impossible for ten values under the printed definition.\n"
     )
 
 

@@ -94,9 +94,9 @@ def pods(openb: pl.DataFrame) -> str:
     return (
         f"### openb, queueing delay by quality of service\n\n{as_table(table)}\n"
         f"{before.height} of {openb.height:,} pods were created before the first pod of the trace "
-        f"ended (day {first_end / 86400:.1f} of its clock). They are in it because they were still "
-        f"there: a sample of survivors. With them the cv of times between submissions is "
-        f"{both[0]:.1f}, without {both[1]:.2f}.\n"
+        f"ended (day {first_end / 86400:.1f} of its clock). They are listed because they were "
+        f"still running (length-biased sampling). The cv of interarrival times is {both[0]:.1f} "
+        f"with them and {both[1]:.2f} without.\n"
     )
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tests.analysis.test_bad_input import CONFIDENCES, FAULTS, RNGS, ROWS, N
+from tests.analysis.questions import CONFIDENCES, FAULTS, RNGS, ROWS, N
 from traceana import analysis
 from traceana.errors import DataError
 

@@ -1,7 +1,7 @@
 """task_runtimes on 7.5 million synthetic instances beside DuckDB, Polars, pandas and pyarrow.
 
 The peers are what one writes by hand under the policy "drop": the rows with both times, their
-first start and last end by (job, task), joined to the tasks. "as told" asks for all that
+first start and last end by (job, task), joined to the tasks. "all columns" asks for all that
 task_runtimes tells of a task too: how many instances there are, how many lack a time, and their
 summed time. No peer looks for repeated tasks, values out of range or ends before starts, or keeps
 the order of the tasks, as traceana does.
@@ -41,7 +41,7 @@ def with_duckdb(path: Path) -> object:
     return join_in_duckdb(path, "min(start_s) AS first_s, max(end_s) AS last_s", where=known)
 
 
-def with_duckdb_as_told(path: Path) -> object:
+def with_duckdb_all_columns(path: Path) -> object:
     told = """min(start_s) FILTER (end_s IS NOT NULL) AS first_s,
               max(end_s) FILTER (start_s IS NOT NULL) AS last_s,
               count(*) AS n_instances, count(start_s) AS n_start, count(end_s) AS n_end,
@@ -66,7 +66,7 @@ def with_polars(path: Path) -> object:
     return joined.with_columns(runtime_s=runtime).collect(engine="streaming")
 
 
-def with_polars_as_told(path: Path) -> object:
+def with_polars_all_columns(path: Path) -> object:
     start, end = pl.col("start_s"), pl.col("end_s")
     ends = (
         pl.scan_parquet(path)
@@ -106,9 +106,9 @@ CONTENDERS: dict[str, Contender] = {
     "traceana": with_traceana,
     "traceana, ends of tasks": with_traceana_task_ends,
     "DuckDB": with_duckdb,
-    "DuckDB, as told": with_duckdb_as_told,
+    "DuckDB, all columns": with_duckdb_all_columns,
     "Polars": with_polars,
-    "Polars, as told": with_polars_as_told,
+    "Polars, all columns": with_polars_all_columns,
     "pandas": with_pandas,
     "pyarrow": with_pyarrow,
 }

@@ -9,6 +9,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+from tests.conftest import NO_FILES
 from traceana.claims import PAPERS, VERDICTS, ClaimResults
 
 # (id, verdict, what the measured text must hold): counted with a spreadsheet's means (grep, awk,
@@ -104,7 +105,7 @@ def test_what_is_known_of_the_files(
 def test_every_statement_of_the_papers_is_judged(results: ClaimResults, real_data: Path) -> None:
     folder = real_data.parent / "papers"
     if not folder.is_dir():
-        pytest.skip(f"the papers' pages are not at {folder}")
+        pytest.skip(NO_FILES)
     ids = {
         (page.stem, name)
         for page in folder.glob("*.md")

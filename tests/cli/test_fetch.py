@@ -2,22 +2,21 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-
-def run_fetch(*asked: str) -> subprocess.CompletedProcess[str]:
-    run = "from traceana.cli import main; main()"
-    return subprocess.run(
-        [sys.executable, "-c", run, "fetch", *asked], capture_output=True, text=True, check=False
-    )
+from tests.cli.command import run_command
 
 
 def test_published_files_are_fetched_from_a_folder(tmp_path: Path, real_data: Path) -> None:
     to = tmp_path / "a place"
-    done = run_fetch("zeus-2023", "--mirror", str(real_data / "zeus-2023"), "--to", str(to))
+    # a process of its own, in which warnings of the log are lines on standard error
+    command = [sys.executable, "-m", "traceana", "fetch", "zeus-2023", "--to", str(to)]
+    done = subprocess.run(
+        [*command, "--mirror", str(real_data / "zeus-2023")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0
     assert done.stdout == (f"the files of zeus-2023 are in {to}\nnext: traceana ingest '{to}'\n")
     published = {p.name: p.read_bytes() for p in (real_data / "zeus-2023").iterdir()}
@@ -28,7 +27,9 @@ def test_published_files_are_fetched_from_a_folder(tmp_path: Path, real_data: Pa
 
 
 def test_users_mistake_is_one_line_and_status_2(tmp_path: Path) -> None:
-    done = run_fetch("zeus-2023", "--mirror", str(tmp_path / "nowhere"), "--to", str(tmp_path))
+    done = run_command(
+        "fetch", "zeus-2023", "--mirror", str(tmp_path / "nowhere"), "--to", str(tmp_path)
+    )
     assert done.returncode == 2
     assert done.stdout == ""
     assert done.stderr == (
@@ -38,8 +39,13 @@ def test_users_mistake_is_one_line_and_status_2(tmp_path: Path) -> None:
 
 def test_each_missing_file_has_its_line(tmp_path: Path) -> None:
     (tmp_path / "mirror").mkdir()
-    done = run_fetch(
-        "microsoft-itp-2021", "--mirror", str(tmp_path / "mirror"), "--to", str(tmp_path / "to")
+    done = run_command(
+        "fetch",
+        "microsoft-itp-2021",
+        "--mirror",
+        str(tmp_path / "mirror"),
+        "--to",
+        str(tmp_path / "to"),
     )
     assert done.returncode == 2
     (line,) = done.stderr.splitlines()

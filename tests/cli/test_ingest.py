@@ -10,13 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.command import run_command as run
+
 HEADER = ",worker,gpu,time,batch_time_norm\n"
 ROWS = "0,0,25,1,100\n1,1,25,1,110\n"
-
-
-def run(*words: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "traceana", *map(str, words)]
-    return subprocess.run(command, check=False, capture_output=True, text=True, cwd=cwd)
 
 
 @pytest.fixture

@@ -1,23 +1,13 @@
 from __future__ import annotations
 
-import subprocess
-import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-
-def run_sample(*asked: str) -> subprocess.CompletedProcess[str]:
-    run = "from traceana.cli import main; main()"
-    return subprocess.run(
-        [sys.executable, "-c", run, "sample", *asked], capture_output=True, text=True, check=False
-    )
+from tests.cli.command import run_command
 
 
 def test_it_says_what_it_wrote_and_what_comes_next(tmp_path: Path) -> None:
     to = tmp_path / "a place"
-    done = run_sample(str(to), "--trace", "zeus-2023", "--scale", "0.001", "--seed", "7")
+    done = run_command("sample", str(to), "--trace", "zeus-2023", "--scale", "0.001", "--seed", "7")
     assert done.returncode == 0, done.stderr
     assert "SYNTHETIC" in done.stdout
     (line,) = [ln for ln in done.stdout.splitlines() if "zeus-2023" in ln]
@@ -29,7 +19,7 @@ def test_it_says_what_it_wrote_and_what_comes_next(tmp_path: Path) -> None:
 
 def test_users_mistake_is_one_line_and_status_2(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("")
-    done = run_sample(str(tmp_path))
+    done = run_command("sample", str(tmp_path))
     assert done.returncode == 2
     assert done.stdout == ""
     assert done.stderr == (

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 import polars as pl
 import pytest
 
+from tests.cli.command import run_command
 from tests.ingesters.conftest import worker_times
 from traceana.catalog import fetch
 from traceana.cli.output import frame_writer
@@ -71,7 +72,7 @@ def test_standard_output_may_be_closed(store: Path) -> None:
     ],
 )
 def test_a_long_path_is_one_line(store: Path, args: tuple[str, ...]) -> None:
-    done = run(*(arg.format(files=store.parent / "files") for arg in args))
+    done = run_command(*(arg.format(files=store.parent / "files") for arg in args))
     assert done.returncode == 2
     (line,) = done.stderr.splitlines()
     assert line.startswith("traceana: ")
@@ -85,7 +86,7 @@ def test_control_characters_of_names_and_data_are_escaped(tmp_path: Path) -> Non
     (folder / "\x1b[2J.csv").write_text("\x1b]0;title\x07\n")
     named = folder / "job_1_norm.csv"
     named.write_bytes(worker_times().replace(b"norm\n", b"norm,\x1b[5mx\n", 1))
-    done = run("ingest", folder, "--store", tmp_path / "store", stdout=subprocess.PIPE)
+    done = run_command("ingest", folder, "--store", tmp_path / "store")
     said = done.stdout + done.stderr
     assert printable(said) == said
     assert "\\x1b[31mFoo" in said
@@ -133,7 +134,9 @@ def test_a_damaged_table_is_one_line(store: Path) -> None:
     content = bytearray(path.read_bytes())
     content[4:200] = bytes(196)
     path.write_bytes(content)
-    done = run("report", "--store", store, "--out", store / "report", "--only", "stragglers")
+    done = run_command(
+        "report", "--store", store, "--out", store / "report", "--only", "stragglers"
+    )
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
 

@@ -108,3 +108,33 @@ def test_machines_are_weighted_by_time_and_allocation_is_over_capacity(
     assert allocated == pytest.approx(held * 4900 / (6 * 3600))
     rate = found.allocation.filter(gpu_type="T4")["allocation_rate"].item()
     assert rate == pytest.approx(allocated / 2)
+
+
+def test_an_instance_holds_its_gpus_from_its_own_start_to_its_own_end(tmp_path: Path) -> None:
+    """The second instance starts 12 h after the first has ended, on a machine nobody listed."""
+    hour = 3600.0
+    requests = {"status": "completed", "gpus": 1.0, "cpus": 4.0, "memory_gib": 8.0}
+    keys = {"job_id": ["a", "a"], "task_name": "worker", "worker_id": ["w1", "w2"]}
+    tables = {
+        "tasks": pl.DataFrame(
+            {"job_id": ["a"], "task_name": "worker", "gpu_type": "T4"} | requests
+        ),
+        "instances": pl.DataFrame(
+            keys
+            | {"status": "completed", "machine_id": ["m", "elsewhere"]}
+            | {"start_s": [0.0, 18 * hour], "end_s": [6 * hour, 24 * hour - 1]}
+        ),
+        "instance_usage": pl.DataFrame(keys | {"gpus_used": [0.5, 0.5]}),
+        "machines": pl.DataFrame(
+            {"machine_id": ["m"], "gpu_type": "T4", "gpus": 1.0, "cpus": 8.0, "memory_gib": 64.0}
+        ),
+    }
+    for table, frame in tables.items():
+        add_table(frame, trace="somewhere", table=table, store=tmp_path)
+    found = analyze_utilization(Session(open_store(tmp_path)), "somewhere")
+    assert found.allocation is not None
+    assert found.allocation_summary is not None
+    rates = found.allocation.filter(gpu_type="T4")["allocation_rate"].to_list()
+    assert rates == pytest.approx([1, 0, 0, 1], abs=1e-3)
+    assert found.allocation_summary["bins_over"].to_list() == [0, 0]
+    assert found.unknown_machines == pytest.approx(0.5, abs=1e-3)

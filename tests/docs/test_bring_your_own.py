@@ -18,7 +18,9 @@ NAMES = ["slurm", "swf", "kubernetes", "step-times"]
 
 def blocks(page: str) -> list[tuple[str, str]]:
     """Return the name and text of each block that is announced by a comment."""
-    return re.findall(r"<!-- (.*?) -->\n```\w+\n(.*?)```", page, flags=re.DOTALL)
+    return re.findall(
+        r"<!-- ((?:file|mapping|result).*?) -->\n```\w+\n(.*?)```", page, flags=re.DOTALL
+    )
 
 
 def ingested(page: str, folder: Path) -> pl.DataFrame:

@@ -1,4 +1,4 @@
-"""README's commands and example, and the tutorials, run as they stand."""
+"""README's commands and example run as they stand."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
 
 
 @pytest.fixture(autouse=True)
@@ -46,20 +45,3 @@ def test_links_are_absolute_and_lead_to_files() -> None:
     for link in links:
         assert link.startswith((base, raw)), link
         assert (ROOT / link.removeprefix(base).removeprefix(raw)).exists(), link
-
-
-@pytest.mark.parametrize("page", TUTORIALS, ids=lambda page: page.stem)
-def test_tutorials_print_what_they_show(page: Path, tmp_path: Path) -> None:
-    text = page.read_text(encoding="utf-8")
-    for name, content in re.findall(
-        r"<!-- file: (\S+) -->\n```\w+\n(.*?)```", text, flags=re.DOTALL
-    ):
-        (tmp_path / name).write_text(content)
-    blocks = re.findall(
-        r"```python\n(.*?)```(?:\n\n<!-- output -->\n```text\n(.*?)```)?", text, flags=re.DOTALL
-    )
-    assert blocks
-    names: dict[str, object] = {}
-    for code, shown in blocks:
-        printed = run(code, names)
-        assert printed == shown or not shown

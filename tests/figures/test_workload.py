@@ -37,7 +37,7 @@ def test_a_bar_an_hour_is_its_rate() -> None:
     assert heights(ax) == pytest.approx([1.5, 1, *[0] * 22])
     (mean,) = (line for line in ax.lines if line.get_gid() == "mean")
     assert np.asarray(mean.get_ydata()).tolist() == pytest.approx([5 / 48] * 2)
-    assert ax.get_xlabel() == "Hour of the trace's own day"
+    assert ax.get_xlabel() == "Hour of the day (clock of the trace)"
     assert ax.get_ylabel() == "Jobs per hour"
 
 
@@ -53,11 +53,22 @@ def test_hours_of_several_traces_are_multiples_of_their_means() -> None:
     assert describe_arrivals(both) == "5 and 5 jobs over 2.0 and 2.0 days; busiest hour 0 and 0."
 
 
+def test_weekdays_are_named() -> None:
+    # 1970-01-01 was a Thursday, which has three jobs in the 24 h that were observed of it
+    rhythm = arrival_rhythm(JOBS, per="weekday")
+    ax = plot_arrivals(rhythm, clock="UTC")
+    assert [label.get_text() for label in ax.get_xticklabels()][:4] == ["Mon", "Tue", "Wed", "Thu"]
+    assert heights(ax)[:3] == [0, 0, 0]
+    assert heights(ax)[3] == pytest.approx(rhythm.filter(weekday=4)["jobs"].item() / 24)
+    assert ax.get_title(loc="left") == "Submissions by weekday"
+    assert ", busiest " in describe_arrivals(rhythm)
+
+
 def test_two_groups_without_names_are_refused() -> None:
     rhythm = arrival_rhythm(JOBS, per="hour")
     with pytest.raises(DataError, match="each hour once per group"):
         plot_arrivals(pl.concat([rhythm, rhythm]))
-    with pytest.raises(DataError, match="column hour is missing"):
+    with pytest.raises(DataError, match="column hour or weekday is missing"):
         plot_arrivals(rhythm.drop("hour"))
 
 

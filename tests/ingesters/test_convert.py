@@ -9,16 +9,16 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 from traceana.catalog import get_trace
+from traceana.ingesters.compiled import compile_mapping
 from traceana.ingesters.convert import Converted, convert
 from traceana.ingesters.mapping import parse_mapping
 from traceana.ingesters.readers.lines import LINE, Block
-from traceana.ingesters.recipe import compile_recipe
 from traceana.samples.pai import COLUMNS
 from traceana.schema import get_table
 
 TASKS = list(COLUMNS["pai_task_table"])
 MAPPING = parse_mapping(get_trace("alibaba-pai-2020").text, where="pai")
-RECIPE = compile_recipe(MAPPING.tables["tasks"], columns=tuple(TASKS))
+COMPILED = compile_mapping(MAPPING.tables["tasks"], columns=tuple(TASKS))
 
 words = st.sampled_from(["Terminated", "Failed", "Waiting", "", "Lost", "unknown"])
 names = st.sampled_from(["j1", "", "a b", " j", "é", "jé j", "j\t", "-", "~", "\x7f"])
@@ -62,7 +62,7 @@ def block_of(content: list[bytes]) -> Block:
 
 
 def converted(block: Block) -> Converted:
-    ((_, found),) = convert(block, RECIPE)
+    ((_, found),) = convert(block, COMPILED)
     return found
 
 
@@ -91,7 +91,7 @@ def test_parsed_at_once_or_line_by_line(content: list[bytes]) -> None:
 @given(content=st.lists(good.map(str.encode), min_size=1, max_size=9))
 def test_rows_without_fault_are_parsed_at_once(content: list[bytes]) -> None:
     block = block_of(content)
-    typed = block.typed(set(RECIPE.numbers.values()))
+    typed = block.typed(set(COMPILED.numbers.values()))
     assert typed is not None
     assert typed["plan_cpu"].dtype == pl.Float64
     assert converted(block).kept.height == block.lines == len(content)

@@ -12,6 +12,11 @@ def test_a_fault_of_the_past_stays_mended(fault: str) -> None:
     fuzz.check(*fuzz.PAST[fault])
 
 
+@pytest.mark.parametrize("seed", fuzz.PAST_SEEDS)
+def test_a_mutant_of_the_past_stays_mended(seed: int) -> None:
+    fuzz.check_mutant(seed)
+
+
 def test_mutated_files_are_accounted_for_and_read_alike_fast_and_carefully() -> None:
     assert fuzz.run(5, seed=1, kill_every=10**9)
 

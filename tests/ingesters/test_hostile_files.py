@@ -199,6 +199,7 @@ def test_a_row_that_breaks_a_rule_does_not_hide_a_good_one_with_its_key(
         (f"{JOB}.xz", lzma.compress(worker_times())[:-20], "cut short or damaged"),
         (JOB, b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n", "pointer"),
         (JOB, b"\x89PNG\r\n\x1a\n", "columns are not the published ones"),
+        (JOB, worker_times().replace(b"worker", b"worker,worker", 1), "has a name twice"),
         (JOB, b"<!DOCTYPE html>\n<html></html>\n", "columns are not the published ones"),
         (JOB, worker_times().replace(b"worker", b"who", 1), "columns are not the published ones"),
         (JOB, worker_times().decode().encode("utf-16"), "columns are not the published ones"),

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import make_once
 from tests.report.reader import Element, read_page
 from traceana.ingesters import ingest
 from traceana.report import build_report
@@ -14,17 +15,26 @@ from traceana.store import Store, open_store
 
 
 @pytest.fixture(scope="session")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
-    """All six traces, small."""
-    folder = tmp_path_factory.mktemp("report")
-    ingest(write_sample(folder / "files", scale=0.001, seed=5), store=folder / "store")
-    return open_store(folder / "store")
+def sample(shared_folder: Path) -> Path:
+    """All six traces, small: their files, and a store of them."""
+
+    def make(folder: Path) -> None:
+        ingest(write_sample(folder / "files", scale=0.001, seed=5), store=folder / "store")
+
+    return make_once(shared_folder / "sample", make)
 
 
 @pytest.fixture(scope="session")
-def report(store: Store, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def store(sample: Path) -> Store:
+    """The store of all six traces."""
+    return open_store(sample / "store")
+
+
+@pytest.fixture(scope="session")
+def report(store: Store, shared_folder: Path) -> Path:
     """The page made from it, beside its Markdown."""
-    return build_report(store.path, out=tmp_path_factory.mktemp("page"))
+    place = shared_folder / "page"
+    return make_once(place, lambda out: build_report(store.path, out=out)) / "index.html"
 
 
 @pytest.fixture(scope="session")
@@ -46,15 +56,15 @@ def page(html: str) -> Element:
 
 
 @pytest.fixture(scope="session")
-def zeus_store(store: Store, tmp_path_factory: pytest.TempPathFactory) -> Store:
+def zeus_store(sample: Path, shared_folder: Path) -> Store:
     """A store that holds nothing but the Zeus traces."""
-    folder = tmp_path_factory.mktemp("zeus") / "a store"
-    ingest(store.path.parent / "files" / "zeus-2023", store=folder)
-    return open_store(folder)
+    files = sample / "files" / "zeus-2023"
+    return open_store(make_once(shared_folder / "a store", lambda out: ingest(files, store=out)))
 
 
 @pytest.fixture(scope="session")
-def zeus_page(zeus_store: Store, tmp_path_factory: pytest.TempPathFactory) -> Element:
+def zeus_page(zeus_store: Store, shared_folder: Path) -> Element:
     """The page made from it."""
-    page = build_report(zeus_store.path, out=tmp_path_factory.mktemp("page"))
-    return read_page(page.read_text(encoding="utf-8"))
+    place = shared_folder / "zeus-page"
+    made = make_once(place, lambda out: build_report(zeus_store.path, out=out))
+    return read_page((made / "index.html").read_text(encoding="utf-8"))

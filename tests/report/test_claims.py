@@ -9,7 +9,7 @@ import pytest
 
 from tests.report.reader import Element, read_table, section
 from traceana.claims import PAPERS, Claim, Paper, check_claims, decide
-from traceana.report import find_origin
+from traceana.report import find_data_source
 from traceana.report.blocks import Table
 from traceana.report.context import Context
 from traceana.report.sections import claims
@@ -37,7 +37,7 @@ def test_what_differs_has_its_evidence(
         tolerance="ours: none",
     )
     monkeypatch.setitem(PAPERS, "made-up", Paper("Made up", lambda: (claim,)))
-    content = claims.build(Context(store, origin=find_origin(tmp_path)))
+    content = claims.build(Context(store, data_source=find_data_source(tmp_path)))
     (table,) = (
         each for each in content.all_blocks if isinstance(each, Table) and "planted" in each.caption
     )

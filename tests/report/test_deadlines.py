@@ -71,7 +71,30 @@ def test_missed_deadlines_of_jobs_with_and_without_plans(
     rows = read_table(part, "Missed deadlines by cluster")
     named = expected.drop_nulls("cluster")
     assert [number(row["Missed"]) for row in rows] == named["n_missed"].to_list()
-    # a trace without deadlines has synthetic ones
+    # a trace without deadlines has synthetic ones, and one without runtimes those of its instances
+    requests = store.scan("alibaba-pai-2020", "tasks").select("job_id", "task_name", "gpus")
+    held = (
+        store.scan("alibaba-pai-2020", "instances")
+        .filter(pl.col("start_s").is_not_null() & pl.col("end_s").is_not_null())
+        .join(requests, on=["job_id", "task_name"])
+        .group_by("job_id")
+        .agg(
+            runtime_s=pl.col("end_s").max() - pl.col("start_s").min(),
+            gpu_s=((pl.col("end_s") - pl.col("start_s")) * pl.col("gpus")).sum(),
+        )
+    )
+    submitted = store.scan("alibaba-pai-2020", "jobs").select("job_id", "submit_s")
+    of_instances = (
+        submitted.join(held, on="job_id", how="left", maintain_order="left")
+        .with_columns(gpus=pl.col("gpu_s") / pl.col("runtime_s"))
+        .collect()
+    )
+    simulated = simulate_deadlines(
+        of_instances, plans=synthesize_deadlines(of_instances, rng=0), policies=["fifo"]
+    )
+    shown = read_table(part, "Missed deadlines, all clusters. Alibaba PAI")
+    assert number(shown[0]["Jobs"]) == simulated["n"].item() > 100
+    assert number(shown[0]["Missed"]) == simulated["n_missed"].item()
     others = store.scan("alibaba-openb-2023", "jobs").collect()
     of_others = simulate_deadlines(others, plans=synthesize_deadlines(others, rng=0))
     shown = read_table(part, "Missed deadlines, all clusters. Alibaba openb")

@@ -10,7 +10,7 @@ import pytest
 from tests.report.reader import Element, number, read_table, section
 from traceana.analysis import energy_coverage, energy_savings, energy_to_accuracy
 from traceana.ingesters import add_table
-from traceana.report import find_origin
+from traceana.report import find_data_source
 from traceana.report.blocks import Gallery
 from traceana.report.context import Context
 from traceana.report.section import sections
@@ -127,7 +127,7 @@ def test_data_sets_that_nobody_named_reach_energy_recurring_and_deadlines(
             if "dataset" in rows.columns:
                 rows = rows.with_columns(dataset="our " + pl.col("dataset"))
             add_table(rows, trace="lab", table=name, store=tmp_path, title="Our lab")
-    context = Context(open_store(tmp_path), origin=find_origin(tmp_path))
+    context = Context(open_store(tmp_path), data_source=find_data_source(tmp_path))
     for name, figures in {"energy": 3, "recurring": 2, "deadlines": 2}.items():
         (part,) = (part for part in sections() if part.id == name)
         content = part.content(context)

@@ -12,7 +12,7 @@ from traceana.derived import job_sample
 from traceana.derived.tasks import instance_times, task_sample
 from traceana.report.blocks import Drawing, Gallery, Table, Text
 from traceana.report.build import open_context
-from traceana.report.origin import find_origin
+from traceana.report.data_source import find_data_source
 from traceana.report.section import sections
 from traceana.samples.pai_shares import ROWS
 
@@ -39,14 +39,14 @@ def sampled(store: Store, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Co
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))  # results of the whole trace are cached
     monkeypatch.setattr(job_sample, "MAX_TASKS", 1000)
     monkeypatch.setattr(job_sample, "SAMPLED_TASKS", 800)
-    return open_context(find_origin(store.path), None)
+    return open_context(find_data_source(store.path), None)
 
 
 def test_the_published_trace_and_whatever_has_no_more_tasks_is_analysed_whole(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert ROWS["pai_task_table"] <= job_sample.MAX_TASKS
-    data = open_context(find_origin(store.path), None)
+    data = open_context(find_data_source(store.path), None)
     tasks = data.scan(TRACE, "tasks").collect()
     monkeypatch.setattr(job_sample, "MAX_TASKS", tasks.height)
     assert data.once(task_sample, TRACE) is None
@@ -94,7 +94,7 @@ def test_gpu_hours_of_a_sample_are_those_of_the_trace_within_their_error(
     text = " ".join(block.text for block in part.all_blocks if isinstance(block, Text))
     off = float(re.search(r"margin of error is at most ([\d.]+) %", text)[1]) / 100  # type: ignore[index]
     monkeypatch.undo()
-    whole = hours_of(build(open_context(find_origin(store.path), None), "task-runtimes"))
+    whole = hours_of(build(open_context(find_data_source(store.path), None), "task-runtimes"))
     for policy, hours in hours_of(part).items():
         assert hours == pytest.approx(whole[policy], rel=1.5 * off)
 

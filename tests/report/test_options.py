@@ -15,7 +15,7 @@ from traceana.errors import DataError
 from traceana.report import build_report
 from traceana.report.blocks import Drawing, Gallery
 from traceana.report.build import open_context
-from traceana.report.origin import find_origin
+from traceana.report.data_source import find_data_source
 from traceana.report.section import sections
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def test_findings_begin_their_section_and_the_headline_is_a_result(page: Element
 
 
 def test_every_figure_is_declared_by_the_section_that_draws_it(store: Store) -> None:
-    context = open_context(find_origin(store.path))
+    context = open_context(find_data_source(store.path))
     for part in sections():
         galleries = (b for b in part.content(context).all_blocks if isinstance(b, Gallery))
         pictures = [one for gallery in galleries for one in gallery.pictures]

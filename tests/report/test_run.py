@@ -18,7 +18,7 @@ from traceana.report import build, build_report
 from traceana.report import run as report_run
 from traceana.report.blocks import Content, Text
 from traceana.report.build import open_context
-from traceana.report.origin import find_origin
+from traceana.report.data_source import find_data_source
 from traceana.report.run import count_workers, section_key
 from traceana.report.section import sections
 
@@ -38,7 +38,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def context(zeus_store: Store) -> Context:
-    return open_context(find_origin(zeus_store.path))
+    return open_context(find_data_source(zeus_store.path))
 
 
 def written(folder: Path) -> dict[str, bytes]:
@@ -107,11 +107,11 @@ def test_an_unchanged_section_is_not_built_again(
     [
         lambda m, _: replace(m, date="1970-01-02 00:00 UTC"),
         lambda m, _: replace(m, master="local[2]"),
-        lambda m, _: replace(m, origin=replace(m.origin, is_sample=True)),
+        lambda m, _: replace(m, data_source=replace(m.data_source, is_sample=True)),
         lambda m, patch: patch.setattr(report_run, "versions", lambda *_: ("99",)) or m,
         lambda m, patch: patch.setattr(report_run, "code_digest", lambda *_: "new") or m,
     ],
-    ids=["date", "engine", "origin", "library", "code"],
+    ids=["date", "engine", "data_source", "library", "code"],
 )
 def test_a_kept_section_is_for_the_same_options_and_code_only(
     context: Context, monkeypatch: pytest.MonkeyPatch, change: object

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -11,6 +12,8 @@ import pytest
 import traceana
 
 FIELDS = "JobID|User|Account|Partition|State|Submit|Start|End|Elapsed|AllocTRES|NodeList|Restarts"
+
+SHOWN = {".html", ".md", ".svg", ".csv"}
 
 
 def write_log(path: Path) -> None:
@@ -64,3 +67,22 @@ def test_groups_months_arrays_and_reasons_have_tables(page: str) -> None:
         assert f"GPU-hours by {what}" in page
     assert "| 2026-03 |" in page
     assert "100 of 2,000 jobs belong to 50 job arrays; 5 jobs restarted at least once." in page
+
+
+def test_names_cannot_control_a_terminal_or_break_a_figure(tmp_path: Path) -> None:
+    write_log(tmp_path / "sacct.txt")
+    text = (tmp_path / "sacct.txt").read_text()
+    evils = {"u1": "\x1b[31m<script>alert(1)</script>", "gpu=8": "gpu:\x1b]0;\u202e=8"}
+    for name, evil in evils.items():
+        text = text.replace(f"|{name}|", f"|{evil}|").replace(f"gres/{name}|", f"gres/{evil}|")
+    (tmp_path / "sacct.txt").write_text(text)
+    traceana.ingest(tmp_path / "sacct.txt", store=tmp_path / "store")
+    traceana.build_report(tmp_path / "store", out=tmp_path / "out", only="usage,outcomes")
+    written = [path for path in (tmp_path / "out").rglob("*") if path.suffix in SHOWN]
+    assert {path.suffix for path in written} == SHOWN
+    for path in written:
+        shown = path.read_text()
+        assert not {"\x1b", "\u202e"} & {*shown}, path
+        assert path.suffix != ".html" or "<script>alert" not in shown
+        if path.suffix == ".svg":
+            ElementTree.fromstring(shown)  # noqa: S314

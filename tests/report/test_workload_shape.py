@@ -17,7 +17,7 @@ import pytest
 
 from tests.report.reader import Element, number, read_table, section
 from traceana.derived.workload import describe_workload
-from traceana.report import find_origin
+from traceana.report import find_data_source
 from traceana.report.blocks import Drawing, Gallery, Picture, Table, Text
 from traceana.report.context import Context
 from traceana.report.run import draw_content
@@ -156,7 +156,7 @@ def test_survivors_of_an_earlier_time_are_told_and_left_out_of_arrivals(store: S
     jobs = jobs.with_columns(
         pl.when(early).then(pl.col("submit_s") - 864_000).otherwise("submit_s")
     )
-    context = Changed(store, origin=find_origin(store.path), jobs=jobs)
+    context = Changed(store, data_source=find_data_source(store.path), jobs=jobs)
     content = build(context, [OPENB])
     first_end = min(jobs["end_s"].drop_nulls())
     survivors = sum(submit < first_end for submit in jobs["submit_s"])
@@ -194,7 +194,7 @@ def test_a_trace_that_no_catalog_has_is_drawn_under_its_title(store: Store, tmp_
     path.write_text(json.dumps(facts | {"source": "api"}))
     own = Store(tmp_path)
     jobs = jobs_of(store, ITP).with_columns(pl.col("submit_s") + begin)
-    context = Changed(own, origin=find_origin(store.path), jobs=jobs)
+    context = Changed(own, data_source=find_data_source(store.path), jobs=jobs)
     content = draw_content(SECTION.content(context), context)
     captions = [
         picture.caption

@@ -139,7 +139,12 @@ def test_keys_of_any_type_and_numbers_of_any_size() -> None:
     for wrong in ((1, 0), (-1, 2), (1,), (0, float("inf")), "x"):
         with pytest.raises(DataError, match="tightness must be two numbers"):
             synthesize_deadlines(JOBS, tightness=wrong)  # type: ignore[arg-type]
+    for odd in ("x", None, [[1], [1, 2]], 1):
+        with pytest.raises(DataError, match="distribution must return 3 numbers"):
+            synthesize_deadlines(JOBS, distribution=lambda _g, _n, odd=odd: odd)  # type: ignore[misc]
     with pytest.raises(DataError, match="distribution must be uniform"):
         synthesize_deadlines(JOBS, distribution="normal")
+    # one column may have two parts
+    assert simulate_deadlines(JOBS, deadline="submit_s")["n"][0] == 3
     with pytest.raises(DataError, match="whole numbers"):
         deadline_tightness(plans.with_columns(iterations=pl.lit(1e20)), jobs)

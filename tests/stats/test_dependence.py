@@ -7,13 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.signal import lfilter
-from scipy.stats import norm
 
 from traceana.errors import DataError
 from traceana.stats.dependence import (
     autocorrelation,
     effective_sample_size,
-    series_quantile_interval,
 )
 
 
@@ -80,27 +78,3 @@ def test_what_is_no_series_is_refused() -> None:
         effective_sample_size([1, np.nan, 2, 3])
     with pytest.raises(DataError, match="lags must be a whole number from 1 to"):
         autocorrelation([1, 2], lags=0)
-
-
-def test_quantiles_of_an_autoregressive_series_are_covered() -> None:
-    a, n, times = 0.9, 1500, 200
-    noise = np.random.default_rng(4).normal(size=(times, n + 200)) * np.sqrt(1 - a**2)
-    series = lfilter([1], [1, -a], noise)[:, 200:]
-    for quantile in (0.25, 0.5):
-        truth = norm.ppf(quantile)
-        bounds = [series_quantile_interval(x, quantile) for x in series]
-        covered = np.mean([low <= truth <= high for low, high in bounds if not np.isnan(low)])
-        assert covered > 0.95 - 3 * np.sqrt(0.95 * 0.05 / times)
-
-
-def test_few_effective_values_have_no_interval() -> None:
-    rng = np.random.default_rng(5)
-    assert np.isnan(series_quantile_interval(rng.normal(size=15), 0.5)).all()
-    assert np.isnan(series_quantile_interval(np.repeat(rng.normal(size=12), 50), 0.5)).all()
-    independent = rng.normal(size=400)
-    low, high = series_quantile_interval(independent, 0.5)
-    # ranks n / 2 -+ 1.96 sqrt(n) / 2
-    ordered = np.sort(independent)
-    assert ordered[170] < low < ordered[190]
-    assert ordered[210] < high < ordered[230]
-    assert np.isnan(series_quantile_interval(independent[:60], 0.99)).all()

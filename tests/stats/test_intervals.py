@@ -11,7 +11,12 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from traceana.errors import DataError
-from traceana.stats.intervals import mean_interval, wilson_interval
+from traceana.stats.intervals import (
+    clustered_mean_interval,
+    clustered_wilson_interval,
+    mean_interval,
+    wilson_interval,
+)
 
 CONFIDENCES = st.floats(0.01, 0.999)
 
@@ -105,3 +110,20 @@ def test_a_confidence_outside_its_range_is_refused(confidence: float) -> None:
 def test_successes_beyond_the_trials_are_refused(successes: float, n: float) -> None:
     with pytest.raises(DataError, match="successes must be from 0 to n"):
         wilson_interval(successes, n)
+
+
+def test_rows_in_clusters_have_fewer_degrees_of_freedom() -> None:
+    low, high = clustered_mean_interval([3, 3, 3], [4, 4, 4], [1, 2, 3], confidence=0.5)
+    # the upper quartile of t is 1 for one degree of freedom and sqrt(2 / 3) for two
+    np.testing.assert_allclose(low, [np.nan, 1, 3 - 2 * math.sqrt(2 / 3)])
+    np.testing.assert_allclose(high, [np.nan, 5, 3 + 2 * math.sqrt(2 / 3)])
+    rates = clustered_wilson_interval([0.3, 0.3, 0, 1], [20, 20, 20, 20], [1, 6, 6, 6])
+    assert np.isnan([rates[0][0], rates[1][0]]).all()
+    t = stats.t.ppf(0.975, 5)
+    # the bounds differ from the rate by as much as the score test just allows
+    for low_or_high in rates:
+        p = low_or_high[1]
+        assert abs(p - 0.3) == pytest.approx(t * math.sqrt(p * (1 - p) / 20))
+    assert rates[0][1] < 0.3 < rates[1][1]
+    assert (rates[0][2], rates[1][3]) == (0, 1)
+    assert rates[1][2] == pytest.approx(t**2 / (20 + t**2)) == 1 - rates[0][3]

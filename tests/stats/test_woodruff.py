@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.stats import binom
+from scipy.signal import lfilter
+from scipy.stats import binom, norm
 
 from traceana.stats.quantiles import woodruff_interval
 
@@ -13,7 +14,13 @@ from traceana.stats.quantiles import woodruff_interval
 def test_independent_rows_give_the_binomial_ranks(n: int, quantile: float) -> None:
     low, high = woodruff_interval(np.arange(1, n + 1), quantile=quantile)
     exact = binom.ppf([0.025, 0.975], n, quantile) + np.array([0, 1])
-    assert np.abs(np.array([low, high]) - exact).max() <= 2
+    assert np.abs(np.array([low, high]) - exact).max() <= 1
+
+
+@pytest.mark.parametrize(("n", "ranks"), [(6, (1, 6)), (10, (2, 9)), (20, (6, 15)), (25, (8, 18))])
+def test_the_median_of_few_rows_has_the_ranks_of_the_tables(n: int, ranks: tuple[int, int]) -> None:
+    # Conover, Practical Nonparametric Statistics, 1999, section 3.2: binomial, at least 95 %
+    assert woodruff_interval(np.arange(1, n + 1)) == ranks
 
 
 def test_clusters_of_equal_rows_count_as_one_row() -> None:
@@ -43,3 +50,29 @@ def test_too_few_rows_have_no_interval() -> None:
     assert np.isnan(woodruff_interval([1.0])).all()
     assert np.isnan(woodruff_interval([1.0, 2.0], [0, 0])).all()
     assert np.isnan(woodruff_interval([1.0, 2.0, 3.0])).any()
+
+
+def test_quantiles_of_an_autoregressive_series_are_covered() -> None:
+    a, n, times = 0.9, 1500, 200
+    noise = np.random.default_rng(4).normal(size=(times, n + 200)) * np.sqrt(1 - a**2)
+    series = lfilter([1], [1, -a], noise)[:, 200:]
+    for quantile in (0.25, 0.5):
+        truth = norm.ppf(quantile)
+        bounds = [woodruff_interval(x, quantile=quantile, serial=True) for x in series]
+        covered = np.mean([low <= truth <= high for low, high in bounds if not np.isnan(low)])
+        assert covered > 0.95 - 3 * np.sqrt(0.95 * 0.05 / times)
+
+
+def test_few_effective_values_have_no_interval() -> None:
+    rng = np.random.default_rng(5)
+    assert np.isnan(woodruff_interval(rng.normal(size=15), quantile=0.5, serial=True)).all()
+    assert np.isnan(
+        woodruff_interval(np.repeat(rng.normal(size=12), 50), quantile=0.5, serial=True)
+    ).all()
+    independent = rng.normal(size=400)
+    low, high = woodruff_interval(independent, quantile=0.5, serial=True)
+    # ranks n / 2 -+ 1.96 sqrt(n) / 2
+    ordered = np.sort(independent)
+    assert ordered[170] < low < ordered[190]
+    assert ordered[210] < high < ordered[230]
+    assert np.isnan(woodruff_interval(independent[:60], quantile=0.99, serial=True)).all()

@@ -20,7 +20,7 @@ def anonymize(
         typer.Option(
             metavar="FILE",
             help="File with a secret of at least 16 bytes: the same one gives the same digests.  "
-            "[default: a random one, forgotten]",
+            "[default: a random one, not stored]",
         ),
     ] = None,
     round_s: Annotated[
@@ -29,7 +29,10 @@ def anonymize(
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Write a trace without identifiers, and list what could still identify a row."""
+    """Write an anonymized copy of a trace.
+
+    Columns and values that could still identify a row are listed.
+    """
     from traceana.cli.output import print_cells, print_json
     from traceana.errors import DataError
     from traceana.exchange import anonymize as anonymize_trace

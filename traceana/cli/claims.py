@@ -26,7 +26,7 @@ def claims(
     store: StoreOption = None,
     paper: Annotated[
         str | None,
-        typer.Option(metavar="P", help="One paper alone; a wrong name lists them.  [default: all]"),
+        typer.Option(metavar="P", help="One paper; an unknown name lists them.  [default: all]"),
     ] = None,
     json: JsonOption = False,
     strict: Annotated[bool, typer.Option("--strict", help="Exit 1 if a claim differs.")] = False,

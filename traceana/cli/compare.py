@@ -27,7 +27,10 @@ def compare(
     json: JsonOption = False,
     out: OutOption = None,
 ) -> None:
-    """Compare runtime, size, queueing, failure, concentration and stragglers of traces."""
+    """Compare headline numbers of traces.
+
+    Numbers on runtime, size, queueing, failure, concentration and stragglers.
+    """
     from traceana.cli.output import frame_writer, print_cells, print_json
     from traceana.derived.comparison import compare_traces
     from traceana.errors import DataError

@@ -24,7 +24,10 @@ def export(
         str, typer.Option("--format", metavar="parquet|csv|swf", help="Format of the files.")
     ] = "parquet",
 ) -> None:
-    """Write tables as Parquet or CSV, or jobs in the Standard Workload Format."""
+    """Export tables as Parquet, CSV or SWF.
+
+    SWF is the Standard Workload Format, for jobs alone.
+    """
     from traceana.exchange import export_tables
 
     paths = export_tables(trace, out=out, store=store, tables=table or (), file_format=file_format)

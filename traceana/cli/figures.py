@@ -28,14 +28,14 @@ def figures(
         _option("DIR", "Folder for the files; without an ID, every figure.  [default: figures]"),
     ] = None,
     paper: Annotated[str | None, _option("PAPER", "Figures of a paper, such as zeus.")] = None,
-    trace: Annotated[str | None, _option("TRACE", "Of this trace alone.")] = None,
+    trace: Annotated[str | None, _option("TRACE", "Only this trace.")] = None,
     job: Annotated[str | None, _option("JOB", "A job of the trace.")] = None,
     gpu: Annotated[str | None, _option("GPU", "A GPU, such as a40.")] = None,
     dataset: Annotated[str | None, _option("NAME", "A data set, such as cifar100.")] = None,
     feature: Annotated[str | None, _option("COLUMN", "A feature, such as gpus.")] = None,
     outcome: Annotated[str | None, _option("STATUS", "An outcome, such as failed.")] = None,
     formats: Annotated[
-        str, typer.Option("--format", metavar="FORMAT,...", help="Of svg, pdf and png.")
+        str, typer.Option("--format", metavar="FORMAT,...", help="Formats: svg, pdf, png.")
     ] = "svg,pdf,png",
     dpi: Annotated[int, _option("N", "Resolution of PNG, and of images within PDF.")] = 300,
     size: Annotated[
@@ -44,20 +44,20 @@ def figures(
 ) -> None:
     """List the figures, or write them as SVG, PDF and PNG.
 
-    Without a choice of trace, job and so on, every picture that the report has of a figure is
-    written.
+    Without options such as --trace or --job, every version of a figure in the
+    report is written.
     """
     if not ids and out is None:
         _list_figures(paper)
         return
     from traceana.cli.output import show_steps
-    from traceana.report import check_figures, find_origin, write_figures
+    from traceana.report import check_figures, find_data_source, write_figures
 
     wanted = [*(ids or ()), *(_of_paper(paper) if paper and not ids else ())]
     check_figures(wanted)  # before the store is looked for
-    origin = find_origin(store)
-    if origin.is_sample:
-        sys.stderr.write(f"traceana: note: {origin.notice}\n")
+    data_source = find_data_source(store)
+    if data_source.is_sample:
+        sys.stderr.write(f"traceana: note: {data_source.notice}\n")
     with show_steps("figures") as on_step:
         written = write_figures(
             wanted,
@@ -82,7 +82,7 @@ def figures(
 def _of_paper(paper: str) -> list[str]:
     from traceana.figures.published import figures_of
 
-    return list(dict.fromkeys(one.figure for one in figures_of(paper)))
+    return list(dict.fromkeys(one.figure for one in figures_of(paper) if one.figure))
 
 
 def _list_figures(paper: str | None) -> None:
@@ -94,19 +94,17 @@ def _list_figures(paper: str | None) -> None:
     if paper is not None:
         from traceana.figures.published import figures_of
 
-        for heading in ("published figure", "figure"):
-            shown.add_column(heading, no_wrap=heading == "figure")
-        shown.add_column("command")
+        for heading in ("number", "published figure", "command, or why there is none"):
+            shown.add_column(heading)
         for one in figures_of(paper):
-            shown.add_row(one.name, one.figure, one.command)
+            shown.add_row(one.number, one.shows, one.answer)
         print_table(shown)
         return
     from traceana.figures import figures as all_figures
 
     shown.add_column("figure", no_wrap=True)
-    shown.add_column("what it shows, what it is drawn from, and which published one it is")
+    shown.add_column("what it shows, and what it is drawn from")
     for name, entry in all_figures().items():
-        told = (entry.shows, f"from: {entry.result}", f"source: {entry.source}")
-        shown.add_row(name, "\n".join(told))
+        shown.add_row(name, f"{entry.shows}\nfrom: {entry.result}")
     print_table(shown)
     sys.stdout.write("traceana figures ID... [--out DIR] writes them\n")

@@ -32,7 +32,7 @@ _STAGES = 4  # decompress, check, look for repeated rows, pack
 def ingest(
     paths: Annotated[
         list[Path],
-        typer.Argument(metavar="PATH...", help="Folders or files, as published or of your own."),
+        typer.Argument(metavar="PATH...", help="Folders or files: public traces or your own."),
     ],
     *,
     store: StoreOption = None,

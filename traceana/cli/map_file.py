@@ -25,7 +25,7 @@ def map_file(
     ] = None,
     reader: ReaderOption = None,
 ) -> None:
-    """Propose a mapping for a file, and preview the rows that it makes.
+    """Propose a mapping for a file and preview its rows.
 
     What is not certain is marked in the mapping by a comment: # unsure.
     """

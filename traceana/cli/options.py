@@ -43,7 +43,6 @@ OutOption = Annotated[
     typer.Option(
         "--out",
         metavar="FILE",
-        help="Write the rows (of a sweep its runs, of a replay its steps): .csv, .json or "
-        ".parquet.",
+        help="Write the result (runs of a sweep, steps of a replay): .csv, .json or .parquet.",
     ),
 ]

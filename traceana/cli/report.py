@@ -45,7 +45,7 @@ def report(
         list[str] | None,
         typer.Option(
             metavar="SECTION",
-            help="Section to build, may be repeated; a wrong name lists them.  [default: every "
+            help="Section to build, may be repeated; an unknown name lists them.  [default: every "
             "section]",
         ),
     ] = None,
@@ -72,7 +72,7 @@ def report(
         bool, typer.Option("--open", help="Open the page in the browser when it is made.")
     ] = False,
 ) -> None:
-    """Build a report: one self-contained page, Markdown, figures and data.
+    """Build a report: page, Markdown, figures and data.
 
     PATH names raw files; without it, the report is made from a store, or from a synthetic sample
     where there is none.
@@ -144,13 +144,13 @@ def _find_store(
     **options: Any,  # noqa: ANN401  those of ingest()
 ) -> Path | None:
     """Ingest the files, if any; note on standard error where the synthetic sample is used."""
-    from traceana.report import find_origin
+    from traceana.report import find_data_source
 
     if paths:
         return _ingest(paths, store, **options)
-    origin = find_origin(store)
-    if origin.is_sample:
-        sys.stderr.write(f"traceana: note: {origin.notice}\n")
+    data_source = find_data_source(store)
+    if data_source.is_sample:
+        sys.stderr.write(f"traceana: note: {data_source.notice}\n")
     return store
 
 

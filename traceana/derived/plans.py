@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from traceana import analysis, simulate
+from traceana.derived.jobs_of_tasks import from_tasks, jobs_of_tasks
 
 if TYPE_CHECKING:
     from traceana.store.session import Session
@@ -18,7 +19,10 @@ PLANS_NEEDS: Final = (
     },
 )
 """What a trace needs for deadlines."""
-JOBS_NEEDS: Final = ({"jobs": ("submit_s", "runtime_s", "gpus")},)
+JOBS_NEEDS: Final = (
+    {"jobs": ("submit_s", "runtime_s", "gpus")},
+    {"jobs": ("submit_s",), "tasks": ("gpus",), "instances": ("start_s", "end_s")},
+)
 """What a trace needs for synthetic deadlines."""
 SEED: Final = 0
 MAX_JOBS: Final = 100_000
@@ -28,6 +32,14 @@ MAX_JOBS: Final = 100_000
 def _tables(session: Session, trace: str) -> tuple[pl.DataFrame, pl.DataFrame]:
     plans, jobs = (session.scan(trace, table).collect() for table in ("training_plans", "jobs"))
     return plans, jobs
+
+
+def _jobs(session: Session, trace: str) -> pl.LazyFrame:
+    """Return the jobs of a trace, with the runtimes and GPUs of their instances if need be."""
+    if from_tasks(session, trace):
+        return session.once(jobs_of_tasks, trace).lazy().drop("start_s", "gpu_type")
+    columns = ("job_id", "cluster", "submit_s", "runtime_s", "gpus")
+    return session.scan(trace, "jobs").select(columns)
 
 
 def rules(session: Session, trace: str, /) -> pl.DataFrame:
@@ -48,7 +60,7 @@ def draws(session: Session, trace: str, /) -> pl.DataFrame:
 
 def synthetic(session: Session, trace: str, /) -> pl.DataFrame:
     """Return synthetic plans of the jobs of a trace."""
-    return simulate.synthesize_deadlines(session.scan(trace, "jobs"), rng=SEED)
+    return simulate.synthesize_deadlines(_jobs(session, trace), rng=SEED)
 
 
 def tightness(session: Session, trace: str, /) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -72,8 +84,7 @@ def missed_deadlines(session: Session, trace: str, /) -> pl.DataFrame:
     Deadlines are those of the trace, or synthetic ones. Clusters have so many GPUs that jobs use
     80 % of them.
     """
-    columns = ("job_id", "cluster", "submit_s", "runtime_s", "gpus")
-    jobs = session.scan(trace, "jobs").select(columns).sort("submit_s", "job_id").head(MAX_JOBS)
+    jobs = _jobs(session, trace).sort("submit_s", "job_id").head(MAX_JOBS)
     if session.manifest(trace).has("training_plans"):
         return simulate.simulate_deadlines(jobs, plans=session.scan(trace, "training_plans"))
     return simulate.simulate_deadlines(jobs, plans=session.once(synthetic, trace))

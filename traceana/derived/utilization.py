@@ -42,6 +42,9 @@ class UtilizationTables:
         Distribution functions of requested and used, by resource.
     allocation, allocation_summary
         Allocation rate over time, overall and by GPU type.
+    unknown_machines
+        Fraction of the allocated GPU time on machines that are not in the machines table; None
+        where it is not recorded.
     machines
         Use of machines, by GPU type.
     """
@@ -55,6 +58,7 @@ class UtilizationTables:
     curves: dict[str, pl.DataFrame] = field(default_factory=dict)
     allocation: pl.DataFrame | None = None
     allocation_summary: pl.DataFrame | None = None
+    unknown_machines: float | None = None
     machines: pl.DataFrame | None = None
 
 
@@ -64,26 +68,32 @@ def analyze_utilization(session: Session, trace: str, /) -> UtilizationTables:
     rows = _instances(session, trace)
     n_rows = manifest.tables["instance_usage"].rows
     by = [name for name in ("gpu_type", "user", _ROLE) if rows[name].count()]
-    used = {"": analysis.utilization(rows)}
+    unit = "user" if rows["user"].count() else "job"
+    used = {"": analysis.utilization(rows, cluster=unit)}
     for name in by:
-        used[name] = analysis.utilization(_largest(rows, name), by=name)
+        within = "job" if name == "user" else unit
+        used[name] = analysis.utilization(_largest(rows, name), by=name, cluster=within)
     typed = ("gpu_type",) if "gpu_type" in by else ()
     sized = rows.with_columns(gpus_requested=_size(pl.col("gpus")))
-    idle = analysis.idle_gpu_hours(rows, by=typed)
+    idle = analysis.idle_gpu_hours(rows, by=typed, cluster=unit)
     if typed:
-        whole = analysis.idle_gpu_hours(rows).select(pl.lit("all").alias("gpu_type"), pl.all())
+        whole = analysis.idle_gpu_hours(rows, cluster=unit).select(
+            pl.lit("all").alias("gpu_type"), pl.all()
+        )
         idle = pl.concat([idle.with_columns(pl.col("gpu_type").cast(pl.String)), whole])
     shared = None
     if rows["gpu_device"].count() and rows["machine_id"].count():
         shared = analysis.gpu_sharing(rows, by=typed)
-    by_size = analysis.idle_gpu_hours(sized.drop_nulls("gpus_requested"), by="gpus_requested")
+    by_size = analysis.idle_gpu_hours(
+        sized.drop_nulls("gpus_requested"), by="gpus_requested", cluster=unit
+    )
     curves = {
         request: _curve(rows, request, use)
         for use, request in RESOURCES.items()
         if request and rows[request].count() and rows[use].count()
     }
     del rows, sized
-    allocation, summary = _allocation(session, trace)
+    allocation, summary, unknown = _allocation(session, trace)
     return UtilizationTables(
         n_rows=n_rows,
         n_instances=int(used[""]["n"][0] + used[""]["n_missing"][0]),
@@ -94,6 +104,7 @@ def analyze_utilization(session: Session, trace: str, /) -> UtilizationTables:
         curves=curves,
         allocation=allocation,
         allocation_summary=summary,
+        unknown_machines=unknown,
         machines=_machines(session, trace),
     )
 
@@ -141,6 +152,7 @@ def _instances(session: Session, trace: str) -> pl.DataFrame:
             key,
             *(pl.col(name).cast(pl.Float64) for name in RESOURCES),
             pl.col("machine_id", "gpu_device").cast(pl.Categorical()),
+            job=pl.col("job_id").hash(3),
         )
         .collect(engine="streaming")
     )
@@ -187,38 +199,49 @@ def _curve(rows: pl.DataFrame, request: str, use: str) -> pl.DataFrame:
     )
 
 
-def _allocation(session: Session, trace: str) -> tuple[pl.DataFrame | None, pl.DataFrame | None]:
-    """Return the allocation rate by time bin, and its summary, of all GPUs and by GPU type.
+def _allocation(
+    session: Session, trace: str
+) -> tuple[pl.DataFrame | None, pl.DataFrame | None, float | None]:
+    """Return the allocation rate by time bin and its summary, of all GPUs and by GPU type.
 
-    The GPUs of a task are those that its instances hold, averaged over its runtime. Those of a
-    sample are multiplied by all tasks over those drawn.
+    An instance holds the GPUs of its task from its own start to its own end; those of a sample are
+    multiplied by all tasks over those drawn. The third is the fraction of the GPU time that is on
+    machines without a row in machines.
     """
     manifest = session.manifest(trace)
     if not manifest.has("machines", ("gpus",)):
-        return None, None
+        return None, None, None
     sample = session.once(task_sample, trace)
-    runtime_s = pl.col("last_s") - pl.col("first_s")
-    held = pl.col("gpus") * pl.col("known_s") / runtime_s / (sample.fraction if sample else 1)
-    tasks = (
-        session.once(instance_times, trace)
-        .tasks.filter(runtime_s > 0)
-        .select("gpu_type", held.alias("gpus"), start_s="first_s", end_s="last_s")
-    )
+    key = pl.struct(KEYS).hash(1).alias(".task")
+    requested = session.once(instance_times, trace).tasks.lazy().filter(pl.col("gpus") > 0)
+    requested = requested.select(key, pl.col("gpu_type").cast(pl.String), "gpus")
     machines = session.scan(trace, "machines").collect()
+    located = manifest.has("instances", ("machine_id",))
+    there = pl.col("machine_id").is_in(machines["machine_id"].implode()) if located else pl.lit(1)
+    held = (
+        sampled_rows(session, trace, session.scan(trace, "instances"))
+        .filter(pl.col("end_s") > pl.col("start_s"))
+        .select(key, "start_s", "end_s", there=there.cast(pl.Boolean))
+        .join(requested, on=".task")
+        .with_columns(pl.col("gpus") / (sample.fraction if sample else 1))
+        .drop(".task")
+        .collect(engine="streaming")
+    )
     whole = pl.lit("all").alias("gpu_type")
     found = []
     for some, capacity in (
-        (tasks.with_columns(whole), machines.with_columns(whole)),
-        (tasks, machines),
+        (held.with_columns(whole), machines.with_columns(whole)),
+        (held.drop_nulls("gpu_type"), machines),
     ):
-        known = some.drop_nulls(["gpu_type", "gpus"]) if some is tasks else some.drop_nulls("gpus")
-        if known.is_empty() or not capacity["gpu_type"].count():
-            continue
-        demand = analysis.gpu_demand(known, bin_s=BIN_S, by="gpu_type")
-        found.append(analysis.allocation_rate(demand, capacity, by="gpu_type"))
+        if some.height and capacity["gpu_type"].count():
+            demand = analysis.gpu_demand(some, bin_s=BIN_S, by="gpu_type")
+            found.append(analysis.allocation_rate(demand, capacity, by="gpu_type"))
     if not found or not (every := pl.concat(found)).height:
-        return None, None
-    return every, analysis.summarize_allocation(every, by="gpu_type")
+        return None, None, None
+    seconds = pl.col("gpus") * (pl.col("end_s") - pl.col("start_s"))
+    away = held.select(seconds.filter(~pl.col("there")).sum() / seconds.sum()).item()
+    summary = analysis.summarize_allocation(every, by="gpu_type")
+    return every, summary, float(away) if located else None
 
 
 def _machines(session: Session, trace: str) -> pl.DataFrame | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import polars as pl
 
@@ -121,7 +121,7 @@ def describe_workload(session: Session, trace: str, /) -> Workload:
         concentration=split(analysis.concentration) if sized else None,
         interarrivals=split(analysis.interarrivals) if timed else None,
         queueing=queueing if waited else None,
-        hours=_hours(since, manifest) if timed else None,
+        hours=_rhythm(since, manifest, "hour") if timed else None,
         curve=curve if curve.height else None,
         demand=demand,
         starts_assumed=assumed,
@@ -197,9 +197,28 @@ def _demand(jobs: pl.LazyFrame, there: set[str]) -> tuple[pl.DataFrame | None, b
     return None, False
 
 
-def _hours(jobs: pl.LazyFrame, manifest: Manifest) -> pl.DataFrame:
+def weekdays_and_waits(
+    session: Session, trace: str, /
+) -> tuple[pl.DataFrame | None, pl.DataFrame | None, str | None]:
+    """Return the submissions by weekday, and the queueing delays by a column with its name."""
+    manifest, found = session.manifest(trace), session.once(describe_workload, trace)
+    jobs = session.scan(trace, "jobs")
+    since, _, _ = _without_survivors(jobs, manifest)
+    days = _rhythm(since, manifest, "weekday") if manifest.has("jobs", ("submit_s",)) else None
+    if found.queueing is None or found.by is None:
+        return days, None, None
+    rows = session.once(jobs_of_tasks, trace).lazy() if from_tasks(session, trace) else jobs
+    delays = rows.select(
+        pl.col(found.by).cast(pl.String), value=pl.col("start_s") - pl.col("submit_s")
+    )
+    return days, analysis.empirical_distribution(delays, "value", by=found.by), found.by
+
+
+def _rhythm(
+    jobs: pl.LazyFrame, manifest: Manifest, per: Literal["hour", "weekday"]
+) -> pl.DataFrame:
     if manifest.absolute_times and manifest.timezone and manifest.utc_offset_h is None:
         at = pl.from_epoch((pl.col("submit_s") * 1000).cast(pl.Int64), time_unit="ms")
         local = at.dt.replace_time_zone("UTC").dt.convert_time_zone(manifest.timezone)
         jobs = jobs.select(submit_s=local.dt.replace_time_zone(None))
-    return analysis.arrival_rhythm(jobs, per="hour", utc_offset_h=manifest.utc_offset_h or 0)
+    return analysis.arrival_rhythm(jobs, per=per, utc_offset_h=manifest.utc_offset_h or 0)

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 @figure(
     "allocation-rate",
     result="allocation_rate",
-    source="MLaaS in the Wild (NSDI'22): allocation of GPUs over time",
     reading="Line: GPUs that running tasks requested over the GPUs of the machines, averaged over "
     "each time bin. Tasks with lost times are missing, so the rate is too low.",
 )

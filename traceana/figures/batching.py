@@ -44,7 +44,6 @@ def look_of(controller: str, ax: Axes, /) -> Look:
 @figure(
     "batching-speedup",
     result="summarize_batching of one overhead and noise",
-    source="Dynamic batching (ACSOS'20): speedup by heterogeneity",
     reading="Mark: mean over seeds; horizontal line: its 95 % confidence interval, often narrower "
     "than the mark; vertical line: mean over minimum cores, the maximum speedup without overhead "
     "and noise.",
@@ -136,7 +135,6 @@ _SYSTEMS: Final = {
 @figure(
     "batching-clusters",
     result="compare_clusters",
-    source="Dynamic batching (ACSOS'20): uniform, static and dynamic batching by cluster",
     reading="Bar: simulated time relative to uniform batches on as many equal workers of the same "
     "total throughput; less is better. Diamond: time that a published factor implies, of uniform "
     "batches for a slowdown and of dynamic ones for a speedup.",
@@ -229,7 +227,6 @@ def describe_batching_clusters(comparison: pl.DataFrame) -> str:
 @figure(
     "batching-trajectory",
     result="batches of simulate_batching",
-    source="Dynamic batching (ACSOS'20): the controller's batches",
     reading="Line: batch size of a worker; it changes when the controller moves samples between "
     "workers. At each step the batch sizes add up to the global batch, unless it drifts.",
 )

@@ -112,7 +112,6 @@ def describe_batching_replay(steps: pl.DataFrame) -> str:
 @figure(
     "batching-iterations",
     result="workers of one job of replay_batching",
-    source="Dynamic batching (ACSOS'20): iteration times before and after",
     reading="Mark: median iteration time of a worker; thick line: 25 % to 75 % quantile; thin "
     "line: 5 % to 95 % quantile. A step waits for the slowest worker; the others are idle until "
     "then.",

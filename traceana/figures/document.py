@@ -9,7 +9,7 @@ import sys
 from typing import Final
 
 from traceana.figures.published import PUBLISHED
-from traceana.figures.registry import figures
+from traceana.figures.registry import figures, get_figure
 
 _HEAD: Final = """\
 # Figures
@@ -26,9 +26,10 @@ and PNG. One picture is chosen by options:
 `--trace` names a trace; `--feature` and `--outcome` choose figures of runtimes and failures. In
 Python, `traceana.figures` has a `plot_` function for each. A figure takes a finished result and
 computes nothing. It respects your rcParams, such as `plt.style.use("dark_background")`, and your
-axes. Its source is the published figure that it draws again, or traceana.
+axes. The last column has the papers that show such a figure. Below are their figures, with the
+number where it is known, and the reason where the published data cannot show one.
 
-| id | shows | drawn from | source |
+| id | shows | drawn from | papers |
 |---|---|---|---|
 """
 
@@ -36,16 +37,33 @@ axes. Its source is the published figure that it draws again, or traceana.
 def figures_page() -> str:
     """Return the reference page of all figures as Markdown."""
     rows = (
-        f"| `{name}` | {entry.shows} | {entry.result} | {entry.source} |\n"
+        f"| `{name}` | {entry.shows} | {entry.result} | {_papers(name)} |\n"
         for name, entry in figures().items()
     )
     return _HEAD + "".join(rows) + "".join(map(_of_paper, PUBLISHED))
 
 
 def _of_paper(paper: str) -> str:
-    rows = (f"| {one.name} | `{one.figure}` | `{one.command}` |\n" for one in PUBLISHED[paper])
-    head = "| published figure | id | command |\n|---|---|---|\n"
+    rows = (
+        f"| {one.number} | {one.shows} | {_function(one.figure)} | {one.answer} |\n"
+        for one in PUBLISHED[paper]
+    )
+    head = "| number | published figure | function | command |\n|---|---|---|---|\n"
     return f"\n## Figures of `{paper}`\n\n{head}{''.join(rows)}"
+
+
+def _function(name: str) -> str:
+    return f"`{get_figure(name).plot.__name__}`" if name else ""
+
+
+def _papers(name: str) -> str:
+    """Return the papers that have the figure, with its numbers."""
+    found = {
+        paper: [one.number for one in published if one.figure == name and one.number]
+        for paper, published in PUBLISHED.items()
+        if any(one.figure == name for one in published)
+    }
+    return ", ".join(" ".join([f"`{paper}`", *numbers]) for paper, numbers in found.items())
 
 
 if __name__ == "__main__":

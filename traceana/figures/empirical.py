@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 @figure(
     "empirical-distribution",
     result="empirical_distribution",
-    source="MLaaS in the Wild (NSDI'22): distributions of runtime, wait, and requested and used "
-    "resources",
     reading="Line: fraction of values up to the one on the horizontal axis; "
     "band: 95 % confidence interval, where it is known.",
 )

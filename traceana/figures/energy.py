@@ -39,7 +39,6 @@ _LOG_FROM: Final = 30
 @figure(
     "energy-savings",
     result="energy_savings of one GPU and objective",
-    source="Zeus (NSDI'23): batch size, power limit and both, over six data sets",
     reading="Bar: energy or cost of the best choice to the target, relative to the default batch "
     "size at the largest power limit (dashed line); less is better.",
 )
@@ -134,7 +133,6 @@ def describe_energy_savings(savings: pl.DataFrame) -> str:
 @figure(
     "batch-sweep",
     result="batch_size_sweep",
-    source="Zeus (NSDI'23): batch-size sweeps",
     reading="Dot: mean over the runs of a batch size; vertical line: range from the run with the "
     "fewest epochs to the one with the most. Best limit: least energy at that batch size. Batch "
     "sizes are evenly spaced.",

@@ -22,7 +22,6 @@ _HEIGHT_IN: Final = 3.2
 @figure(
     "energy-front",
     result="energy_to_accuracy",
-    source="Zeus (NSDI'23): energy against time, with the Pareto front",
     reading="Dot: batch size and power limit with which every run reached the target. Blue: Pareto "
     "front (no other configuration is as good in both time and energy and better in one). Labels: "
     "batch size and power limit. Axes begin above 0.",

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import polars as pl
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
+    from numpy.typing import NDArray
 
 _MEASURES: Final = {
     "energy": ("eta_j", 1e6, "Energy to the target (MJ)"),
@@ -116,7 +117,7 @@ def plot_energy_map(
             if not np.isnan(value) and (at, across) != (row, place):
                 ax.text(across, at, f"{value:.3g}", ha="center", va="center",
                         fontsize=small_size() - 1.5,
-                        color=_ink(ax, to_rgb(drawn.to_rgba(value))))  # fmt: skip
+                        color=_ink(ax, np.ravel(drawn.to_rgba(np.array([value])))))  # fmt: skip
     bar = ax.get_figure(root=True)
     if bar is not None:
         colorbar = bar.colorbar(drawn, ax=ax, label=label)
@@ -130,9 +131,9 @@ def plot_energy_map(
     return ax
 
 
-def _ink(ax: Axes, cell: tuple[float, float, float]) -> str:
+def _ink(ax: Axes, cell: NDArray[np.float64]) -> str:
     """Return that of the background's and the labels' colors that is farther from a cell's."""
-    light = np.dot(cell, _LUMINANCE)
+    light = np.dot(cell[:3], _LUMINANCE)
     inks = (shade(ax, 0), shade(ax))
     return max(inks, key=lambda ink: float(abs(np.dot(to_rgb(ink), _LUMINANCE) - light)))
 

@@ -90,8 +90,6 @@ def name_panel(ax: Axes, heading: str, /) -> None:
 @figure(
     "outcome-rates",
     result="outcome_rates or failure_rates",
-    source="Analyzing ML Training Tasks (Alibaba PAI): failure rate by GPU type, GPU %, CPU % and "
-    "memory",
     reading="Dot: rate; bar: its 95 % confidence interval (Wilson); n: rows that ended.",
 )
 def plot_outcome_rates(
@@ -146,7 +144,6 @@ def _counted(result: pl.DataFrame) -> str:
 @figure(
     "runtime-by",
     result="runtime_by",
-    source="Analyzing ML Training Tasks (Alibaba PAI): mean runtime by GPU type",
     reading="Dot: mean or median, as the axis states; bar: its 95 % confidence interval; diamond "
     "beside a mean: the median; n: number of runtimes.",
 )
@@ -225,7 +222,6 @@ def describe_runtime_by(result: pl.DataFrame) -> str:
 @figure(
     "runtime-ratio",
     result="summarize_runtime_ratio",
-    source="Zeus (NSDI'23): runtime ratios by data set",
     reading="Thin bar: 5 % to 95 % quantile of runtime over the mean of its group; thick bar: 25 % "
     "to 75 %; diamond: median; tick: 99 %; dashed line: the mean, which is 1 in every group. n: "
     "number of runtimes.",

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 @figure(
     "runtime-against",
     result="mean_by_value of runtimes",
-    source="Analyzing ML Training Tasks (Alibaba PAI): mean runtime against GPU %, CPU %, memory "
-    "and size",
     reading="Point: one distinct value of the feature, at the mean runtime of its rows, whatever "
     "their number.",
 )

@@ -14,34 +14,62 @@ class PublishedFigure:
 
     Attributes
     ----------
-    name
-        Its number, where the source numbers its figures, and what it shows.
+    shows
+        What it shows.
     figure
-        Id of ours.
+        Id of ours; empty if the published data cannot show it.
     options
         Options of ``traceana figures`` that choose it.
+    number
+        Its number in the paper; empty where the source does not number its figures.
+    note
+        How ours differs, or why there is none.
     """
 
-    name: str
-    figure: str
+    shows: str
+    figure: str = ""
     options: str = ""
+    number: str = ""
+    note: str = ""
 
     @property
     def command(self) -> str:
-        """The command that draws it."""
-        return f"traceana figures {self.figure} {self.options}".rstrip()
+        """The command that draws it; empty if there is none."""
+        return f"traceana figures {self.figure} {self.options}".rstrip() if self.figure else ""
+
+    @property
+    def answer(self) -> str:
+        """The command and how its picture differs, or why there is none."""
+        note = self.note if self.figure else f"not reproducible: {self.note}"
+        return f"{self.command} ({note})" if self.figure and note else self.command or note
 
 
-_RUNTIME: Final = "runtime-against"
+def _runtimes(feature: str, name: str, outcome: str, views: str = "") -> PublishedFigure:
+    return PublishedFigure(
+        f"mean runtime versus {name}, {outcome}",
+        "runtime-against",
+        f"--feature {feature} --outcome {outcome}",
+        note=views,
+    )
+
+
+_VIEWS: Final = "all tasks and those below {:,} s, each on a linear and a logarithmic axis"
 _FEATURES: Final = {
+    "GPU type": "gpu_type",
     "GPU request (%)": "gpu_percent",
     "CPU request (%)": "cpu_percent",
     "memory request": "memory_gib",
-    "task size": "task_size",
+    "task size": "n_instances",
 }
+_BY_TYPE: Final = "--feature gpu_type"
 PUBLISHED: Final[dict[str, tuple[PublishedFigure, ...]]] = {
     "antman-minibatch": (
-        PublishedFigure("Fig. 5b: distribution of mini-batch time", "batch-time-ecdf"),
+        PublishedFigure(
+            "distribution of mini-batch time",
+            "batch-time-ecdf",
+            number="5b",
+            note="each of the four published jobs is scaled to a maximum of 1,000",
+        ),
         PublishedFigure("CoV of five sampled jobs", "cov"),
         PublishedFigure("distribution of CoV by job", "cov-ecdf"),
         *(
@@ -49,6 +77,10 @@ PUBLISHED: Final[dict[str, tuple[PublishedFigure, ...]]] = {
                 f"mini-batch time of the ten workers of {job}", "worker-times", f"--job {job}"
             )
             for job in ("job_1", "job_2", "job_3", "job_4")
+        ),
+        PublishedFigure(
+            "utilization and scheduling on the cluster, all figures but 5b",
+            note="only mini-batch times of workers are published",
         ),
     ),
     "bytedance-stragglers": tuple(
@@ -60,51 +92,104 @@ PUBLISHED: Final[dict[str, tuple[PublishedFigure, ...]]] = {
         for job, group in {"AR": "the slowest workers", "ST": "the last stage"}.items()
     ),
     "pai": (
+        _runtimes("gpu_percent", "GPU request (%)", "success"),
+        _runtimes("gpu_percent", "GPU request (%)", "failure"),
+        _runtimes("cpu_percent", "CPU request (%)", "success", _VIEWS.format(20_000)),
+        _runtimes("cpu_percent", "CPU request (%)", "failure", _VIEWS.format(50_000)),
+        _runtimes("memory_gib", "memory request", "success", _VIEWS.format(100_000)),
+        _runtimes("memory_gib", "memory request", "failure", _VIEWS.format(20_000)),
+        _runtimes("n_instances", "task size", "success"),
+        _runtimes("n_instances", "task size", "failure"),
         *(
             PublishedFigure(
-                f"mean runtime versus {name}, {outcome}",
-                _RUNTIME,
-                f"--feature {feature} --outcome {outcome}",
+                f"mean runtime by GPU type, {outcome}",
+                "runtime-by",
+                f"{_BY_TYPE} --outcome {outcome}",
             )
-            for name, feature in _FEATURES.items()
             for outcome in ("success", "failure")
         ),
-        PublishedFigure("mean runtime by GPU type", "runtime-by", "--feature gpu_type"),
         *(
             PublishedFigure(f"failure rate by {name}", "outcome-rates", f"--feature {feature}")
-            for name, feature in {"GPU type": "gpu_type", **_FEATURES}.items()
+            for name, feature in _FEATURES.items()
+        ),
+        PublishedFigure("distribution of runtime by GPU type", "empirical-distribution", _BY_TYPE),
+        PublishedFigure(
+            "distribution of the wait before launch by GPU type",
+            "empirical-distribution",
+            _BY_TYPE,
+            note="the same command",
+        ),
+        PublishedFigure("submissions by hour of the day and by weekday", "arrivals"),
+        PublishedFigure(
+            "requested and used GPU, CPU and memory", "empirical-distribution", "--feature used"
+        ),
+        PublishedFigure("allocation of GPUs over time", "allocation-rate"),
+        PublishedFigure("instances and GPU-hours over users and jobs", "concentration"),
+        PublishedFigure(
+            "waits under other scheduling policies",
+            note="it needs the publisher's scheduler and predictions of runtimes; `traceana "
+            "simulate deadlines` schedules jobs under simple policies",
         ),
     ),
     "zeus": (
         PublishedFigure(
+            "energy by batch size, power limit and both on V100",
+            "energy-savings",
+            "--gpu v100",
+            number="1",
+        ),
+        PublishedFigure(
             "energy versus time of librispeech on V100, with the Pareto front",
             "energy-front",
             "--gpu v100 --dataset librispeech",
+            number="2",
+        ),
+        PublishedFigure("regret of a recurring job", "regret", number="7"),
+        PublishedFigure("choices of a recurring job", "recurring-choices", number="8"),
+        PublishedFigure("energy and time by batch size on V100", "batch-sweep", "--gpu v100"),
+        PublishedFigure("energy by power limit on V100", "power-sweep", "--gpu v100"),
+        PublishedFigure("runtime ratios by data set", "runtime-ratio"),
+        PublishedFigure(
+            "runtime ratios before and after the mapping",
+            "ratio-distribution",
+            note="of a trace with groups of jobs",
         ),
         PublishedFigure(
-            "energy by batch size, power limit and both on V100", "energy-savings", "--gpu v100"
+            "energy saved by data set and GPU",
+            "energy-saved",
+            note="simulated recurrences instead of measured ones",
         ),
-        PublishedFigure("energy and time by batch size on V100", "batch-sweep", "--gpu v100"),
-        PublishedFigure("regret of a recurring job", "regret"),
-        PublishedFigure("choices of a recurring job", "recurring-choices"),
-        PublishedFigure("runtime ratios by data set", "runtime-ratio"),
+        PublishedFigure(
+            "drifting data (Capriccio), several GPUs per job, and profiling overhead",
+            note="no run of these experiments is in the published traces",
+        ),
     ),
     "itp-elasticflow": (
         PublishedFigure("throughput by number of GPUs", "throughput"),
         PublishedFigure("tightness of deadlines", "deadline-tightness"),
+        PublishedFigure(
+            "deadlines met by each scheduler",
+            "missed-deadlines",
+            note="simple policies at the requested GPUs; elastic scheduling needs the testbed's "
+            "scheduler",
+        ),
     ),
     "dynamic-batching": (
         PublishedFigure("uniform, static and dynamic batching by cluster", "batching-clusters"),
         PublishedFigure("speedup by heterogeneity", "batching-speedup"),
         PublishedFigure("batch sizes over steps", "batching-trajectory"),
         PublishedFigure("iteration times of the workers", "batching-iterations"),
+        PublishedFigure(
+            "loss and accuracy over time",
+            note="no measurement is published; the model has relative times only",
+        ),
     ),
 }
 """By the name of the paper, as ``traceana claims --paper`` takes it."""
 
 
 def figures_of(paper: str, /) -> tuple[PublishedFigure, ...]:
-    """Return the figures of a paper.
+    """Return the figures of a paper, those with a number first.
 
     Raises
     ------

@@ -25,7 +25,6 @@ _LOOKS: Final = {"zeus": (0, "-"), "grid": (4, "--"), "default": (3, ":"), "orac
 @figure(
     "recurring-choices",
     result="simulate_recurring",
-    source="Zeus (NSDI'23): choices of a recurring job",
     reading="Dot: run that reached the target, colored by its power limit. Cross: run that missed "
     "it, usually because it was stopped early. A batch size without a mark was never run.",
 )
@@ -117,7 +116,6 @@ def describe_recurring_choices(result: RecurringResult | pl.DataFrame) -> str:
 @figure(
     "regret",
     result="recurrences of simulate_recurring, with their policy",
-    source="Zeus (NSDI'23): regret of a recurring job",
     reading="Line: cost of all recurrences so far minus the expected cost of the best feasible "
     "batch size and power limit (oracle); flat once a policy has found it. One seed.",
 )

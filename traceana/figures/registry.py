@@ -38,8 +38,6 @@ class FigureEntry:
         What the figure takes: a table's rows, or the analysis whose result it is.
     reading
         How the figure is read.
-    source
-        The published figure that it reproduces; "traceana" if it is ours.
 
     Examples
     --------
@@ -51,7 +49,6 @@ class FigureEntry:
     plot: Callable[..., Axes]
     result: str
     reading: str
-    source: str = "traceana"
 
     @property
     def shows(self) -> str:
@@ -68,9 +65,7 @@ class FigureEntry:
 _ENTRIES: Final[dict[str, FigureEntry]] = {}
 
 
-def figure(
-    name: str, /, *, result: str, reading: str, source: str = "traceana"
-) -> Callable[[Plot], Plot]:
+def figure(name: str, /, *, result: str, reading: str) -> Callable[[Plot], Plot]:
     """Register a function that draws a figure: it draws in the style, and `ax` is documented.
 
     `reading` states how the figure is read. The module has ``describe_<figure>``, which returns a
@@ -92,7 +87,7 @@ def figure(
 
         text = inspect.cleandoc(plot.__doc__ or "")
         styled.__doc__ = _FIRST_PARAMETER.sub(lambda found: f"{found[0].rstrip()}\n{_AX}", text, 1)
-        _ENTRIES[name] = FigureEntry(styled, result, reading, source)
+        _ENTRIES[name] = FigureEntry(styled, result, reading)
         return cast("Plot", styled)
 
     return register

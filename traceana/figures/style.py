@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+import warnings
+from contextlib import contextmanager, nullcontext
 from functools import cache
 from importlib.resources import as_file, files
+from io import BytesIO
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from matplotlib import rc_context, rc_params_from_file, rcParams, rcParamsDefault
+from matplotlib.axes import Axes
 from matplotlib.colors import to_hex, to_rgba
 from matplotlib.figure import Figure
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from contextlib import AbstractContextManager
-
-    from matplotlib.axes import Axes
 
 WIDTH_IN: Final = 3.6
 """Width of a figure in inches: one column of print, or a phone's screen."""
@@ -24,7 +26,8 @@ MOST_MARKS: Final = 500
 """Marks of a scatter from which on they are an image, and the figure stays small."""
 
 
-def use_style(*, alone: bool = False) -> AbstractContextManager[None]:
+@contextmanager
+def use_style(*, alone: bool = False) -> Iterator[None]:
     """Return a context in which matplotlib draws and saves in the house style.
 
     Parameters the user has set, in a matplotlibrc or with a style such as dark_background, stay
@@ -45,7 +48,10 @@ def use_style(*, alone: bool = False) -> AbstractContextManager[None]:
     found = {key: house[key] for key in house if alone or own[key] == default[key]}
     if "grid.color" not in found and "axes.grid" in found:
         found["grid.alpha"] = 0.25  # the color is for a grid that the user's style does not draw
-    return rc_context(found)
+    with rc_context(found), warnings.catch_warnings():
+        # names in the data may have characters that no font has; a box is drawn for each
+        warnings.filterwarnings("ignore", r"Glyph \d+", UserWarning)
+        yield
 
 
 def follow_axes(ax: Axes | None, /) -> AbstractContextManager[None]:
@@ -86,12 +92,24 @@ def _complete() -> Any:  # noqa: ANN401  as above
     return default | dict(_house())
 
 
+class ShownAxes(Axes):
+    """Axes of a new figure, which a notebook shows as a picture without pyplot."""
+
+    def _repr_png_(self) -> bytes:
+        picture = BytesIO()
+        figure = self.get_figure(root=True)
+        if figure is not None:
+            figure.savefig(picture, format="png", dpi=144, bbox_inches="tight")
+        return picture.getvalue()
+
+
 def start_axes(ax: Axes | None, /, *, height_in: float = 2.6) -> Axes:
     """Return the axes given, or those of a new figure, which is in nobody's global list."""
     if ax is not None:
         return ax
     width, usual_height = rcParams["figure.figsize"]
-    return Figure(figsize=(width, height_in * usual_height / _HEIGHT_IN)).add_subplot()
+    figure = Figure(figsize=(width, height_in * usual_height / _HEIGHT_IN))
+    return figure.add_subplot(axes_class=ShownAxes)
 
 
 def palette() -> list[str]:

@@ -10,6 +10,7 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 
 from traceana.figures.pdf import write_pdf
 from traceana.figures.style import use_style
+from traceana.results.formatting import without_controls
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -114,7 +115,7 @@ def render_svg(figure: Figure, /, *, prefix: str) -> str:
         FigureCanvasSVG(figure).print_svg(sheet, metadata=nothing)  # type: ignore[no-untyped-call]
     figure.set_canvas(canvas)
     figure.set_dpi(dpi)
-    text = sheet.getvalue()
+    text = without_controls(sheet.getvalue())
     text = text[text.index("<svg") :].rstrip()
     rule = _STYLE.search(text)
     if rule:

@@ -24,7 +24,6 @@ _MOST_NAMED: Final = 7
 @figure(
     "cov",
     result="iteration_cov",
-    source="AntMan (OSDI'20): CoV of five sampled jobs",
     reading="CoV: standard deviation across workers divided by their mean, at one time.",
 )
 def plot_cov(
@@ -103,7 +102,6 @@ def describe_cov(cov: pl.DataFrame) -> str:
 @figure(
     "cov-ecdf",
     result="iteration_cov",
-    source="AntMan (OSDI'20): the distribution of CoV",
     reading="Empirical distribution function: fraction of a job's time steps with a CoV of at most "
     "x. Time steps without a CoV are excluded.",
 )
@@ -198,7 +196,6 @@ def _draw_ecdf(ax: Axes, values: pl.Series, **look: object) -> None:
 @figure(
     "batch-time-ecdf",
     result="worker_samples",
-    source="AntMan (OSDI'20, Fig. 5b): the distribution of mini-batch time",
     reading="Empirical distribution function: fraction of a job's samples, of all its workers, "
     "with a mini-batch time of at most x.",
 )

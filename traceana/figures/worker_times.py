@@ -29,7 +29,6 @@ _MAX_IN_LEGEND: Final = 2
 @figure(
     "worker-times",
     result="worker_samples of one job",
-    source="AntMan (OSDI'20): mini-batch time of the ten workers of four jobs",
     reading="A horizontal line is the last reported value; a line is interrupted where its worker "
     "has no sample for more than 1.5 times its median sampling interval.",
 )

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _VISIBLE: Final = 0.01
 """Fraction of the time axis that is wide enough to be shaded."""
+_WEEKDAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _FAR: Final = 3
 """Capacities of more than this many times the largest demand are stated, not drawn."""
 
@@ -28,20 +29,20 @@ _FAR: Final = 3
 @figure(
     "arrivals",
     result="arrival_rhythm",
-    reading="Bar: jobs submitted per hour of observed time; dashed line: mean over all hours. Of "
+    reading="Bar: jobs submitted per hour of observed time; dashed line: mean over all of it. Of "
     "several traces: lines, as multiples of the mean of each.",
 )
 def plot_arrivals(
     rhythm: pl.DataFrame, /, *, ax: Axes | None = None, clock: str | None = None
 ) -> Axes:
-    """Draw the rate of submissions by hour of the day, one line per group.
+    """Draw the rate of submissions by hour of the day or weekday, one line per group.
 
     Parameters
     ----------
     rhythm
-        [*by, hour, jobs, observed_h, jobs_per_h], as `arrival_rhythm` returns it. Hours of one
-        group are bars; those of several are lines, divided by the mean rate of the group. An hour
-        that was not observed has neither.
+        [*by, hour or weekday, jobs, observed_h, jobs_per_h], as `arrival_rhythm` returns it. Those
+        of one group are bars; those of several are lines, divided by the mean rate of the group.
+        An hour that was not observed has neither.
     clock
         Name of the local time of the hours, such as "UTC+8". None: the clock counts from the
         beginning of the trace.
@@ -49,7 +50,7 @@ def plot_arrivals(
     Raises
     ------
     DataError
-        If the rows are not hours, or an hour occurs twice in a group.
+        If the rows are neither hours nor weekdays, or one occurs twice in a group.
 
     Examples
     --------
@@ -59,20 +60,19 @@ def plot_arrivals(
     >>> plot_arrivals(traceana.arrival_rhythm(jobs, per="hour")).get_ylabel()
     'Jobs per hour'
     """
-    if "hour" not in rhythm.columns:
-        raise DataError("plot_arrivals draws the hours of arrival_rhythm: column hour is missing")
-    lines = split_lines(rhythm, "hour")
+    slot = _slot(rhythm)
+    lines = split_lines(rhythm, slot)
     ax = start_axes(ax, height_in=1.8)
     for name, own in lines:
         observed_h = sum(own["observed_h"])
         mean = sum(own["jobs"]) / observed_h if observed_h else 0
         if len(lines) > 1:
             ax.plot(
-                own["hour"], own["jobs_per_h"] / (mean or 1), drawstyle="steps-mid", label=name,
+                own[slot], own["jobs_per_h"] / (mean or 1), drawstyle="steps-mid", label=name,
                 gid=f"hours-{name}",
             )  # fmt: skip
             continue
-        ax.bar(own["hour"], own["jobs_per_h"].fill_null(0), 0.8, color=color_of(0))
+        ax.bar(own[slot], own["jobs_per_h"].fill_null(0), 0.8, color=color_of(0))
         if observed_h:
             ax.axhline(
                 mean, color=shade(ax), linewidth=0.8, linestyle="--", gid="mean", label="mean"
@@ -83,27 +83,44 @@ def plot_arrivals(
     ax.yaxis.set_major_formatter("{x:,.5g}")
     ax.locator_params(axis="y", nbins=4)
     ax.set_ylabel("Jobs per hour / mean" if len(lines) > 1 else "Jobs per hour")
-    ax.set_title("Submissions by hour of the day")
-    ax.set_xticks(range(0, 24, 3))
-    ax.set_xlabel(f"Hour of the day ({clock})" if clock else "Hour of the trace's own day")
+    names = {"hour": "Hour of the day", "weekday": "Weekday"}
+    ax.set_title(f"Submissions by {names[slot].lower()}")
+    if slot == "hour":
+        ax.set_xticks(range(0, 24, 3))
+    else:
+        ax.set_xticks(range(1, 8), _WEEKDAYS)
+    ax.set_xlabel(f"{names[slot]} ({clock or 'clock of the trace'})")
     if len(lines) > 1:
         place_legend(ax)
     return ax
 
 
+def _slot(rhythm: pl.DataFrame) -> str:
+    for slot in ("hour", "weekday"):
+        if slot in rhythm.columns:
+            return slot
+    raise DataError("plot_arrivals draws arrival_rhythm: column hour or weekday is missing")
+
+
 def describe_arrivals(rhythm: pl.DataFrame) -> str:
     """Return one sentence on what the figure of these arrivals shows."""
-    lines = [own for _, own in split_lines(rhythm, "hour")]
+    slot = _slot(rhythm)
+    lines = [own for _, own in split_lines(rhythm, slot)]
     days = " and ".join(f"{sum(own['observed_h']) / 24:,.1f}" for own in lines)
     text = f"{_listed(sum(own['jobs']) for own in lines)} jobs over {days} days"
     if len(lines) == 1:
-        rates = rhythm.drop_nulls("jobs_per_h").sort("jobs_per_h", "hour").rows(named=True)
-        for what, row in zip(("quietest hour", "busiest"), (*rates[:1], *rates[-1:]), strict=False):
-            text += f"{'; ' if what != 'busiest' else ', '}{what} {row['hour']} "
+        rates = rhythm.drop_nulls("jobs_per_h").sort("jobs_per_h", slot).rows(named=True)
+        extremes = (*rates[:1], *rates[-1:])
+        for what, row in zip((f"; quietest {slot}", ", busiest"), extremes, strict=False):
+            text += f"{what} {_name(row[slot], slot)} "
             text += f"({row['jobs_per_h']:,.3g} jobs per hour)"
         return f"{text}."
-    busiest = (own.sort("jobs_per_h", nulls_last=False)["hour"][-1] for own in lines)
-    return f"{text}; busiest hour {_listed(busiest)}."
+    busiest = (own.sort("jobs_per_h", nulls_last=False)[slot][-1] for own in lines)
+    return f"{text}; busiest {slot} {' and '.join(_name(one, slot) for one in busiest)}."
+
+
+def _name(value: int, slot: str) -> str:
+    return _WEEKDAYS[value - 1] if slot == "weekday" else str(value)
 
 
 def _listed(numbers: Iterable[float]) -> str:

@@ -20,9 +20,9 @@ from traceana.schema import REJECTED, get_key, get_table, schema_version
 from traceana.store.ledger import FileEntry, TableEntry
 
 if TYPE_CHECKING:
+    from traceana.ingesters.compiled import CompiledMapping
     from traceana.ingesters.convert import Converted
     from traceana.ingesters.readers.reader import AnyBlock
-    from traceana.ingesters.recipe import Recipe
     from traceana.ingesters.source import Source
     from traceana.store.writer import TableWriter
 
@@ -77,7 +77,7 @@ class TableBuilder:
 
     def build(
         self,
-        sources: list[tuple[Source, Recipe]],
+        sources: list[tuple[Source, CompiledMapping]],
         *,
         describe: Callable[[Source], FileEntry],
         fingerprint: Callable[[], str],
@@ -89,8 +89,8 @@ class TableBuilder:
         """
         with self._duplicates:
             files = tuple(
-                self._read(number, source, recipe, describe)
-                for number, (source, recipe) in enumerate(sources)
+                self._read(number, source, compiled, describe)
+                for number, (source, compiled) in enumerate(sources)
             )
             self._writer.flush()  # repeated rows are counted meanwhile
             return TableEntry(
@@ -109,19 +109,19 @@ class TableBuilder:
         self,
         number: int,
         source: Source,
-        recipe: Recipe,
+        compiled: CompiledMapping,
         describe: Callable[[Source], FileEntry],
     ) -> FileEntry:
         if self._is_update:
             self._forget()
         kept = not_applicable = 0
         rejected: Counter[str] = Counter()
-        kinds = recipe.kinds
-        if recipe.reshape:  # it takes all of the source's columns
+        kinds = compiled.kinds
+        if compiled.reshape:  # it takes all of the source's columns
             kinds = dict.fromkeys(source.columns, "text")
-        converted = (convert(one, recipe) for one in source.rows.blocks(kinds))
+        converted = (convert(one, compiled) for one in source.rows.blocks(kinds))
         for block, result in read_ahead(chain.from_iterable(converted)):
-            good, bad = self._split(block, result, reshaped=recipe.reshape is not None)
+            good, bad = self._split(block, result, reshaped=compiled.reshape is not None)
             if self._is_update:
                 good = good.with_columns(pl.lit(number, UPDATE[SOURCE]).alias(SOURCE))
             self._writer.keep(good)

@@ -176,8 +176,9 @@ def _fit(csv: CsvFile, named: list[tuple[str, Content]], listing: Listing) -> tu
         found = read_header(csv.head) if named[0][1].header else _columns_beside(csv, listing)
         lacking = min((set(content.columns) - set(found) for _, content in named), key=len)
         raise SourceError(
-            f"{csv.where}: its columns are not the published ones: it lacks "
-            f"{_shorten(tuple(sorted(lacking)))}; expected {expected}, "
+            f"{csv.where}: its columns are not the published ones: it "
+            f"{f'lacks {_shorten(tuple(sorted(lacking)))}' if lacking else 'has a name twice'}; "
+            f"expected {expected}, "
             f"found {_shorten(tuple(found))}; fetch the file again"
         )
     _, trace, source = max(fits, key=lambda fit: fit[0])

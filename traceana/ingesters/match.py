@@ -91,7 +91,7 @@ def _fit(file: CsvFile, mapping: Mapping, reader: str | None) -> Source:
     tables, missing = [], []
     for name in mapping.tables:
         try:
-            source.recipe(mapping, name)
+            source.compiled(mapping, name)
         except MissingColumnError as error:
             missing.append(error)
         else:

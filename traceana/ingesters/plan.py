@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from traceana.catalog import Trace
+    from traceana.ingesters.compiled import CompiledMapping
     from traceana.ingesters.mapping import Mapping
-    from traceana.ingesters.recipe import Recipe
     from traceana.ingesters.source import Source
 
 _SCRATCH: Final = ".update"
@@ -121,14 +121,14 @@ def _ingest_locked(  # noqa: PLR0915  one table after another
                 continue
             earlier = _to_update(plan, folder, before, (describe(one).sha256 for one in mine))
             keep = _kept_columns(plan.mapping, table, mine, folder if earlier else None)
-            recipes = [(source, _compile(plan, table, source, keep)) for source in mine]
+            compiled_sources = [(source, _compile(plan, table, source, keep)) for source in mine]
             writer = stack.enter_context(TableWriter(folder, table, keep))
             is_update = plan.kind == "mapping" and bool(get_key(table) and (earlier or mine[1:]))
             target = writer
             if is_update:
                 target = stack.enter_context(TableWriter(folder / _SCRATCH, table, keep | UPDATE))
             builder = TableBuilder(plan.trace, table, target, progress, is_update=is_update)
-            entry = builder.build(recipes, describe=describe, fingerprint=fingerprint)
+            entry = builder.build(compiled_sources, describe=describe, fingerprint=fingerprint)
             if entry.rows_read and not entry.rows_kept:
                 raise SourceError(_none_kept(entry, builder.first_rejected))
             if is_update:
@@ -231,12 +231,14 @@ def _merge(
     )
 
 
-def _compile(plan: Plan, table: str, source: Source, keep: dict[str, pl.DataType]) -> Recipe:
+def _compile(
+    plan: Plan, table: str, source: Source, keep: dict[str, pl.DataType]
+) -> CompiledMapping:
     reshape = RESHAPES.get((plan.trace, table)) if plan.kind == "catalog" else None
     if reshape is None:
-        return source.recipe(plan.mapping, table, keep)
+        return source.compiled(plan.mapping, table, keep)
     reshaped = replace(source, rows=replace(source.rows, columns=reshape.columns))
-    return replace(reshaped.recipe(plan.mapping, table, keep), reshape=reshape.apply)
+    return replace(reshaped.compiled(plan.mapping, table, keep), reshape=reshape.apply)
 
 
 def _kept_columns(

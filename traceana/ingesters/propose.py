@@ -142,10 +142,10 @@ def preview_mapping(path: str | PathLike[str], text: str, /) -> dict[str, Conver
     found = {}
     keep = dict.fromkeys(mapping.keep, pl.String())
     for name in mapping.tables:
-        recipe = source.recipe(mapping, name, keep)
-        block = next(iter(source.rows.blocks(recipe.kinds)), None)
+        compiled = source.compiled(mapping, name, keep)
+        block = next(iter(source.rows.blocks(compiled.kinds)), None)
         if block is not None:
-            parts = [part for _, part in convert(block, recipe)]
+            parts = [part for _, part in convert(block, compiled)]
             kept, rejected = (
                 pl.concat([getattr(part, field) for part in parts])
                 for field in ("kept", "rejected")

@@ -7,18 +7,18 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
+from traceana.ingesters.compiled import compile_mapping
 from traceana.ingesters.readers.registry import open_reader
-from traceana.ingesters.recipe import compile_recipe
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import polars as pl
 
+    from traceana.ingesters.compiled import CompiledMapping
     from traceana.ingesters.files import CsvFile
     from traceana.ingesters.mapping import Mapping as MappingFile
     from traceana.ingesters.readers.reader import Rows
-    from traceana.ingesters.recipe import Recipe
 
 
 @dataclass(frozen=True)
@@ -77,11 +77,11 @@ class Source:
         folder = inner or Path(self.file.folder).resolve().name
         return {"file_name": re.sub(r"(?<=.)\.[^.]+$", "", self.file.name), "file_folder": folder}
 
-    def recipe(
+    def compiled(
         self, mapping: MappingFile, table: str, keep: Mapping[str, pl.DataType] | None = None
-    ) -> Recipe:
+    ) -> CompiledMapping:
         """Compile a table's mapping for the columns of this source."""
-        return compile_recipe(
+        return compile_mapping(
             mapping.tables[table],
             columns=self.columns,
             timezone=mapping.timezone,

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Final
 from traceana.errors import DataError, TraceanaError
 from traceana.report.blocks import Table
 from traceana.report.context import Context
+from traceana.report.data_source import find_data_source, open_data_source, read_date
 from traceana.report.markdown import render_markdown
-from traceana.report.origin import find_origin, open_origin, read_date
 from traceana.report.page import Built, main_results, number_blocks, render_page
 from traceana.report.results_file import results_json
 from traceana.report.run import build_sections
 from traceana.report.section import PARTS, sections
+from traceana.results.formatting import without_controls
 from traceana.store import open_spark
 from traceana.store.writer import write_bytes_whole, write_whole
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
 
     from traceana.report.blocks import Picture
-    from traceana.report.origin import Origin
+    from traceana.report.data_source import DataSource
     from traceana.report.section import Section
 
 FORMATS: Final = ("html", "md")
@@ -123,8 +124,8 @@ def build_report(
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise cannot_write(folder, "report", error) from error
-    origin = find_origin(store)
-    context = replace(open_context(origin, date), master=spark)
+    data_source = find_data_source(store)
+    context = replace(open_context(data_source, date), master=spark)
     pages = [(folder, context, chosen)]
     if per_trace:
         for trace in context.ledgers:
@@ -134,7 +135,7 @@ def build_report(
     steps = sum(len(shown) + 1 for _, _, shown in pages)
     tell = on_step or (lambda _done, _steps, _what: None)
     done = 0
-    tell(done, steps, "synthetic sample" if origin.is_sample else "ledgers")
+    tell(done, steps, "synthetic sample" if data_source.is_sample else "ledgers")
     for place, of_page, shown in pages:
 
         def on_done(number: int, section: Section, before: int = done) -> None:
@@ -179,7 +180,7 @@ def summarize(
     tell = on_step or (lambda _done, _steps, _what: None)
     contents = build_sections(
         chosen,
-        open_context(find_origin(store)),
+        open_context(find_data_source(store)),
         workers=workers,
         on_done=lambda done, section: tell(done, len(chosen), section.title),
     )
@@ -203,9 +204,9 @@ def _store_of(
     return store_frames(given if isinstance(given, Mapping) else {"jobs": given})
 
 
-def open_context(origin: Origin, date: str | None = None, /) -> Context:
+def open_context(data_source: DataSource, date: str | None = None, /) -> Context:
     """Open the store of a report and read its ledgers."""
-    context = Context(open_origin(origin), origin=origin, date=date)
+    context = Context(open_data_source(data_source), data_source=data_source, date=date)
     _ = context.ledgers  # an interrupted ingest is reported before anything is built
     return context
 
@@ -270,7 +271,7 @@ def _write_page(
     shown: list[Picture | Table] = [*pictures, *tables]
     for block in shown:
         if block.data:
-            files[DATA_FOLDER][f"{block.id}.csv"] = block.data.encode()
+            files[DATA_FOLDER][f"{block.id}.csv"] = without_controls(block.data).encode()
     for name, contents in files.items():
         place = folder / name
         place.mkdir(parents=True, exist_ok=True)
@@ -282,9 +283,10 @@ def _write_page(
     write_whole(folder / "results.json", results_json(built, context))
     if "md" in forms:
         text = render_markdown(built, context, title=title, figures=FIGURES_FOLDER)
-        write_whole(folder / "index.md", text)
+        write_whole(folder / "index.md", without_controls(text))
     if "html" in forms:
-        write_whole(folder / "index.html", render_page(built, context, title=title, traces=traces))
+        text = render_page(built, context, title=title, traces=traces)
+        write_whole(folder / "index.html", without_controls(text))
 
 
 def cannot_write(folder: Path, what: str, error: OSError, /) -> TraceanaError:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from traceana.store.session import Session
 
 if TYPE_CHECKING:
-    from traceana.report.origin import Origin
+    from traceana.report.data_source import DataSource
 
 
 @dataclass(frozen=True)
@@ -17,11 +17,11 @@ class Context(Session):
 
     Attributes
     ----------
-    origin
+    data_source
         Where the store is from.
     date
         The date to show, if any.
     """
 
-    origin: Origin = field(kw_only=True)
+    data_source: DataSource = field(kw_only=True)
     date: str | None = None

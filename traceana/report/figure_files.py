@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 from traceana.errors import DataError
 from traceana.report.blocks import Absent, Content, Drawing, Gallery
 from traceana.report.build import cannot_write, choose, open_context
+from traceana.report.data_source import find_data_source
 from traceana.report.figure_sources import DIRECT, Choice
-from traceana.report.origin import find_origin
 from traceana.report.run import draw
 from traceana.report.section import sections
 from traceana.store.writer import write_bytes_whole
@@ -130,7 +130,7 @@ def write_figures(
     width_in = _parse_width(size)
     choice = Choice(job, gpu, dataset, feature, outcome)
     tell = on_step or (lambda _done, _steps, _what: None)
-    context = open_context(find_origin(store))
+    context = open_context(find_data_source(store))
     if trace is not None and trace not in context.ledgers:
         raise DataError(f"the store has no trace {trace!r}; it has {', '.join(context.ledgers)}")
     folder = Path(out)

@@ -232,7 +232,7 @@ def render_page(
         covered=cover(built, context),
         altered=_altered(context),
         pages={context.title(trace): f"{trace}/index.html" for trace in traces},
-        command=f"traceana report {context.origin.option}",
+        command=f"traceana report {context.data_source.option}",
         date=context.date,
         version=version("traceana"),
         title=name_page(title, context),
@@ -240,7 +240,7 @@ def render_page(
         traces=trace_titles(context),
         synthetic=context.synthetic_traces,
         wholly_synthetic=_is_wholly_synthetic(context),
-        origin=context.origin,
+        data_source=context.data_source,
     )
 
 

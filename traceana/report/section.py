@@ -7,6 +7,7 @@ table that show them), limitations, and further blocks, which the page puts into
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -22,6 +23,7 @@ from traceana.report.blocks import Absent, Content, arrange
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from traceana.catalog.model import Trace
     from traceana.report.blocks import Drawing
     from traceana.report.context import Context
 
@@ -113,8 +115,7 @@ class Section:
         missing = [
             trace.id
             for trace in load_catalog().values()
-            if trace.id not in traces
-            and any(set(needs) <= set(trace.tables) for needs in self.needs)
+            if trace.id not in traces and any(_could_qualify(trace, needs) for needs in self.needs)
         ]
         if traces and not missing:
             return ()
@@ -130,9 +131,19 @@ class Section:
         return (
             Absent(
                 f"Traces with values in {needed} appear here.{public}",
-                tuple(line for trace in missing for line in context.origin.commands(trace)),
+                tuple(line for trace in missing for line in context.data_source.commands(trace)),
             ),
         )
+
+
+def _could_qualify(trace: Trace, needs: Needs) -> bool:
+    """Return whether a public trace's mapping states the columns; times follow from each other."""
+    mapped = tomllib.loads(trace.text)
+    return all(
+        table in trace.tables
+        and {*columns} - {"start_s", "end_s", "runtime_s"} <= {*mapped.get(table, columns)}
+        for table, columns in needs.items()
+    )
 
 
 @cache

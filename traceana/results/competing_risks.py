@@ -100,12 +100,8 @@ class SurvivalGroups(ResultTable):
     restricted_mean_s = number(
         "Restricted mean (s)", "mean of min(runtime, horizon)", display="seconds", unit="s"
     )
-    restricted_ci_low = number(
-        f"{_CI} (s)", "its interval; null with `cluster`", display="seconds", unit="s"
-    )
-    restricted_ci_high = number(
-        f"{_CI} (s)", "its interval; null with `cluster`", display="seconds", unit="s"
-    )
+    restricted_ci_low = number(f"{_CI} (s)", "its interval", display="seconds", unit="s")
+    restricted_ci_high = number(f"{_CI} (s)", "its interval", display="seconds", unit="s")
     last_s = number("Last time (s)", "longest runtime", display="seconds", unit="s")
     note = text("Note", "why a value is null")
     n_clusters = count("Clusters", "clusters, only with `cluster`", optional=True)

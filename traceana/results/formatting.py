@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from decimal import Decimal
 from typing import Final
+
+_CONTROL: Final = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"
+)
+
+
+def without_controls(text: str, /) -> str:
+    """Replace control characters and marks of direction, which names in a log may have."""
+    return _CONTROL.sub("\ufffd", text)
 
 
 def count(value: float) -> str:

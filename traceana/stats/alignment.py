@@ -53,9 +53,9 @@ def best_alignment(
     """
     known_a, known_b = np.isfinite(a), np.isfinite(b)
     # about the common mean, so that the sums of squares do not cancel
-    centre = np.mean(np.concatenate([a[known_a], b[known_b]])) if known_a.any() else 0.0
-    x = np.where(known_a, a - centre, 0.0)
-    y = np.where(known_b, b - centre, 0.0)
+    center = np.mean(np.concatenate([a[known_a], b[known_b]])) if known_a.any() else 0.0
+    x = np.where(known_a, a - center, 0.0)
+    y = np.where(known_b, b - center, 0.0)
     overlap = np.rint(_over_shifts((known_b, known_a))).astype(int)
     squares = _over_shifts((known_b, x**2), (y**2, known_a), (-2 * y, x))
     enough = overlap >= max(1, min_overlap)

@@ -67,7 +67,7 @@ def correlation(
     elif method != "pearson":
         raise DataError(f"method must be one of {', '.join(METHODS)}; it is {method!r}")
     # each on a scale of its own, so that no square is past the range of a double
-    a, b = (part / np.abs(part).max() for part in (_centred(a, w), _centred(b, w)))
+    a, b = (part / np.abs(part).max() for part in (_centered(a, w), _centered(b, w)))
     return float(np.clip((w * a) @ b / np.sqrt(((w * a) @ a) * ((w * b) @ b)), -1, 1))
 
 
@@ -198,7 +198,7 @@ def n_of_variance(r: float, variance: float, method: str, /) -> float:
     return (1 + r**2 / 2 if method == "spearman" else 1) / variance + 3
 
 
-def _centred(values: Floats, weights: Floats) -> Floats:
+def _centered(values: Floats, weights: Floats) -> Floats:
     away = values - values[0]
     result: Floats = away - np.average(away, weights=weights)
     return result

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from scipy.special import stdtrit
 
 from traceana.errors import DataError
-from traceana.stats.arguments import check_confidence, is_number
+from traceana.stats.arguments import is_number
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -16,8 +15,6 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 MOST_LAGS: Final = 100_000
-MIN_EFFECTIVE: Final = 20
-"""Effective values of a series below which it has no interval."""
 
 
 def autocorrelation(values: ArrayLike, /, *, lags: int) -> Floats:
@@ -84,34 +81,6 @@ def effective_sample_size(values: ArrayLike, /) -> float:
     time = 2 * pairs[positive].sum() - 1
     # an alternating series has a sum near -1 + 1: no time is shorter than that of two values
     return float(len(x) / max(time, 2 / len(x)))
-
-
-def series_quantile_interval(
-    values: ArrayLike, quantile: float, /, *, confidence: float = 0.95
-) -> tuple[float, float]:
-    """Return the interval of a quantile of a stationary series.
-
-    Woodruff's interval (JASA 47, 1952): the quantiles q -+ t sqrt(q (1 - q) / m), with m the
-    effective sample size of the indicator of values up to the quantile and Student's t (m - 1).
-    Ties of a series that is held for some steps count in m.
-
-    Returns
-    -------
-    (low, high)
-        NaN if m is below :data:`MIN_EFFECTIVE`, or too small for a quantile this close to 0 or 1.
-    """
-    check_confidence(confidence)
-    x = _series(values)
-    below = (x <= np.quantile(x, quantile)).astype(float)
-    m = effective_sample_size(below)
-    m = min(effective_sample_size(x) if np.isnan(m) else m, len(x))
-    if not m >= MIN_EFFECTIVE:
-        return float("nan"), float("nan")
-    half = stdtrit(m - 1, (1 + confidence) / 2) * np.sqrt(quantile * (1 - quantile) / m)
-    if not half < min(quantile, 1 - quantile):
-        return float("nan"), float("nan")
-    low, high = np.quantile(x, [quantile - half, quantile + half])
-    return float(low), float(high)
 
 
 def _series(values: ArrayLike) -> Floats:

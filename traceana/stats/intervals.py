@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 from scipy.special import ndtri, stdtrit
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
     Floats: TypeAlias = NDArray[np.float64]
     Bounds: TypeAlias = tuple[Floats, Floats]
+
+FEWEST_CLUSTERS: Final = 2
+"""Effective number of clusters below which there is no interval."""
 
 
 def mean_interval(
@@ -49,6 +52,40 @@ def mean_interval(
     return m - half, m + half
 
 
+def ratio_interval(sums: ArrayLike, /, *, confidence: float = 0.95) -> Bounds:
+    """Return the interval of ratios r = sum(y) / sum(x) over independent units, by linearization.
+
+    The standard error is sqrt(n / (n - 1) sum((y - r x)^2)) / sum(x) (Cochran, Sampling Techniques,
+    3rd ed., 1977, section 6.4), and t has k - 1 degrees of freedom with Kish's effective number of
+    units, k = sum(x)^2 / sum(x^2): few large units carry most of the sum.
+
+    Parameters
+    ----------
+    sums
+        Six rows, one column per group: sums of x, y, x^2, x y and y^2 over the units, and their
+        number n.
+    confidence
+        Coverage, in (0, 1).
+
+    Returns
+    -------
+    (ci_low, ci_high)
+        NaN for fewer than two units.
+    """
+    tail = _upper_tail(confidence)
+    every = np.asarray(sums, dtype=float)
+    low, high = np.full(every.shape[1], np.nan), np.full(every.shape[1], np.nan)
+    some = (every[5] >= 2) & (every[0] > 0)
+    sx, sy, sxx, sxy, syy, count = every[:, some]
+    r = sy / sx
+    squares = np.maximum(syy - 2 * r * sxy + r**2 * sxx, 0)
+    half = stdtrit(np.maximum(sx**2 / sxx - 1, 1), tail) * (
+        np.sqrt(count / (count - 1) * squares) / sx
+    )
+    low[some], high[some] = r - half, r + half
+    return low, high
+
+
 def clustered_mean_interval(
     mean: ArrayLike, variance: ArrayLike, clusters: ArrayLike, /, *, confidence: float = 0.95
 ) -> Bounds:
@@ -57,14 +94,14 @@ def clustered_mean_interval(
     Parameters
     ----------
     mean, variance, clusters
-        Mean of the rows of each group, its variance, and the number of clusters.
+        Mean of the rows of each group, its variance, and the effective number of clusters.
     confidence
         Coverage, in (0, 1).
 
     Returns
     -------
     (ci_low, ci_high)
-        NaN for fewer than two clusters.
+        NaN for fewer than :data:`FEWEST_CLUSTERS` effective clusters.
     """
     m, v = (np.atleast_1d(np.asarray(part, dtype=float)) for part in (mean, variance))
     half = _t_quantiles(clusters, confidence) * np.sqrt(v)
@@ -83,14 +120,14 @@ def clustered_wilson_interval(
     Parameters
     ----------
     rate, effective_n, clusters
-        Rate of each group, its effective number of rows, and the number of clusters.
+        Rate of each group, its effective number of rows, and its effective number of clusters.
     confidence
         Coverage, in (0, 1).
 
     Returns
     -------
     (ci_low, ci_high)
-        NaN for fewer than two clusters.
+        NaN for fewer than :data:`FEWEST_CLUSTERS` effective clusters.
     """
     p, n = (np.atleast_1d(np.asarray(part, dtype=float)) for part in (rate, effective_n))
     return _score_interval(p * n, n, _t_quantiles(clusters, confidence))
@@ -138,7 +175,8 @@ def _score_interval(k: Floats, n: Floats, quantile: Floats | float) -> Bounds:
 def _t_quantiles(clusters: ArrayLike, confidence: float) -> Floats:
     tail, count = _upper_tail(confidence), np.atleast_1d(np.asarray(clusters, dtype=float))
     quantiles = np.full(count.shape, np.nan)
-    quantiles[count >= 2] = stdtrit(count[count >= 2] - 1, tail)
+    enough = count >= FEWEST_CLUSTERS
+    quantiles[enough] = stdtrit(count[enough] - 1, tail)
     return quantiles
 
 

@@ -1,16 +1,25 @@
-"""Confidence interval of a quantile with dependent rows."""
+"""Confidence interval of a quantile with dependent rows: clusters or a time series."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from scipy.special import stdtrit
 
 from traceana.stats.arguments import check_confidence
+from traceana.stats.dependence import effective_sample_size
+from traceana.stats.wild_bootstrap import effective_clusters
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
+    from numpy.typing import ArrayLike, NDArray
+
+    Floats = NDArray[np.float64]
+
+MIN_EFFECTIVE: Final = 20
+"""Effective values of a series below which it has no interval."""
+FEWEST_BEYOND: Final = 1.5
+"""Effective units on either side of a quantile below which it has no interval."""
 
 
 def woodruff_interval(
@@ -19,14 +28,19 @@ def woodruff_interval(
     /,
     *,
     quantile: float = 0.5,
+    serial: bool = False,
     confidence: float = 0.95,
 ) -> tuple[float, float]:
     """Return Woodruff's interval of a quantile (JASA 47, 1952, 635-646).
 
-    The fraction of values at or below the sample quantile has a standard error s (with clusters,
-    of the sums over clusters: linearization with the factor m / (m - 1)); the limits are the
-    sample quantiles at quantile -+ t s, with t of k - 1 degrees of freedom, where k is Kish's
-    effective number of clusters, n^2 / sum(size^2): few large clusters carry most rows.
+    The fraction of values up to the quantile has a standard error s; the limits are the sample
+    quantiles at quantile -+ t s. Independent values: s^2 = quantile (1 - quantile) / n and the
+    normal quantile, which gives the binomial ranks. Clusters: s is the larger of this and the error
+    of the sums over clusters (linearization with the factor m / (m - 1)), and t has k - 1 degrees
+    of freedom with Kish's effective number of clusters, k = n^2 / sum(size^2), since few large
+    clusters may carry most rows. Series: s is the error of k independent values, with the effective
+    sample size k (:func:`~traceana.stats.dependence.effective_sample_size`) of the indicator of
+    values up to the quantile.
 
     Parameters
     ----------
@@ -36,30 +50,51 @@ def woodruff_interval(
         Whole numbers: the independent unit of each value; None: values are independent.
     quantile
         The quantile, in (0, 1).
+    serial
+        Whether the values are a stationary series in the order of time; then without clusters.
     confidence
         Coverage, in (0, 1).
 
     Returns
     -------
     (ci_low, ci_high)
-        NaN where a limit would lie outside the data, or there are fewer than two units.
+        NaN where a limit would lie outside the data, or with fewer than :data:`FEWEST_BEYOND`
+        effective clusters below or above the quantile, or :data:`MIN_EFFECTIVE` effective values
+        of a series.
     """
     check_confidence(confidence)
     ordered = np.sort(x := np.asarray(values, dtype=float))
-    units = np.arange(x.size) if clusters is None else np.asarray(clusters)
-    if x.size < 2:
+    n = x.size
+    if n < 2:
         return np.nan, np.nan
-    below = x <= np.quantile(ordered, quantile, method="inverted_cdf")
-    sums = np.bincount(units, weights=below - below.mean())
-    m = np.count_nonzero(np.bincount(units))
-    if m < 2:
+    below = (x <= np.quantile(ordered, quantile, method="inverted_cdf")).astype(float)
+    # independent rows: the variance is that of the binomial distribution, and known
+    error, k = 0.0, np.inf
+    if serial:
+        error, k = _of_series(x, below)
+    elif clusters is not None:
+        error, k = _of_clusters(below, np.asarray(clusters))
+    if not k * min(quantile, 1 - quantile) >= FEWEST_BEYOND:
         return np.nan, np.nan
-    error = np.sqrt(m / (m - 1) * np.sum(sums**2)) / x.size
-    sizes = np.bincount(units)
-    effective = x.size**2 / np.sum(sizes.astype(float) ** 2)
-    half = stdtrit(max(effective - 1, 1), (1 + confidence) / 2) * error
-    low, high = np.round((quantile - half) * x.size), np.round((quantile + half) * x.size) + 1
-    return (
-        float(ordered[int(low) - 1]) if low >= 1 else np.nan,
-        float(ordered[int(high) - 1]) if high <= x.size else np.nan,
-    )
+    # ties at the quantile hide variance
+    error = max(error, np.sqrt(quantile * (1 - quantile) / n))
+    half = stdtrit(k - 1, (1 + confidence) / 2) * error
+    low, high = np.round((quantile - half) * n), np.round((quantile + half) * n) + 1
+    if not (low >= 1 and high <= n):
+        return np.nan, np.nan
+    return float(ordered[int(low) - 1]), float(ordered[int(high) - 1])
+
+
+def _of_clusters(below: Floats, clusters: NDArray[np.int64]) -> tuple[float, float]:
+    """Return the error of the mean and the effective number of clusters."""
+    sums = np.bincount(clusters, weights=below - below.mean())
+    m = np.unique(clusters).size
+    error = np.sqrt(m / max(m - 1, 1) * np.sum(sums**2)) / below.size
+    return error, effective_clusters(np.ones(below.size), clusters)
+
+
+def _of_series(x: Floats, below: Floats) -> tuple[float, float]:
+    """Return the error of the mean and the effective sample size."""
+    k = effective_sample_size(below)
+    k = min(effective_sample_size(x) if np.isnan(k) else k, x.size)
+    return (below.std() / np.sqrt(k - 1), k) if k >= MIN_EFFECTIVE else (np.nan, np.nan)

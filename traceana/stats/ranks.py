@@ -88,8 +88,8 @@ def rank_anova(
     if equal_spreads:
         null, error_df = None, np.inf
         if cluster is not None:
-            centre = (len(rank) + 1) / 2
-            null = cluster_covariance(cluster, group, np.ones(len(rank)), rank, centre=centre)
+            center = (len(rank) + 1) / 2
+            null = cluster_covariance(cluster, group, np.ones(len(rank)), rank, center=center)
     test = between_groups(
         n,
         total,
@@ -181,8 +181,8 @@ def superiority(
         own = np.unique(cluster[both], return_inverse=True)[1].astype(np.int64)
         if own.max() < 1:
             return Superiority(np.nan, chance, np.nan, np.nan)
-        centre = (len(rank) + 1) / 2
-        null = cluster_covariance(own, side, np.ones(len(rank)), rank, centre=centre)
+        center = (len(rank) + 1) / 2
+        null = cluster_covariance(own, side, np.ones(len(rank)), rank, center=center)
     total = np.bincount(side, weights=rank)
     pvalue = between_groups(n, total, float((rank**2).sum()), null=null).pvalue
     variance, df = _chance_variance(side, place, own, n, chance)
@@ -224,34 +224,3 @@ def _chance_variance(
     fewest = min(_effective(cluster[side == 0]), _effective(cluster[side == 1]))
     sums = np.bincount(cluster, weights=parts)
     return float((sums**2).sum() * clusters / (clusters - 1)), float(fewest - 1)
-
-
-def median_interval(
-    values: Floats, cluster: Integers | None, /, *, confidence: float
-) -> tuple[float, float]:
-    """Return the distribution-free interval of a median (Woodruff, JASA 47, 1952).
-
-    The quantiles 1/2 -+ t se, with se the standard error of the fraction below the median for
-    independent clusters; Student's t with clusters - 1 degrees of freedom.
-
-    Returns
-    -------
-    (ci_low, ci_high)
-        NaN for too few values.
-    """
-    ordered = np.sort(values)
-    n = len(ordered)
-    middle = np.median(ordered)
-    sums = (values < middle) + 0.5 * (values == middle) - 0.5
-    if cluster is not None:
-        sums = np.bincount(np.unique(cluster, return_inverse=True)[1], weights=sums)
-    clusters = len(sums)
-    if clusters < 2:
-        return np.nan, np.nan
-    # ties at the median hide the variance: it is at least that of independent values
-    variance = max((sums**2).sum() / n**2, 0.25 / n) * clusters / (clusters - 1)
-    half = float(stdtrit(clusters - 1, (1 + confidence) / 2) * np.sqrt(variance))
-    if half >= 0.5:
-        return np.nan, np.nan
-    low, high = int(np.floor(n * (0.5 - half))), int(np.ceil(n * (0.5 + half))) - 1
-    return float(ordered[low]), float(ordered[high])

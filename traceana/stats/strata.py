@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from scipy.special import chdtrc, ndtri, stdtr, stdtrit
 
+from traceana.stats.intervals import FEWEST_CLUSTERS
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -87,33 +89,31 @@ class ClusteredOdds(NamedTuple):
     """Of a pooled odds ratio of 1."""
 
 
-def clustered_odds(tables: Floats, /, *, n_clusters: int, confidence: float) -> ClusteredOdds:
+def clustered_odds(tables: Floats, /, *, confidence: float) -> ClusteredOdds:
     """Return intervals of the crude and the pooled odds ratio for rows in clusters.
 
     Jackknife over clusters of the logarithms of both: with l_c the one without the c-th of G
     cells and l that of all, variance = (G - 1) / G sum of (l_c - l)^2 (Efron, The Jackknife, the
-    Bootstrap and Other Resampling Plans, 1982, section 3); intervals and test use
-    t(min(cells, clusters) - 1).
+    Bootstrap and Other Resampling Plans, 1982, section 3). Intervals and test use t(k - 1), with k
+    the smaller effective number of cells (Kish) of both groups; undefined if k is below 2.
 
     Parameters
     ----------
     tables
         cell x stratum x group x (failures, successes): a cell is one cluster or several.
-    n_clusters
-        Clusters of the rows in these tables.
     confidence
         Coverage, in (0, 1).
     """
     there = tables[tables.sum(axis=(1, 2, 3)) > 0]
-    cells = min(len(there), n_clusters)
-    total = there.sum(axis=0)
-    if cells < 2:
+    total, sizes = there.sum(axis=0), there.sum(axis=(1, 3))
+    effective = float((sizes.sum(axis=0) ** 2 / (sizes**2).sum(axis=0)).min())
+    if effective < FEWEST_CLUSTERS:
         return ClusteredOdds(*[np.nan] * 5)
     whole, left = _log_odds(total[None])[0], _log_odds(total - there)
     error = np.sqrt((len(there) - 1) / len(there) * ((left - whole) ** 2).sum(axis=0))
-    half = stdtrit(cells - 1, (1 + confidence) / 2) * error
+    half = stdtrit(effective - 1, (1 + confidence) / 2) * error
     (crude_low, low), (crude_high, high) = np.exp(whole - half), np.exp(whole + half)
-    pvalue = 2 * stdtr(cells - 1, -abs(whole[1]) / error[1]) if error[1] > 0 else np.nan
+    pvalue = 2 * stdtr(effective - 1, -abs(whole[1]) / error[1]) if error[1] > 0 else np.nan
     return ClusteredOdds(*map(float, (crude_low, crude_high, low, high, pvalue)))
 
 

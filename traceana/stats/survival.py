@@ -162,9 +162,17 @@ def incidence(
 
 
 def incidence_variances(
-    events: ArrayLike, censored: ArrayLike, late: ArrayLike, time: ArrayLike, cell: ArrayLike, /
-) -> tuple[Floats, Floats]:
-    """Return jackknife variances of the estimates of :func:`incidence` over clusters.
+    events: ArrayLike,
+    censored: ArrayLike,
+    late: ArrayLike,
+    time: ArrayLike,
+    cell: ArrayLike,
+    /,
+    *,
+    durations: Floats,
+    horizon: float,
+) -> tuple[Floats, Floats, float]:
+    """Return jackknife variances over clusters: :func:`incidence` and :func:`restricted_mean`.
 
     With e_c the estimate without the c-th of G clusters (or cells of clusters) and e that of all
     rows: (G - 1) / G sum of (e_c - e)^2 (Efron, The Jackknife, the Bootstrap and Other Resampling
@@ -176,11 +184,16 @@ def incidence_variances(
         As in :func:`incidence`, but one row per time and cell, in any order.
     time, cell
         Code of the time and of the cell of each row, from 0 without a gap.
+    durations
+        Each time, in ascending order.
+    horizon
+        Of the restricted mean.
 
     Returns
     -------
-    (surviving, incidence)
-        Variance at each time, and at each time of each event; NaN for a single cell.
+    (surviving, incidence, restricted)
+        Variance at each time, at each time of each event, and of the restricted mean; NaN for a
+        single cell.
     """
     by_kind, cut = np.asarray(events, dtype=float), np.asarray(censored, dtype=float)
     at, of = np.asarray(time, dtype=np.int64), np.asarray(cell, dtype=np.int64)
@@ -188,17 +201,25 @@ def incidence_variances(
     times = int(at.max()) + 1
     total = np.stack([np.bincount(at, row, times) for row in counts]).astype(float)
     whole = _shares(total[:-2], total[-2], total[-1])
-    squares = np.zeros(whole.shape)
+    squares, area = np.zeros(whole.shape), 0.0
+    # beyond the last time the curve without a cell is not known
+    end = min(horizon, float(durations[-1]))
+
+    def mean(surviving: Floats) -> float:
+        return restricted_mean(durations, surviving, np.zeros(times), end)[0]
+
     order = np.argsort(of, kind="stable")
     edges = np.searchsorted(of[order], np.arange(int(of.max()) + 2))
     for begin, stop in pairwise(edges.tolist()):
         own, rest = order[begin:stop], total.copy()
         for row, values in zip(rest, counts, strict=True):
             np.subtract.at(row, at[own], values[own])
-        squares += (_shares(rest[:-2], rest[-2], rest[-1]) - whole) ** 2
+        left = _shares(rest[:-2], rest[-2], rest[-1])
+        squares += (left - whole) ** 2
+        area += (mean(left[-1]) - mean(whole[-1])) ** 2
     cells = len(edges) - 1
-    variance = squares * (cells - 1) / cells if cells > 1 else np.full(whole.shape, np.nan)
-    return variance[-1], variance[:-1].T
+    factor = (cells - 1) / cells if cells > 1 else np.nan
+    return factor * squares[-1], factor * squares[:-1].T, factor * area
 
 
 def log_log_interval(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, field
+from html import escape
 from typing import Any, Final
 
 import polars as pl
@@ -87,9 +88,9 @@ class TableEntry:
 
     trace: str
     table: str
-    fingerprint: str
-    schema_version: str
-    files: tuple[FileEntry, ...]
+    fingerprint: str = field(repr=False)
+    schema_version: str = field(repr=False)
+    files: tuple[FileEntry, ...] = field(repr=False)
     duplicate_rows: int = 0
     unknown_words: dict[str, dict[str, int]] = field(default_factory=dict)
     state: str = "written"
@@ -219,6 +220,16 @@ class Ledger:
             for e in self.entries
         ]
         return "\n".join(lines + [line for _, line in self.failures])
+
+    def __repr__(self) -> str:
+        counts = [sum(getattr(e, name) for e in self.entries) for name in _COUNTS[:3]]
+        return "Ledger({} tables: {:,} rows read, {:,} kept, {:,} rejected)".format(
+            len(self.entries), *counts
+        )
+
+    def _repr_html_(self) -> str:
+        shown = self.tables.select("trace", "table", *_COUNTS[:3], "synthetic")._repr_html_()
+        return shown + "".join(f"<p>{escape(line)}</p>" for _, line in self.failures)
 
 
 def ledger_json(ledger: Ledger, /) -> str:

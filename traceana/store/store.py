@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -146,6 +147,9 @@ class Store:
                 "synthetic": pl.Boolean,
             },
         )
+
+    def _repr_html_(self) -> str:
+        return f"<p>Store {escape(str(self.path))}</p>{self.tables()._repr_html_()}"
 
     def has(self, trace: str, table: str, /) -> bool:
         """Return whether a table is in the store."""

@@ -32,7 +32,7 @@ def test_a_familys_quantiles_are_scipys(name: str, bound: float | None) -> None:
     # heavy enough for Lomax, light enough for gamma
     values = np.random.default_rng(3).lognormal(7, 1.2, 400)
     values = values if bound is None else values[values > bound]
-    fits = fit_distributions(values, families=[name], truncated_below=bound)
+    fits = fit_distributions(values, families=[name], truncated_below=bound, resamples=0)
     found = fitted_quantiles(values, fits)
     law = scipys(name, fits.params(name))
     longer = (1 - found["share_below"].to_numpy()) * (1 if bound is None else law.sf(bound))
@@ -42,7 +42,7 @@ def test_a_familys_quantiles_are_scipys(name: str, bound: float | None) -> None:
 
 
 def test_values_are_order_statistics_and_shares_stand_at_their_middles() -> None:
-    found = fitted_quantiles(VALUES, fit_distributions(VALUES, families=["gamma"]))
+    found = fitted_quantiles(VALUES, fit_distributions(VALUES, families=["gamma"], resamples=0))
     ranks = found["share_below"].to_numpy() * 300 + 0.5
     np.testing.assert_allclose(ranks, np.round(ranks))
     np.testing.assert_array_equal(found["value"], np.sort(VALUES)[np.round(ranks).astype(int) - 1])
@@ -51,7 +51,9 @@ def test_values_are_order_statistics_and_shares_stand_at_their_middles() -> None
 
 
 def test_intervals_are_the_order_statistics_of_the_binomial() -> None:
-    found = fitted_quantiles(VALUES, fit_distributions(VALUES, families=["gamma"]), points=9)
+    found = fitted_quantiles(
+        VALUES, fit_distributions(VALUES, families=["gamma"], resamples=0), points=9
+    )
     ordered = np.sort(VALUES)
     for row in found.iter_rows(named=True):
         count = stats.binom(300, row["share_below"])
@@ -68,7 +70,7 @@ def test_intervals_are_the_order_statistics_of_the_binomial() -> None:
 
 
 def test_the_best_families_come_first_and_those_without_parameters_not_at_all() -> None:
-    fits = fit_distributions(VALUES)
+    fits = fit_distributions(VALUES, resamples=0)
     have = [name for name in fits.table["family"] if fits.params(name)]
     assert fitted_quantiles(VALUES, fits).columns[5:] == have
     assert fitted_quantiles(VALUES, fits, families=["weibull"]).columns[5:] == ["weibull"]
@@ -76,7 +78,9 @@ def test_the_best_families_come_first_and_those_without_parameters_not_at_all() 
 
 def test_ties_and_nulls_are_taken_as_they_are() -> None:
     values = pl.Series([1.0, 1, 1, 5, None, 9])
-    found = fitted_quantiles(values, fit_distributions(values, families=["exponential"]))
+    found = fitted_quantiles(
+        values, fit_distributions(values, families=["exponential"], resamples=0)
+    )
     assert found["n"][0] == 5
     assert set(found["value"]) <= {1.0, 5.0, 9.0}
 
@@ -93,17 +97,17 @@ def test_ties_and_nulls_are_taken_as_they_are() -> None:
     ],
 )
 def test_arguments_out_of_range_are_refused(options: dict[str, Any], text: str) -> None:
-    fits = fit_distributions(VALUES, families=["gamma"])
+    fits = fit_distributions(VALUES, families=["gamma"], resamples=0)
     with pytest.raises(DataError, match=text):
         fitted_quantiles(VALUES, fits, **options)
 
 
 def test_values_that_are_not_those_of_the_fit_are_refused() -> None:
-    fits = fit_distributions(VALUES, families=["gamma"])
+    fits = fit_distributions(VALUES, families=["gamma"], resamples=0)
     with pytest.raises(DataError, match="the fits are to 300 values; pass them, not 299 others"):
         fitted_quantiles(VALUES[1:], fits)
     cut = np.zeros(300, dtype=bool)
     cut[:3] = True
-    fits = fit_distributions(VALUES, families=["gamma"], observed=~cut)
+    fits = fit_distributions(VALUES, families=["gamma"], observed=~cut, resamples=0)
     with pytest.raises(DataError, match="other entries or censored values"):
         fitted_quantiles(VALUES, fits)

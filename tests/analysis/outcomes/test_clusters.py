@@ -40,7 +40,15 @@ def make_jobs(n: int = 300, users: int = 12) -> pl.DataFrame:
 
 JOBS = make_jobs()
 USERS = JOBS["user"].n_unique()
-T = stats.t.ppf(0.975, USERS - 1)
+
+
+def kish(jobs: pl.DataFrame) -> float:
+    """Return the effective number of users, (sum of n)^2 / sum of n^2."""
+    return float(jobs.height**2 / (jobs["user"].value_counts()["count"] ** 2).sum())
+
+
+KISH = kish(JOBS)
+T = stats.t.ppf(0.975, KISH - 1)
 
 
 def jackknife(estimate: Callable[[pl.DataFrame], float]) -> tuple[float, float]:
@@ -80,11 +88,11 @@ def test_each_row_its_own_cluster_is_the_classical_interval() -> None:
     assert clusters["n_effective"].to_list() == pytest.approx(clusters["n"].to_list(), rel=0.02)
 
 
-def test_a_rate_of_0_is_worth_as_many_rows_as_clusters() -> None:
+def test_a_rate_of_0_is_worth_as_many_rows_as_effective_clusters() -> None:
     done = JOBS.with_columns(status=pl.lit("completed"))
     row = failure_rates(done, (), cluster="user").row(0, named=True)
-    assert row["n_effective"] == USERS
-    assert (row["ci_low"], row["ci_high"]) == (0, pytest.approx(T**2 / (USERS + T**2)))
+    assert row["n_effective"] == pytest.approx(KISH)
+    assert (row["ci_low"], row["ci_high"]) == (0, pytest.approx(T**2 / (KISH + T**2)))
 
 
 @pytest.mark.parametrize("at", [5.0, 20.0, 50.0])
@@ -107,6 +115,50 @@ def test_curves_have_the_jackknifes_error(at: float) -> None:
         )
 
 
+def test_a_restricted_mean_has_the_jackknifes_error() -> None:
+    def mean(jobs: pl.DataFrame, **options: Any) -> dict[str, Any]:
+        found = kaplan_meier(jobs, horizon_s=30, **options)
+        return found.groups.row(0, named=True)
+
+    value, error = jackknife(lambda jobs: float(jobs["runtime_s"].clip(upper_bound=30).mean()))  # type: ignore[arg-type]
+    row = mean(JOBS, cluster="user")
+    assert row["restricted_mean_s"] == pytest.approx(value)
+    assert (row["restricted_ci_low"], row["restricted_ci_high"]) == pytest.approx(
+        (value - T * error, value + T * error)
+    )
+
+
+def test_a_restricted_mean_of_censored_runtimes_is_covered() -> None:
+    rng, samples, users = np.random.default_rng(21), 150, 25
+    covered = 0
+    for _ in range(samples):
+        user = np.repeat(np.arange(users), rng.integers(2, 30, users))
+        own, shared = rng.standard_normal(len(user)), rng.standard_normal(users)[user]
+        runtime = -stats.norm.logsf(np.sqrt(0.5) * (own + shared))  # exponential, mean 1
+        until = rng.exponential(3, len(user))
+        jobs = pl.DataFrame(
+            {"user": user, "runtime_s": np.minimum(runtime, until), "ended": runtime <= until}
+        )
+        row = kaplan_meier(
+            jobs, status=None, observed="ended", cluster="user", horizon_s=1
+        ).groups.row(0, named=True)
+        covered += row["restricted_ci_low"] <= 1 - np.exp(-1) <= row["restricted_ci_high"]
+    # 95 %, within two and a half standard errors
+    assert 0.905 <= covered / samples <= 0.995
+
+
+def test_one_cluster_with_most_rows_leaves_no_interval() -> None:
+    jobs = JOBS.with_columns(user=pl.when(pl.int_range(pl.len()) < 280).then(1).otherwise("user"))
+    survival = kaplan_meier(jobs, cluster="user")
+    row = survival.groups.row(0, named=True)
+    assert row["note"] == "one cluster has most rows: no interval"
+    assert row["ci_low"] is row["restricted_ci_low"] is None
+    assert survival.quantiles["ci_low"].null_count() == survival.quantiles.height
+    for ask in (failure_rates, runtime_by):
+        row = ask(jobs, (), cluster="user").row(0, named=True)
+        assert (row["ci_low"], row["note"]) == (None, "one cluster has most rows: no interval")
+
+
 def test_odds_have_the_jackknifes_error() -> None:
     def log_odds(jobs: pl.DataFrame, name: str = "odds_ratio") -> float:
         row = failure_odds(jobs, "group", strata="stratum").row(0, named=True)
@@ -115,12 +167,14 @@ def test_odds_have_the_jackknifes_error() -> None:
     row = failure_odds(JOBS, "group", strata="stratum", cluster="user").row(0, named=True)
     assert (row["n_clusters"], row["pvalue_homogeneity"]) == (USERS, None)
     sign = 1 if row["group"] == 1 else -1
+    df = min(kish(jobs) for jobs in JOBS.partition_by("group")) - 1
+    quantile = stats.t.ppf(0.975, df)
     for prefix in ("", "crude_"):
         whole, error = jackknife(lambda jobs, of=prefix: log_odds(jobs, f"{of}odds_ratio"))  # type: ignore[misc]
-        bounds = np.exp(sorted(sign * (whole + side * T * error) for side in (-1, 1)))
+        bounds = np.exp(sorted(sign * (whole + side * quantile * error) for side in (-1, 1)))
         assert (row[f"{prefix}ci_low"], row[f"{prefix}ci_high"]) == pytest.approx(tuple(bounds))
     whole, error = jackknife(log_odds)
-    assert row["pvalue"] == pytest.approx(2 * stats.t.sf(abs(whole) / error, USERS - 1))
+    assert row["pvalue"] == pytest.approx(2 * stats.t.sf(abs(whole) / error, df))
 
 
 def test_a_lost_cluster_is_refused_and_a_single_one_has_no_interval() -> None:

@@ -271,6 +271,18 @@ def test_constants_and_nulls_are_told() -> None:
     assert model.fit["n_excluded"].item() == 2
 
 
+def test_features_may_have_any_name_but_the_outcomes() -> None:
+    frame = spector_frame().with_columns(g=pl.col("psi").cast(pl.String))
+    known = failure_model(frame, features=("g", "gpa"), method="ml").odds_ratios
+    for name in ("n", "failures", "level", "0"):
+        found = failure_model(frame.rename({"g": name}), features=(name, "gpa"), method="ml")
+        assert found.odds_ratios.drop("feature").equals(known.drop("feature"))
+    with pytest.raises(DataError, match="column failure needs another name"):
+        failure_model(frame.rename({"g": "failure"}), features=("failure", "gpa"))
+    with pytest.raises(DataError, match="column failure needs another name"):
+        outcome_association(frame.rename({"g": "failure"}), "failure")
+
+
 @pytest.mark.parametrize(
     ("column", "text"),
     [

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from scipy import stats
 
 from traceana.analysis import (
     allocation_rate,
@@ -83,6 +84,43 @@ def test_idle_gpu_hours_are_those_requested_and_not_used() -> None:
     assert found["unused_gpu_hours"] == pytest.approx((known["gpus"] * hours)[unused].sum())
     with pytest.raises(DataError, match="unused_below must be a number above 0"):
         idle_gpu_hours(frame, unused_below=0)
+
+
+def delete_one_unit(x: np.ndarray, y: np.ndarray, unit: np.ndarray) -> float:
+    """Standard error of sum(y) / sum(x) by the jackknife over units, which linearization nears."""
+    names = np.unique(unit)
+    ratios = np.array([y[unit != name].sum() / x[unit != name].sum() for name in names])
+    m = len(names)
+    return float(np.sqrt((m - 1) / m * ((ratios - ratios.mean()) ** 2).sum()))
+
+
+@pytest.mark.parametrize("cluster", [None, "user"])
+def test_intervals_of_ratios_are_those_of_the_jackknife(cluster: str | None) -> None:
+    frame = rows(3000).with_columns(user=np.random.default_rng(3).integers(0, 200, 3000))
+    frame = frame.drop_nans().filter(pl.col("gpus") > 0).with_row_index("row")
+    used = utilization(frame, resources={"gpus_used": "gpus"}, cluster=cluster).row(0, named=True)
+    idle = idle_gpu_hours(frame, unused_below=0.3, cluster=cluster).row(0, named=True)
+    unit = frame[cluster or "row"].to_numpy()
+    gpus, use, runtime = (frame[name].to_numpy() for name in ("gpus", "gpus_used", "runtime_s"))
+    weight = gpus * runtime
+    for low, high, x, y in (
+        (used["ci_low"], used["ci_high"], gpus, use),
+        (idle["ci_low"], idle["ci_high"], weight, np.clip(gpus - use, 0, None) * runtime),
+        (idle["unused_ci_low"], idle["unused_ci_high"], weight, weight * (use < 0.3)),
+    ):
+        sums = np.bincount(unit, x)
+        quantile = stats.t.ppf(0.975, sums.sum() ** 2 / (sums**2).sum() - 1)
+        half = quantile * delete_one_unit(x, y, unit)
+        np.testing.assert_allclose(
+            [low, high], [y.sum() / x.sum() - half, y.sum() / x.sum() + half], rtol=0.01
+        )
+
+
+def test_one_unit_has_no_interval() -> None:
+    frame = rows().with_columns(user=pl.lit("u"))
+    assert utilization(frame, cluster="user")["ci_low"].null_count() == 3
+    by = utilization(frame, by="gpu_type", cluster="gpu_type")
+    assert by["ci_high"].null_count() == by.height
 
 
 def test_shared_time_is_counted_second_by_second() -> None:

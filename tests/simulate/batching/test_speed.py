@@ -78,6 +78,9 @@ def test_what_does_not_fit_into_memory_is_refused() -> None:
         simulate_batching([(0, 1), (0, 2)], controller="proportional", steps=10**9)
     with pytest.raises(DataError, match="GiB of memory"):
         sweep_batching(steps=10**8)
+    # a split compares workers in pairs
+    with pytest.raises(DataError, match=r"20,000 workers .* pass fewer workers"):
+        simulate_batching([(0, 1)] * 20_000, controller="proportional", steps=1)
     for wrong in ({"steps": 10**30}, {"global_batch": 10**30}, {"max_batch": 10**30}):
         with pytest.raises(DataError, match="1,000,000,000,000"):
             simulate_batching([(0, 1), (0, 2)], controller="uniform", **wrong)

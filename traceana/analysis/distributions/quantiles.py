@@ -146,7 +146,7 @@ def _of_survival(
     times, ends, cuts, late = sample.steps
     found = incidence(ends[:, None], cuts, late)
     bounds = log_log_interval(found.surviving, found.surviving_variance, confidence=confidence)
-    steps, values = ends > 0, np.exp(times + sample.centre)
+    steps, values = ends > 0, np.exp(times + sample.center)
     parts = []
     for curve in (found.surviving, *bounds):
         falls = -np.minimum.accumulate(np.nan_to_num(curve, nan=0.0)[steps])

@@ -107,6 +107,6 @@ def _params(name: str, fit: Fit, sample: Sample) -> list[dict[str, Any]] | None:
 def _natural(name: str, sample: Sample, theta: np.ndarray[Any, Any]) -> list[float]:
     """Return the parameters in the unit of the values."""
     family = FAMILIES[name]
-    location = float(theta[0]) + sample.centre
+    location = float(theta[0]) + sample.center
     first = location if family.parameters[0] == "mu" else float(np.exp(location))
     return [first, *(float(np.exp(family.sign * part)) for part in theta[1:])]

@@ -140,11 +140,11 @@ def _associate(
     own = failed / n
     null = None
     if of is None:
-        centred = np.eye(len(n)) - n / rows
-        spread = centred @ np.diag(own * (1 - own) / n) @ centred.T
+        centered = np.eye(len(n)) - n / rows
+        spread = centered @ np.diag(own * (1 - own) / n) @ centered.T
     else:
-        null = cluster_covariance(of, group, part_n, part_failed, centre=rate)
-        spread = cluster_covariance(of, group, part_n, part_failed, centre=own)
+        null = cluster_covariance(of, group, part_n, part_failed, center=rate)
+        spread = cluster_covariance(of, group, part_n, part_failed, center=own)
     found = between_groups(n, failed, failures, null=null, spread=spread, confidence=confidence)
     statistic = found.statistic * rows / (rows - 1)
     expected = min(rate, 1 - rate) * n.min()

@@ -14,7 +14,8 @@ from traceana.errors import DataError
 from traceana.results.outcomes import RuntimeComparison, RuntimeGroups, RuntimeTest
 from traceana.stats.arguments import check_confidence
 from traceana.stats.multiplicity import adjust_pvalues
-from traceana.stats.ranks import FEW, median_interval, placements, rank_anova, superiority
+from traceana.stats.quantiles import woodruff_interval
+from traceana.stats.ranks import FEW, placements, rank_anova, superiority
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
@@ -163,7 +164,7 @@ def _groups(
     for code in range(int(group.max()) + 1):
         own = group == code
         of = None if cluster is None else cluster[own]
-        low, high = median_interval(value[own], of, confidence=confidence)
+        low, high = woodruff_interval(value[own], of, confidence=confidence)
         rows.append(
             {
                 "n": int(own.sum()),

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import polars as pl
-from scipy.special import ndtri
+from scipy.special import stdtrit
 
 from traceana.analysis.frames import Names, as_names, refuse_clash
 from traceana.analysis.outcomes.at_risk import at_risk, round_times
-from traceana.analysis.outcomes.clusters import ONE_CLUSTER
+from traceana.analysis.outcomes.clusters import note_few
 from traceana.analysis.outcomes.events import (
-    CELLS,
     EVENTS,
     Columns,
     check_events,
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from narwhals.stable.v2.typing import IntoFrame
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
 
@@ -102,9 +101,10 @@ def cumulative_incidence(
     -------
     CumulativeIncidence
         ``.curves``, ``.groups`` and ``.at_risk``. Intervals are log-log intervals by the delta
-        method, null if the incidence is 0 or 1. With `cluster`, they use t(n_clusters - 1) and
-        the jackknife over clusters (:func:`traceana.stats.survival.incidence_variances`), of
-        which more than 100 are combined into 100 cells.
+        method, null if the incidence is 0 or 1. With `cluster`, they use the jackknife over
+        clusters (:func:`traceana.stats.survival.incidence_variances`), of which more than 100 are
+        combined into 100 cells, and t(k - 1) of the effective number of clusters k (Kish); null if
+        k is below 2.
 
     Raises
     ------
@@ -128,7 +128,7 @@ def cumulative_incidence(
         columns=Columns(status, runtime, start, entry, observed),
         cluster=cluster, running_until_s=running_until_s,
     )  # fmt: skip
-    df = _degrees_of_freedom(times, cluster)
+    df = times["df"] if cluster else np.inf
     curves, groups = [], []
     for event in names:
         low, high = log_log_interval(
@@ -149,10 +149,11 @@ def cumulative_incidence(
         last = last.group_by(keys, maintain_order=True).last() if keys else last.tail(1)
         none = pl.when(pl.col(event) == 0).then(pl.lit(f"no row with a runtime is {event}"))
         groups.append(
-            _note_one_cluster(
+            _note_few_clusters(
                 _beside(totals, last, keys).with_columns(
                     event=pl.lit(event), n_events=pl.col(event), note=none
-                )
+                ),
+                *(times, keys),
             )
         )
     steps = pl.concat(curves)
@@ -203,9 +204,9 @@ def kaplan_meier(
         ``.curves``, ``.groups`` and ``.quantiles``. The interval of a quantile q contains the
         runtimes whose survival interval contains 1 - q (Brookmeyer and Crowley, Biometrics 38,
         1982). The restricted mean has the normal interval
-        (:func:`traceana.stats.survival.restricted_mean`); with `cluster` it has none. It is too
-        narrow, which `note` states, if n < 25 skewness^2 of min(runtime, horizon) (Cochran,
-        Sampling Techniques, 1977, section 2.15). The
+        (:func:`traceana.stats.survival.restricted_mean`), or with `cluster` Student's t and the
+        jackknife, as the curves. It is too narrow, which `note` states, if n < 25 skewness^2 of
+        min(runtime, horizon) (Cochran, Sampling Techniques, 1977, section 2.15). The
         unrestricted mean is estimable only if no row is censored or left-truncated.
 
     Raises
@@ -236,11 +237,11 @@ def kaplan_meier(
     times, totals = estimate_incidence(
         *(frame, keys, names),
         columns=Columns(status, runtime, start, entry, observed),
-        cluster=cluster, running_until_s=running_until_s,
+        cluster=cluster, running_until_s=running_until_s, horizon_s=horizon_s,
     )  # fmt: skip
     low, high = log_log_interval(
         *(times["survival"], times["survival_variance"]),
-        df=_degrees_of_freedom(times, cluster), confidence=confidence,
+        df=times["df"] if cluster else np.inf, confidence=confidence,
     )  # fmt: skip
     curves = times.with_columns(
         n_events=pl.sum_horizontal(names),
@@ -263,7 +264,9 @@ def kaplan_meier(
     groups = _beside(totals.with_columns(n_events=pl.sum_horizontal(names)), found, keys)
     return SurvivalCurves(
         curves=curves,
-        groups=_note_one_cluster(groups.with_columns(note=unknown)).drop(*names, "skewed"),
+        groups=_note_few_clusters(groups.with_columns(note=unknown), times, keys).drop(
+            *names, "skewed"
+        ),
         quantiles=of_quantiles.filter(pl.col("quantile").is_in([*quantiles])).unique(
             maintain_order=True
         ),
@@ -280,8 +283,11 @@ def _quantiles(
         # a step that ends at 1 - q exactly may lie a rounding above it; a survival of 0 has no
         # interval: its lower end is 0, its upper end unknown
         level = 1 - q + 1e-12
+        at_zero = (pl.col("survival") < 1e-12) & pl.col("ci_low").is_not_null().any()
         ends = {
-            name: pl.col("time_s").filter(pl.col(column).fill_null(unknown) <= level).min()
+            name: pl.col("time_s")
+            .filter(pl.when(at_zero).then(pl.lit(unknown)).otherwise(column) <= level)
+            .min()
             for name, column, unknown in (
                 ("time_s", "survival", 1),
                 ("ci_low", "ci_low", 0),
@@ -306,7 +312,7 @@ def _restricted(
     cluster: str | None,
 ) -> pl.DataFrame:
     """Return [*keys, restricted_mean_s, restricted_ci_low, restricted_ci_high] of every group."""
-    rows = []
+    rows, df = [], math.inf
     groups = times.group_by(keys, maintain_order=True) if keys else [((), times)]
     for key, own in groups:
         t, s = own["time_s"].to_numpy(), own["survival"].to_numpy()
@@ -314,9 +320,11 @@ def _restricted(
         # beyond the last time the curve is not known unless it is 0
         if len(t) and (t[-1] >= horizon_s or s[-1] < 1e-12):
             mean, variance = restricted_mean(t, s, own["hazard_variance"].to_numpy(), horizon_s)
-            half = float(ndtri((1 + confidence) / 2)) * math.sqrt(variance)
+            if cluster is not None:
+                df, variance = own.row(0, named=True)["df"], own["restricted_variance"][0]
+            half = float(stdtrit(df, (1 + confidence) / 2)) * math.sqrt(variance)
             row["restricted_mean_s"] = mean
-            if cluster is None:
+            if not math.isnan(half):
                 row |= {"restricted_ci_low": max(0.0, mean - half)}
                 row |= {"restricted_ci_high": min(horizon_s, mean + half)}
                 if max(own["n_at_risk"]) < 25 * _skewness(t, s, mean, horizon_s) ** 2:
@@ -335,22 +343,16 @@ def _skewness(times: Floats, surviving: Floats, mean: float, horizon: float) -> 
     return float(mass @ (at - mean) ** 3) / variance**1.5 if variance > 0 else math.inf
 
 
-def _degrees_of_freedom(times: pl.DataFrame, cluster: str | None) -> ArrayLike:
-    if cluster is None:
-        return float("inf")
-    return (times["n_clusters"].clip(upper_bound=CELLS) - 1).to_numpy()
-
-
-def _note_one_cluster(groups: pl.DataFrame) -> pl.DataFrame:
-    """Remove intervals where there is a single cluster, and add a note."""
+def _note_few_clusters(
+    groups: pl.DataFrame, times: pl.DataFrame, keys: tuple[str, ...]
+) -> pl.DataFrame:
+    """Add a note where there are too few clusters for an interval."""
     if "n_clusters" not in groups.columns:
         return groups
-    alone = pl.col("n_clusters") == 1
-    return groups.with_columns(
-        # the interval of a median ends also where survival is 0
-        pl.when(~alone).then(pl.col("ci_low", "ci_high")).name.keep(),
-        note=pl.coalesce("note", pl.when(alone).then(pl.lit(ONE_CLUSTER))),
-    )
+    of = times.select(*keys, effective=pl.col("df").fill_nan(-1) + 1).unique(maintain_order=True)
+    groups = _beside(groups, of, keys)
+    why = note_few(pl.col("n_clusters"), pl.col("effective"))
+    return groups.with_columns(note=pl.coalesce("note", why)).drop("effective")
 
 
 def _beside(groups: pl.DataFrame, found: pl.DataFrame, keys: tuple[str, ...]) -> pl.DataFrame:

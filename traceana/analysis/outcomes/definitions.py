@@ -103,6 +103,14 @@ def open_outcomes(
 def with_failure(
     lazy: nw.LazyFrame[Any], status: str, success: Sequence[str], failure: Sequence[str], /
 ) -> nw.LazyFrame[Any]:
-    """Return the successes and failures, with a column `failure` of 0 and 1."""
+    """Return the successes and failures, with a column `failure` of 0 and 1.
+
+    Raises
+    ------
+    DataError
+        If another column has that name.
+    """
+    if "failure" in lazy.collect_schema().names() and status != "failure":
+        raise DataError("column failure needs another name: the outcome of a row has it")
     failed = nw.col(status).is_in(list(failure)).cast(nw.Int64).alias("failure")
     return lazy.filter(nw.col(status).is_in([*success, *failure])).with_columns(failed)

@@ -106,12 +106,12 @@ def _drop_decided(
     while found and rows.height:
         found = False
         for name in texts:
-            levels = rows.group_by(name).agg(n=pl.len(), failures=pl.col("failure").sum())
+            levels = _count_failures(rows, name)
             sure = levels.filter((pl.col("failures") == 0) | (pl.col("failures") == pl.col("n")))
             if levels.height < 2 or sure.is_empty():
                 continue
             found = True
-            for level, n, failures in sure.sort(name).iter_rows():
+            for level, n, failures in sure.sort("level").iter_rows():
                 which = "every row" if failures else "no row"
                 decided.append(
                     {
@@ -122,16 +122,16 @@ def _drop_decided(
                         "note": f"{which} of the {n:,} failed: no finite odds ratio; rows excluded",
                     }
                 )
-            rows = rows.filter(~pl.col(name).is_in(sure[name].implode()))
+            rows = rows.filter(~pl.col(name).is_in(sure["level"].implode()))
     return rows, decided
 
 
+def _count_failures(rows: pl.DataFrame, name: str) -> pl.DataFrame:
+    return rows.group_by(level=pl.col(name)).agg(n=pl.len(), failures=pl.col("failure").sum())
+
+
 def _levels(rows: pl.DataFrame, name: str) -> tuple[list[Floats], list[dict[str, Any]]]:
-    levels = (
-        rows.group_by(name)
-        .agg(n=pl.len(), failures=pl.col("failure").sum())
-        .sort(["n", name], descending=[True, False])
-    )
+    levels = _count_failures(rows, name).sort(["n", "level"], descending=[True, False])
     if levels.height > MOST_GROUPS:
         raise DataError(
             f"column {name} has {levels.height} levels; at most {MOST_GROUPS} are allowed"

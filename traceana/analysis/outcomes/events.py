@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from datetime import UTC, datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -15,7 +16,9 @@ from traceana.analysis.outcomes.clusters import refuse_missing
 from traceana.analysis.outcomes.definitions import open_statuses
 from traceana.errors import DataError
 from traceana.stats.arguments import is_number
+from traceana.stats.intervals import FEWEST_CLUSTERS
 from traceana.stats.survival import Incidence, incidence, incidence_variances
+from traceana.stats.wild_bootstrap import effective_clusters
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
@@ -63,6 +66,7 @@ def estimate_incidence(
     columns: Columns,
     cluster: str | None,
     running_until_s: float | datetime | None,
+    horizon_s: float = math.inf,
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Count events by runtime, and estimate survival and cumulative incidence.
 
@@ -76,7 +80,8 @@ def estimate_incidence(
         hazard_variance, and for each event "<event> incidence" and "<event> variance"], one row
         per group and runtime (or entry) in ascending order; groups [*keys, n, <event>...,
         n_censored, n_truncated, n_excluded, last_s], one row per group. With a cluster, both have
-        n_clusters, of the rows with a runtime.
+        n_clusters, of the rows with a runtime; times also df, the degrees of freedom, and
+        restricted_variance, the variance of the restricted mean.
     """
     of = keys if cluster is None else (*keys, cluster)
     parts = count_events(frame, of, events, columns=columns, running_until_s=running_until_s)
@@ -111,11 +116,11 @@ def estimate_incidence(
     ]
     if cluster is not None:
         known_parts = parts.filter(known).sort(*keys, "time_s", nulls_last=True)
-        clusters, curves = _allow_for_clusters(
-            *(curves, slices, known_parts, keys, events), cluster=cluster
+        of_curves, curves = _allow_for_clusters(
+            *(curves, slices, known_parts, keys, events), cluster=cluster, horizon_s=horizon_s
         )
-        per_time = np.repeat(clusters, [stop - begin for begin, stop in slices])
-        times = times.with_columns(n_clusters=pl.Series(per_time, dtype=pl.Int64))
+        steps = [index for index, (begin, stop) in enumerate(slices) for _ in range(begin, stop)]
+        times = times.hstack(of_curves[steps])
     estimated = {
         "n_at_risk": [curve.at_risk for curve in curves],
         "survival": [curve.surviving for curve in curves],
@@ -141,25 +146,31 @@ def _allow_for_clusters(
     events: tuple[str, ...],
     *,
     cluster: str,
-) -> tuple[list[int], list[Incidence]]:
-    """Return the number of clusters of each group, and its curve with variances over clusters.
+    horizon_s: float,
+) -> tuple[pl.DataFrame, list[Incidence]]:
+    """Return [n_clusters, df, restricted_variance] of each group, and its curve with variances.
 
     `parts` has one row per group, time and cluster, in the order of the times.
     """
     row = parts.select(pl.struct(*keys, "time_s").rle_id()).to_series().to_numpy()
-    allowed, clusters = [], []
+    allowed, lines = [], []
     for curve, (begin, stop) in zip(curves, slices, strict=True):
         first, last = np.searchsorted(row, (begin, stop)).tolist()
         part = parts[first:last]
         code = (part[cluster].rank("dense") - 1).cast(pl.Int64).to_numpy()
-        counts = part.select(events).to_numpy()
-        surviving, by_event = incidence_variances(
-            *(counts, part["n"].to_numpy() - counts.sum(axis=1), part["late"].to_numpy()),
+        counts, n = part.select(events).to_numpy(), part["n"].to_numpy()
+        surviving, by_event, restricted = incidence_variances(
+            *(counts, n - counts.sum(axis=1), part["late"].to_numpy()),
             *(row[first:last] - begin, code % CELLS),
+            durations=part["time_s"].unique(maintain_order=True).to_numpy(),
+            horizon=horizon_s,
         )
         allowed.append(curve._replace(surviving_variance=surviving, incidence_variance=by_event))
-        clusters.append(int(code.max()) + 1)
-    return clusters, allowed
+        effective = effective_clusters(n.astype(float), code % CELLS)
+        df = effective - 1 if effective >= FEWEST_CLUSTERS else math.nan
+        lines.append((int(code.max()) + 1, df, restricted))
+    schema = {"n_clusters": pl.Int64, "df": pl.Float64, "restricted_variance": pl.Float64}
+    return pl.DataFrame(lines, schema=schema, orient="row"), allowed
 
 
 def count_events(

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from traceana.analysis.frames import Names, as_names, collect, open_frame, refuse_clash
-from traceana.analysis.outcomes.clusters import ONE_CLUSTER, cluster_errors, refuse_missing
+from traceana.analysis.outcomes.clusters import cluster_errors, note_few, refuse_missing
 from traceana.errors import DataError
 from traceana.results.means import RuntimeMeans
 from traceana.results.tables import declared, returns
@@ -64,7 +64,7 @@ def runtime_means(
         mean uses the winsorized standard deviation s and Student's t of h - 1, with h the rows that
         remain: t s / ((1 - 2 trim) sqrt(n)) (Tukey and McLaughlin, Sankhya A 25, 1963). With
         `cluster`, standard errors are those of the jackknife over clusters, of the winsorized
-        runtimes, with t(n_clusters - 1).
+        runtimes, with t(k - 1) of the effective number of clusters k (Kish).
 
     Raises
     ------
@@ -118,7 +118,7 @@ def runtime_means(
         std = found["near_std"] * (found["h"] / found["n"]).sqrt() / (1 - 2 * trim)
         trimmed = mean_interval(found["trimmed_mean_s"], std, found["h"], confidence=confidence)
         logs = mean_interval(found[".log"], found["log_std"], found["logs"], confidence=confidence)
-        why = pl.when(pl.col("h") < 2).then(pl.lit("fewer than two runtimes: no interval"))
+        why: pl.Expr = pl.when(pl.col("h") < 2).then(pl.lit("fewer than two runtimes: no interval"))
     else:
         refuse_missing(rows[cluster], pl.repeat(1, len(rows), eager=True))
         errors = {
@@ -130,7 +130,7 @@ def runtime_means(
         clusters = errors[".near"]["n_clusters"]
         trimmed, logs = (
             clustered_mean_interval(
-                found[mean], errors[name]["variance"] / scale**2, errors[name]["n_clusters"],
+                found[mean], errors[name]["variance"] / scale**2, errors[name]["effective"],
                 confidence=confidence,
             )
             for mean, name, scale in (
@@ -138,7 +138,7 @@ def runtime_means(
             )
         )  # fmt: skip
         found = found.with_columns(n_clusters=clusters)
-        why = pl.when(clusters == 1).then(pl.lit(ONE_CLUSTER))
+        why = note_few(clusters, errors[".near"]["effective"])
     with np.errstate(over="ignore"):
         ends = dict(
             zip(

@@ -68,7 +68,7 @@ def failure_odds(
         With `cluster`, intervals and pvalue are from a jackknife over clusters
         (:func:`traceana.stats.strata.clustered_odds`), of which more than 100 are combined into
         100 cells. Values are null, with a reason in `note`, if a ratio is 0 or infinite, no
-        stratum is informative, or without one of the clusters there is no ratio.
+        stratum is informative, one cluster has most rows, or there is no ratio without it.
 
     Raises
     ------
@@ -147,12 +147,10 @@ def _compare(
         }
         if cluster is not None:
             n_clusters = len(np.unique(of[np.isin(group, pair)]))
-            allowed = clustered_odds(
-                cells[:, :, pair], n_clusters=n_clusters, confidence=confidence
-            )
+            allowed = clustered_odds(cells[:, :, pair], confidence=confidence)
             row |= {**allowed._asdict(), "pvalue_homogeneity": np.nan, "n_clusters": n_clusters}
             if row["note"] is None and np.isnan(allowed.ci_low):
-                alone = "no interval: without one of the clusters there is no ratio"
+                alone = "no interval: one cluster has most rows, or without one there is no ratio"
                 row["note"] = ONE_CLUSTER if n_clusters == 1 else alone
         rows.append(row)
     beside = labels[[reference] * len(others)].rename(lambda name: f"{name}_reference")

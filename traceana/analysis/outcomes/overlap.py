@@ -65,13 +65,18 @@ def unadjusted(
     levels = [term["level"], term["reference"]]
     texts = rows.with_columns(pl.col(name, *within).cast(pl.String))
     pair = texts.filter(pl.col(name).is_in(levels)).drop_nulls(within)
-    counts = pair.group_by(name, *within).agg(
+    keys = [pl.col(column).alias(str(at)) for at, column in enumerate((name, *within))]
+    counts = pair.group_by(keys).agg(
         failures=pl.col("failure").sum().cast(pl.Float64), n=pl.len().cast(pl.Float64)
     )
-    code = counts.select(pl.struct(within).rank("dense") - 1).to_series() if within else None
+    code = (
+        counts.select(pl.struct(counts.columns[1 : len(keys)]).rank("dense") - 1).to_series()
+        if within
+        else None
+    )
     place = np.zeros(counts.height, dtype=int) if code is None else code.to_numpy().astype(int)
     tables = np.zeros((int(place.max()) + 1, 2, 2))
-    side = (counts[name] == levels[1]).cast(pl.Int64).to_numpy()
+    side = (counts["0"] == levels[1]).cast(pl.Int64).to_numpy()
     failed = counts["failures"].to_numpy()
     np.add.at(tables, (place, side), np.stack([failed, counts["n"].to_numpy() - failed], axis=1))
     crude = odds_ratio(tables.sum(axis=0), confidence=confidence)

@@ -60,8 +60,9 @@ def outcome_rates(
         {columns}
 
         The interval is Wilson's (JASA 22, 1927). With `cluster` it is Wilson's of n_effective
-        rows and the quantile of t(n_clusters - 1), where n_effective is rate (1 - rate) / v with v
-        the rate's jackknife variance over clusters, and n_clusters if the rate is 0 or 1.
+        rows and the quantile of t(k - 1). k is the effective number of clusters (Kish).
+        n_effective is rate (1 - rate) / v with v the rate's jackknife variance over clusters, and
+        k if the rate is 0 or 1. There is no interval if k is below 2.
 
     Raises
     ------

@@ -15,7 +15,7 @@ from traceana.analysis.frames import (
     refuse_clash,
     with_totals,
 )
-from traceana.analysis.outcomes.clusters import ONE_CLUSTER, cluster_errors, refuse_missing
+from traceana.analysis.outcomes.clusters import cluster_errors, note_few, refuse_missing
 from traceana.results.outcomes import RuntimeBy
 from traceana.results.tables import declared, returns
 from traceana.stats.arguments import check_confidence
@@ -62,9 +62,9 @@ def runtime_by(
         it too narrow; there is a `note` if n < 25 skewness^2 (Cochran, Sampling Techniques, 1977,
         section 2.15). :func:`runtime_means` and :func:`compare_runtimes` return means and medians
         whose intervals are not. Quantiles interpolate linearly between order statistics (type 7
-        of Hyndman and Fan, 1996). With `cluster` the interval is mean -+ t(n_clusters - 1)
-        sqrt(v), with v the jackknife variance over clusters, and n_effective is the variance of
-        the runtimes / v.
+        of Hyndman and Fan, 1996). With `cluster` the interval is mean -+ t(k - 1) sqrt(v), with v
+        the jackknife variance over clusters and k the effective number of clusters (Kish); there
+        is none if k is below 2. n_effective is the variance of the runtimes / v.
 
     Raises
     ------
@@ -109,14 +109,14 @@ def runtime_by(
         errors = _errors(rows, keys, runtime, cluster)
         variance, clusters = errors["variance"], errors["n_clusters"]
         low, high = clustered_mean_interval(
-            groups["mean_s"], variance, clusters, confidence=confidence
+            groups["mean_s"], variance, errors["effective"], confidence=confidence
         )
         n = pl.col("n").cast(pl.Float64)
         effective = pl.when(variance > 0).then(groups["std_s"] ** 2 / variance).otherwise(n)
         added = {
             "n_clusters": clusters,
             "n_effective": pl.when(clusters > 1).then(pl.min_horizontal(effective, n)),
-            "note": pl.when(clusters == 1).then(pl.lit(ONE_CLUSTER)).otherwise("note"),
+            "note": pl.coalesce(note_few(clusters, errors["effective"]), "note"),
         }
     # equal values differ by a rounding
     varies = pl.col("std_s") > 1e-12 * pl.col("mean_s")

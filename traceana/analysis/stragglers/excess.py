@@ -119,10 +119,10 @@ def noise_of_reports(mean: Floats, calm: Floats, /, *, n_workers: int) -> Floats
     ordered = np.sort(calm, axis=1)
     last = np.count_nonzero(~np.isnan(ordered), axis=1) - 1
     low, high = (pick(ordered, (part * np.maximum(last, 0)) // 4) for part in (1, 3))
-    centre = middle_of(ordered, last + 1)[:, None]
+    center = middle_of(ordered, last + 1)[:, None]
     step = np.fmax(_spread(np.diff(mean, axis=1)) / np.sqrt(2), LEAST_NOISE)
     usual = OUTLYING * np.fmax((high - low) / IQR, step)[:, None]
-    relative = np.clip(mean - centre, -usual, usual) / step[:, None]
+    relative = np.clip(mean - center, -usual, usual) / step[:, None]
     factor = np.ones(len(mean) // n_workers)
     for size in BLOCKS:
         n_blocks = mean.shape[1] // size

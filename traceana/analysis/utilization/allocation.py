@@ -105,6 +105,7 @@ def summarize_allocation(allocation: pl.DataFrame, /, *, by: Names = ()) -> pl.D
         keys,
         capacity_gpus=nw.col("capacity_gpus").max(),
         bins=rate.count(),
+        bins_over=nw.when(rate > 1).then(rate).count(),
         mean=rate.mean(),
         **{
             name: rate.quantile(q, interpolation="linear")

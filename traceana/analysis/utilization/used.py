@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import narwhals.stable.v2 as nw
 import polars as pl
@@ -18,7 +18,8 @@ from traceana.analysis.frames import (
 from traceana.errors import DataError
 from traceana.results.tables import declared, returns
 from traceana.results.utilization import IdleGpuHours, Utilization
-from traceana.stats.arguments import is_number
+from traceana.stats.arguments import check_confidence, is_number
+from traceana.stats.intervals import ratio_interval
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,7 +37,13 @@ RESOURCES: Final[dict[str, str | None]] = {
 
 @returns(Utilization)
 def utilization(
-    frame: IntoFrame, /, *, by: Names = (), resources: Mapping[str, str | None] | None = None
+    frame: IntoFrame,
+    /,
+    *,
+    by: Names = (),
+    resources: Mapping[str, str | None] | None = None,
+    cluster: str | None = None,
+    confidence: float = 0.95,
 ) -> pl.DataFrame:
     """Compare used with requested resources by group.
 
@@ -51,6 +58,10 @@ def utilization(
         Columns of use, each with the column of the request in the same unit, or None if the
         resource is not requested; by default those of gpus_used (gpus), cpus_used (cpus),
         memory_gib_mean (memory_gib) and gpu_memory_gib_mean (None) that the frame has.
+    cluster
+        Column of the independent unit, such as user; null is a unit of its own. None: rows.
+    confidence
+        Coverage of the interval of used_of_requested (linearization), in (0, 1).
 
     Returns
     -------
@@ -74,6 +85,7 @@ def utilization(
     """
     keys = as_names(by)
     refuse_clash(keys, Utilization.columns())
+    check_confidence(confidence)
     pairs = resources
     if pairs is None:
         there = set(column_names(frame))
@@ -83,7 +95,7 @@ def utilization(
     parts = []
     for used, requested in pairs.items():
         names = (used,) if requested is None else (used, requested)
-        rows = open_frame(frame, keys=keys, measures=names)
+        rows = open_frame(frame, keys=(*keys, *_unit(cluster, keys)), measures=names)
         y = nw.col(used)
         x = nw.lit(1.0) if requested is None else nw.col(requested)
         known = ~y.is_null() & (x > 0)
@@ -101,8 +113,9 @@ def utilization(
             },
             share_over=nw.when(known).then((y > x).cast(nw.Float64)).mean(),
         )
+        found = found.hstack(_limits(rows, keys, x, y, cluster=cluster, confidence=confidence))
         n = pl.when(pl.col("n") > 0).then("n")
-        ratios = ("used_of_requested", "p25", "median", "p75", "share_over")
+        ratios = ("used_of_requested", "ci_low", "ci_high", "p25", "median", "p75", "share_over")
         found = found.with_columns(
             resource=pl.lit(requested or used),
             n_missing=pl.col("rows") - pl.col("n"),
@@ -130,6 +143,8 @@ def idle_gpu_hours(
     used: str = "gpus_used",
     runtime: str = "runtime_s",
     unused_below: float = 0.01,
+    cluster: str | None = None,
+    confidence: float = 0.95,
 ) -> pl.DataFrame:
     """Compute the GPU-hours that were requested and not used.
 
@@ -147,6 +162,8 @@ def idle_gpu_hours(
         Columns of the GPUs requested, the mean GPUs used, and the runtime in seconds.
     unused_below
         Mean GPUs used below which an instance counts as unused.
+    cluster, confidence
+        As for :func:`utilization`: the intervals are those of the two fractions.
 
     Returns
     -------
@@ -172,8 +189,9 @@ def idle_gpu_hours(
         raise DataError(f"unused_below must be a number above 0; it is {unused_below!r}")
     keys = as_names(by)
     refuse_clash(keys, IdleGpuHours.columns())
+    check_confidence(confidence)
     measures = {"gpus": gpus, "used": used, "runtime": runtime}
-    rows = open_frame(frame, keys=keys, measures=measures)
+    rows = open_frame(frame, keys=(*keys, *_unit(cluster, keys)), measures=measures)
     asked, use, hours = nw.col(gpus), nw.col(used), nw.col(runtime) / 3600
     known = ~(asked * use * hours).is_null() & (asked > 0)
     unused = known & (use < unused_below)
@@ -188,6 +206,12 @@ def idle_gpu_hours(
         n_unused=nw.when(unused).then(asked).count(),
         unused_gpu_hours=nw.when(unused).then(asked * hours).sum(),
     )
+    x = nw.when(known).then(asked * hours)
+    idle = nw.when(known).then((asked - use).clip(0) * hours)
+    none = nw.when(known).then(nw.when(unused).then(asked * hours).otherwise(0.0))
+    for share, prefix in ((idle, ""), (none, "unused_")):
+        limits = _limits(rows, keys, x, share, cluster=cluster, confidence=confidence)
+        found = found.hstack(limits.select(pl.all().name.prefix(prefix)))
     # engines sum nothing to 0 or to null
     sums = ("gpu_hours", "used_gpu_hours", "idle_gpu_hours", "unused_gpu_hours")
     total = pl.when(pl.col("gpu_hours") > 0).then("gpu_hours")
@@ -199,3 +223,33 @@ def idle_gpu_hours(
         share_idle=pl.col("idle_gpu_hours") / total, share_unused=pl.col("unused_gpu_hours") / total
     )
     return declared(found, IdleGpuHours, by=keys)
+
+
+def _unit(cluster: str | None, keys: tuple[str, ...]) -> tuple[str, ...]:
+    return () if cluster is None or cluster in keys else (cluster,)
+
+
+def _limits(
+    rows: nw.LazyFrame[Any],
+    keys: tuple[str, ...],
+    x: nw.Expr,
+    y: nw.Expr,
+    *,
+    cluster: str | None,
+    confidence: float,
+) -> pl.DataFrame:
+    """Return [ci_low, ci_high] of sum(y) / sum(x) by group, in the order of `reduce_frame`."""
+    units = rows.select(*keys, *_unit(cluster, keys), x.alias(".x"), y.alias(".y"))
+    if cluster is not None:
+        by_unit = (*keys, *_unit(cluster, keys))
+        sums = {name: nw.col(name).sum() for name in (".x", ".y")}
+        units = nw.from_native(reduce_frame(units, by_unit, **sums).lazy())
+    a, b = nw.col(".x"), nw.col(".y")
+    moments = {
+        ".sx": a.sum(), ".sy": b.sum(), ".xx": (a * a).sum(), ".xy": (a * b).sum(),
+        ".yy": (b * b).sum(), ".units": nw.when(a > 0).then(a).count(),
+    }  # fmt: skip
+    found = reduce_frame(units, keys, **moments).select(list(moments))
+    low, high = ratio_interval(found.to_numpy().T, confidence=confidence)
+    limits = pl.DataFrame({"ci_low": low, "ci_high": high}).fill_nan(None)
+    return limits.with_columns(pl.col("ci_low").clip(0))

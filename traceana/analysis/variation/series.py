@@ -15,13 +15,8 @@ from traceana.errors import DataError
 from traceana.results.tables import declared, returns
 from traceana.results.variation import CovPooled, CovSeries
 from traceana.stats.arguments import check_confidence, is_number
-from traceana.stats.dependence import (
-    MIN_EFFECTIVE,
-    autocorrelation,
-    effective_sample_size,
-    series_quantile_interval,
-)
-from traceana.stats.quantiles import woodruff_interval
+from traceana.stats.dependence import autocorrelation, effective_sample_size
+from traceana.stats.quantiles import MIN_EFFECTIVE, woodruff_interval
 from traceana.stats.survival import censored_quantiles
 
 if TYPE_CHECKING:
@@ -66,7 +61,7 @@ def summarize_cov_series(
 
     Reported worker times are repeated until the next report, so neighboring values are similar.
     The intervals are Woodruff's with an effective sample size
-    (:func:`~traceana.stats.dependence.series_quantile_interval`,
+    (:func:`~traceana.stats.quantiles.woodruff_interval`,
     :func:`~traceana.stats.dependence.effective_sample_size`: Geyer's initial positive sequence).
     They assume a stationary series and are too narrow for a job that drifts.
 
@@ -251,7 +246,7 @@ def _describe(values: NDArray[np.float64], lags: int, confidence: float) -> dict
         few = len(values) < 4
         return {"note": "fewer than four values" if few else "all values are equal"}
     bounds = [
-        series_quantile_interval(values, quantile, confidence=confidence)
+        woodruff_interval(values, quantile=quantile, serial=True, confidence=confidence)
         for quantile in QUANTILES.values()
     ]
     note = None

@@ -42,7 +42,7 @@ def energy(
     json: JsonOption = False,
     out: OutOption = None,
 ) -> None:
-    """Compute time, energy and cost of training to a target for each configuration.
+    """Compute time, energy and cost to a target.
 
     cost = eta * energy + (1 - eta) * largest power limit * time. Without --dataset, the
     configuration of least cost of each data set; with it, every configuration.

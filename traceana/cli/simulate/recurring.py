@@ -65,7 +65,10 @@ def recurring(
     json: JsonOption = False,
     out: OutOption = None,
 ) -> None:
-    """Simulate one recurring job, sweep over jobs and seeds, or simulate the groups of a trace."""
+    """Simulate policies for recurring jobs.
+
+    One job, a sweep over jobs and seeds, or the groups of a trace.
+    """
     from traceana.cli.output import frame_writer, show_share
     from traceana.cli.simulate.choose import load_object, qualifying_trace
     from traceana.cli.simulate.groups import simulate_groups

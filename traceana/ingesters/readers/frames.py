@@ -157,7 +157,9 @@ def frame_blocks(
         try:
             part = used.slice(start, ROWS_A_BLOCK).collect()
         except (PolarsError, PanicException) as error:
-            reason = str(error).splitlines()[0]
+            # the text of a panic differs from run to run
+            panic = isinstance(error, PanicException)
+            reason = "it cannot be decoded" if panic else str(error).splitlines()[0]
             raise SourceError(f"{where}: damaged ({reason}); fetch it again") from error
         if not part.height:
             return

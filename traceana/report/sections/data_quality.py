@@ -97,7 +97,7 @@ def _missing(context: Context) -> list[Block]:
     return [
         Absent(
             f"Files that were missing when {trace} was ingested: {', '.join(names)}.",
-            context.origin.commands(trace),
+            context.data_source.commands(trace),
         )
         for trace, ledger in context.ledgers.items()
         if (names := ledger.missing["csv"].to_list())

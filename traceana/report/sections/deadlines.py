@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
+from traceana.derived.cohorts import sample_note
+from traceana.derived.jobs_of_tasks import from_tasks
 from traceana.derived.plans import (
     JOBS_NEEDS,
     MAX_JOBS,
@@ -62,6 +64,10 @@ _DRAWN: Final = (
     "The trace has no deadlines. They are drawn here: the time until the deadline is the runtime "
     "times a uniform draw from 0.5 to 1.5, as in the published ElasticFlow files (seed 0)."
 )
+_OF_TASKS: Final = (
+    "A job runs from the first start to the last end of its instances; its GPUs are those of its "
+    "instances, averaged over its runtime. "
+)
 _POLICIES: Final = (
     "The jobs of a cluster share identical GPUs, as many as the jobs use to 80 % between the first "
     "submission and the last, and at least those of the largest job. A job starts on all of its "
@@ -95,8 +101,8 @@ _MEASURES: Final = {
 }
 _LIMITATIONS: Final = (
     "Fractions that could be met leave out queueing and contention, so they are upper bounds for "
-    "any scheduler; policies are simulated on identical GPUs at 80 % load. Intervals treat "
-    "deadlines as independent."
+    "any scheduler; policies are simulated on identical GPUs, at 80 % load if these suffice for "
+    "the largest job. Intervals treat deadlines as independent."
 )
 _RATES: Final = (
     *("model", "batch_size", "gpus", "n", "iterations_per_s", "lowest", "highest"),
@@ -195,7 +201,10 @@ def draw_more(session: Context, traces: list[str]) -> list[Drawing]:
 def _of_jobs(session: Context, trace: str) -> Content:
     """Show synthetic deadlines of a trace that has none."""
     finding, blocks = _missed(session, trace)
-    return Content(finding, (Text(_DRAWN), *blocks))
+    about = _DRAWN
+    if from_tasks(session, trace):
+        about = f"{_OF_TASKS}{_DRAWN}{sample_note(session, trace)}"
+    return Content(finding, (Text(about), *blocks))
 
 
 def _missed(session: Context, trace: str) -> tuple[tuple[str, ...], tuple[Block, ...]]:
@@ -209,9 +218,10 @@ def _missed(session: Context, trace: str) -> tuple[tuple[str, ...], tuple[Block,
     rows = total.sort("share_missed").rows(named=True)
     best, worst = rows[0], rows[-1]
     finding = (
-        f"{title}: at 80 % load the policy {best['policy']} misses {share(best['share_missed'])} "
-        f"of {count(best['n'])} deadlines, {worst['policy']} {share(worst['share_missed'])} "
-        "(simulated; a deadline before submission plus runtime is missed in any case)."
+        f"{title}: at a utilization of {share(best['utilization'])} the policy {best['policy']} "
+        f"misses {share(best['share_missed'])} of {count(best['n'])} deadlines, {worst['policy']} "
+        f"{share(worst['share_missed'])} (simulated; a deadline before submission plus runtime is "
+        "missed in any case)."
     )
     blocks: tuple[Block, ...] = (
         Heading("Missed deadlines under scheduling policies"),
@@ -331,6 +341,7 @@ SECTION = Section(
     needs=(*PLANS_NEEDS, *JOBS_NEEDS),
     figures=("deadline-tightness", "throughput", "missed-deadlines"),
     more=draw_more,
+    of_tasks=True,
     part="Deadlines and simulations",
     question="How many deadlines could be met, and how tight are they?",
 )

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import polars as pl
 
+from traceana import analysis
 from traceana.derived.cohorts import form_cohort
 from traceana.derived.distributions import (
     REFITS,
@@ -306,6 +307,26 @@ def _without_cut_rows(fits: DistributionFits, found: RuntimeDistributions) -> st
     )
 
 
+def draw_more(session: Context, traces: list[str]) -> list[Drawing]:
+    """Draw the distribution of runtimes by group."""
+    cohorts = (form_cohort(session, trace) for trace in traces)
+    return [
+        drawing(
+            "empirical-distribution",
+            analysis.empirical_distribution(cohort.rows, "runtime_s", by=cohort.by),
+            trace=cohort.trace,
+            title=cohort.title,
+            key=f"runtime-{cohort.by}-{cohort.trace}",
+            about=f"Runtime of {cohort.noun} by {in_sentence(key_heading(cohort.by))}",
+            x_label="Runtime",
+            heading=f"Runtime by {in_sentence(key_heading(cohort.by))}",
+            durations=True,
+        )
+        for cohort in cohorts
+        if cohort.by is not None
+    ]
+
+
 SECTION = Section(
     "distributions",
     "Distributions of runtimes",
@@ -317,6 +338,7 @@ SECTION = Section(
     ),
     figures=("distribution-fit", "empirical-distribution"),
     of_tasks=True,
+    more=draw_more,
     part="Runtimes",
     question="Which distribution describes the runtimes?",
 )

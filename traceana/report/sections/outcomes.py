@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from traceana.derived.cohorts import COHORT_NEEDS
+from traceana import analysis
+from traceana.derived.cohorts import COHORT_NEEDS, form_cohort
 from traceana.derived.outcomes import (
     COMPARED,
     Outcomes,
@@ -176,6 +177,32 @@ def _draw_runtimes(cohort: Cohort, found: Outcomes) -> list[Drawing]:
     ]
 
 
+def draw_more(session: Context, traces: list[str]) -> list[Drawing]:
+    """Draw mean runtimes by group, of successes and of what the publisher counts as failures."""
+    drawings = []
+    for trace in traces:
+        cohort = form_cohort(session, trace)
+        failure = session.manifest(trace).failure_statuses
+        for outcome, statuses in (("success", ("completed",)), ("failure", failure)):
+            rows = cohort.rows.filter(pl.col("status").is_in(statuses))
+            if cohort.by is None or not rows["runtime_s"].count():
+                continue
+            name = in_sentence(key_heading(cohort.by))
+            drawings.append(
+                drawing(
+                    "runtime-by",
+                    analysis.runtime_by(rows, cohort.by, cluster=cohort.cluster),
+                    trace=trace,
+                    title=cohort.title,
+                    key=f"mean-runtime-{outcome}-{cohort.by}-{trace}",
+                    about=f"Mean runtime of {cohort.noun} by {name}, {outcome} "
+                    f"({', '.join(statuses)})",
+                    heading=f"{outcome.capitalize()}: {cohort.noun} by {name}",
+                )
+            )
+    return drawings
+
+
 SECTION = Section(
     "outcomes",
     "Failure and runtime by group",
@@ -184,6 +211,7 @@ SECTION = Section(
     needs=COHORT_NEEDS,
     figures=("outcome-rates", "runtime-by", "small-multiples", "correlations"),
     of_tasks=True,
+    more=draw_more,
     part="Failures",
     question="Which groups and requests fail most, and which groups run longest?",
 )

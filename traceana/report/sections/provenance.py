@@ -7,7 +7,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from traceana.report.blocks import Block, Content, Facts, Heading
-from traceana.report.origin import SEED
+from traceana.report.data_source import SEED
 from traceana.report.section import Section
 
 if TYPE_CHECKING:
@@ -68,9 +68,9 @@ def _engine(context: Context) -> str:
 
 
 def _data(context: Context) -> str:
-    if context.origin.is_sample:
+    if context.data_source.is_sample:
         return f"the synthetic sample that `traceana sample --seed {SEED}` writes"
-    return f"store `{context.origin.place}`; its source files are listed above with sha256"
+    return f"store `{context.data_source.path}`; its source files are listed above with sha256"
 
 
 SECTION = Section(

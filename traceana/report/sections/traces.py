@@ -45,7 +45,7 @@ def build(context: Context) -> Content:
     missing = [trace for trace in catalog if trace not in context.ledgers]
     if missing:
         titles = "; ".join(catalog[trace].title for trace in missing)
-        commands = [line for trace in missing for line in context.origin.commands(trace)]
+        commands = [line for trace in missing for line in context.data_source.commands(trace)]
         blocks.append(Absent(f"Public traces not in the store: {titles}.", tuple(commands)))
     return Content((), tuple(blocks), _headline(context, held))
 

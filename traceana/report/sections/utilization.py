@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
@@ -21,7 +21,7 @@ from traceana.report.blocks import (
 )
 from traceana.report.section import Section
 from traceana.results.display import key_heading
-from traceana.results.formatting import hours, share
+from traceana.results.formatting import hours, share, share_range
 from traceana.results.utilization import (
     AllocationSummary,
     GpuSharing,
@@ -46,12 +46,13 @@ _OPENING: Final = (
     "instance. Repeated rows of an instance count once (the last; of its times those of a "
     "completed attempt). Idle GPU-hours are the GPUs that an instance requests minus the GPUs that "
     "it uses, at least 0, times its runtime. Unused are those of instances that use less than 1 % "
-    "of a GPU. GPU memory is not requested. Allocated are GPUs that instances hold, averaged over "
-    "the runtime of their task."
+    "of a GPU. GPU memory is not requested. An instance holds the GPUs that its task requests for "
+    "each instance from its own start to its own end; these are allocated. Intervals of ratios of "
+    "sums use linearization over users (jobs, within users or where no user is recorded)."
 )
 _LIMITATIONS: Final = (
     "All machines count as available all the time. Instances whose times are lost are in no hours, "
-    "so allocation is too low."
+    "so allocation is too low. Quantiles and shared GPUs have no intervals."
 )
 
 
@@ -69,10 +70,11 @@ def _trace(session: Context, trace: str) -> Content:
         f"{sample_note(session, trace)}"
     )
     groups = [name for name in found.used if name]
+    above = _above_capacity(session, trace, found)
     first = "gpu_type" if "gpu_type" in groups else ""
     others = [name for name in found.used if name != first]
     blocks: list[Block] = [
-        Text(counted),
+        Text(f"{counted}{above}"),
         *(_used(found.used[name], name, title) for name in others),
     ]
     for frame, table, key, what in (
@@ -86,9 +88,32 @@ def _trace(session: Context, trace: str) -> Content:
             null = {key: "not stated"}
             caption = f"{what}. {title}"
             blocks.append(result_table(frame, table, caption=caption, null=null, folded=True))
-    pictures = (*_allocation(found, trace, title), *_requested_used(found, trace, title).pictures)
+    pictures = (
+        *_allocation(found, trace, title, above),
+        *_requested_used(found, trace, title).pictures,
+    )
     lead = (Gallery(pictures), _used(found.used[first], first, title))
     return Content(_findings(found, title), tuple(blocks), "", lead, _LIMITATIONS)
+
+
+def _above_capacity(session: Context, trace: str, found: UtilizationTables) -> str:
+    """State why more GPUs are allocated than the machines have; empty if none are."""
+    summary = found.allocation_summary
+    if summary is None or not summary["bins_over"].sum():
+        return ""
+    where = " and ".join(
+        f"{over} of {bins} bins ({kind})"
+        for kind, over, bins in summary.select("gpu_type", "bins_over", "bins").rows()
+        if over
+    )
+    reasons = []
+    if session.synthetic(trace):
+        reasons.append("instances of synthetic traces are not scheduled on machines")
+    if found.unknown_machines:
+        away = share(found.unknown_machines)
+        reasons.append(f"{away} of the allocated GPU time is on machines without a row in machines")
+    why = "; ".join(reasons) or "the machines table is incomplete, or requests are not reserved"
+    return f" Allocated GPUs exceed the capacity in {where}: {why}."
 
 
 def _used(table: pl.DataFrame, by: str, title: str) -> Block:
@@ -109,7 +134,7 @@ def _used(table: pl.DataFrame, by: str, title: str) -> Block:
     )
 
 
-def _allocation(found: UtilizationTables, trace: str, title: str) -> list[Drawing]:
+def _allocation(found: UtilizationTables, trace: str, title: str, above: str) -> list[Drawing]:
     figures = []
     if found.allocation is not None:
         figures.append(
@@ -119,7 +144,8 @@ def _allocation(found: UtilizationTables, trace: str, title: str) -> list[Drawin
                 trace=trace,
                 title=title,
                 key=f"allocation-{trace}",
-                about=f"Allocation rate by GPU type, in bins of {BIN_S / 3600:.0f} h",
+                about=f"Allocation rate by GPU type, in bins of {BIN_S / 3600:.0f} h."
+                f"{above}".removesuffix("."),
                 heading="Allocation rate by GPU type",
             )
         )
@@ -153,7 +179,7 @@ def _findings(found: UtilizationTables, title: str) -> tuple[str, ...]:
     findings = []
     rows = {row["resource"]: row for row in found.used[""].iter_rows(named=True)}
     stated = [
-        f"{share(rows[name]['used_of_requested'])} of the {_FINDING[name]}"
+        f"{_effect(rows[name], 'used_of_requested')} of the {_FINDING[name]}"
         for name in _FINDING
         if name in rows and rows[name]["used_of_requested"] is not None
     ]
@@ -166,11 +192,18 @@ def _findings(found: UtilizationTables, title: str) -> tuple[str, ...]:
         row = found.idle.row(-1, named=True)
         if row["share_idle"] is not None:
             findings.append(
-                f"{title}: {share(row['share_idle'])} of {hours(row['gpu_hours'])} requested "
-                f"GPU-hours are idle, and {share(row['share_unused'])} are of instances that use "
-                f"less than 1 % of a GPU (n = {row['n']:,} instances)."
+                f"{title}: {_effect(row, 'share_idle')} of {hours(row['gpu_hours'])} requested "
+                f"GPU-hours are idle, and {_effect(row, 'share_unused', 'unused_')} are of "
+                f"instances that use less than 1 % of a GPU (n = {row['n']:,} instances)."
             )
     return tuple(findings)
+
+
+def _effect(row: dict[str, Any], name: str, prefix: str = "") -> str:
+    """Write a fraction with its interval."""
+    low, high = row[f"{prefix}ci_low"], row[f"{prefix}ci_high"]
+    interval = "no interval" if low is None else f"95 % CI {share_range(low, high)}"
+    return f"{share(row[name])} ({interval})"
 
 
 SECTION = Section(

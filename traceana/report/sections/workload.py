@@ -8,8 +8,18 @@ import polars as pl
 
 from traceana.derived.cohorts import sample_note, task_title
 from traceana.derived.jobs_of_tasks import from_tasks
-from traceana.derived.workload import describe_workload
-from traceana.report.blocks import Block, Content, Gallery, Heading, Table, Text, result_table
+from traceana.derived.workload import clock_name, describe_workload, weekdays_and_waits
+from traceana.report.blocks import (
+    Block,
+    Content,
+    Drawing,
+    Gallery,
+    Heading,
+    Table,
+    Text,
+    drawing,
+    result_table,
+)
 from traceana.report.section import Section
 from traceana.report.sections.workload_shape import draw_demand, draw_hours, draw_shared
 from traceana.results.display import key_heading
@@ -99,6 +109,31 @@ def build(session: Context, traces: list[str]) -> Content:
         lead=(lead, _overview(found, titles)),
         limitations=_LIMITATIONS,
     )
+
+
+def draw_more(session: Context, traces: list[str]) -> list[Drawing]:
+    """Draw the submissions by weekday, and the queueing delays by group."""
+    drawings = []
+    for trace in traces:
+        days, waits, by = weekdays_and_waits(session, trace)
+        if days is not None:
+            clock = clock_name(session.manifest(trace))
+            drawings.append(
+                drawing(
+                    "arrivals", days, trace=trace, key=f"arrivals-weekday-{trace}", clock=clock,
+                    about=f"Jobs submitted by weekday, {clock or 'on the clock of the trace'}",
+                )
+            )  # fmt: skip
+        if waits is not None and by is not None:
+            name = in_sentence(key_heading(by))
+            drawings.append(
+                drawing(
+                    "empirical-distribution", waits, trace=trace, key=f"wait-{by}-{trace}",
+                    about=f"Queueing delay by {name}: time from submission to start",
+                    x_label="Queueing delay", heading=f"Queueing delay by {name}", durations=True,
+                )
+            )  # fmt: skip
+    return drawings
 
 
 def _overview(found: Found, titles: dict[str, str]) -> Table:
@@ -257,6 +292,7 @@ SECTION = Section(
     needs=({"jobs": ()},),
     figures=("arrivals", "interarrivals", "gpu-demand", "concentration", "empirical-distribution"),
     of_tasks=True,
+    more=draw_more,
     part="Workload",
     question="When are jobs submitted, what do they request, and who uses the GPUs?",
 )

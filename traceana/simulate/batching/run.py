@@ -71,15 +71,16 @@ def check_memory(steps: int, runs: int, workers: int) -> None:
     """Refuse steps whose times and batch sizes would not fit into memory.
 
     The estimate has three numbers per step of the controller and of uniform batches, a row of the
-    result, and batch sizes that change at every step.
+    result, and batch sizes that change at every step; and, for the last samples of a split, four
+    numbers per pair of workers.
     """
-    estimate = 8 * steps * runs * (10 + 6 * workers)
-    if estimate > _BYTES:
-        most = _BYTES // (8 * runs * (10 + 6 * workers))
+    split, step = 32 * runs * workers**2, 8 * runs * (10 + 6 * workers)
+    if split + steps * step > _BYTES:
+        most = (_BYTES - split) // step
         raise DataError(
             f"{steps:,} steps of {runs:,} run(s) of {workers:,} workers may need "
-            f"{estimate / 2**30:,.1f} GiB of memory, more than {_BYTES >> 30} GiB; pass at most "
-            f"{most:,} steps"
+            f"{(split + steps * step) / 2**30:,.1f} GiB of memory, more than {_BYTES >> 30} GiB; "
+            f"pass {f'at most {most:,} steps' if most > 0 else 'fewer workers or runs'}"
         )
 
 

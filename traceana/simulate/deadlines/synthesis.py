@@ -158,7 +158,10 @@ def synthesize_deadlines(
     iterations = np.floor(rate[np.arange(len(times)), chosen] * times)
     if (iterations > _MOST_ITERATIONS).any():
         raise DataError(f"a job would have more than {_MOST_ITERATIONS:g} iterations")
-    drawn = np.asarray(draw(generator, len(times)), dtype=float)
+    try:
+        drawn = np.asarray(draw(generator, len(times)), dtype=float)
+    except (TypeError, ValueError):
+        drawn = np.empty(0)
     if drawn.shape != times.shape or not ((drawn >= 0) & (drawn <= _MOST_TIGHTNESS)).all():
         raise DataError(
             f"distribution must return {len(times)} numbers from 0 to {_MOST_TIGHTNESS:g}"
@@ -205,11 +208,10 @@ def read_jobs(jobs: IntoFrame, columns: Mapping[str, str], /) -> pl.DataFrame:
     table = _check(jobs, kinds, "jobs", roles=columns)
     if "cluster" not in kinds:
         table = table.with_columns(cluster=pl.lit(None, pl.String))
-    named = {name: ROLES[role] for role, name in columns.items()}
-    return table.rename(named).select(
+    return table.select(
         pl.when(pl.col("job_id") != "").then("job_id"),
         pl.when(pl.col("cluster") != "").then("cluster").otherwise(pl.lit("all")).alias("cluster"),
-        *named.values(),
+        *(pl.col(name).alias(ROLES[role]) for role, name in columns.items()),
     )
 
 

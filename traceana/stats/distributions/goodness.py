@@ -76,7 +76,7 @@ def ks_distances_of_refits(
         start = None
         if fit.family is family:
             start = fit.theta.copy()
-            start[0] -= drawn.centre
+            start[0] -= drawn.center
         again = fit_family(family, drawn, start=start)
         found.append(ks_distance(again, drawn))
     return np.array(found)

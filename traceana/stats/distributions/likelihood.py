@@ -72,11 +72,11 @@ def fit_family(family: Family, sample: Sample, /, *, start: Floats | None = None
 
 def terms_of(family: Family, sample: Sample, theta: Floats, /) -> Floats:
     """Return the log-likelihood of an exact and of a censored value at each distinct value."""
-    ends = family.density(sample.y, theta)[0] - sample.y - sample.centre
+    ends = family.density(sample.y, theta)[0] - sample.y - sample.center
     cuts = survival_where(sample.cuts > 0, family, sample.y, theta)[0]
-    return (
-        np.stack([ends, cuts]) - survival_where(sample.low > -np.inf, family, sample.low, theta)[0]
-    )
+    share = survival_where(sample.low > -np.inf, family, sample.low, theta)[0]
+    found: Floats = np.stack([ends, cuts]) - share
+    return found
 
 
 def survival_where(chosen: NDArray[np.bool_], family: Family, y: Floats, theta: Floats) -> Floats:
@@ -142,7 +142,7 @@ def _climb(family: Family, sample: Sample, start: Floats) -> Fit:
         runs_away = bool(np.abs(theta - start).max() > _FAR * (1 + np.ptp(sample.y) / 10))
         if runs_away:
             break
-    away = float(sample.y @ sample.ends) + sample.centre * sample.n_ends
+    away = float(sample.y @ sample.ends) + sample.center * sample.n_ends
     fit = Fit(family, theta, value - away if note is None else float("nan"), None, note)
     if sample.bound is not None and (
         runs_away or fit.log_share_above(sample.bound) < np.log(_LEAST_SHARE)
@@ -160,7 +160,7 @@ def _fit_exponential(family: Family, sample: Sample) -> Fit:
     at_risk = float((sample.ends + sample.cuts) @ (np.exp(y) - low))
     n = sample.n_ends
     location = float(np.log(at_risk / n))
-    away = float(sample.ends @ y) + sample.centre * n
+    away = float(sample.ends @ y) + sample.center * n
     value = -n * location - n + float(sample.ends @ y) - away
     return Fit(family, np.array([location]), value, np.array([[1 / n]]), None)
 

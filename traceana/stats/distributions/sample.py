@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class Sample:
     """Distinct values in ascending order, with counts of exact (`ends`) and censored (`cuts`) ones.
 
-    Values and bounds are logarithms minus `centre`, so that fits do not depend on the unit. With
+    Values and bounds are logarithms minus `center`, so that fits do not depend on the unit. With
     delayed entry a value has one row for each of its entries.
     """
 
@@ -26,7 +26,7 @@ class Sample:
     cuts: Floats
     bound: float | None
     """Left-truncation bound of all values."""
-    centre: float
+    center: float
     low: Floats
     """Bound or later entry of each row; minus infinity without either."""
 
@@ -73,10 +73,10 @@ def make_sample(
         of = of.ravel()
         cuts = np.bincount(of[cut], minlength=len(distinct)).astype(float)
         ends = np.bincount(of[~cut], minlength=len(distinct)).astype(float)
-        centre = float(y.mean())
+        center = float(y.mean())
         return Sample(
-            distinct - centre, ends, cuts,
-            None if least is None else float(least) - centre, centre, lows - centre,
+            distinct - center, ends, cuts,
+            None if least is None else float(least) - center, center, lows - center,
         )  # fmt: skip
     if cut.any():
         distinct, of = np.unique(y, return_inverse=True)
@@ -85,9 +85,9 @@ def make_sample(
     else:
         distinct, counts = np.unique(y, return_counts=True)
         ends, cuts = counts.astype(float), np.zeros(len(distinct))
-    centre = float(distinct @ (ends + cuts) / len(y))
-    low = None if least is None else float(least) - centre
+    center = float(distinct @ (ends + cuts) / len(y))
+    low = None if least is None else float(least) - center
     return Sample(
-        distinct - centre, ends, cuts, low, centre,
+        distinct - center, ends, cuts, low, center,
         np.full(len(distinct), -np.inf if low is None else low),
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""A table's mapping compiled for the columns of one source: what is done to each of its rows."""
+"""A table's mapping, compiled to expressions over the columns of one source."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ _TEMPORAL: Final = (pl.Date, pl.Datetime, pl.Time, pl.Duration)
 
 @dataclass(frozen=True)
 class Derived:
-    """A column derived from a source's: its expression, and what it is derived from.
+    """A column derived from a column of the source.
 
     Attributes
     ----------
     value
-        The expression; null where the cell cannot be read.
+        The expression; null if the cell cannot be read.
     of
-        What it is read from: null where nothing stands there.
+        Its source; null if the cell is empty.
     label
-        How messages and rules call it.
+        Name in messages and rules.
     rule
         Rule that such a row breaks; empty for a status, which becomes ``unknown``.
     """
@@ -58,8 +58,8 @@ class Derived:
 
 
 @dataclass(frozen=True)
-class Recipe:
-    """What is done to each row, by expressions: none of them can lose a row.
+class CompiledMapping:
+    """Expressions that convert each row of a source; none of them can lose a row.
 
     Attributes
     ----------
@@ -236,7 +236,7 @@ _FOLLOWING_TIMES: Final = {
 """Of start, end and runtime, the one that a mapping does not state follows from the others."""
 
 
-def compile_recipe(
+def compile_mapping(
     mapping: TableMapping,
     /,
     *,
@@ -247,7 +247,7 @@ def compile_recipe(
     keep: Mapping[str, pl.DataType] | None = None,
     where: str = "mapping",
     reshape: Callable[[pl.DataFrame], pl.DataFrame] | None = None,
-) -> Recipe:
+) -> CompiledMapping:
     """Compile a table's mapping.
 
     Parameters
@@ -263,7 +263,7 @@ def compile_recipe(
     where
         The mapping's file, for messages.
     reshape
-        As in :class:`Recipe`; then `columns` are those of the reshaped frame.
+        As in :class:`CompiledMapping`; then `columns` are those of the reshaped frame.
     """
     declared = {name: cast("Kind", one.type) for name, one in mapping.source.items() if one.type}
     known = Columns(columns, declared, literals or {})
@@ -300,7 +300,7 @@ def compile_recipe(
             reread[number] = Derived(read_number(text), text, name, f"{name}|not_a_number")
     nulls = {views[name]: one.null for name, one in mapping.source.items() if name in views}
     schema = {name: column.dtype for name, column in table.items()} | kept
-    return Recipe(
+    return CompiledMapping(
         mapping.table,
         schema,
         views,

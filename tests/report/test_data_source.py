@@ -11,14 +11,14 @@ import pytest
 from tests.report.reader import read_page, section
 from traceana.cli import main
 from traceana.errors import StoreError, TraceanaError
-from traceana.report import build, build_report, find_origin
-from traceana.report.origin import open_origin
+from traceana.report import build, build_report, find_data_source
+from traceana.report.blocks import Content
+from traceana.report.data_source import open_data_source
 from traceana.report.section import sections
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from traceana.report.blocks import Content
     from traceana.report.context import Context
     from traceana.store import Store
 
@@ -44,12 +44,12 @@ def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
 def test_a_store_is_the_one_given_else_the_environments_else_data(
     store: Store, nowhere: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert (str(find_origin().place), find_origin().is_sample) == ("data", True)
+    assert (str(find_data_source().path), find_data_source().is_sample) == ("data", True)
     (nowhere / "data").symlink_to(store.path)
-    assert not find_origin().is_sample
+    assert not find_data_source().is_sample
     monkeypatch.setenv("TRACEANA_STORE", "elsewhere")
-    assert (str(find_origin().place), find_origin().is_sample) == ("elsewhere", True)
-    assert find_origin(store.path).place == store.path
+    assert (str(find_data_source().path), find_data_source().is_sample) == ("elsewhere", True)
+    assert find_data_source(store.path).path == store.path
 
 
 def test_without_a_store_the_command_reports_on_the_sample_and_says_so(
@@ -73,7 +73,7 @@ def test_without_a_store_the_command_reports_on_the_sample_and_says_so(
     # made once, then taken again
     (made,) = (nowhere.parent / "cache/traceana/sample").iterdir()
     before = {path: path.stat().st_mtime_ns for path in made.rglob("*.parquet")}
-    assert open_origin(find_origin("my store")).path == made
+    assert open_data_source(find_data_source("my store")).path == made
     assert {path: path.stat().st_mtime_ns for path in made.rglob("*.parquet")} == before
     assert list(made.parent.iterdir()) == [made]
 
@@ -83,7 +83,7 @@ def test_a_cache_that_cannot_be_written_is_one_line(nowhere: Path) -> None:
     with pytest.raises(
         StoreError, match=r"synthetic sample cannot be written here .*XDG_CACHE_HOME"
     ):
-        open_origin(find_origin())
+        open_data_source(find_data_source())
 
 
 def test_a_ledger_nobody_understands_is_one_line_and_status_2(
@@ -124,9 +124,13 @@ def test_a_run_that_fails_leaves_the_earlier_page(
     assert [path.name for path in nowhere.iterdir()] == ["index.html"]
 
 
-def test_steps_are_told_as_they_come(zeus_store: Store, nowhere: Path) -> None:
+def test_steps_are_told_as_they_come(
+    zeus_store: Store, nowhere: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     told: list[tuple[int, int, str]] = []
-    build_report(zeus_store.path, out=nowhere, on_step=lambda *step: told.append(step))
+    quick = tuple(replace(part, build=lambda *_: Content((), ())) for part in sections())
+    monkeypatch.setattr(build, "sections", lambda: quick)
+    build_report(zeus_store.path, out=nowhere, on_step=lambda *step: told.append(step), workers=1)
     steps = len(sections()) + 1
     assert [(done, of) for done, of, _ in told] == [(done, steps) for done in range(steps + 1)]
     assert [what for *_, what in told] == ["ledgers", *(part.title for part in sections()), "page"]

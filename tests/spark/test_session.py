@@ -10,7 +10,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,41 +20,11 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from tests.analysis.test_frames import COMPARISONS, QUESTIONS, ROWS
+from tests.analysis.test_frames import QUESTIONS, ROWS
+from tests.conftest import NO_FILES
+from tests.spark.questions import REAL, ROW_QUESTIONS, TABLES, ask_of_ended
 from traceana import analysis
-from traceana.analysis import (
-    allocation_rate,
-    compare_distributions,
-    compare_plans,
-    deadline_rules,
-    deadline_tightness,
-    detect_stragglers,
-    empirical_distribution,
-    energy_coverage,
-    energy_savings,
-    energy_to_accuracy,
-    eta_sweep,
-    failure_correlations,
-    failure_outliers,
-    gpu_capacity_check,
-    gpu_demand,
-    gpu_hours_by,
-    gpu_sharing,
-    idle_gpu_hours,
-    iteration_cov,
-    iteration_rates,
-    map_groups_to_workloads,
-    match_cov_rows,
-    replay_published_draws,
-    runtime_by,
-    runtime_correlations,
-    runtime_ratio,
-    straggler_attributes,
-    summarize_cov,
-    task_runtimes,
-    utilization,
-    workload_summary,
-)
+from traceana.analysis import runtime_by
 from traceana.cli import main
 from traceana.derived import job_sample
 from traceana.errors import DataError, TraceanaError
@@ -62,7 +32,7 @@ from traceana.ingesters import add_table, ingest
 from traceana.report import build_report
 from traceana.report.blocks import Content, Gallery
 from traceana.report.build import open_context
-from traceana.report.origin import find_origin
+from traceana.report.data_source import find_data_source
 from traceana.report.section import sections
 from traceana.samples import write_sample
 from traceana.store import Store, open_spark, open_store
@@ -118,35 +88,6 @@ def test_a_frame_of_spark_becomes_a_table(spark: Any, tmp_path: Path) -> None:
     assert jobs.sort("job_id").rows() == [("a", 2.0), ("b", 4.0)]
 
 
-ROW_QUESTIONS: dict[str, Callable[[Any], pl.DataFrame]] = {
-    **QUESTIONS,
-    **COMPARISONS,
-    "runtime_correlations": lambda rows: runtime_correlations(rows).table,
-    "compare_distributions": lambda rows: compare_distributions(
-        rows, "runtime_s", "cluster", resamples=9, rng=1
-    ),
-    "runtime_ratio": lambda rows: runtime_ratio(rows, by="cluster").sort("worker_id", "row"),
-    "gpu_hours_by": lambda rows: gpu_hours_by(rows, "cluster").sort("cluster"),
-    "failure_outliers": lambda rows: failure_outliers(rows, "size", strata="cluster").sort("size"),
-    "failure_correlations": lambda rows: (
-        failure_correlations(rows, features="gpus", by="size", resamples=100).table
-    ),
-    "empirical_distribution": lambda rows: empirical_distribution(rows, "runtime_s", by="cluster"),
-    "gpu_sharing": lambda rows: gpu_sharing(rows, device="cluster"),
-    "idle_gpu_hours": lambda rows: idle_gpu_hours(rows, by="cluster", used="size"),
-    "utilization": lambda rows: utilization(rows, by="cluster", resources={"size": "gpus"}),
-    "allocation_rate": lambda rows: allocation_rate(gpu_demand(ROWS), rows),
-    "straggler_attributes": lambda rows: (
-        straggler_attributes(rows, attributes="worker_id", worker="row", resamples=99).attributes
-    ),
-}
-
-
-def ask_of_ended(question: str, frame: pl.DataFrame) -> pl.DataFrame:
-    """The published family refuses a row without a status."""
-    return frame.drop_nulls("status") if question == "runtime_correlations" else frame
-
-
 @pytest.mark.parametrize("question", ROW_QUESTIONS)
 def test_spark_gives_the_same_values(rows: Any, question: str) -> None:
     here = ask_of_ended(question, ROWS)
@@ -165,83 +106,6 @@ def test_spark_gives_the_same_of_next_to_nothing(spark: Any, question: str, n: i
     assert_frame_equal(ask(there), ask(few), check_exact=True)
 
 
-# what takes the tables of one trace together, or of two
-TABLES: dict[str, tuple[tuple[str, ...], Callable[..., pl.DataFrame]]] = {
-    "iteration_cov": (
-        ("alibaba-minibatch-2020/worker_samples",),
-        lambda samples: iteration_cov(samples, ddof=0),
-    ),
-    "detect_stragglers": (
-        ("alibaba-minibatch-2020/worker_samples",),
-        lambda samples: detect_stragglers(samples).jobs,
-    ),
-    "match_cov_rows": (
-        ("alibaba-minibatch-2020/worker_samples", "alibaba-minibatch-2020/cov_samples"),
-        match_cov_rows,
-    ),
-    "summarize_cov": (("alibaba-minibatch-2020/cov_samples",), summarize_cov),
-    "workload_summary": (
-        ("microsoft-itp-2021/jobs",),
-        lambda jobs: workload_summary(jobs, by="cluster"),
-    ),
-    "runtime_by": (("alibaba-openb-2023/jobs",), lambda jobs: runtime_by(jobs, ("qos", "status"))),
-    "deadline_rules": (
-        ("elasticflow-2023/training_plans", "elasticflow-2023/jobs"),
-        deadline_rules,
-    ),
-    "deadline_tightness": (
-        ("elasticflow-2023/training_plans", "elasticflow-2023/jobs"),
-        deadline_tightness,
-    ),
-    "iteration_rates": (
-        ("elasticflow-2023/training_plans", "elasticflow-2023/jobs"),
-        iteration_rates,
-    ),
-    "compare_plans": (
-        ("elasticflow-2023/training_plans", "elasticflow-2023/jobs"),
-        lambda plans, jobs: compare_plans(plans, plans, jobs),
-    ),
-    "replay_published_draws": (("elasticflow-2023/training_plans",), replay_published_draws),
-    "energy_savings": (("zeus-2023/training_runs", "zeus-2023/power_profiles"), energy_savings),
-    "energy_coverage": (
-        ("zeus-2023/training_runs", "zeus-2023/power_profiles"),
-        lambda runs, power: energy_coverage(runs, power, gpu="v100", dataset="cifar100"),
-    ),
-    "energy_to_accuracy": (
-        ("zeus-2023/training_runs", "zeus-2023/power_profiles"),
-        lambda runs, power: energy_to_accuracy(runs, power, gpu="v100", dataset="cifar100"),
-    ),
-    "eta_sweep": (
-        ("zeus-2023/training_runs", "zeus-2023/power_profiles"),
-        lambda runs, power: eta_sweep(runs, power, gpu="v100", dataset="cifar100"),
-    ),
-    "map_groups_to_workloads": (
-        (
-            "alibaba-openb-2023/jobs",
-            "zeus-2023/training_runs",
-            "zeus-2023/power_profiles",
-        ),
-        lambda jobs, runs, power: (
-            map_groups_to_workloads(
-                jobs, runs, power, gpu="v100", by="cpus", min_recurrences=1
-            ).groups
-        ),
-    ),
-    "task_runtimes": (
-        ("alibaba-pai-2020/tasks", "alibaba-pai-2020/instances"),
-        lambda tasks, instances: task_runtimes(tasks, instances, end_imputation="running"),
-    ),
-    "gpu_capacity_check": (
-        ("alibaba-pai-2020/tasks", "alibaba-pai-2020/instances", "alibaba-pai-2020/machines"),
-        gpu_capacity_check,
-    ),
-}
-
-
-# those that an engine reduces; docs/scripts/engine_parity.py asks all of real tables
-REAL = ("iteration_cov", "detect_stragglers", "summarize_cov", "workload_summary", "runtime_by")
-
-
 @pytest.mark.parametrize("engine", ["duckdb", "pyspark"])
 @pytest.mark.parametrize(
     ("origin", "question"),
@@ -254,7 +118,7 @@ def test_tables_read_by_each_engine_give_the_same_values(
     tables, ask = TABLES[question]
     paths = [str(store.path / f"{table}.parquet") for table in tables]
     if not all(Path(path).is_file() for path in paths):
-        pytest.skip("the publishers' files of this table are not at hand")
+        pytest.skip(NO_FILES)
     if engine == "pyspark":
         frames = [request.getfixturevalue("spark").read.parquet(path) for path in paths]
     else:
@@ -316,7 +180,7 @@ SHOWN = ("workload", "task-runtimes", "outcomes", "competing-risks", "runtime-ra
 def test_a_section_is_the_same_from_spark(
     section: Any, spark: Any, synthetic_store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    polars = open_context(find_origin(synthetic_store.path))
+    polars = open_context(find_data_source(synthetic_store.path))
     by_spark = replace(polars, master=MASTER)
     read: list[str] = []
     reader = type(spark.read)
@@ -338,7 +202,7 @@ def test_a_sample_of_jobs_is_the_same_from_spark(
 ) -> None:
     monkeypatch.setattr(job_sample, "MAX_TASKS", 1000)
     monkeypatch.setattr(job_sample, "SAMPLED_TASKS", 300)
-    polars = open_context(find_origin(synthetic_store.path))
+    polars = open_context(find_data_source(synthetic_store.path))
     (section,) = (part for part in sections() if part.id == "task-runtimes")
     found = section.content(replace(polars, master=MASTER))
     assert told(found) == told(section.content(polars))

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.test_spark import ABSENT
+from tests.spark.test_session import ABSENT
 from traceana.ingesters import ingest
 from traceana.report import build_report
 from traceana.samples import write_sample
@@ -26,7 +26,7 @@ ENVIRONMENT = {
     "SPARK_LOCAL_IP": "127.0.0.1",
     "SPARK_DAEMON_JAVA_OPTS": JAVA,
     "SPARK_DAEMON_MEMORY": "256m",
-    # as in tests/test_spark.py: for a few small queries
+    # as in test_session.py: for a few small queries
     "PYSPARK_SUBMIT_ARGS": "--conf spark.executor.memory=512m "
     "--conf spark.sql.shuffle.partitions=2 "
     "--conf spark.sql.adaptive.enabled=false --conf spark.sql.codegen.factoryMode=NO_CODEGEN "

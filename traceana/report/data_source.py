@@ -1,4 +1,4 @@
-"""Where a report's data come from: a store, or the synthetic sample where there is none."""
+"""The data source of a report: a store, or the synthetic sample if there is none."""
 
 from __future__ import annotations
 
@@ -16,39 +16,39 @@ from traceana.store import Store, open_store, store_path
 from traceana.store.cache import code_digest
 
 SEED: Final = 1
-"""Seed of the synthetic sample that a report is made from where there is no store."""
+"""Seed of the synthetic sample."""
 _MADE_BY: Final = ("catalog", "ingesters", "samples", "schema", "stats", "store")
-"""Rooms whose code decides what a store made from the sample holds."""
+"""Packages whose code determines the store of the sample."""
 
 _OF_CODE: Final = (".py", ".toml", ".csv", ".jinja", ".css", ".js", ".mplstyle")
 
 
 @dataclass(frozen=True)
-class Origin:
-    """Where a report would look for a store, and whether there is one.
+class DataSource:
+    """Path of a store, and whether the synthetic sample replaces it.
 
     Attributes
     ----------
-    place
+    path
         The folder given, else TRACEANA_STORE, else ``data``.
     is_sample
-        True where it holds no ledger, so that the synthetic sample takes its place.
+        True if it has no ledger, so that the synthetic sample is used.
 
     Examples
     --------
     >>> from pathlib import Path
-    >>> from traceana.report import Origin
-    >>> Origin(Path("data"), is_sample=True).is_sample
+    >>> from traceana.report import DataSource
+    >>> DataSource(Path("data"), is_sample=True).is_sample
     True
     """
 
-    place: Path
+    path: Path
     is_sample: bool
 
     @property
     def option(self) -> str:
-        """The place as an option of the command line, quoted where it must be."""
-        return f"--store {shlex.quote(str(self.place))}"
+        """The path as an option of the command line, quoted where it must be."""
+        return f"--store {shlex.quote(str(self.path))}"
 
     def commands(self, trace: str, /) -> tuple[str, str]:
         """Return the commands that download a public trace and ingest it."""
@@ -61,27 +61,27 @@ class Origin:
     def notice(self) -> str:
         """One sentence on what was not found and how to ingest."""
         return (
-            f"nothing is ingested under {self.place}, so this report is made from the SYNTHETIC "
+            f"nothing is ingested under {self.path}, so this report is made from the SYNTHETIC "
             f"sample; for one on real files: traceana ingest PATH {self.option}"
         )
 
 
-def find_origin(store: str | os.PathLike[str] | None = None, /) -> Origin:
-    """Return where a report's data will come from; nothing is made or read yet.
+def find_data_source(store: str | os.PathLike[str] | None = None, /) -> DataSource:
+    """Find the data source of a report without reading it.
 
     Examples
     --------
     >>> import tempfile
-    >>> from traceana.report import find_origin
-    >>> find_origin(tempfile.mkdtemp()).is_sample
+    >>> from traceana.report import find_data_source
+    >>> find_data_source(tempfile.mkdtemp()).is_sample
     True
     """
-    place = store_path(store)
-    return Origin(place, is_sample=not Store(place).traces())
+    path = store_path(store)
+    return DataSource(path, is_sample=not Store(path).traces())
 
 
 def read_date() -> str | None:
-    """Return the date that SOURCE_DATE_EPOCH asks for; without it a page has none.
+    """Return the date in SOURCE_DATE_EPOCH, if it is set.
 
     Raises
     ------
@@ -99,19 +99,19 @@ def read_date() -> str | None:
         ) from None
 
 
-def open_origin(origin: Origin, /) -> Store:
-    """Open the store; where there is none, make one from the sample, or take the one made before.
+def open_data_source(data_source: DataSource, /) -> Store:
+    """Open the store, or a cached store of the synthetic sample if there is none.
 
-    The sample's store is in the user's cache folder, under a name that changes with the version,
-    the seed and the code that makes it. It is made beside that name and moved there when whole.
+    The store of the sample is in the user's cache folder, under a name of the version,
+    the seed and the digest of the code. It is built beside that name and then renamed.
 
     Raises
     ------
     StoreError
         If the store cannot be read, or the cache folder cannot be written.
     """
-    if not origin.is_sample:
-        return open_store(origin.place)
+    if not data_source.is_sample:
+        return open_store(data_source.path)
     from platformdirs import user_cache_path  # noqa: PLC0415  only where it is needed
 
     cache = user_cache_path("traceana") / "sample"

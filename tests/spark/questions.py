@@ -1,0 +1,148 @@
+"""What is asked of Spark, of rows and of stored tables, and of whom the answers are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import polars as pl
+
+from tests.analysis.test_frames import COMPARISONS, QUESTIONS, ROWS
+from traceana.analysis import (
+    allocation_rate,
+    compare_distributions,
+    compare_plans,
+    deadline_rules,
+    deadline_tightness,
+    detect_stragglers,
+    empirical_distribution,
+    energy_coverage,
+    energy_savings,
+    energy_to_accuracy,
+    eta_sweep,
+    failure_correlations,
+    failure_outliers,
+    gpu_capacity_check,
+    gpu_demand,
+    gpu_hours_by,
+    gpu_sharing,
+    idle_gpu_hours,
+    iteration_cov,
+    iteration_rates,
+    map_groups_to_workloads,
+    match_cov_rows,
+    replay_published_draws,
+    runtime_by,
+    runtime_correlations,
+    runtime_ratio,
+    straggler_attributes,
+    summarize_cov,
+    task_runtimes,
+    utilization,
+    workload_summary,
+)
+
+ROW_QUESTIONS: dict[str, Callable[[Any], pl.DataFrame]] = {
+    **QUESTIONS,
+    **COMPARISONS,
+    "runtime_correlations": lambda rows: runtime_correlations(rows).table,
+    "compare_distributions": lambda rows: compare_distributions(
+        rows, "runtime_s", "cluster", resamples=9, rng=1
+    ),
+    "runtime_ratio": lambda rows: runtime_ratio(rows, by="cluster").sort("worker_id", "row"),
+    "gpu_hours_by": lambda rows: gpu_hours_by(rows, "cluster").sort("cluster"),
+    "failure_outliers": lambda rows: failure_outliers(rows, "size", strata="cluster").sort("size"),
+    "failure_correlations": lambda rows: (
+        failure_correlations(rows, features="gpus", by="size", resamples=100).table
+    ),
+    "empirical_distribution": lambda rows: empirical_distribution(rows, "runtime_s", by="cluster"),
+    "gpu_sharing": lambda rows: gpu_sharing(rows, device="cluster"),
+    "idle_gpu_hours": lambda rows: idle_gpu_hours(rows, by="cluster", used="size"),
+    "utilization": lambda rows: utilization(rows, by="cluster", resources={"size": "gpus"}),
+    "allocation_rate": lambda rows: allocation_rate(gpu_demand(ROWS), rows),
+    "straggler_attributes": lambda rows: (
+        straggler_attributes(rows, attributes="worker_id", worker="row", resamples=99).attributes
+    ),
+}
+
+
+def ask_of_ended(question: str, frame: pl.DataFrame) -> pl.DataFrame:
+    """The published family refuses a row without a status."""
+    return frame.drop_nulls("status") if question == "runtime_correlations" else frame
+
+
+# what takes the tables of one trace together, or of two
+TABLES: dict[str, tuple[tuple[str, ...], Callable[..., pl.DataFrame]]] = {
+    "iteration_cov": (
+        ("alibaba-minibatch-2020/worker_samples",),
+        lambda samples: iteration_cov(samples, ddof=0),
+    ),
+    "detect_stragglers": (
+        ("alibaba-minibatch-2020/worker_samples",),
+        lambda samples: detect_stragglers(samples).jobs,
+    ),
+    "match_cov_rows": (
+        ("alibaba-minibatch-2020/worker_samples", "alibaba-minibatch-2020/cov_samples"),
+        match_cov_rows,
+    ),
+    "summarize_cov": (("alibaba-minibatch-2020/cov_samples",), summarize_cov),
+    "workload_summary": (
+        ("microsoft-itp-2021/jobs",),
+        lambda jobs: workload_summary(jobs, by="cluster"),
+    ),
+    "runtime_by": (("alibaba-openb-2023/jobs",), lambda jobs: runtime_by(jobs, ("qos", "status"))),
+    "deadline_rules": (
+        ("elasticflow-2023/training_plans", "elasticflow-2023/jobs"),
+        deadline_rules,
+    ),
+    "deadline_tightness": (
+        ("elasticflow-2023/training_plans", "elasticflow-2023/jobs"),
+        deadline_tightness,
+    ),
+    "iteration_rates": (
+        ("elasticflow-2023/training_plans", "elasticflow-2023/jobs"),
+        iteration_rates,
+    ),
+    "compare_plans": (
+        ("elasticflow-2023/training_plans", "elasticflow-2023/jobs"),
+        lambda plans, jobs: compare_plans(plans, plans, jobs),
+    ),
+    "replay_published_draws": (("elasticflow-2023/training_plans",), replay_published_draws),
+    "energy_savings": (("zeus-2023/training_runs", "zeus-2023/power_profiles"), energy_savings),
+    "energy_coverage": (
+        ("zeus-2023/training_runs", "zeus-2023/power_profiles"),
+        lambda runs, power: energy_coverage(runs, power, gpu="v100", dataset="cifar100"),
+    ),
+    "energy_to_accuracy": (
+        ("zeus-2023/training_runs", "zeus-2023/power_profiles"),
+        lambda runs, power: energy_to_accuracy(runs, power, gpu="v100", dataset="cifar100"),
+    ),
+    "eta_sweep": (
+        ("zeus-2023/training_runs", "zeus-2023/power_profiles"),
+        lambda runs, power: eta_sweep(runs, power, gpu="v100", dataset="cifar100"),
+    ),
+    "map_groups_to_workloads": (
+        (
+            "alibaba-openb-2023/jobs",
+            "zeus-2023/training_runs",
+            "zeus-2023/power_profiles",
+        ),
+        lambda jobs, runs, power: (
+            map_groups_to_workloads(
+                jobs, runs, power, gpu="v100", by="cpus", min_recurrences=1
+            ).groups
+        ),
+    ),
+    "task_runtimes": (
+        ("alibaba-pai-2020/tasks", "alibaba-pai-2020/instances"),
+        lambda tasks, instances: task_runtimes(tasks, instances, end_imputation="running"),
+    ),
+    "gpu_capacity_check": (
+        ("alibaba-pai-2020/tasks", "alibaba-pai-2020/instances", "alibaba-pai-2020/machines"),
+        gpu_capacity_check,
+    ),
+}
+
+
+# those that an engine reduces; docs/scripts/engine_parity.py asks all of real tables
+REAL = ("iteration_cov", "detect_stragglers", "summarize_cov", "workload_summary", "runtime_by")

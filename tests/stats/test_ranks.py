@@ -1,0 +1,260 @@
+"""Comparison of groups by ranks against scipy, closed forms and brute force."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.special import expit, logit
+
+from traceana.stats.rank_permutation import permuted_kruskal_wallis, permuted_superiority
+from traceana.stats.ranks import median_interval, placements, rank_anova, superiority
+
+
+def normal_groups(*sizes: int, shift: float = 0.4) -> tuple[Any, Any]:
+    rng = np.random.default_rng(4)
+    group = np.repeat(np.arange(len(sizes)), sizes)
+    return group, rng.normal(size=len(group)) * (1 + group) + shift * group
+
+
+def test_placements_by_hand() -> None:
+    found = placements(np.array([1.0, 2, 2, 3]), np.array([0, 0, 1, 1]))
+    np.testing.assert_array_equal(found, [[0.25, 0], [0.75, 0.25], [0.75, 0.25], [1, 0.75]])
+
+
+def test_superiority_of_independent_rows() -> None:
+    group, values = normal_groups(20, 15, shift=1)
+    a, b = values[group == 0], values[group == 1]
+    found = superiority(group, placements(values, group), None, 0, 1, confidence=0.9)
+    assert found.pvalue == pytest.approx(stats.brunnermunzel(a, b).pvalue, rel=1e-9)
+    chance = (a[:, None] > b).mean()
+    assert found.superiority == pytest.approx(chance)
+    # Brunner and Munzel's variance from the placements, and Welch's degrees of freedom
+    parts = [
+        (a[:, None] > b).mean(axis=1).var(ddof=1) / 20,
+        (a[:, None] > b).mean(axis=0).var(ddof=1) / 15,
+    ]
+    df = sum(parts) ** 2 / (parts[0] ** 2 / 19 + parts[1] ** 2 / 14)
+    half = stats.t.ppf(0.95, df) * np.sqrt(sum(parts)) / (chance * (1 - chance))
+    ends = expit(logit(chance) + np.array([-half, half]))
+    assert (found.ci_low, found.ci_high) == pytest.approx(tuple(ends), rel=1e-9)
+    turned = superiority(group, placements(values, group), None, 1, 0, confidence=0.9)
+    assert (turned.superiority, turned.ci_low, turned.ci_high) == pytest.approx(
+        (1 - chance, 1 - ends[1], 1 - ends[0])
+    )
+
+
+def test_where_the_test_rejects_the_interval_excludes_one_half() -> None:
+    group = np.repeat([0, 1], 16)
+    values = np.arange(32.0)
+    for shift in range(17):  # from no overlap to the same place
+        moved = np.where(group == 1, values - shift - 0.5, values)
+        found = superiority(group, placements(moved, group), None, 0, 1, confidence=0.95)
+        if np.isfinite(found.ci_low):
+            assert (found.ci_low <= 0.5 <= found.ci_high) == (found.pvalue >= 0.05)
+            assert found.ci_low < found.superiority < found.ci_high
+
+
+def test_mann_and_whitneys_test_has_ties() -> None:
+    rng = np.random.default_rng(1)
+    group, values = np.repeat([0, 1, 2], [8, 12, 9]), rng.integers(0, 5, 29).astype(float)
+    placed = placements(values, group)
+    found = superiority(group, placed, None, 0, 2, confidence=0.95, mann_whitney=True)
+    peer = stats.mannwhitneyu(
+        values[group == 0], values[group == 2], use_continuity=False, method="asymptotic"
+    )
+    assert found.pvalue == pytest.approx(peer.pvalue, rel=1e-9)
+    assert found.superiority == pytest.approx(peer.statistic / 72)
+
+
+def test_groups_of_14_are_permuted_and_groups_of_15_are_not() -> None:
+    for size, permuted in ((14, True), (15, False)):
+        group, values = normal_groups(size, 40)
+        found = superiority(group, placements(values, group), None, 0, 1, confidence=0.95)
+        peer = stats.brunnermunzel(values[group == 0], values[group == 1]).pvalue
+        assert (found.pvalue == pytest.approx(peer, rel=1e-9)) != permuted
+
+
+def test_groups_that_do_not_overlap_have_a_test_alone() -> None:
+    group = np.repeat([0, 1], 20)
+    found = superiority(group, placements(np.arange(40.0), group), None, 0, 1, confidence=0.95)
+    assert found.superiority == 0
+    assert found.pvalue <= 2e-4
+    assert np.isnan([found.ci_low, found.ci_high]).all()
+    same = superiority(group, placements(np.ones(40), group), None, 0, 1, confidence=0.95)
+    assert same.superiority == 0.5
+    assert np.isnan([same.pvalue, same.ci_low, same.ci_high]).all()
+
+
+def test_superiority_of_clusters_by_brute_force() -> None:
+    rng = np.random.default_rng(6)
+    cluster = rng.integers(0, 12, 150)
+    group = rng.integers(0, 3, 150)
+    values = rng.normal(size=12)[cluster] + rng.normal(size=150)
+    found = superiority(group, placements(values, group), cluster, 0, 2, confidence=0.95)
+    a, b = np.flatnonzero(group == 0), np.flatnonzero(group == 2)
+    above = (values[a][:, None] > values[b]).astype(float)
+    chance = above.mean()
+    sums = np.zeros(12)
+    np.add.at(sums, cluster[a], (above.mean(axis=1) - chance) / len(a))
+    np.add.at(sums, cluster[b], (above.mean(axis=0) - chance) / len(b))
+    error = np.sqrt(12 / 11 * (sums**2).sum())
+    # Kish: (sum n)^2 / sum n^2, of the group with fewer
+    sizes = [np.bincount(cluster[one]) for one in (a, b)]
+    df = min(n.sum() ** 2 / (n**2).sum() for n in sizes) - 1
+    assert found.pvalue == pytest.approx(2 * stats.t.sf(abs(chance - 0.5) / error, df), rel=1e-9)
+    half = stats.t.ppf(0.975, df) * error / (chance * (1 - chance))
+    assert logit([found.ci_low, found.ci_high]) == pytest.approx(
+        logit(chance) + np.array([-half, half]), rel=1e-9
+    )
+    one = superiority(group, placements(values, group), 0 * cluster, 0, 2, confidence=0.95)
+    assert one.superiority == chance
+    assert np.isnan([one.pvalue, one.ci_low, one.ci_high]).all()
+
+
+def test_kruskal_and_wallis_test_is_scipys_from_5_rows_on() -> None:
+    group, values = normal_groups(5, 8, 9)
+    test, ranks = rank_anova(
+        group, placements(values, group), None, confidence=0.95, equal_spreads=True
+    )
+    peer = stats.kruskal(*(values[group == g] for g in range(3)))
+    assert (test.statistic, test.pvalue) == pytest.approx(tuple(peer), rel=1e-9)
+    assert test.effect == pytest.approx(peer.statistic / 21)
+    place = stats.rankdata(values)
+    np.testing.assert_allclose(ranks, [place[group == g].mean() for g in range(3)])
+    group, values = normal_groups(4, 8, 9)
+    few, _ = rank_anova(group, placements(values, group), None, confidence=0.95, equal_spreads=True)
+    assert few.pvalue == permuted_kruskal_wallis(group, stats.rankdata(values))
+
+
+def test_the_rank_anova_of_two_groups_is_brunner_and_munzels() -> None:
+    # its statistic is the square of theirs, and its degrees of freedom are Welch's
+    group, values = normal_groups(12, 17)
+    test, _ = rank_anova(group, placements(values, group), None, confidence=0.95)
+    peer = stats.brunnermunzel(values[group == 0], values[group == 1])
+    assert test.statistic == pytest.approx(peer.statistic**2, rel=1e-9)
+    assert test.pvalue == pytest.approx(peer.pvalue, rel=1e-6)
+    assert test.df == pytest.approx(1)
+
+
+def mean_ranks(values: np.ndarray, group: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Mean rank of each group if rows of the same group have these weights."""
+    below = (values[:, None] > values) + 0.5 * (values[:, None] == values)
+    groups, n = np.unique(group), np.bincount(group)
+    shares = [np.where(group == g, weight, 0) / weight[group == g].sum() for g in groups]
+    chances = np.array([[a @ below @ b for b in shares] for a in shares])
+    result: np.ndarray = chances @ n + 0.5
+    return result
+
+
+def test_the_rank_anova_has_the_infinitesimal_jackknifes_covariance() -> None:
+    group, values = normal_groups(8, 11, 14)
+    n, one = np.bincount(group), np.ones(33)
+    mean = mean_ranks(values, group, one)
+    influence = np.array(
+        [
+            (mean_ranks(values, group, one + 1e-6 * (np.arange(33) == i)) - mean) / 1e-6
+            for i in range(33)
+        ]
+    )
+    of = [influence[group == g].T @ influence[group == g] * m / (m - 1) for g, m in enumerate(n)]
+    covariance, traces = np.sum(of, axis=0), np.array([n @ np.diag(each) for each in of])
+    error_df = traces.sum() ** 2 / (traces**2 / (n - 1)).sum()
+    m = covariance * np.sqrt(np.outer(n, n))
+    df = np.trace(m) ** 2 / (m**2).sum()
+    test, ranks = rank_anova(group, placements(values, group), None, confidence=0.95)
+    np.testing.assert_allclose(ranks, mean)
+    assert (test.df, test.error_df) == pytest.approx((df, error_df), rel=1e-4)
+    f = (n * (mean - 17) ** 2).sum() / np.trace(m)
+    assert test.pvalue == pytest.approx(stats.f.sf(f, df, error_df), rel=1e-4)
+    # clusters of a row each are as independent rows, where groups are of equal size
+    group, values = normal_groups(9, 9, 9)
+    placed = placements(values, group)
+    plain, _ = rank_anova(group, placed, None, confidence=0.95)
+    single, _ = rank_anova(group, placed, np.arange(27), confidence=0.95)
+    for name in ("statistic", "df", "effect", "ci_low", "ci_high", "design_effect"):
+        assert getattr(single, name) == pytest.approx(getattr(plain, name)), name
+    # of a cluster's rows in a group, sum of n_g variance_g over (effective clusters - 1)
+    clusters = np.arange(27) % 6
+    found, _ = rank_anova(group, placed, clusters, confidence=0.95)
+    assert found.error_df <= 3 * 5
+
+
+def test_clusters_of_equal_spread_have_the_covariance_around_the_mean_rank() -> None:
+    group, values = normal_groups(9, 12, 11)
+    cluster = np.arange(32) % 7
+    rank = stats.rankdata(values)
+    null = np.zeros((3, 3))
+    for c in range(7):
+        own = np.bincount(group[cluster == c], (rank - 16.5)[cluster == c], 3)
+        moved = own / np.bincount(group) - own.sum() / 32
+        null += 7 / 6 * np.outer(moved, moved)
+    weight = np.bincount(group) / rank.var(ddof=1)
+    m = null * np.sqrt(np.outer(weight, weight))
+    test, _ = rank_anova(
+        group, placements(values, group), cluster, confidence=0.95, equal_spreads=True
+    )
+    assert test.design_effect == pytest.approx((m**2).sum() / np.trace(m))
+    assert test.error_df == np.inf
+
+
+def test_a_rank_anova_of_few_rows_is_no_smaller_than_its_permutations() -> None:
+    group, values = normal_groups(5, 9, 9, shift=3)
+    few, _ = rank_anova(group, placements(values, group), None, confidence=0.95)
+    assert few.pvalue >= permuted_kruskal_wallis(group, stats.rankdata(values))
+
+
+def test_subsets_are_compared_by_hand() -> None:
+    # one value among 20: the largest is as far out as the smallest
+    alone = np.arange(21.0)
+    assert permuted_superiority(alone, alone == 20, 0.95)[0] == pytest.approx(2 / 21)
+    assert permuted_superiority(alone, alone == 10, 0.95)[0] == 1
+    # of the distances from the middle 0, 1, 1, ..., 10, 10 (of 20) the 20th is 10
+    assert permuted_superiority(alone, alone == 3, 0.95)[1] == pytest.approx(9.5 / 20, abs=0.026)
+
+
+def test_permuted_groups_are_those_of_scipy() -> None:
+    group, values = normal_groups(3, 4, shift=1)
+    place = stats.rankdata(values)
+    peer = stats.permutation_test(
+        (place[group == 0], place[group == 1]),
+        lambda a, b: stats.kruskal(a, b).statistic,
+        alternative="greater",
+    )
+    assert permuted_kruskal_wallis(group, place) == pytest.approx(peer.pvalue)
+    # no rank of three groups of three is between: 3! of the 1,680 arrangements
+    found = permuted_kruskal_wallis(np.repeat([0, 1, 2], 3), np.arange(1.0, 10))
+    assert found == pytest.approx(6 / 1680, abs=0.002)
+    assert found * 10_000 == pytest.approx(round(found * 10_000))
+
+
+@pytest.mark.parametrize("larger", [60, 600])
+def test_drawn_subsets_agree_with_brunner_and_munzel(larger: int) -> None:
+    group, values = normal_groups(14, larger, shift=0.5)
+    peer = stats.brunnermunzel(values[group == 0], values[group == 1])
+    pvalue, critical = permuted_superiority(values, group == 0, 0.95)
+    assert pvalue * 10_000 == pytest.approx(round(pvalue * 10_000))
+    assert pvalue == pytest.approx(peer.pvalue, abs=0.03)
+    assert 1.9 < critical < 2.4  # Student's t of 13 to 30 degrees of freedom is 2.16 to 2.04
+
+
+def test_the_median_of_20_values_has_the_6th_and_the_15th() -> None:
+    # t(19) sqrt(1/4 / 19) = 0.240: places 5.2 and 14.8
+    values: Any = np.random.default_rng(2).permutation(20) + 1.0
+    assert median_interval(values, None, confidence=0.95) == (6, 15)
+    assert median_interval(values, np.arange(20), confidence=0.95) == (6, 15)
+    # ties at the median are no reason for a narrow interval
+    tied = np.array([*range(1, 7), *[10] * 8, *range(15, 21)], dtype=np.float64)
+    assert median_interval(tied, None, confidence=0.95) == (6, 15)
+
+
+def test_the_median_of_clusters_has_a_wider_interval() -> None:
+    # 10 clusters of 4 alike values: t(9) sqrt(10 / 9 * 10 * 2^2 / 40^2) = 0.377: 4.9 and 35.1
+    values: Any = np.repeat(np.arange(10.0), 4)
+    found = median_interval(values, np.repeat(np.arange(10) + 3, 4), confidence=0.95)
+    assert found == (values[4], values[35])
+    for few in (np.arange(40) // 20, 0 * np.arange(40)):
+        assert np.isnan(median_interval(values, few, confidence=0.95)).all()
+    assert np.isnan(median_interval(values[:1], None, confidence=0.95)).all()

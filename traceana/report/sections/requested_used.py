@@ -1,0 +1,96 @@
+"""Section on used against requested resources of jobs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from traceana.derived.requested_used import REQUESTED_NEEDS, requested_curves, requested_used
+from traceana.report.blocks import Block, Content, Gallery, drawing, result_table
+from traceana.report.section import Section
+from traceana.results.display import key_heading
+from traceana.results.formatting import hours, in_sentence, share
+from traceana.results.utilization import RequestedUsed
+
+if TYPE_CHECKING:
+    from traceana.report.context import Context
+
+_SHOWN = (
+    "resource", "n", "p25", "median", "p75", "ci_low", "ci_high", "unused_hours", "share_unused",
+)  # fmt: skip
+
+
+def build(session: Context, traces: list[str]) -> Content:
+    """Show what the jobs of each trace used of their requests."""
+    findings, lead, drawings, blocks = list[str](), list[pl.DataFrame](), [], list[Block]()
+    for trace in traces:
+        if session.manifest(trace).repeats in traces:
+            continue
+        found, title = session.once(requested_used, trace), session.title(trace)
+        whole = found[""]
+        if not whole["n"].sum():
+            continue
+        findings.append(_finding(whole, title))
+        lead.append(whole.select(pl.lit(title).alias("trace"), pl.all()))
+        drawings.append(
+            drawing(
+                "empirical-distribution",
+                session.once(requested_curves, trace),
+                trace=trace,
+                title=title,
+                key=f"requested-used-jobs-{trace}",
+                about="Use over request of jobs",
+                x_label="Used over requested",
+                heading="Use over request of jobs",
+            )
+        )
+        for name, rows in found.items():
+            by = f" by {in_sentence(key_heading(name))}" if name else ""
+            caption = f"Used over requested resources{by}. {title}"
+            blocks.append(result_table(rows, RequestedUsed, caption=caption, folded=bool(by)))
+    if not findings:
+        return Content()
+    several = ("trace",) if len(lead) > 1 else ()
+    table = result_table(
+        pl.concat(lead),
+        RequestedUsed,
+        columns=[*several, *_SHOWN],
+        headings={"trace": "Trace"} if several else None,
+        caption="Used over requested resources of ended jobs",
+    )
+    return Content(
+        tuple(findings),
+        tuple(blocks),
+        findings[0],
+        lead=(Gallery(tuple(drawings[:2])), table),
+        limitations="Memory used is the largest that the scheduler sampled, of one task of a job "
+        "for Slurm, so it can be too low. Jobs without a recorded use are excluded and counted.",
+    )
+
+
+def _finding(rows: pl.DataFrame, title: str) -> str:
+    """Compare the resources by the median of use over request."""
+    parts = []
+    for row in rows.filter(pl.col("n") > 0).rows(named=True):
+        name, _, unit = row["resource"].rstrip(")").partition(" (")
+        interval = ""
+        if row["ci_low"] is not None:
+            interval = f"95 % CI {share(row['ci_low'])} to {share(row['ci_high'])}, "
+        parts.append(
+            f"{share(row['median'])} of the {in_sentence(name)} "
+            f"({interval}n = {row['n']:,}; {hours(row['unused_hours'])} {unit} unused)"
+        )
+    return f"{title}: the median job used {', '.join(parts)} that it requested."
+
+
+SECTION = Section(
+    "requested-used",
+    "Requested and used resources of jobs",
+    60,
+    build,
+    needs=REQUESTED_NEEDS,
+    figures=("empirical-distribution",),
+    part="Utilization",
+    question="How much of the CPU time, memory, GPUs and time that jobs request do they use?",
+)
