@@ -131,3 +131,15 @@ def test_mistakes_are_told_in_one_line() -> None:
     with pytest.raises(DataError, match="a builtins list is no frame"):
         synthesize_deadlines([1])  # type: ignore[arg-type]
     assert synthesize_deadlines(jobs_of(0)).height == 0
+
+
+def test_a_pair_is_offered_from_its_own_smallest_to_its_own_largest_count() -> None:
+    rates = pl.DataFrame(
+        [("a", 8, gpus, gpus) for gpus in (1.0, 2.0, 8.0)]
+        + [("b", 8, gpus, 10 * gpus) for gpus in (2.0, 4.0)],
+        schema=["model", "batch_size", "gpus", "iterations_per_s"],
+        orient="row",
+    )
+    for gpus, models in ((1.0, {"a"}), (2.0, {"a", "b"}), (4.0, {"a", "b"}), (5.0, {"a"})):
+        plans = synthesize_deadlines(jobs_of(60, gpus=gpus), rates=rates)
+        assert set(plans["model"]) == models, gpus

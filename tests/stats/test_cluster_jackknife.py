@@ -10,7 +10,7 @@ import pytest
 import scipy.stats
 
 from traceana.analysis import correlate
-from traceana.stats.cluster_jackknife import clustered_pvalue, jackknife_errors
+from traceana.stats.cluster_jackknife import clustered_interval, clustered_pvalue, jackknife_errors
 from traceana.stats.correlation import METHODS, n_of_variance
 
 LEVELS = ("row", "group_mean", "group_mean_weighted")
@@ -108,3 +108,14 @@ def test_tests_of_nothing_reject_at_their_level() -> None:
         rejected += clustered_pvalue(np.corrcoef(x, y)[0, 1], error, 39) < 0.05
     # 5 % of 200 within three standard errors
     assert 1 <= rejected <= 19
+
+
+def test_two_clusters_have_an_error_and_one_has_none() -> None:
+    rng = np.random.default_rng(2)
+    cells, x, y = np.arange(20) % 2, rng.random(20), rng.random(20)
+    found = jackknife_errors(x, y, cells, [("row", "pearson")])["row", "pearson"]
+    assert found == pytest.approx(one_by_one(x, y, cells, "row", "pearson"), rel=1e-9)
+    assert np.isnan(jackknife_errors(x, y, 0 * cells, [("row", "pearson")])["row", "pearson"])
+    low, high = clustered_interval(0.3, 0.2, 4, confidence=0.9)
+    half = 0.2 * scipy.stats.t.ppf(0.95, 4)
+    assert np.arctanh([low, high]) == pytest.approx(np.arctanh(0.3) + np.array([-half, half]))

@@ -17,7 +17,9 @@ from traceana.stats.correlation import (
     correlation,
     correlation_pvalue,
     fisher_interval,
+    fisher_variance,
     kendall_pvalue,
+    n_of_variance,
 )
 from traceana.stats.multiplicity import ADJUSTMENTS, adjust_pvalues
 
@@ -105,3 +107,25 @@ def test_what_was_not_tested_is_no_part_of_the_family() -> None:
         adjust_pvalues([0.1], method="sidak")
     with pytest.raises(DataError, match="p-values must lie from 0 to 1"):
         adjust_pvalues([1.1])
+
+
+@pytest.mark.parametrize("n", [12, 50.5])
+def test_fishers_variance_by_method(n: float) -> None:
+    # Fieller, Hartley and Pearson (Biometrika 44, 1957); Bonett and Wright (Psychometrika 65, 2000)
+    variances = {"pearson": 1 / (n - 3), "spearman": 1.18 / (n - 3), "kendall": 0.437 / (n - 4)}
+    for method, variance in variances.items():
+        assert fisher_variance(-0.6, n, method) == pytest.approx(variance)
+        assert n_of_variance(-0.6, variance, method) == pytest.approx(n)
+        ends = fisher_interval(-0.6, n, method=method, confidence=0.9)
+        half = scipy.stats.norm.ppf(0.95) * np.sqrt(variance)
+        assert np.arctanh(ends) == pytest.approx(np.arctanh(-0.6) + np.array([-half, half]))
+        wide = fisher_interval(-0.6, n, method=method, confidence=0.9, error=2 * variance**0.5)
+        assert np.arctanh(wide) == pytest.approx(np.arctanh(-0.6) + 2 * np.array([-half, half]))
+
+
+def test_kendalls_p_has_the_variance_without_ties() -> None:
+    # tau of 10 pairs: 2 (2 * 10 + 5) / (9 * 10 * 9)
+    expected = 2 * scipy.stats.norm.sf(0.4 / np.sqrt(50 / 810))
+    assert correlation_pvalue(-0.4, 10, method="kendall") == pytest.approx(expected)
+    # all of 5 ranks in order: 2 of 5!
+    assert correlation_pvalue(1, 5, method="spearman") == pytest.approx(2 / 120)

@@ -139,9 +139,9 @@ def test_group_means_of_skewed_rows_reject_at_their_level() -> None:
         line = correlate(rows, "x", "y", method="spearman", level="group_mean").table
         rejected[0] += line["pvalue"].item() < 0.05
         rejected[1] += line["pvalue_t"].item() < 0.05
-    # 5 % of 150 within three standard errors; Student's t rejects five times too often
-    assert rejected[0] <= 15
-    assert rejected[1] >= 40
+    assert rejected[0] <= 15  # 5 % of 150, and three standard errors
+    # Student's t of the mean ranks rejects in 32.7 % of 40,000 samples, by numpy alone
+    assert rejected[1] == pytest.approx(0.327 * 150, abs=3 * np.sqrt(0.327 * 0.673 * 150))
 
 
 def test_one_row_that_decides_is_no_interval() -> None:
@@ -185,3 +185,32 @@ def test_ties_widen_kendalls_null_variance_as_in_scipys_test() -> None:
     error = abs(theirs.statistic) / scipy.stats.norm.isf(theirs.pvalue / 2)
     untied = 2 * (2 * 80 + 5) / (9 * 80 * 79)
     assert kendall_tie_factor(x, y) == pytest.approx(error**2 / untied, rel=1e-6)
+
+
+@pytest.mark.parametrize(("n", "tilt"), [(20_000, 0.01), (12_000, -0.02)])
+def test_many_rows_have_the_type_iii_distribution_of_their_moments(n: int, tilt: float) -> None:
+    draw = rng(12)
+    x = draw.lognormal(0, 1, n)
+    y = np.sign(tilt) * draw.lognormal(0, 0.8, n) + tilt * x
+    a, b = x - x.mean(), y - y.mean()
+    variance = (a @ a) * (b @ b) / (n - 1)
+    skewness = n / ((n - 1) * (n - 2)) * (a**3).sum() * (b**3).sum() / variance**1.5
+    assert 0.01 < abs(skewness) < 1
+    peer = scipy.stats.pearson3(skewness)
+    z = a @ b / np.sqrt(variance)
+    expected = 2 * min(peer.cdf(z), peer.sf(z))
+    assert 0.001 < expected < 0.9
+    assert row_pvalue(x, y, rng=rng()) == pytest.approx(expected, rel=1e-6)
+    assert row_pvalue(1e3 * x, y / 7, rng=rng()) == pytest.approx(expected, rel=1e-6)
+    # one group per row has the same sum
+    found = group_mean_pvalues(x, y, [("group_mean", "pearson")], rng=rng())
+    assert found["group_mean", "pearson"] == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize(("level", "method"), MEANS)
+def test_a_unit_changes_no_permutation(level: str, method: str) -> None:
+    draw = rng(6)
+    x, y = draw.integers(0, 9, 50).astype(float), draw.lognormal(0, 1, 50)
+    key = (level, method)
+    p = group_mean_pvalues(x, y, [key], rng=rng())[key]
+    assert group_mean_pvalues(x / 1000, y / 1000, [key], rng=rng())[key] == p

@@ -10,7 +10,7 @@ from scipy import stats
 from scipy.special import expit, logit
 
 from traceana.stats.rank_permutation import permuted_kruskal_wallis, permuted_superiority
-from traceana.stats.ranks import median_interval, placements, rank_anova, superiority
+from traceana.stats.ranks import placements, rank_anova, superiority
 
 
 def normal_groups(*sizes: int, shift: float = 0.4) -> tuple[Any, Any]:
@@ -238,23 +238,3 @@ def test_drawn_subsets_agree_with_brunner_and_munzel(larger: int) -> None:
     assert pvalue * 10_000 == pytest.approx(round(pvalue * 10_000))
     assert pvalue == pytest.approx(peer.pvalue, abs=0.03)
     assert 1.9 < critical < 2.4  # Student's t of 13 to 30 degrees of freedom is 2.16 to 2.04
-
-
-def test_the_median_of_20_values_has_the_6th_and_the_15th() -> None:
-    # t(19) sqrt(1/4 / 19) = 0.240: places 5.2 and 14.8
-    values: Any = np.random.default_rng(2).permutation(20) + 1.0
-    assert median_interval(values, None, confidence=0.95) == (6, 15)
-    assert median_interval(values, np.arange(20), confidence=0.95) == (6, 15)
-    # ties at the median are no reason for a narrow interval
-    tied = np.array([*range(1, 7), *[10] * 8, *range(15, 21)], dtype=np.float64)
-    assert median_interval(tied, None, confidence=0.95) == (6, 15)
-
-
-def test_the_median_of_clusters_has_a_wider_interval() -> None:
-    # 10 clusters of 4 alike values: t(9) sqrt(10 / 9 * 10 * 2^2 / 40^2) = 0.377: 4.9 and 35.1
-    values: Any = np.repeat(np.arange(10.0), 4)
-    found = median_interval(values, np.repeat(np.arange(10) + 3, 4), confidence=0.95)
-    assert found == (values[4], values[35])
-    for few in (np.arange(40) // 20, 0 * np.arange(40)):
-        assert np.isnan(median_interval(values, few, confidence=0.95)).all()
-    assert np.isnan(median_interval(values[:1], None, confidence=0.95)).all()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.stats import CensoredData, ecdf
 
 from traceana.errors import DataError
-from traceana.stats.survival import censored_quantiles
+from traceana.stats.survival import censored_quantiles, incidence
 
 
 def test_the_leukaemia_trial() -> None:
@@ -59,3 +61,31 @@ def test_what_does_not_fit_is_refused() -> None:
         censored_quantiles([], [], [0.5])
     with pytest.raises(DataError, match="one length: 2 and 1"):
         censored_quantiles([1, 2], [True], [0.5])
+
+
+@pytest.mark.parametrize("name", ["veteran", "aml_maintained", "aml_nonmaintained"])
+def test_survival_and_its_error_as_r_has_them(name: str, r_values: dict[str, Any]) -> None:
+    known = r_values[name]
+    times, at = np.unique(known["time"], return_inverse=True)
+    status = np.array(known["status"]) == 1
+    found = incidence(np.bincount(at, status)[:, None], np.bincount(at, ~status))
+    here = np.isin(times, known["at"])
+    np.testing.assert_array_equal(found.at_risk[here], known["n_risk"])
+    np.testing.assert_allclose(found.surviving[here], known["survival"], rtol=1e-9, atol=1e-15)
+    errors = np.sqrt(found.surviving_variance[here])
+    some = found.surviving[here] > 0
+    np.testing.assert_allclose(errors[some], np.array(known["std_error"])[some], rtol=1e-9)
+
+
+def test_competing_risks_as_r_has_them(r_values: dict[str, Any]) -> None:
+    known = r_values["mgus2"]
+    times, at = np.unique(known["time"], return_inverse=True)
+    ends = [
+        np.bincount(at, np.array(known["end"]) == end) for end in ("completed", "failed", "running")
+    ]
+    found = incidence(np.stack(ends[:2], axis=1), ends[2])
+    here = np.isin(times, known["at"])
+    for number, end in enumerate(("completed", "failed")):
+        np.testing.assert_allclose(found.incidence[here, number], known[end], rtol=1e-9)
+        errors = np.sqrt(found.incidence_variance[here, number])
+        np.testing.assert_allclose(errors, known[f"{end}_error"], rtol=1e-9)

@@ -76,3 +76,8 @@ def test_few_effective_values_have_no_interval() -> None:
     assert ordered[170] < low < ordered[190]
     assert ordered[210] < high < ordered[230]
     assert np.isnan(woodruff_interval(independent[:60], quantile=0.99, serial=True)).all()
+
+
+def test_clusters_of_four_neighbors_by_hand() -> None:
+    # ten sums of -+2 around the median: t(9) sqrt(10 / 9 * 10 * 2^2) / 40 = 0.377; ranks 5 and 36
+    assert woodruff_interval(np.arange(1, 41), np.repeat(np.arange(10), 4)) == (5, 36)

@@ -89,7 +89,7 @@ def dependent_columns(design: Floats, /) -> list[list[int]]:
     _, r, pivots = qr(triangle, pivoting=True)
     order: Integers = np.asarray(pivots, dtype=np.int64)
     size = np.abs(np.diag(r))
-    rank = int((size > 1e-9 * size[0]).sum())
+    rank = int((size > 1e-9).sum())  # of columns of length 1
     groups = []
     for column in order[rank:].tolist():
         weights = np.linalg.lstsq(triangle[:, order[:rank]], triangle[:, column], rcond=None)[0]

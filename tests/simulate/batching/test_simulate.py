@@ -218,6 +218,15 @@ def test_published_gains_beside_flops() -> None:
     assert even / best == pytest.approx(1.2)
 
 
+class Half:
+    """Half of a controller."""
+
+    name = "half"
+
+    def adjust(self, seen: object) -> object:
+        return seen
+
+
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
@@ -232,6 +241,7 @@ def test_published_gains_beside_flops() -> None:
         ({"controller": Static([1, float("inf")])}, "must be 2 finite numbers above 0"),
         ({"controller": "static"}, "static, given as Static"),
         ({"controller": 3}, "no controller is called 3; there are uniform"),
+        ({"controller": Half()}, "controller Half has no settles and no first; a controller has"),
         ({"controller": Static([1, 2, 3])}, "must be 2 finite numbers above 0"),
         (
             {"controller": "uniform", "steps": 0},
@@ -297,3 +307,12 @@ def test_impossible_workers_are_one_line(crew: list[tuple[float, float]]) -> Non
     with pytest.raises(DataError) as told:
         simulate_batching(crew, controller="uniform")
     assert "\n" not in str(told.value)
+
+
+def test_a_number_at_its_largest_is_allowed_and_only_one_beyond_is_named() -> None:
+    at_most = [(0.0, 1e12), (0.0, 1e12)]
+    assert simulate_batching(at_most, controller=Static([1e12, 1e12])).speedup == 1
+    with pytest.raises(DataError, match=r"found 2e\+12"):
+        simulate_batching([(0.0, 1e12), (0.0, 2e12)], controller="uniform")
+    with pytest.raises(DataError, match="found 0"):
+        simulate_batching([(0.0, 1e-12), (0.0, 0.0)], controller="uniform")

@@ -14,7 +14,7 @@ from traceana import simulate_batching, summarize_batching, sweep_batching
 from traceana.errors import DataError
 from traceana.simulate import OmniLearn, Proportional, Static, Workers
 from traceana.simulate.batching import sweep as module
-from traceana.simulate.batching.devices import LEVELS
+from traceana.simulate.batching.devices import DEVICES, LEVELS
 
 SMALL: dict[str, Any] = {"steps": 12, "seeds": range(3), "noise_cvs": (0.0, 0.2)}
 
@@ -97,6 +97,11 @@ def test_a_negative_batch_is_told() -> None:
         {"a": (24, 23.9, 0.1)}, controllers=[free], overheads_s=[0], noise_cvs=[0], steps=2
     )
     assert sweep["note"].to_list() == ["a batch size is negative in 1 settings"]
+    # batches of 96, 96 and 0
+    zero = sweep_batching(
+        {"a": (24, 23.9, 5.92)}, controllers=[free], overheads_s=[0], noise_cvs=[0], steps=2
+    )
+    assert zero["note"].to_list() == [None]
 
 
 def test_the_summary_is_mean_and_t_interval_over_seeds() -> None:
@@ -144,3 +149,14 @@ def test_a_sweep_that_passed_through_another_engine_is_summarized() -> None:
     assert_frame_equal(summarize_batching(sweep.to_pandas()), expected)
     with pytest.raises(DataError, match="summarize_batching: column note is missing"):
         summarize_batching(sweep.drop("note"))
+
+
+def test_levels_and_devices_are_as_their_names_and_sources_have_them() -> None:
+    for name, cores in LEVELS.items():
+        assert name == "/".join(map(str, cores))
+        assert sum(cores) == 48
+    # NVIDIA's data sheets, and 48 cores at 2 GHz with 32 operations a cycle
+    assert dict(DEVICES.select("device", "tflops").iter_rows()) == {
+        "t4": 8.1, "p4": 5.5, "p100": 9.3, "v100": 14.0, "xeon-48": 3.072
+    }  # fmt: skip
+    assert DEVICES["cores"].to_list() == [2560, 2560, 3584, 5120, 48]

@@ -141,3 +141,10 @@ def test_a_training_path_is_one_of_the_runs() -> None:
     )
     with pytest.raises(DataError, match=r"no run of cifar100, .*, 8 has target"):
         sample_training_path(runs, target=target, **{**asked, "batch_size": 8})
+
+
+def test_a_default_that_missed_the_target_is_no_saving() -> None:
+    runs = tiny_runs({2: [3], 4: [6, None]})
+    groups = simulate(jobs((0.0, 1.0, 1.0)), runs, policy="oracle").groups
+    assert groups.select("default_energy_j", "energy_saved", "time_saved").row(0) == (None,) * 3
+    assert groups["note"][0] == "no default: a run of batch size 4 missed the target"

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.optimize
 import scipy.stats
 
-from traceana.stats.distributions import FAMILIES
+from traceana.stats.distributions import FAMILIES, fit_family, make_sample
 from traceana.stats.distributions.families import log_gammaincc
 
 Y = np.linspace(-4, 3, 29)
@@ -59,3 +60,57 @@ def test_the_incomplete_gamma_goes_on_where_doubles_end() -> None:
         np.log(2) + scipy.stats.norm.logsf(np.sqrt(2 * x[1:3])),
         rtol=1e-12,
     )
+
+
+def test_the_displayed_shape_is_scipys() -> None:
+    # e to the power of sign times the second parameter
+    shapes = {
+        name: np.exp(FAMILIES[name].sign * THETA[name][1])
+        for name in FAMILIES
+        if len(THETA[name]) == 2
+    }
+    theirs = {name: PEERS[name].args[0] for name in shapes}
+    assert shapes == pytest.approx(theirs)
+
+
+def test_a_fit_with_entries_and_cuts_has_the_maximum_of_the_likelihood() -> None:
+    rng = np.random.default_rng(8)
+    life, entry, limit = rng.lognormal(1, 0.7, 900), 3 * rng.random(900), 2 + 9 * rng.random(900)
+    entry[::3] = 0
+    kept = np.minimum(life, limit) > entry
+    x, cut, entry = np.minimum(life, limit)[kept], (limit < life)[kept], entry[kept]
+    with np.errstate(divide="ignore"):
+        sample = make_sample(np.log(x), cut, None, np.log(entry))
+    exponential = fit_family(FAMILIES["exponential"], sample)
+    # events over time at risk
+    mean = (x - entry).sum() / (~cut).sum()
+    assert exponential.theta[0] + sample.centre == pytest.approx(np.log(mean))
+
+    def loss(theta: Any) -> float:
+        z, late = ((np.log(part) - theta[0]) / np.exp(theta[1]) for part in (x, entry[entry > 0]))
+        norm = scipy.stats.norm
+        terms = np.where(cut, norm.logsf(z), norm.logpdf(z) - theta[1])
+        return float(norm.logsf(late).sum() - terms.sum())
+
+    found = fit_family(FAMILIES["lognormal"], sample)
+    peer = scipy.optimize.minimize(loss, [1.0, -0.5], method="Nelder-Mead", tol=1e-10)
+    assert found.theta + np.array([sample.centre, 0]) == pytest.approx(peer.x, abs=1e-5)
+    assert found.log_likelihood == pytest.approx(-peer.fun - np.log(x[~cut]).sum(), rel=1e-9)
+    assert found.covariance is not None
+    # the inverse of the observed information, by differences
+    h = 1e-3
+    e = np.eye(2) * h
+    information = [
+        [
+            (
+                loss(peer.x + a + b)
+                - loss(peer.x + a - b)
+                - loss(peer.x - a + b)
+                + loss(peer.x - a - b)
+            )
+            / (4 * h * h)
+            for b in e
+        ]
+        for a in e
+    ]
+    np.testing.assert_allclose(found.covariance, np.linalg.inv(information), rtol=1e-3)

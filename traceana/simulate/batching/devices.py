@@ -27,14 +27,11 @@ DEVICES: Final = pl.DataFrame(
 """Cores and peak single-precision TFLOPS of a device, with their source."""
 
 LEVELS: Final = {
-    "12/12/12/12": (12, 12, 12, 12),
-    "12/12/8/16": (12, 12, 8, 16),
-    "9/9/6/24": (9, 9, 6, 24),
-    "6/6/4/32": (6, 6, 4, 32),
-    "16/16/16": (16, 16, 16),
-    "12/16/20": (12, 16, 20),
-    "8/16/24": (8, 16, 24),
-    "6/12/30": (6, 12, 30),
+    name: tuple(map(int, name.split("/")))
+    for name in (
+        *("12/12/12/12", "12/12/8/16", "9/9/6/24", "6/6/4/32"),
+        *("16/16/16", "12/16/20", "8/16/24", "6/12/30"),
+    )
 }
 """CPU cores of a job's workers, 48 in all: the authors' code for four; our splits for three."""
 

@@ -19,7 +19,7 @@ MOST_TRIES = 20
 
 
 class Run(NamedTuple):
-    """What came of a run; one that was too dear to begin has no epoch."""
+    """What came of a run; one that was too dear to begin has no epoch, and no meaning but that."""
 
     batch_size: int
     power_limit_w: float
@@ -93,8 +93,6 @@ class Runner:
             cost_j = self._eta * epoch.energy_j + self._time_weight_w * epoch.time_s
             # floor division is exact where the quotient of two floats is rounded up first
             most = int(min(bound_j // cost_j, most))
-        if most == 0:
-            return Run(batch_size, limit, 0.0, 0.0, 0.0, False, 0, profiling)
         reached = path is not None and path <= most
         epochs = path if path is not None and reached else most
         if profiling:
