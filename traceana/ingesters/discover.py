@@ -228,12 +228,12 @@ def _nothing_found(
 ) -> str:
     where = ", ".join(map(str, paths))
     found = f"found {_shorten(tuple(others))}" if others else "it holds no files"
-    names = ", ".join(sorted({content.csvs[0] for _, content in contents}))
+    names = _shorten(tuple(sorted({content.csvs[0] for _, content in contents})))
+    file = paths[0] if len(paths) == 1 and paths[0].is_file() else "FILE"
     return (
-        f"{where}: no known trace here: {found}; expected files named as published, "
-        f"such as {names} (plain, .gz, .xz or in .tar.gz; "
-        "see `traceana traces`), or logs of Slurm, Kubernetes or SWF; "
-        "other files need a mapping: `traceana map FILE` proposes one"
+        f"{where}: not recognized: {found}; expected a log of Slurm, Kubernetes or SWF, a file "
+        f"with a mapping (`traceana map {file} --out M.toml` proposes one for --mapping M.toml), or the "
+        f"files of a public trace as published: {names}"
     )
 
 
