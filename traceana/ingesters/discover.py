@@ -232,8 +232,8 @@ def _nothing_found(
     file = paths[0] if len(paths) == 1 and paths[0].is_file() else "FILE"
     return (
         f"{where}: not recognized: {found}; expected a log of Slurm, Kubernetes or SWF, a file "
-        f"with a mapping (`traceana map {file} --out M.toml` proposes one for --mapping M.toml), or the "
-        f"files of a public trace as published: {names}"
+        f"with a mapping (`traceana map {file} --out M.toml` proposes one for --mapping M.toml), "
+        f"or the files of a public trace as published: {names}"
     )
 
 
