@@ -226,14 +226,14 @@ def _list_archive(
             if path.is_absolute() or ".." in path.parts:
                 raise SourceError(
                     f"{where_of(paths)}: member {member.name!r} leads out of the archive, which no "
-                    "published trace does; fetch the file again from its publisher"
+                    "published trace; fetch the file again from its publisher"
                 )
             if member.isdir():
                 continue
             if member.name in seen:
                 raise SourceError(
-                    f"{where_of(paths)}: member {member.name!r} stands in it twice, which no "
-                    "published trace does; fetch the file again from its publisher"
+                    f"{where_of(paths)}: member {member.name!r} is in it twice, unlike any "
+                    "published trace; fetch the file again from its publisher"
                 )
             seen.add(member.name)
             text = archive.extractfile(member) if member.isreg() else None
