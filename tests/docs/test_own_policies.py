@@ -47,14 +47,30 @@ def test_own_optimizers(
     assert "policy climb" in shown.output
 
 
-def test_own_speed(blocks: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_own_controller(
+    blocks: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     exec(compile(blocks[2], "own-policies.md", "exec"), {})  # noqa: S102
     assert capsys.readouterr().out == blocks[3]
+    (tmp_path / "four.py").write_text(blocks[2])
+    monkeypatch.chdir(tmp_path)
+    asked = ["--throughputs", "100,300,50", "--controllers", "uniform,four:FourSamples"]
+    shown = CliRunner().invoke(app, ["simulate", "batching", *asked])
+    assert shown.exit_code == 0, shown.output
+    assert "four-samples" in shown.output
+
+
+def test_own_speed(blocks: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    exec(compile(blocks[4], "own-policies.md", "exec"), {})  # noqa: S102
+    assert capsys.readouterr().out == blocks[5]
 
 
 def test_own_schedule(blocks: list[str]) -> None:
     page: dict[str, Any] = {}
-    exec(compile(blocks[4], "own-policies.md", "exec"), page)  # noqa: S102
+    exec(compile(blocks[6], "own-policies.md", "exec"), page)  # noqa: S102
     missed: pl.DataFrame = page["missed"]
     assert missed["policy"].to_list() == ["fifo", "edf", "smallest_first"]
     assert set(missed["n"]) == {200}

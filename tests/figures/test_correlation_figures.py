@@ -110,6 +110,9 @@ def test_a_correlation_is_a_dot_in_the_row_of_its_group() -> None:
     assert ends.tolist() == [0.1, 0.5]
     intervals = [one for one in ax.collections if str(one.get_gid()).startswith("interval")]
     assert len(intervals) == 3, "none for r without an interval"
+    dots = [collection(ax, f"dot-{place}") for place in ("-0.175", "0.175", "0.825", "1.175")]
+    is_open = [not (one.get_facecolor() == one.get_edgecolor()).all() for one in dots]
+    assert is_open == [False, False, False, True]
     assert ax.get_xlim() == (-1, 1)
     assert ax.get_xlabel() == "Spearman's rho"
 

@@ -139,9 +139,9 @@ def test_group_means_of_skewed_rows_reject_at_their_level() -> None:
         line = correlate(rows, "x", "y", method="spearman", level="group_mean").table
         rejected[0] += line["pvalue"].item() < 0.05
         rejected[1] += line["pvalue_t"].item() < 0.05
-    # 5 % of 150 within three standard errors; Student's t rejects five times too often
-    assert rejected[0] <= 15
-    assert rejected[1] >= 40
+    assert rejected[0] <= 15  # 5 % of 150, and three standard errors
+    # Student's t of the mean ranks rejects in 32.7 % of 40,000 samples, by numpy alone
+    assert rejected[1] == pytest.approx(0.327 * 150, abs=3 * np.sqrt(0.327 * 0.673 * 150))
 
 
 def test_one_row_that_decides_is_no_interval() -> None:

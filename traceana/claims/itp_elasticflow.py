@@ -110,7 +110,7 @@ def example(session: Session, claim: Claim) -> Judgement:
     first, *others = claim.tables
     rows = session.scan(*first)
     for other in others:
-        rows = rows.join(session.scan(*other), on=("cluster", "job_id"))
+        rows = rows.join(session.scan(*other), on=("cluster", "job_id"), maintain_order="left")
     name = claim.values["job_id"]
     values = {column: value for column, value in claim.values.items() if column != "job_id"}
     kept = rows.select("cluster", "job_id", *values)

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated
+from textwrap import fill
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from traceana.cli.options import JsonOption, OutOption, StoreOption
+
+if TYPE_CHECKING:
+    import polars as pl
 
 
 def compare(
@@ -31,12 +35,11 @@ def compare(
 
     Numbers on runtime, size, queueing, failure, concentration and stragglers.
     """
-    from traceana.cli.output import frame_writer, print_cells, print_json
+    from traceana.cli.output import frame_writer, print_json
     from traceana.derived.comparison import compare_traces
     from traceana.errors import DataError
     from traceana.exchange import select_jobs
     from traceana.results.comparison import Comparison
-    from traceana.results.display import cells_of
     from traceana.store import open_store
     from traceana.store.session import Session
 
@@ -55,4 +58,41 @@ def compare(
     if json:
         print_json(found.rows(named=True))
     else:
-        print_cells(cells_of(found, Comparison))
+        _show(found)
+
+
+def _show(found: pl.DataFrame) -> None:
+    """Print the measures that several traces have, and why the others are not compared."""
+    import polars as pl
+    from rich.table import Table
+
+    from traceana.cli.output import print_table
+    from traceana.cli.streams import terminal
+    from traceana.results.comparison import Comparison, reasons
+    from traceana.results.display import cells_of
+
+    compared = found.filter(pl.col("estimate").count().over("question") > 1)
+    known = compared.drop_nulls("estimate")
+    table = Table(box=None, pad_edge=False)
+    table.add_column("", overflow="fold")
+    for heading in ("Estimate", "95 % CI", "n"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for (measure,), rows in known.group_by("measure", maintain_order=True):
+        table.add_row(str(measure))
+        rows = rows.sort("rank", maintain_order=True)  # noqa: PLW2901
+        cells = cells_of(rows, Comparison, columns=["rank", "trace", "estimate", "ci_low",
+                                                    "ci_high", "n"])  # fmt: skip
+        for rank, trace, *numbers in cells.rows:
+            table.add_row(f"  {rank}. {trace}", *numbers)
+    if known.height:
+        print_table(table)
+    out = terminal()
+    for heading, lines in (
+        ("Not compared", reasons(found, answered=False)),
+        ("Notes", reasons(compared, answered=True)),
+    ):
+        if lines:
+            out.print(f"\n{heading}")
+        for line in lines:
+            text = fill(line, 98, initial_indent="- ", subsequent_indent="  ")
+            out.print(text, soft_wrap=True)

@@ -11,6 +11,7 @@ from traceana.analysis.correlation.family import LEVELS
 from traceana.analysis.correlation.runtime import PERCENT
 from traceana.derived.cohorts import form_cohort
 from traceana.derived.outcomes import ENDED
+from traceana.stats.multiplicity import adjust_pvalues
 
 if TYPE_CHECKING:
     from traceana.derived.cohorts import Cohort
@@ -43,7 +44,7 @@ def cohort_correlations(session: Session, trace: str, /) -> CorrelationResult | 
 def cut_correlations(session: Session, trace: str, /) -> pl.DataFrame | None:
     """Return Pearson's correlations over the rows with a runtime below each published cut-off.
 
-    [below_s, outcome, ...]: one family of tests for each cut-off; None if the trace has none.
+    [below_s, outcome, ...], one family of tests over all cut-offs; None if the trace has none.
     """
     cohort = form_cohort(session, trace)
     tables = []
@@ -54,7 +55,11 @@ def cut_correlations(session: Session, trace: str, /) -> pl.DataFrame | None:
             tables.append(
                 found.table.select(pl.lit(below_s, pl.Float64).alias("below_s"), pl.all())
             )
-    return pl.concat(tables) if tables else None
+    if not tables:
+        return None
+    cut = pl.concat(tables)
+    adjusted = adjust_pvalues(cut["pvalue"].to_numpy().astype(float))
+    return cut.with_columns(pvalue_adjusted=pl.Series(adjusted).fill_nan(None))
 
 
 def group_correlations(session: Session, trace: str, /) -> pl.DataFrame | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from os import PathLike
@@ -87,7 +88,8 @@ def build_report(
     per_trace
         Also make a page of each trace, in a folder with its name.
     on_step
-        Called with the steps done, their number, and the last that came.
+        Called with the steps done, their number, and the last that came. None: a progress bar in
+        a notebook, else nothing.
     on_results
         Called with the main results, one sentence each.
 
@@ -133,7 +135,7 @@ def build_report(
             shown = [one for one in chosen if one.traces(own) or one.part == PARTS[-1]]
             pages.append((folder / trace, own, shown))
     steps = sum(len(shown) + 1 for _, _, shown in pages)
-    tell = on_step or (lambda _done, _steps, _what: None)
+    tell = on_step or _notebook_bar()
     done = 0
     tell(done, steps, "synthetic sample" if data_source.is_sample else "ledgers")
     for place, of_page, shown in pages:
@@ -177,7 +179,7 @@ def summarize(
     ...     print(sentence)
     """
     chosen = check_sections(())
-    tell = on_step or (lambda _done, _steps, _what: None)
+    tell = on_step or _notebook_bar()
     contents = build_sections(
         chosen,
         open_context(find_data_source(store)),
@@ -295,3 +297,20 @@ def cannot_write(folder: Path, what: str, error: OSError, /) -> TraceanaError:
         f"{folder}: the {what} cannot be written here ({error.strerror or error}); "
         "name another folder with --out DIR"
     )
+
+
+def _notebook_bar() -> Callable[[int, int, str], None]:
+    """Return what shows steps in a notebook's progress bar; elsewhere it shows nothing."""
+    if "ipykernel" not in sys.modules:
+        return lambda _done, _steps, _what: None
+    from tqdm import tqdm  # noqa: PLC0415  only where it is shown
+
+    bar = tqdm(unit="step")
+
+    def tell(done: int, steps: int, what: str) -> None:
+        bar.total, bar.n = steps, done
+        bar.set_postfix_str(what)
+        if done == steps:
+            bar.close()
+
+    return tell

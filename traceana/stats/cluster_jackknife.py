@@ -86,14 +86,14 @@ def jackknife_errors(
 
 
 def clustered_interval(
-    r: float, error: float, df: int, /, *, confidence: float
+    r: float, error: float, df: float, /, *, confidence: float
 ) -> tuple[float, float]:
     """Interval of a correlation: tanh(arctanh(r) -+ t(df) error)."""
     half = stdtrit(df, (1 + confidence) / 2) * error
     return float(np.tanh(np.arctanh(r) - half)), float(np.tanh(np.arctanh(r) + half))
 
 
-def clustered_pvalue(r: float, error: float, df: int, /) -> float:
+def clustered_pvalue(r: float, error: float, df: float, /) -> float:
     """Two-sided p-value of no correlation: Student's t (df) of arctanh(r) / error."""
     return max(float(2 * stdtr(df, -abs(np.arctanh(r)) / error)), SMALLEST_P)
 

@@ -40,7 +40,8 @@ def test_six_rows_by_hand() -> None:
     assert row["median_s"] == 4
     # areas: 2 + 4/3 + 4/9 + 8/27; after each event 56, 20 and 8 27ths, each with d/(n(n-d)) = 1/6
     assert row["restricted_mean_s"] == pytest.approx(110 / 27)
-    half = 1.959964 * np.sqrt((56**2 + 20**2 + 8**2) / 6) / 27
+    # t(5) and 6/5 of the variance
+    half = 2.570582 * np.sqrt(6 / 5 * (56**2 + 20**2 + 8**2) / 6) / 27
     assert row["restricted_ci_low"] == pytest.approx(110 / 27 - half, rel=1e-6)
     assert rows_at_risk(ROWS, [1.5, 3, 4.5], entry="entry_s")["n_at_risk"].to_list() == [3, 3, 3]
 
@@ -75,7 +76,7 @@ def test_complete_rows_have_the_mean_and_its_error() -> None:
     row = kaplan_meier(rows, status=None, horizon_s=2 * x.max()).groups.row(0, named=True)
     assert row["restricted_mean_s"] == pytest.approx(x.mean())
     half = row["restricted_mean_s"] - row["restricted_ci_low"]
-    assert half == pytest.approx(1.959964 * x.std() / np.sqrt(200), rel=1e-6)
+    assert half == pytest.approx(1.971957 * x.std(ddof=1) / np.sqrt(200), rel=1e-6)
     beyond = kaplan_meier(
         rows.with_columns(observed=pl.col("runtime_s") < x.max()),
         status=None, observed="observed", horizon_s=2 * x.max(),

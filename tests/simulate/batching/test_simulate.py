@@ -218,6 +218,15 @@ def test_published_gains_beside_flops() -> None:
     assert even / best == pytest.approx(1.2)
 
 
+class Half:
+    """Half of a controller."""
+
+    name = "half"
+
+    def adjust(self, seen: object) -> object:
+        return seen
+
+
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
@@ -232,6 +241,7 @@ def test_published_gains_beside_flops() -> None:
         ({"controller": Static([1, float("inf")])}, "must be 2 finite numbers above 0"),
         ({"controller": "static"}, "static, given as Static"),
         ({"controller": 3}, "no controller is called 3; there are uniform"),
+        ({"controller": Half()}, "controller Half has no settles and no first; a controller has"),
         ({"controller": Static([1, 2, 3])}, "must be 2 finite numbers above 0"),
         (
             {"controller": "uniform", "steps": 0},

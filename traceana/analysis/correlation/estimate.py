@@ -54,7 +54,7 @@ class Clusters(NamedTuple):
     """Clusters of the rows of a pair; errors and tests of its correlations by (level, method)."""
 
     n: int
-    df: int
+    df: float
     effective: float
     errors: dict[tuple[str, str], float]
     pvalues: dict[tuple[str, str], float]
@@ -75,7 +75,7 @@ class Clusters(NamedTuple):
         n, m = (int(np.count_nonzero(np.bincount(codes))) for codes in (clusters, cells))
         effective = effective_clusters(np.ones(len(x)), clusters)
         if min(n, effective) < MIN_EFFECTIVE:
-            return cls(n, m - 1, effective, {}, {})
+            return cls(n, min(m, effective) - 1, effective, {}, {})
         pvalues = {}
         for key in asked:
             scored = leverage(x, y, *key)
@@ -85,7 +85,9 @@ class Clusters(NamedTuple):
             ):
                 pvalues[key] = sign_flip_pvalue(*scored, clusters, rng=rng)
         rows = [key for key in asked if key[0] == "row"]
-        return cls(n, m - 1, effective, jackknife_errors(x, y, cells, rows), pvalues)
+        return cls(
+            n, min(m, effective) - 1, effective, jackknife_errors(x, y, cells, rows), pvalues
+        )
 
 
 def of_rows(

@@ -45,6 +45,8 @@ QUANTILES: Final = (0.25, 0.5, 0.75, 0.95, 0.99)
 """Default quantiles of runtimes."""
 WEEK_S: Final = 604_800.0
 """Default horizon of the restricted mean."""
+_FEWEST: Final = 20
+_FEW: Final = f"fewer than {_FEWEST} rows: the interval of the restricted mean may be too narrow"
 _SKEWED: Final = "skewed: the interval of the restricted mean is too narrow"
 _RESTRICTED: Final = ("restricted_mean_s", "restricted_ci_low", "restricted_ci_high")
 
@@ -203,10 +205,10 @@ def kaplan_meier(
     SurvivalCurves
         ``.curves``, ``.groups`` and ``.quantiles``. The interval of a quantile q contains the
         runtimes whose survival interval contains 1 - q (Brookmeyer and Crowley, Biometrics 38,
-        1982). The restricted mean has the normal interval
-        (:func:`traceana.stats.survival.restricted_mean`), or with `cluster` Student's t and the
-        jackknife, as the curves. It is too narrow, which `note` states, if n < 25 skewness^2 of
-        min(runtime, horizon) (Cochran, Sampling Techniques, 1977, section 2.15). The
+        1982). The restricted mean has Student's t interval of n - 1 with n / (n - 1) times the
+        variance of :func:`traceana.stats.survival.restricted_mean`, or with `cluster` the t and the
+        jackknife of the curves. It is too narrow, which `note` states, if n < 20 or n < 25
+        skewness^2 of min(runtime, horizon) (Cochran, Sampling Techniques, 1977, section 2.15). The
         unrestricted mean is estimable only if no row is censored or left-truncated.
 
     Raises
@@ -259,13 +261,13 @@ def kaplan_meier(
         .then(pl.lit(f"no row with a runtime is {', '.join(names)}"))
         .when(pl.col("median_s").is_null())
         .then(pl.lit("more than half of the rows outlast the observed time"))
-        .otherwise("skewed")
+        .otherwise("mean_note")
     )
     groups = _beside(totals.with_columns(n_events=pl.sum_horizontal(names)), found, keys)
     return SurvivalCurves(
         curves=curves,
         groups=_note_few_clusters(groups.with_columns(note=unknown), times, keys).drop(
-            *names, "skewed"
+            *names, "mean_note"
         ),
         quantiles=of_quantiles.filter(pl.col("quantile").is_in([*quantiles])).unique(
             maintain_order=True
@@ -312,26 +314,30 @@ def _restricted(
     cluster: str | None,
 ) -> pl.DataFrame:
     """Return [*keys, restricted_mean_s, restricted_ci_low, restricted_ci_high] of every group."""
-    rows, df = [], math.inf
+    rows = []
     groups = times.group_by(keys, maintain_order=True) if keys else [((), times)]
     for key, own in groups:
         t, s = own["time_s"].to_numpy(), own["survival"].to_numpy()
-        row = dict(zip(keys, key, strict=True)) | dict.fromkeys((*_RESTRICTED, "skewed"))
+        row = dict(zip(keys, key, strict=True)) | dict.fromkeys((*_RESTRICTED, "mean_note"))
         # beyond the last time the curve is not known unless it is 0
         if len(t) and (t[-1] >= horizon_s or s[-1] < 1e-12):
             mean, variance = restricted_mean(t, s, own["hazard_variance"].to_numpy(), horizon_s)
+            n = own["n"].sum()
+            df, variance = n - 1, variance * n / max(n - 1, 1)
             if cluster is not None:
                 df, variance = own.row(0, named=True)["df"], own["restricted_variance"][0]
             half = float(stdtrit(df, (1 + confidence) / 2)) * math.sqrt(variance)
             row["restricted_mean_s"] = mean
-            if not math.isnan(half):
+            if half > 0:  # not NaN
                 row |= {"restricted_ci_low": max(0.0, mean - half)}
                 row |= {"restricted_ci_high": min(horizon_s, mean + half)}
-                if max(own["n_at_risk"]) < 25 * _skewness(t, s, mean, horizon_s) ** 2:
-                    row["skewed"] = _SKEWED
+                if n < 25 * _skewness(t, s, mean, horizon_s) ** 2:
+                    row["mean_note"] = _SKEWED
+                elif n < _FEWEST:
+                    row["mean_note"] = _FEW
         rows.append(row)
     schema = pl.Schema(times.select(keys).schema) | dict.fromkeys(_RESTRICTED, pl.Float64())
-    schema["skewed"] = pl.String()
+    schema["mean_note"] = pl.String()
     return pl.DataFrame(rows, schema=schema)
 
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from traceana.derived.comparison import compare_traces
-from traceana.report.blocks import Content, Table, result_table
+from traceana.report.blocks import Content, Points, Table, result_table
 from traceana.report.section import Section
-from traceana.results.comparison import Comparison
+from traceana.results.comparison import reasons
 from traceana.results.formatting import three_digits
 
 if TYPE_CHECKING:
@@ -24,20 +24,17 @@ def build(session: Context) -> Content:
     if len(traces) < 2:
         return Content()
     found = session.once(_compare, *traces)
+    found = found.filter(pl.col("estimate").count().over("question") > 0)
     answered = found.filter(pl.col("estimate").count().over("question") > 1)
     if answered.is_empty():
         return Content()
     return Content(
         tuple(_finding(answered.filter(question=one)) for one in _FINDINGS
               if one in answered["question"].to_list()),
-        (
-            result_table(
-                found.filter(pl.col("note").is_not_null(), pl.col("estimate").is_not_null()),
-                Comparison,
-                columns=("measure", "trace", "note"),
-                caption="Limits of the estimates",
-            ),
-        ),
+        tuple(Points(name, tuple(lines)) for name, lines in (
+            ("Limits of the estimates", reasons(found, answered=True)),
+            ("Not compared", reasons(found, answered=False)),
+        ) if lines),
         lead=(_side_by_side(answered),),
         limitations="Clusters, years and definitions differ between traces, so a difference has no "
         "single cause and is not tested. Where a trace records no users, rows are treated as "

@@ -131,15 +131,16 @@ def _below_cutoffs(session: Context, cohort: Cohort, uncut: pl.DataFrame) -> lis
             Correlations,
             columns=(
                 *("outcome", "feature", "points", "below_s", "n", "n_groups", "r"),
-                *("ci_low", "ci_high", "pvalue_adjusted", "pvalue_t", *SIGNIFICANT),
+                *("ci_low", "ci_high", "pvalue_adjusted", "pvalue_t", *SIGNIFICANT, "note"),
             ),
             headings={"points": "Level", "below_s": "Runtime below (s)", **SIGNIFICANT},
             null={"below_s": "all"},
             caption=f"Pearson's r of runtime over only those {cohort.noun} whose runtime is below "
             "a published cut-off, beside that over all. The rows are selected first, then grouped "
             "and correlated. A cut-off on the runtime selects on the outcome of the correlation, "
-            "so it changes r also where the relation is the same. p adjusted within each cut-off. "
-            f"{cohort.title}",
+            "so it changes r also where the relation is the same. p adjusted (Benjamini and "
+            f"Hochberg) over the {cut['pvalue'].count()} tests below all cut-offs; over all rows, "
+            f"as in the table of all correlations. {cohort.title}",
             folded=True,
         )
     ]
@@ -203,7 +204,7 @@ def _contradictions(table: pl.DataFrame, cohort: Cohort) -> tuple[str, ...]:
 def _contradiction(row: dict[str, Any]) -> str:
     text = (
         f"of {row['feature']} ({row['outcome']}) it is "
-        f"{correlation(row['r'], row['ci_low'], row['ci_high'])}, but Spearman's rho "
+        f"{correlation(row['r'])}, but Spearman's rho "
         f"{correlation(row['r_ranks'], row['ci_low_ranks'], row['ci_high_ranks'])} "
         f"(n = {row['n']:,} rows)"
     )

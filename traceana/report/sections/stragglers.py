@@ -20,7 +20,7 @@ from traceana.report.blocks import (
     result_table,
 )
 from traceana.report.section import Section
-from traceana.results.formatting import plural, ratio, share, share_range
+from traceana.results.formatting import plural, share, share_range
 from traceana.results.stragglers import Episodes, Levels, StragglerJobs
 
 if TYPE_CHECKING:
@@ -262,8 +262,8 @@ def _headline(jobs: pl.DataFrame) -> str:
         return text
     text += f" If every iteration waited for its slowest worker, a job would take {cost} longer "
     noise = _span(jobs["slowdown_noise"] - 1)
-    alone = f"; random variation alone would cost {noise}" if noise else ""
-    return f"{text}than its mean worker (range over jobs){alone}."
+    alone = f" Random variation alone would cost {noise}." if noise else ""
+    return f"{text}than its mean worker (range over jobs).{alone}"
 
 
 def _span(values: pl.Series) -> str:
@@ -291,24 +291,21 @@ def _finding(jobs: pl.DataFrame) -> str:
     )
     by_cost = jobs.drop_nulls("slowdown").sort("slowdown").rows(named=True)
     if by_cost:
-        text += f" If every iteration waited for its slowest worker, {_cost(by_cost[-1])}."
-        text += f" The smallest slowdown: {_cost(by_cost[0])}." if len(by_cost) > 1 else ""
+        text += f" If every iteration waited for its slowest worker, {_cost(by_cost[-1])}"
+        text += f" The smallest slowdown: {_cost(by_cost[0])}" if len(by_cost) > 1 else ""
     return text
 
 
 def _cost(job: dict[str, Any]) -> str:
-    text = (
-        f"{job['job_id']} would take {share(job['slowdown'] - 1)} longer than its mean worker "
-        f"(slowdown {ratio(job['slowdown'])})"
+    text = f"{job['job_id']} would take {share(job['slowdown'] - 1)} longer than its mean worker"
+    if job["slowdown_noise"] is not None:
+        text += f" ({share(job['slowdown_noise'] - 1)} by random variation alone)"
+    if None in (job["episodes_share"], job["levels_share"]):
+        return f"{text}."
+    return (
+        f"{text}. Of this time, {share(job['episodes_share'])} is due to episodes and "
+        f"{share(job['levels_share'])} to different levels of its workers."
     )
-    if None not in (job["episodes_share"], job["levels_share"]):
-        text += (
-            f", of which {share(job['episodes_share'])} disappears without its episodes and then "
-            f"{share(job['levels_share'])} with equal levels of its workers"
-        )
-    if job["slowdown_noise"] is None:
-        return text
-    return f"{text}; random variation alone would make it {share(job['slowdown_noise'] - 1)} longer"
 
 
 SECTION = Section(

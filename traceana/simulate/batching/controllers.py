@@ -359,6 +359,9 @@ def _check_size(wanted: Reals) -> None:
         )
 
 
+_PARTS: Final = ("name", "settles", "first", "adjust")
+
+
 def find_controller(controller: str | BatchController, /) -> BatchController:
     """Return a controller by its name, or as it is."""
     if isinstance(controller, str):
@@ -373,7 +376,14 @@ def find_controller(controller: str | BatchController, /) -> BatchController:
                 "adjust each take one argument, the observations"
             )
         return controller
+    elif hasattr(controller, "first") or hasattr(controller, "adjust"):
+        lacking = [name for name in _PARTS if not hasattr(controller, name)]
+        raise DataError(
+            f"controller {type(controller).__name__} has no {' and no '.join(lacking)}; a "
+            f"controller has {', '.join(_PARTS)}"
+        )
     raise DataError(
         f"no controller is called {controller!r}; there are {', '.join(CONTROLLERS)} (and "
-        "static, given as Static(estimate), or an object of your own like BatchController)"
+        "static, given as Static(estimate), or an object of your own with "
+        f"{', '.join(_PARTS)})"
     )

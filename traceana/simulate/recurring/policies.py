@@ -217,5 +217,8 @@ def policy_maker(policy: str | PolicyMaker, /) -> tuple[str, PolicyMaker]:
             raise DataError("policy must be callable with three arguments: job, eta and rng")
         return getattr(policy, "__name__", type(policy).__name__), policy
     if policy not in POLICIES:
-        raise DataError(f"no policy is called {policy!r}; there is {', '.join(POLICIES)}")
+        raise DataError(
+            f"no policy is called {policy!r}; there is {', '.join(POLICIES)}, or a function of "
+            "(job, eta, rng), on the command line as package.module:name"
+        )
     return policy, POLICIES[policy]
