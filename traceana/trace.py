@@ -195,7 +195,8 @@ def load(trace_id: str, /) -> Trace:
 def open_sample() -> Store:
     """Open a cached store of the synthetic sample.
 
-    Its traces have the form of six public traces; no row is real.
+    It is made once, without a network. Its traces have the form of six public traces; no row
+    is real.
 
     Returns
     -------

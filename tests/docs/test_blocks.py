@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 
 import traceana
 from traceana.cli import app
+from traceana.figures import figures, registry
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = [page for part in ("tutorials", "how-to", "explanation", "reference") for page in
@@ -91,6 +92,7 @@ def test_blocks_run_and_print_what_the_page_shows(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(registry, "_ENTRIES", figures())  # a page adds a figure
     blocks, printed = read_blocks(page.read_text(encoding="utf-8")), ""
     names: dict[str, object] = {}
     for note, _, body in blocks:

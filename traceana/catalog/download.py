@@ -202,7 +202,7 @@ def _download(url: str, part: Path, file: PublishedFile, silent: set[str]) -> bo
     _log.info("asking for %s", url)
     answers: list[Any] = []  # requests' responses: the last one, and redirects before it
     download = pooch.HTTPDownloader(
-        progressbar=sys.stderr.isatty(),
+        progressbar=sys.stderr.isatty() or "ipykernel" in sys.modules,
         chunk_size=2**16,
         headers={"Accept-Encoding": "identity"},  # the published bytes, not unpacked on the way
         hooks={"response": lambda answer, **_: answers.append(answer)},

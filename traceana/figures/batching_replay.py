@@ -102,11 +102,11 @@ def plot_batching_replay(
 
 def describe_batching_replay(steps: pl.DataFrame) -> str:
     """Return one sentence on the steps shown."""
-    told = ", ".join(
+    parts = ", ".join(
         f"{name} {three_digits(own['step_time'].to_numpy().mean())}"
         for (name,), own in steps.group_by("controller", maintain_order=True)
     )
-    return f"{steps['time_s'].n_unique():,} steps, mean {told}."
+    return f"{steps['time_s'].n_unique():,} steps, mean {parts}."
 
 
 @figure(
@@ -177,11 +177,11 @@ def plot_batching_iterations(
 
 def describe_batching_iterations(workers: pl.DataFrame) -> str:
     """Return one sentence on the workers shown."""
-    told = [
+    parts = [
         f"{name} medians from {three_digits(medians.min())} to {three_digits(medians.max())}"
         for name, medians in (
             (key, own["median"].to_numpy())
             for (key,), own in workers.group_by("controller", maintain_order=True)
         )
     ]
-    return f"{workers['worker_id'].n_unique()} workers: {'; '.join(told)}."
+    return f"{workers['worker_id'].n_unique()} workers: {'; '.join(parts)}."

@@ -57,7 +57,7 @@ def use_log_axis(
         scale("log")
         axis.set_major_locator(LogLocator(subs=subs, numticks=most))
     (ax.set_xlim if side == "x" else ax.set_ylim)(*limits)
-    # between whole decades, unless there are more than a few of them, small ticks tell the scale
+    # between whole decades, unless there are more than a few of them, minor ticks show the scale
     few = len(subs) == 1 and high < _FEW * low and len(positive) == len(known)
     axis.set_minor_locator(LogLocator(subs=range(2, 10), numticks=12) if few else NullLocator())
     axis.set_minor_formatter(NullFormatter())

@@ -223,7 +223,7 @@ class Ledger:
 
     def __repr__(self) -> str:
         counts = [sum(getattr(e, name) for e in self.entries) for name in _COUNTS[:3]]
-        return "Ledger({} tables: {:,} rows read, {:,} kept, {:,} rejected)".format(
+        return "Ledger(tables: {}; rows: {:,} read, {:,} kept, {:,} rejected)".format(
             len(self.entries), *counts
         )
 

@@ -158,8 +158,8 @@ def _open_configurations(
         batches = coverage(tables, gpu=gpu, dataset=dataset, target=default.target).join(
             profiles, on=["network", "optimizer"], how="semi"
         )
-        notes = batches.filter(batch_size=batch_size)["note"].drop_nulls().to_list()
-        why = notes[0] if notes else f"not profiled at {power_limit_w:g} W"
+        reasons = batches.filter(batch_size=batch_size)["note"].drop_nulls().to_list()
+        why = reasons[0] if reasons else f"not profiled at {power_limit_w:g} W"
         notes.append(f"no baseline at batch size {batch_size}: {why}")
     open_to = {
         "baseline": baseline,
