@@ -203,7 +203,7 @@ def _columns_beside(csv: CsvFile, listing: Listing) -> list[str]:
 
 
 def _drop_repeated(trace: str, discovery: Discovery) -> None:
-    """Read a CSV that stands twice with the same content once; refuse two that differ."""
+    """Read a CSV with two equal copies once; refuse two that differ."""
     by_name: dict[str, list[tuple[Source, CsvFile]]] = defaultdict(list)
     for source in discovery.sources[trace]:
         if source.file:
@@ -216,7 +216,7 @@ def _drop_repeated(trace: str, discovery: Discovery) -> None:
             continue
         places = [file.where for _, file in sources]
         if len({content_sha256(file) for _, file in sources}) > 1:
-            reason = f"{name} stands here twice and the two differ: {', '.join(places)}"
+            reason = f"{name} is here twice and the two differ: {', '.join(places)}"
             discovery.failures.append((trace, f"{reason}; name one of them"))
         else:
             discovery.left_out += [f"{place} (same as {places[0]})" for place in places[1:]]

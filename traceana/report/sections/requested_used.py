@@ -1,4 +1,4 @@
-"""Section on used against requested resources of jobs."""
+"""Section on used versus requested resources of jobs."""
 
 from __future__ import annotations
 
