@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import re
+import tomllib
+from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -15,6 +18,7 @@ from typer.cli import get_docs_for_click
 
 from traceana.catalog import load_catalog
 from traceana.cli import app
+from traceana.report.sections.provenance import DEFINITIONS
 
 AREAS = {
     "store": ("Files and store", ("ingesters", "store", "exchange", "catalog", "samples", "trace")),
@@ -48,6 +52,7 @@ PACKAGES = ("traceana", *(f"traceana.{name}" for name in (
 )))  # fmt: skip
 
 
+@cache
 def public_names() -> dict[str, tuple[str, object]]:
     """Return each public function and class: where it is imported from, and the object."""
     found: dict[str, tuple[str, object]] = {}
@@ -79,6 +84,8 @@ def write_pages(folder: Path) -> None:
     names = public_names()
     areas: dict[str, list[str]] = {area: [] for area in AREAS}
     pages: dict[str, str] = {}
+    examples = (path.read_text() for path in folder.parents[1].glob("examples/*/*.py"))
+    drawn = set(re.findall(r"\w+(?=\()", "".join(examples)))
     for name, (path, thing) in sorted(names.items()):
         area = area_of(thing)
         if area is None:
@@ -87,6 +94,8 @@ def write_pages(folder: Path) -> None:
         kind = "autoclass" if inspect.isclass(thing) else "autofunction"
         members = "\n   :members:" if inspect.isclass(thing) else ""
         pages[name] = f"{name}\n{'=' * len(name)}\n\n.. {kind}:: {path}{members}\n"
+        if name in drawn:
+            pages[name] += f"\n.. minigallery:: {path}\n   :add-heading: In the gallery\n"
     for area, own in areas.items():
         if own:
             pages[f"area-{area}"] = "\n".join(_list(AREAS[area][0], own, names))
@@ -94,7 +103,11 @@ def write_pages(folder: Path) -> None:
     heading = "Python\n======\n\nPublic functions and classes by area; most can be imported from "
     pages["index"] = f"{heading}``traceana``.\n\n.. toctree::\n   :maxdepth: 1\n\n   {known}\n"
     files = {f"{name}.rst": text for name, text in pages.items()}
-    files |= {"command-line.md": _commands(), "traces.md": _traces()}
+    files |= {
+        "command-line.md": _commands(),
+        "glossary.md": _glossary(folder.parents[1] / "glossary.toml"),
+        "traces.md": _traces(),
+    }
     folder.mkdir(exist_ok=True)
     for stale in {path.name for path in folder.iterdir()} - files.keys():
         (folder / stale).unlink()
@@ -109,6 +122,13 @@ def _commands() -> str:
     command = typer.main.get_command(app)
     text = get_docs_for_click(obj=command, ctx=typer.Context(command), name="traceana")
     return text.replace("# `traceana`", "# Command line", 1)
+
+
+def _glossary(terms: Path) -> str:
+    """Return the glossary: the definitions of the report, and more terms."""
+    known = DEFINITIONS | tomllib.loads(terms.read_text(encoding="utf-8"))
+    entries = "\n\n".join(f"{term}\n  {known[term]}" for term in sorted(known, key=str.lower))
+    return f"# Glossary\n\n```{{glossary}}\n{entries}\n```\n"
 
 
 def _traces() -> str:

@@ -6,8 +6,10 @@ from typing import Any
 
 import traceana
 
+sys.path.insert(0, str(Path(__file__).parent / "scripts"))
 sys.path.insert(0, str(Path(__file__).parent))
 from api import public_names, write_pages
+from inventories import BASES
 
 project = "traceana"
 copyright = "the traceana contributors"
@@ -15,6 +17,7 @@ release = traceana.__version__
 extensions = [
     "myst_nb",
     "sphinx.ext.autodoc",
+    "sphinx.ext.intersphinx",
     "sphinx.ext.napoleon",
     "sphinx_gallery.gen_gallery",
 ]
@@ -42,13 +45,31 @@ html_theme = "furo"
 html_title = "traceana"
 autodoc_typehints = "description"
 autodoc_member_order = "bysource"
+intersphinx_mapping = {
+    project: (base, f"inventories/{project}.inv") for project, base in BASES.items()
+}
 nitpicky = True
-# no inventory of other libraries is kept here, and internal modules have no pages
+# names of types in this package, and internal modules, have no pages
 nitpick_ignore_regex = [
-    ("py:.*", r"(?!traceana\.).*"),
+    ("py:.*", r"[\w ]+"),
+    ("py:.*", r"(pyspark|typer)\..*"),
     ("py:.*", r"traceana\.(stats|schema|results)\..*"),
     ("py:data", r"traceana\..*"),
 ]
+FULL_NAMES = {
+    "Axes": "matplotlib.axes.Axes",
+    "Figure": "matplotlib.figure.Figure",
+    "IntoFrame": "narwhals.typing.IntoFrame",
+    "AbstractContextManager": "contextlib.AbstractContextManager",
+    "ArrayLike": "numpy.typing.ArrayLike",
+    "DataFrame": "polars.DataFrame",
+    "LazyFrame": "polars.LazyFrame",
+    "Path": "pathlib.Path",
+    "PathLike": "os.PathLike",
+    "date": "datetime.date",
+    "datetime": "datetime.datetime",
+}
+"""Names that signatures have in short, since annotations are not evaluated."""
 
 
 def escape_stars(*event: object) -> None:
@@ -58,8 +79,18 @@ def escape_stars(*event: object) -> None:
 
 
 def find_public_name(app: Any, env: Any, node: Any, contnode: Any) -> Any:  # noqa: ANN401
-    """Resolve a name by its last part: `traceana.analysis.correlate` is `traceana.correlate`."""
-    name = node.get("reftarget", "").rpartition(".")[2]
+    """Resolve a name by its last part: `traceana.analysis.correlate` is `traceana.correlate`.
+
+    Names of other libraries are completed for intersphinx, which comes next.
+    """
+    target = node.get("reftarget", "")
+    name = target.rpartition(".")[2]
+    if target.startswith(("pl.", "polars.")):
+        node["reftarget"] = f"polars.{name}"
+    elif target.startswith("np."):
+        node["reftarget"] = f"numpy.{target[3:]}"
+    else:
+        node["reftarget"] = FULL_NAMES.get(target, target)
     path, _ = public_names().get(name, (None, None))
     if node.get("refdomain") != "py" or path in (None, node["reftarget"]):
         return None
@@ -72,4 +103,4 @@ def find_public_name(app: Any, env: Any, node: Any, contnode: Any) -> Any:  # no
 def setup(app: object) -> None:
     write_pages(Path(__file__).parent / "reference" / "api")
     app.connect("autodoc-process-docstring", escape_stars, priority=400)
-    app.connect("missing-reference", find_public_name)
+    app.connect("missing-reference", find_public_name, priority=400)

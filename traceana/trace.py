@@ -86,7 +86,7 @@ class Trace:
         return build_report(self.store.path, out=out, **{"title": self.title} | options)
 
     def __fspath__(self) -> str:
-        """Return the folder of the store, so that a trace stands where a store is expected."""
+        """Return the folder of the store, so that a trace is accepted as a store."""
         return str(self.store.path)
 
     def __str__(self) -> str:
@@ -195,7 +195,8 @@ def load(trace_id: str, /) -> Trace:
 def open_sample() -> Store:
     """Open a cached store of the synthetic sample.
 
-    Its traces have the form of six public traces; no row is real.
+    It is made once, without a network. Its traces have the form of six public traces; no row
+    is real.
 
     Returns
     -------

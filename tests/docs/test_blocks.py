@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 
 import traceana
 from traceana.cli import app
+from traceana.figures import figures, registry
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = [page for part in ("tutorials", "how-to", "explanation", "reference") for page in
@@ -32,11 +33,11 @@ NOT_RUN = {
     "jq '": "an optional program",
     "kubectl get": "a cluster",
     "TZ=UTC SLURM_TIME_FORMAT": "a cluster",
-    "traceana report --engine spark": "Java; tests/test_spark.py",
-    "PYSPARK_SUBMIT_ARGS": "Java; tests/test_spark.py",
-    "spark=$(python": "Java; tests/test_spark_cluster.py",
-    "$spark/bin": "Java; tests/test_spark_cluster.py",
-    "from pyspark.sql": "Java; tests/test_spark.py",
+    "traceana report --engine spark": "Java; tests/spark/test_session.py",
+    "PYSPARK_SUBMIT_ARGS": "Java; tests/spark/test_session.py",
+    "spark=$(python": "Java; tests/spark/test_cluster.py",
+    "$spark/bin": "Java; tests/spark/test_cluster.py",
+    "from pyspark.sql": "Java; tests/spark/test_session.py",
     "spark = (": "an object store",
     "import csv, time, socket": "a training loop on several hosts",
 }
@@ -91,6 +92,7 @@ def test_blocks_run_and_print_what_the_page_shows(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(registry, "_ENTRIES", figures())  # a page adds a figure
     blocks, printed = read_blocks(page.read_text(encoding="utf-8")), ""
     names: dict[str, object] = {}
     for note, _, body in blocks:

@@ -6,6 +6,7 @@ import gzip
 import io
 import lzma
 import tarfile
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -236,6 +237,26 @@ def test_an_archive_member_that_leads_outside_is_refused(tmp_path: Path, name: s
     assert not (tmp_path / "store").exists()
 
 
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (["../a.csv"], "leads out of the archive"),
+        (["/a.csv"], "leads out of the archive"),
+        (["a.csv", "a.csv"], "stands in it twice"),
+        ([], "cut short or damaged"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_a_hostile_zip_is_refused(tmp_path: Path, names: list[str], message: str) -> None:
+    with zipfile.ZipFile(tmp_path / "log.zip", "w") as archive:
+        for name in names:
+            archive.writestr(name, "job_id\n1\n")
+    if not names:
+        (tmp_path / "log.zip").write_bytes(b"PK\x03\x04 and no more")
+    with pytest.raises(IngestError, match=message):
+        ingest(tmp_path / "log.zip", store=tmp_path / "store")
+
+
 def test_an_archive_with_a_member_twice_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "files" / "raw-traces.tar"
     path.parent.mkdir()
@@ -244,7 +265,7 @@ def test_an_archive_with_a_member_twice_is_refused(tmp_path: Path) -> None:
             info = tarfile.TarInfo("cluster01.csv")
             info.size = len(itp_csv(cluster))
             archive.addfile(info, io.BytesIO(itp_csv(cluster)))
-    with pytest.raises(IngestError, match="stands in it twice") as error:
+    with pytest.raises(IngestError, match="is in it twice") as error:
         ingest(path, store=tmp_path / "store")
     one_line(error)
 
@@ -298,7 +319,7 @@ def test_the_same_csv_twice_is_read_once_or_refused(write: Write, tmp_path: Path
     assert ledger.entries[0].rows_kept == 15
     assert len(ledger.left_out) == 1
     write("b/" + JOB, worker_times(worker_rows()[:6]))
-    with pytest.raises(IngestError, match="stands here twice") as error:
+    with pytest.raises(IngestError, match="is here twice") as error:
         ingest(folder, store=tmp_path / "store2")
     one_line(error)
     assert error.value.ledger.left_out == ()

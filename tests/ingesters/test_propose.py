@@ -92,6 +92,8 @@ def test_times_of_two_zones_are_flagged(write: Write) -> None:
     rows = [f"{i},2026-03-02T1{i}:00:00,2026-03-02T0{i}:00:30Z" for i in range(8)]
     mapping = propose(write, "\n".join(["id,submit_time,start_time", *rows]) + "\n")
     assert "start_s is before submit_s in 100% of the rows (median -10 h)" in mapping
+    apart = "id,submit_time,start_time\na,2026-03-02T11:00:00,\nb,,2026-03-02T01:00:30Z\n"
+    assert "is before" not in propose(write, apart)
     shifted = [f"{i},2026-03-02 0{i}:00:00,2026-03-02 0{i}:30:00,1800" for i in range(9)]
     shifted += [f"{i},2026-03-03 0{i}:00:00,2026-03-03 0{i}:30:00,1800" for i in range(9)]
     shifted.append("99,2026-03-29 01:30:00,2026-03-29 03:00:00,1800")
@@ -141,6 +143,11 @@ def test_nested_records_and_structs(write: Write, tmp_path: Path) -> None:
     ingest(path, mapping=mapping, trace="p", store=tmp_path / "store")
     jobs = Store(tmp_path / "store").scan("p", "jobs").collect()
     assert jobs.select("gpus", "runtime_s").rows() == [(4.0, 1.5), (2.0, 2.0)]
+
+
+def test_control_characters_of_a_file_name_do_not_end_the_comment(write: Write) -> None:
+    mapping = propose(write, LOG, "a\n\x1b[2J\u202e.csv")
+    assert mapping.startswith("# proposed from a\\n\\x1b[2J\\u202e.csv; check")
 
 
 def test_mistakes_are_named(write: Write, tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ def fetch(trace: str, *, to: Path | str | None = None, mirror: Path | str | None
     """Fetch the files of a trace and verify their checksums.
 
     A file that is there already and right is kept, a wrong one is fetched anew. A download is
-    written beside, checked and then renamed: whatever stands under a published name is what
+    written beside, checked and then renamed: a file under a published name is what
     was published. Nothing is resumed. All files that can be had are fetched before problems
     are reported. A missing optional file is no problem: a warning is logged.
 
@@ -202,7 +202,7 @@ def _download(url: str, part: Path, file: PublishedFile, silent: set[str]) -> bo
     _log.info("asking for %s", url)
     answers: list[Any] = []  # requests' responses: the last one, and redirects before it
     download = pooch.HTTPDownloader(
-        progressbar=sys.stderr.isatty(),
+        progressbar=sys.stderr.isatty() or "ipykernel" in sys.modules,
         chunk_size=2**16,
         headers={"Accept-Encoding": "identity"},  # the published bytes, not unpacked on the way
         hooks={"response": lambda answer, **_: answers.append(answer)},

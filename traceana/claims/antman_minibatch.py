@@ -10,7 +10,7 @@ import polars as pl
 
 from traceana.analysis import summarize_cov
 from traceana.claims.claim import Claim, Judgement, decide, not_testable, untested
-from traceana.claims.printed import span
+from traceana.claims.rounding import span
 from traceana.derived.workers import cov_matches, stragglers, worker_samples
 
 if TYPE_CHECKING:
@@ -91,15 +91,15 @@ def antman_cov_definition(session: Session, _claim: Claim) -> Judgement:
         return untested("no job file is a row of the table, with either deviation")
     found = rows["job_id"].unique().sort().to_list()
     sample = rows["ddof"].sum() > 0
-    told = []
+    parts = []
     for ddof, name in ((1, "sample"), (0, "population")):
         same = matches.filter(pl.col("job_id").is_in(found), pl.col("ddof") == ddof)
         within = (same["share_within_rounding"] * same["overlap"]).round().sum()
-        told.append(f"{within:,.0f} of {same['overlap'].sum():,} by the {name} deviation")
+        parts.append(f"{within:,.0f} of {same['overlap'].sum():,} by the {name} deviation")
     return decide(
         holds=not sample and not above,
         measured=f"{', '.join(found)} are rows of the table to within rounding at "
-        f"{', '.join(told)}; {bound} with the population deviation",
+        f"{', '.join(parts)}; {bound} with the population deviation",
         note="The table was made with the sample deviation, sqrt(1/(N-1) sum (x-mu)^2)."
         if sample
         else "Each job that is a row of the table is so with the population deviation.",
@@ -167,14 +167,14 @@ def job(session: Session, claim: Claim) -> Judgement:
 def _job1(_session: Session, file: pl.DataFrame, episodes: pl.DataFrame) -> tuple[bool, str]:
     first, last = file.select("first_s", "last_s").row(0)
     onset = ((episodes["onset_s"] - first) / (last - first)).to_list()
-    told = [
+    parts = [
         f"worker {worker} from {100 * at:.0f} % of the job on, {severity:.2f} times its usual"
         for worker, severity, at in zip(
             episodes["worker_id"], episodes["severity"], onset, strict=True
         )
     ]
     holds = episodes["worker_id"].to_list() == ["6"] and 0.25 <= onset[0] <= 0.75
-    return holds, f"episodes: {'; '.join(told) or 'none'}"
+    return holds, f"episodes: {'; '.join(parts) or 'none'}"
 
 
 def _job2(session: Session, _file: pl.DataFrame, episodes: pl.DataFrame) -> tuple[bool, str]:

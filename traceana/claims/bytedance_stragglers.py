@@ -24,13 +24,13 @@ def attribute(session: Session, claim: Claim) -> Judgement:
     if found.is_empty():
         return untested(f"{claim.values['job']} is not among the jobs of {claim.needs[0]}")
     expected = {name: value for name, value in claim.values.items() if name != "job"}
-    told = [
+    parts = [
         f"{row['attribute']} {row['group']} {row['explained']:.3f}"
         for row in found.drop_nulls("explained").iter_rows(named=True)
     ]
     return decide(
         holds=found.filter("explains", **expected).height == 1,
-        measured=f"fraction explained: {', '.join(told)}",
+        measured=f"fraction explained: {', '.join(parts)}",
         evidence=found,
     )
 
@@ -38,17 +38,17 @@ def attribute(session: Session, claim: Claim) -> Judgement:
 def fractions(session: Session, claim: Claim) -> Judgement:
     """Return the fractions explained by sums of compute time."""
     found = _attributes(session, claim).filter(pl.col("attribute").is_in(["worker", "stage"]))
-    told = [
+    parts = [
         f"{row['job_id']} {row['attribute']} {row['group']} {row['explained']:.3f}"
         for row in found.drop_nulls("explained").iter_rows(named=True)
     ]
-    return not_testable(f"by compute time: {', '.join(told)}", evidence=found)
+    return not_testable(f"by compute time: {', '.join(parts)}", evidence=found)
 
 
 def slowdown(session: Session, claim: Claim) -> Judgement:
     """Return the slowest worker's compute time over the median worker's."""
     found = _attributes(session, claim).filter(attribute="worker")
-    told = ", ".join(
+    parts = ", ".join(
         f"{job} {value:.3f}" for job, value in found.select("job_id", "slowdown").rows()
     )
-    return not_testable(f"slowest worker over median worker: {told}")
+    return not_testable(f"slowest worker over median worker: {parts}")

@@ -9,7 +9,7 @@ import polars as pl
 
 from traceana.claims.claim import Claim, ClaimResults, Judgement, decide, untested
 from traceana.claims.papers import PAPERS
-from traceana.claims.printed import agrees, as_printed
+from traceana.claims.rounding import agrees, round_as
 from traceana.errors import DataError
 from traceana.results.claims import ClaimVerdicts
 from traceana.store.session import Session
@@ -33,7 +33,7 @@ def check_claims(
     """Compare published claims with the data in a store.
 
     Verdicts: ``reproduced`` (equal to the printed digits, or within the stated tolerance),
-    ``differs`` (the note gives the reason, if known), ``observation`` (nobody published it, so it
+    ``differs`` (the note gives the reason, if known), ``observation`` (unpublished, so it
     is no reproduction), ``untested`` (a table is missing, synthetic or incomplete, or cannot be
     analyzed), ``not testable`` (no public data can decide it).
 
@@ -127,7 +127,7 @@ def _judge(claim: Claim, session: Session, entries: dict[tuple[str, str], TableE
     except DataError as error:
         return untested(f"the rows in the store cannot be analyzed: {error}")
     if not isinstance(found, Judgement):
-        measured = as_printed(found, claim.published)
+        measured = round_as(found, claim.published)
         found = decide(holds=agrees(found, claim.published), measured=measured)
     if claim.kind == "observation" and found.verdict in ("reproduced", "differs"):
         return replace(found, verdict="observation")
@@ -136,8 +136,8 @@ def _judge(claim: Claim, session: Session, entries: dict[tuple[str, str], TableE
 
 def _source(claim: Claim, entries: dict[tuple[str, str], TableEntry]) -> str | None:
     rows = {need: entries[need].rows_kept for need in claim.tables if need in entries}
-    told = [
+    parts = [
         "/".join(need) + (f" ({rows[need]:,} rows)" if need in rows else "")
         for need in claim.tables
     ]
-    return "; ".join(told) or None
+    return "; ".join(parts) or None

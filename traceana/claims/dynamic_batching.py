@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from traceana.claims.claim import Claim, Judgement, decide, not_testable
-from traceana.claims.printed import span
+from traceana.claims.rounding import span
 from traceana.simulate import published_gains, replay_batching, simulate_batching
 from traceana.simulate.batching.devices import LEVELS
 

@@ -8,7 +8,7 @@ import polars as pl
 
 from traceana.analysis import workload_summary
 from traceana.claims.claim import Claim, Judgement, decide
-from traceana.claims.printed import agrees, span
+from traceana.claims.rounding import agrees, span
 from traceana.derived.plans import rates, rules
 
 if TYPE_CHECKING:
@@ -94,11 +94,11 @@ def elasticflow_testbed(session: Session, claim: Claim) -> Judgement:
         implied == pl.col("iterations")
     )
     clusters = ", ".join(beside["cluster_there"].unique().sort())
-    told = ", ".join(f"{name.removesuffix('_s')} {number}" for name, number in same.items())
+    parts = ", ".join(f"{name.removesuffix('_s')} {number}" for name, number in same.items())
     return decide(
         holds=agrees(listed.height, claim.published) and beside.height == listed.height,
         measured=f"{listed.height} jobs, {beside.height} of them rows of {clusters or 'no cluster'}"
-        f"; equal there: {told}",
+        f"; equal there: {parts}",
         note=f"GPUs and runtime are the raw rows' (the iterations of {kept.height} follow from "
         "them), but the generated columns were drawn again. That the jobs ran cannot be checked.",
         evidence=pl.DataFrame({"column": list(same), "equal": list(same.values())}),
@@ -110,7 +110,7 @@ def example(session: Session, claim: Claim) -> Judgement:
     first, *others = claim.tables
     rows = session.scan(*first)
     for other in others:
-        rows = rows.join(session.scan(*other), on=("cluster", "job_id"))
+        rows = rows.join(session.scan(*other), on=("cluster", "job_id"), maintain_order="left")
     name = claim.values["job_id"]
     values = {column: value for column, value in claim.values.items() if column != "job_id"}
     kept = rows.select("cluster", "job_id", *values)
@@ -124,7 +124,7 @@ def example(session: Session, claim: Claim) -> Judgement:
             holds=True, measured=f"a row of {whole['cluster'][0]}", note="Every value is compared."
         )
     of_name, of_values = found.filter(job_id=name), found.filter("same")
-    told = [
+    parts = [
         f"the printed job_id is in {cluster} with other values"
         for cluster in of_name["cluster"].unique().sort()
     ] + [
@@ -133,7 +133,7 @@ def example(session: Session, claim: Claim) -> Judgement:
     ]
     return decide(
         holds=False,
-        measured=f"no such row; {'; '.join(told) or 'neither its job_id nor its values'}",
+        measured=f"no such row; {'; '.join(parts) or 'neither its job_id nor its values'}",
         note="The printed job_id belongs to another job."
         if len(of_name)
         else "No row has the printed job_id.",

@@ -15,7 +15,7 @@ from traceana.analysis import implied_n, runtime_by, runtime_correlations
 from traceana.analysis.runtimes.tasks import END_IMPUTATIONS
 from traceana.claims.claim import Claim, Judgement, decide, untested
 from traceana.claims.papers import PAPERS
-from traceana.claims.printed import agrees, as_printed, span
+from traceana.claims.rounding import agrees, round_as, span
 from traceana.derived.tasks import instance_times, task_sample, task_times
 
 if TYPE_CHECKING:
@@ -74,12 +74,12 @@ def correlation(session: Session, claim: Claim) -> Judgement:
     if not table["r"].count():
         note = table["note"].to_list() or ["no such task"]
         return untested(f"no correlation can be computed: {note[0]}")
-    told = [
-        f"{row['end_imputation']}: r = {as_printed(row['r'], printed['r'])} "
-        f"(p = {as_printed(row['pvalue_t'], printed['pvalue_t'])})"
+    parts = [
+        f"{row['end_imputation']}: r = {round_as(row['r'], printed['r'])} "
+        f"(p = {round_as(row['pvalue_t'], printed['pvalue_t'])})"
         for row in table.iter_rows(named=True)
     ]
-    return _under_policies(session, told, {row["end_imputation"]: row for row in table.to_dicts()},
+    return _under_policies(session, parts, {row["end_imputation"]: row for row in table.to_dicts()},
                            printed, table)  # fmt: skip
 
 
@@ -91,16 +91,16 @@ def runtimes(session: Session, claim: Claim) -> Judgement:
     means: dict[str, dict[str, Any]] = {policy: {} for policy in END_IMPUTATIONS}
     for policy, gpu, mean in table.select("end_imputation", "gpu_type", "mean_s").rows():
         means[policy][gpu] = mean
-    told = []
+    parts = []
     for policy, of in means.items():
-        each = [f"{gpu} {as_printed(of.get(gpu), mean)}" for gpu, mean in printed.items()]
-        told.append(f"{policy}: {', '.join(each)}")
-    return _under_policies(session, told, means, printed, table)
+        each = [f"{gpu} {round_as(of.get(gpu), mean)}" for gpu, mean in printed.items()]
+        parts.append(f"{policy}: {', '.join(each)}")
+    return _under_policies(session, parts, means, printed, table)
 
 
 def _under_policies(
     session: Session,
-    told: list[str],
+    parts: list[str],
     measured: Mapping[str, Mapping[str, Any]],
     printed: Mapping[str, str],
     evidence: pl.DataFrame,
@@ -129,7 +129,7 @@ def _under_policies(
     )
     if sample is not None:
         note += f" Of a sample: {sample.description}."
-    return decide(holds=bool(fits), measured="; ".join(told), note=note, evidence=evidence)
+    return decide(holds=bool(fits), measured="; ".join(parts), note=note, evidence=evidence)
 
 
 def terminated_runtime(session: Session, _claim: Claim) -> Judgement:
@@ -181,7 +181,7 @@ def consistency(_session: Session, _claim: Claim) -> Judgement:
         rows, schema=["outcome", "feature", "r", "p", "groups_min", "groups_max"], orient="row"
     )
     missing = table["groups_min"].null_count()
-    told = [
+    parts = [
         f"{outcome} {feature} {'none' if low is None else f'{low}-{high}'}"
         for outcome, feature, _, _, low, high in rows
     ]
@@ -193,7 +193,7 @@ def consistency(_session: Session, _claim: Claim) -> Judgement:
         note += "for success and failure, which looks copied"
     return decide(
         holds=not missing,
-        measured=f"groups: {', '.join(told)}",
+        measured=f"groups: {', '.join(parts)}",
         note="Some pairs cannot be from a two-sided Pearson test." if missing else f"{note}.",
         evidence=table,
     )

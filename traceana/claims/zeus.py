@@ -8,7 +8,7 @@ import polars as pl
 
 from traceana.analysis import energy_to_accuracy
 from traceana.claims.claim import Claim, Judgement, decide, untested
-from traceana.claims.printed import agrees, as_printed, span
+from traceana.claims.rounding import agrees, round_as, span
 from traceana.derived.energy import defaults, recurring_seeds, savings, training_tables
 
 if TYPE_CHECKING:
@@ -55,15 +55,15 @@ def zeus_seeds(session: Session, claim: Claim) -> Judgement:
         .collect()
     )
     fewer = runs.filter(pl.col("runs") < claim.values["runs"])
-    told = ", ".join(
+    parts = ", ".join(
         f"{dataset} {size} ({n})"
         for dataset, size, n in fewer.select("dataset", "batch_size", "runs").rows()
     )
     return decide(
         holds=fewer.is_empty(),
         measured=f"{fewer.height} of {runs.height} batch sizes have fewer"
-        + (f": {told}" if told else ""),
-        evidence=fewer if told else runs.head(1),
+        + (f": {parts}" if parts else ""),
+        evidence=fewer if parts else runs.head(1),
     )
 
 
@@ -105,7 +105,7 @@ def zeus_potential(session: Session, claim: Claim) -> Judgement:
     ends, printed = span(100 * (1 - both["ratio"])), claim.values["ends"]
     return decide(
         holds=all(map(agrees, ends, printed)),
-        measured=" to ".join(f"{as_printed(*each)} %" for each in zip(ends, printed, strict=True)),
+        measured=" to ".join(f"{round_as(*each)} %" for each in zip(ends, printed, strict=True)),
         note=f"Smallest and largest of {both.height} data sets: the configuration of least energy "
         "against the default batch size at the largest power limit.",
         evidence=both,
@@ -121,11 +121,11 @@ def zeus_bars(session: Session, claim: Claim) -> Judgement:
         for choice, text in zip(("batch_size", "power_limit", "both"), texts, strict=True)
     ]
     off = [bar for bar in bars if not agrees(bar[-1], bar[-2])]
-    told = ", ".join(f"{bar[0]} {bar[1]} {as_printed(bar[-1], bar[-2])}" for bar in off)
+    parts = ", ".join(f"{bar[0]} {bar[1]} {round_as(bar[-1], bar[-2])}" for bar in off)
     return decide(
         holds=not off,
         measured=f"{len(bars) - len(off)} of {len(bars)} bars agree to four decimals"
-        + (f"; not {told}" if off else ""),
+        + (f"; not {parts}" if off else ""),
         note="Energy of the best configuration over that of the default batch size at the largest "
         "power limit; the mean number of epochs of all runs is used.",
         evidence=pl.DataFrame(
@@ -212,18 +212,18 @@ def zeus_example(session: Session, claim: Claim) -> Judgement:
         )
     measures = {name: claim.values[name] for name in ("epoch_s", "mean_power_w")}
     same = _rows(session, "power_profiles", measures)
-    told = [
+    parts = [
         f"{row['gpu']} has this time and power at batch size {row['batch_size']} and "
         f"{row['power_limit_w']:g} W"
         for row in same.iter_rows(named=True)
     ]
     return decide(
         holds=False,
-        measured=f"no such row; {'; '.join(told) or 'nor one with this time and power'}",
+        measured=f"no such row; {'; '.join(parts) or 'nor one with this time and power'}",
         note="The example combines the measurements of one row with the settings of another."
-        if told
+        if parts
         else "No power trace in the store has it.",
-        evidence=same if told else None,
+        evidence=same if parts else None,
     )
 
 
@@ -234,13 +234,13 @@ def zeus_train_example(session: Session, claim: Claim) -> Judgement:
     key = {name: value for name, value in claim.values.items() if name not in compared}
     there = _rows(session, "training_runs", key)
     rate = {"learning_rate": claim.values["learning_rate"]}
-    told = [
+    parts = [
         f"that run is at learning rate {row['learning_rate']:g} and epoch {row['target_epoch']}"
         for row in there.iter_rows(named=True)
     ]
     return decide(
         holds=not rows.is_empty(),
-        measured="the row" if len(rows) else f"no such row; {'; '.join(told) or 'nor its run'}",
+        measured="the row" if len(rows) else f"no such row; {'; '.join(parts) or 'nor its run'}",
         note="Every value is compared, the optimizer without its case; the printed learning rate "
         f"is in {_rows(session, 'training_runs', rate).height} rows of the trace.",
         evidence=there,

@@ -69,12 +69,12 @@ def _print_table(results: ClaimResults) -> None:
     shown.add_column("stated, measured and why")
     for row in results.table.iter_rows(named=True):
         name = Text.assemble(row["id"], "\n", (row["verdict"], _COLOURS[row["verdict"]]))
-        told = Text(row["statement"])
+        text = Text(row["statement"])
         if row["measured"] is not None:
-            told.append(f"\nmeasured: {row['measured']}", style="bold")
+            text.append(f"\nmeasured: {row['measured']}", style="bold")
         tolerance = f" ({row['tolerance']})" if row["tolerance"] else ""
-        told.append(f"\n{row['note']}{tolerance}", style="dim")
-        shown.add_row(name, told)
+        text.append(f"\n{row['note']}{tolerance}", style="dim")
+        shown.add_row(name, text)
     print_table(shown)
     out = terminal()
     out.print(results.headline)

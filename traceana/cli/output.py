@@ -96,14 +96,14 @@ def show_steps(what: str) -> Iterator[Callable[[int, int, str], None]]:
     with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
         bar = progress.add_task(what, total=None)
 
-        def tell(done: int, steps: int, step: str) -> None:
+        def report_step(done: int, steps: int, step: str) -> None:
             progress.update(bar, completed=done, total=steps, description=step)
 
-        yield tell
+        yield report_step
 
 
 @contextmanager
 def show_share(what: str) -> Iterator[Callable[[float], None]]:
     """Show a progress bar; yield a function that reports the completed fraction."""
-    with show_steps(what) as tell:
-        yield lambda share: tell(round(100 * share), 100, what)
+    with show_steps(what) as report_step:
+        yield lambda fraction: report_step(round(100 * fraction), 100, what)

@@ -90,7 +90,7 @@ def plot_batching_speedup(summary: pl.DataFrame, /, *, ax: Axes | None = None) -
         rows = [levels.index(level) for level in own["level"]]
         known = own["speedup_ci_low"].is_not_null()
         ax.hlines(
-            [row for row, told in zip(rows, known, strict=True) if told],
+            [row for row, is_known in zip(rows, known, strict=True) if is_known],
             own.filter(known)["speedup_ci_low"], own.filter(known)["speedup_ci_high"],
             color=look.color, linewidth=1,
         )  # fmt: skip
@@ -112,7 +112,7 @@ def plot_batching_speedup(summary: pl.DataFrame, /, *, ax: Axes | None = None) -
 def describe_batching_speedup(summary: pl.DataFrame) -> str:
     """Return one sentence on the summary shown."""
     last = summary.filter(level=summary["level"][int(str(summary["mean_over_min"].arg_max()))])
-    told = ", ".join(
+    texts = ", ".join(
         f"{name!s} {speedup:.2f}"
         for name, speedup in zip(last["controller"], last["speedup"], strict=True)
     )
@@ -120,7 +120,7 @@ def describe_batching_speedup(summary: pl.DataFrame) -> str:
     seeds = int(str(summary["n"].max()))
     return (
         f"Overhead {overhead_s:g} s, noise of CV {cv:g}, n = {seeds} seeds; at "
-        f"{last['level'][0]!s}: {told}."
+        f"{last['level'][0]!s}: {texts}."
     )
 
 
@@ -216,12 +216,12 @@ def describe_batching_clusters(comparison: pl.DataFrame) -> str:
     rows = comparison.filter(workers="heterogeneous").pivot(
         "system", index="cluster", values="relative_time"
     )
-    told = (
+    texts = (
         f"{row['cluster']}: uniform {row['uniform']:.2f}, static {row['static']:.2f}, dynamic "
         f"{row['dynamic']:.2f}"
         for row in rows.iter_rows(named=True)
     )
-    return "; ".join(told) + "."
+    return "; ".join(texts) + "."
 
 
 @figure(
@@ -284,10 +284,10 @@ def plot_batching_trajectory(
 def describe_batching_trajectory(batches: pl.DataFrame) -> str:
     """Return one sentence on the batches shown."""
     first, last = (batches.filter(pl.col("step") == step) for step in _ends(batches))
-    told = (", ".join(f"{batch:,}" for batch in rows["batch"]) for rows in (first, last))
+    texts = (", ".join(f"{batch:,}" for batch in rows["batch"]) for rows in (first, last))
     changes = batches["step"].n_unique() - 1
     return (
-        f"{batches['worker_id'].n_unique()} workers from {' to '.join(told)} samples in "
+        f"{batches['worker_id'].n_unique()} workers from {' to '.join(texts)} samples in "
         f"{changes:,} {'adjustment' if changes == 1 else 'adjustments'}."
     )
 

@@ -70,7 +70,7 @@ def plot_batching_replay(
     """
     jobs = steps["job_id"].unique().to_list()
     if len(jobs) != 1:
-        raise DataError(f"plot_batching_replay draws one job; the steps are of {len(jobs)}")
+        raise DataError(f"plot_batching_replay draws one job; found {len(jobs)} jobs in the steps")
     ax = start_axes(ax)
     if episodes is not None:
         spans = episodes.select("onset_s", "end_s").unique(maintain_order=True)
@@ -102,11 +102,11 @@ def plot_batching_replay(
 
 def describe_batching_replay(steps: pl.DataFrame) -> str:
     """Return one sentence on the steps shown."""
-    told = ", ".join(
+    parts = ", ".join(
         f"{name} {three_digits(own['step_time'].to_numpy().mean())}"
         for (name,), own in steps.group_by("controller", maintain_order=True)
     )
-    return f"{steps['time_s'].n_unique():,} steps, mean {told}."
+    return f"{steps['time_s'].n_unique():,} steps, mean {parts}."
 
 
 @figure(
@@ -151,7 +151,9 @@ def plot_batching_iterations(
     """
     jobs = workers["job_id"].unique().to_list()
     if len(jobs) != 1:
-        raise DataError(f"plot_batching_iterations draws one job; the workers are of {len(jobs)}")
+        raise DataError(
+            f"plot_batching_iterations draws one job; found {len(jobs)} jobs in the workers"
+        )
     names = workers["controller"].unique(maintain_order=True).to_list()
     order = natural_order(workers["worker_id"].unique())
     ax = start_axes(ax, height_in=1.0 + 0.24 * len(order))
@@ -177,11 +179,11 @@ def plot_batching_iterations(
 
 def describe_batching_iterations(workers: pl.DataFrame) -> str:
     """Return one sentence on the workers shown."""
-    told = [
+    parts = [
         f"{name} medians from {three_digits(medians.min())} to {three_digits(medians.max())}"
         for name, medians in (
             (key, own["median"].to_numpy())
             for (key,), own in workers.group_by("controller", maintain_order=True)
         )
     ]
-    return f"{workers['worker_id'].n_unique()} workers: {'; '.join(told)}."
+    return f"{workers['worker_id'].n_unique()} workers: {'; '.join(parts)}."

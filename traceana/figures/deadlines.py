@@ -268,7 +268,7 @@ def describe_missed_deadlines(missed: pl.DataFrame) -> str:
     """Return one sentence on what the figure of these fractions shows."""
     known = missed.drop_nulls(["cluster", "share_missed"])
     sums = known.group_by("policy", maintain_order=True).agg(pl.col("n", "n_missed").sum())
-    told = (f"{policy} {100 * missed / n:.1f} %" for policy, n, missed in sums.iter_rows())
+    texts = (f"{policy} {100 * missed / n:.1f} %" for policy, n, missed in sums.iter_rows())
     clusters = known["cluster"].n_unique()
     named = f"{clusters} {'cluster' if clusters == 1 else 'clusters'}"
-    return f"{named}, {sums['n'][0]:,} jobs; {', '.join(told)}."
+    return f"{named}, {sums['n'][0]:,} jobs; {', '.join(texts)}."

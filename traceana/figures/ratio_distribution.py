@@ -94,5 +94,5 @@ def describe_ratio_distribution(ratios: pl.DataFrame) -> str:
     parts = ratios.group_by("stage", maintain_order=True).agg(
         n=pl.len(), median=pl.col("runtime_ratio").median()
     )
-    told = (f"{stage} {median:.2f} (n = {n:,})" for stage, n, median in parts.iter_rows())
-    return f"Median ratio: {'; '.join(told)}."
+    texts = (f"{stage} {median:.2f} (n = {n:,})" for stage, n, median in parts.iter_rows())
+    return f"Median ratio: {'; '.join(texts)}."

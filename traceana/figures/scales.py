@@ -18,13 +18,13 @@ _ZERO_WIDTH = 0.5
 _FEW = 1e4
 """Largest over smallest value up to which decades are divided by small ticks."""
 _SHORT = 30.0
-"""Largest over smallest value below which ticks stand at 2 and 5 too."""
+"""Largest over smallest value below which there are ticks at 2 and 5."""
 
 
 def use_log_axis(
     ax: Axes, side: Literal["x", "y"], values: Iterable[float], /, *, durations: bool = False
 ) -> None:
-    """Make an axis logarithmic over values that are 0 or more; a 0 stands at its lower end.
+    """Make an axis logarithmic over values that are 0 or more; a 0 is drawn at its lower end.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ def use_log_axis(
         scale("log")
         axis.set_major_locator(LogLocator(subs=subs, numticks=most))
     (ax.set_xlim if side == "x" else ax.set_ylim)(*limits)
-    # between whole decades, unless there are more than a few of them, small ticks tell the scale
+    # between whole decades, unless there are more than a few of them, minor ticks show the scale
     few = len(subs) == 1 and high < _FEW * low and len(positive) == len(known)
     axis.set_minor_locator(LogLocator(subs=range(2, 10), numticks=12) if few else NullLocator())
     axis.set_minor_formatter(NullFormatter())

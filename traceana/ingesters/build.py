@@ -46,7 +46,7 @@ class TableBuilder:
     Attributes
     ----------
     first_rejected
-        Where the first rejected row stands, and its text.
+        Position and text of the first rejected row.
     """
 
     def __init__(
@@ -163,10 +163,10 @@ class TableBuilder:
         good, repeated = self._split_repeated(block, result.kept)
         bad = result.rejected
         if repeated.height:
-            told = repeated.select(
+            also = repeated.select(
                 line=LINE, rule=pl.lit("duplicate_key"), text=block.text_of(repeated[LINE])
             )
-            bad = pl.concat([bad, told]).sort("line", maintain_order=True)
+            bad = pl.concat([bad, also]).sort("line", maintain_order=True)
         if not reshaped and block.lines != good.height + bad.height:
             raise AssertionError(f"{block.lines} lines: {good.height} kept, {bad.height} rejected")
         return good.drop(LINE), bad.cast({"line": REJECTED["line"]})

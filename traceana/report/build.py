@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from os import PathLike
@@ -14,7 +15,6 @@ from traceana.report.context import Context
 from traceana.report.data_source import find_data_source, open_data_source, read_date
 from traceana.report.markdown import render_markdown
 from traceana.report.page import Built, main_results, number_blocks, render_page
-from traceana.report.results_file import results_json
 from traceana.report.run import build_sections
 from traceana.report.section import PARTS, sections
 from traceana.results.formatting import without_controls
@@ -87,7 +87,8 @@ def build_report(
     per_trace
         Also make a page of each trace, in a folder with its name.
     on_step
-        Called with the steps done, their number, and the last that came.
+        Called with the steps done, their number, and the last that came. None: a progress bar in
+        a notebook, else nothing.
     on_results
         Called with the main results, one sentence each.
 
@@ -133,13 +134,13 @@ def build_report(
             shown = [one for one in chosen if one.traces(own) or one.part == PARTS[-1]]
             pages.append((folder / trace, own, shown))
     steps = sum(len(shown) + 1 for _, _, shown in pages)
-    tell = on_step or (lambda _done, _steps, _what: None)
+    report_step = on_step or _notebook_bar()
     done = 0
-    tell(done, steps, "synthetic sample" if data_source.is_sample else "ledgers")
+    report_step(done, steps, "synthetic sample" if data_source.is_sample else "ledgers")
     for place, of_page, shown in pages:
 
         def on_done(number: int, section: Section, before: int = done) -> None:
-            tell(before + number, steps, section.title)
+            report_step(before + number, steps, section.title)
 
         contents = build_sections(shown, of_page, workers=1 if spark else workers, on_done=on_done)
         built = number_blocks([Built(*pair) for pair in zip(shown, contents, strict=True)])
@@ -152,7 +153,7 @@ def build_report(
         if on_results and place == folder:
             on_results([part.headline for part in main_results(built)])
         done += len(shown) + 1
-        tell(done, steps, "page")
+        report_step(done, steps, "page")
     return folder / ("index.html" if "html" in forms else "index.md")
 
 
@@ -177,12 +178,12 @@ def summarize(
     ...     print(sentence)
     """
     chosen = check_sections(())
-    tell = on_step or (lambda _done, _steps, _what: None)
+    report_step = on_step or _notebook_bar()
     contents = build_sections(
         chosen,
         open_context(find_data_source(store)),
         workers=workers,
-        on_done=lambda done, section: tell(done, len(chosen), section.title),
+        on_done=lambda done, section: report_step(done, len(chosen), section.title),
     )
     built = [Built(*pair) for pair in zip(chosen, contents, strict=True)]
     return [part.headline for part in main_results(built)]
@@ -230,7 +231,7 @@ def check_sections(only: str | Sequence[str], /) -> list[Section]:
 
 
 def choose(wanted: str | Sequence[str], there: Sequence[str], /, *, what: str) -> list[str]:
-    """Return the names wanted, of which several may stand in one with commas; none wants all."""
+    """Return the requested names, also from comma-separated lists; none means all."""
     given = [wanted] if isinstance(wanted, str) else wanted
     names = [name.strip() for text in given for name in text.split(",")]
     for name in names:
@@ -280,6 +281,8 @@ def _write_page(
                 path.unlink()
         for file, content in contents.items():
             write_bytes_whole(place / file, content)
+    from traceana.report.results_file import results_json  # noqa: PLC0415  figures need none of it
+
     write_whole(folder / "results.json", results_json(built, context))
     if "md" in forms:
         text = render_markdown(built, context, title=title, figures=FIGURES_FOLDER)
@@ -295,3 +298,20 @@ def cannot_write(folder: Path, what: str, error: OSError, /) -> TraceanaError:
         f"{folder}: the {what} cannot be written here ({error.strerror or error}); "
         "name another folder with --out DIR"
     )
+
+
+def _notebook_bar() -> Callable[[int, int, str], None]:
+    """Return what shows steps in a notebook's progress bar; elsewhere it shows nothing."""
+    if "ipykernel" not in sys.modules:
+        return lambda _done, _steps, _what: None
+    from tqdm import tqdm  # noqa: PLC0415  only where it is shown
+
+    bar = tqdm(unit="step")
+
+    def tell(done: int, steps: int, what: str) -> None:
+        bar.total, bar.n = steps, done
+        bar.set_postfix_str(what)
+        if done == steps:
+            bar.close()
+
+    return tell

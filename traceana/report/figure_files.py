@@ -129,7 +129,7 @@ def write_figures(
         raise DataError(f"dpi must be from {_DPIS[0]} to {_DPIS[1]}; it is {dpi}")
     width_in = _parse_width(size)
     choice = Choice(job, gpu, dataset, feature, outcome)
-    tell = on_step or (lambda _done, _steps, _what: None)
+    report_step = on_step or (lambda _done, _steps, _what: None)
     context = open_context(find_data_source(store))
     if trace is not None and trace not in context.ledgers:
         raise DataError(f"the store has no trace {trace!r}; it has {', '.join(context.ledgers)}")
@@ -147,7 +147,7 @@ def write_figures(
             (one.key, *draw(one, context, suffixes, dpi=dpi, width_in=width_in)) for one in drawings
         ]
         paths += _write(folder, name, drawn)
-        tell(done, len(ids), name)
+        report_step(done, len(ids), name)
     if not paths:
         raise DataError("; ".join(absent))
     return WrittenFigures(tuple(paths), tuple(absent))
@@ -215,7 +215,7 @@ def _choose_drawings(
     chosen = [drawing for drawing in known if choice.matches(drawing.key)]
     if not chosen:
         there = ", ".join(drawing.key for drawing in known)
-        raise DataError(f"no picture of it is of {choice}; there are {there}")
+        raise DataError(f"no figure has {choice}; available: {there}")
     return chosen
 
 

@@ -32,7 +32,7 @@ def render_markdown(built: list[Built], context: Context, /, *, title: str, figu
     title
         The report's title.
     figures
-        Folder of the figures, from where the Markdown stands.
+        Folder of the figures, relative to the Markdown file.
     """
     parts = [f"# {_prose(name_page(title, context))}", " · ".join(trace_titles(context))]
     synthetic = context.synthetic_traces
@@ -41,13 +41,13 @@ def render_markdown(built: list[Built], context: Context, /, *, title: str, figu
             f"> **SYNTHETIC data** ({', '.join(synthetic)}): no number and no figure that comes "
             "from them describes a real system."
         )
-    told = [
+    texts = [
         f"- {_prose(part.headline)} ([more](#{_anchor(part.section.title)}))"
         for part in built
         if part.headline
     ]
-    if told:
-        parts += ["## Summary", "\n".join(told)]
+    if texts:
+        parts += ["## Summary", "\n".join(texts)]
     for name, sections in group_parts(built):
         parts.append(f"## {name}")
         for part in sections:

@@ -61,8 +61,9 @@ def build_sections(
 ) -> list[Content]:
     """Return the content of each section, in their order.
 
-    This process builds those that are of tasks, and then from the front, while the others, which
-    have to start first, build from the back. Which one built a section makes no difference to it.
+    This process builds from the front, while others, which have to start first, build from the
+    back. It alone builds what reads tables of tasks. Last are sections that need no table, such as
+    the claims, which use what other sections computed.
 
     Parameters
     ----------
@@ -102,31 +103,34 @@ def _share(
     others: int,
     take: Callable[[Section, Content], None],
 ) -> None:
-    # spawned, not forked: Polars' and BLAS's threads do not outlive a fork
+    tasks = any(context.store.traces(table=table) for table in ("tasks", "instances"))
+    own = [section for section in missing if section.needs and section.of_tasks and tasks]
+    last = [section for section in missing if not section.needs]
+    shared = [section for section in missing if section not in own and section not in last]
     taken: set[str] = set()
+    # spawned, not forked: Polars' and BLAS's threads do not outlive a fork
     pool = ProcessPoolExecutor(
         others, mp_context=get_context("spawn"), initializer=_open, initargs=(context,)
     )
     try:
         elsewhere: list[tuple[Section, Future[Content]]] = [
-            (section, pool.submit(_build_by_id, section.id))
-            for section in reversed(missing)
-            if not section.of_tasks
+            (section, pool.submit(_build_by_id, section.id)) for section in reversed(shared)
         ]
-        for section in missing:
-            if section.of_tasks:
-                take(section, _build(section, context))
-                _collect(elsewhere, taken, take, wait=False)
-                if len(taken) == len(elsewhere):
-                    pool.shutdown()  # with nothing left to build they would hold what they loaded
+        for section in own:
+            take(section, _build(section, context))
+            _collect(elsewhere, taken, take, wait=False)
+            if len(taken) == len(elsewhere):
+                pool.shutdown()  # with nothing left to build they would hold what they loaded
         for section, future in reversed(elsewhere):
             if future.cancel():
                 take(section, _build(section, context))
             _collect(elsewhere, taken, take, wait=False)
+        for section in reversed(last):
+            take(section, _build(section, context))
         _collect(elsewhere, taken, take, wait=True)
     except BrokenProcessPool as error:
         raise TraceanaError(
-            "a process that was building the report was ended from outside (out of memory?); "
+            "a process that was building the report was killed (out of memory?); "
             "build fewer sections at once with --only"
         ) from error
     finally:
@@ -219,7 +223,7 @@ def _picture(drawing: Drawing, context: Context) -> Picture:
 def _data(drawing: Drawing) -> str:
     """Return the frame that a figure is drawn from as CSV: the first one of a result.
 
-    Those of panels stand one below the other.
+    Panels are placed below each other.
     """
     if len(drawing.members) > 1:
         parts = [
@@ -276,5 +280,5 @@ def draw(
             if suffix == "svg"
             else render_file(drawn, suffix, dpi=dpi)
         )
-        drawn.set_layout_engine("none")  # the layout of the first file is that of all
+        drawn.set_layout_engine("none")  # all files use the layout of the first
     return files, caption

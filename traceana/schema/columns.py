@@ -77,15 +77,15 @@ def whole(
     unit: str = "count",
     key: bool = False,
     nullable: bool = False,
-    least: int = 1,
+    minimum: int = 1,
     name: str | None = None,
 ) -> dy.Int64:
-    """Whole number of at least `least`; `name` where a schema's method has the column's name."""
+    """Whole number of at least `minimum`; `name` where a schema's method has the column's name."""
     return dy.Int64(
         alias=name,
         primary_key=key,
         nullable=nullable and not key,
-        min=least,
+        min=minimum,
         metadata={"unit": unit},
         description=meaning,
     )

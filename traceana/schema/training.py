@@ -18,7 +18,7 @@ class WorkerSamples(dy.Schema):
     job_id = identifier("job, as published")
     worker_id = text("worker within its job", privacy="rank")
     time_s = clock("time since the job began, or Unix time")
-    step = whole("training step", unit="index", nullable=True, least=0)
+    step = whole("training step", unit="index", nullable=True, minimum=0)
     host = identifier("machine it ran on", nullable=True)
     gpus = measure(
         "GPUs requested per worker; a fraction of one is below 1", unit="GPUs", nullable=True
@@ -35,7 +35,7 @@ class CovSamples(dy.Schema):
     """Published coefficient of variation of mini-batch time across the workers of a job."""
 
     job_id = identifier("job, as published", key=True)
-    sample_index = whole("index of the sample", key=True, least=0, name="sample")
+    sample_index = whole("index of the sample", key=True, minimum=0, name="sample")
     time_s = measure("time since the job began", unit="s", nullable=True)
     cov = measure("standard deviation over mean of the workers' mini-batch time", unit="1")
 

@@ -140,8 +140,8 @@ def _fit(design: Floats, failed: Floats, cluster: Integers | None) -> tuple[Floa
     from statsmodels.discrete.discrete_model import Logit  # noqa: PLC0415
 
     no_odds = DataError(
-        "the logistic model has no finite odds ratios: its features tell failures from the rest "
-        "without an error (separation); remove one"
+        "the logistic model has no finite odds ratios: its features separate failures from the "
+        "rest without an error (separation); remove one"
     )
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")

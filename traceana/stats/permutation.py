@@ -184,23 +184,26 @@ def _drawn(
     blocks = len(y) // length
     end = starts + size
     # products of two independent permutations are pairwise independent, and cheaper to draw
-    numbers = np.tile(np.arange(blocks, dtype=np.int32), (_SIDE, 1))
-    second = rng.permuted(numbers, axis=1)
+    second = rng.permuted(np.tile(np.arange(blocks), (_SIDE, 1)), axis=1)
     last = np.minimum(end // length, blocks)
     rest = end - last * length  # rows of a group's last block; those after all blocks stay
     for at in range(_SIDE if length == 1 else _FEW):
         if length == 1 or at % 5 == 0:
             y = rng.permutation(y)
+        order = rng.permutation(blocks)
+        if length == 1:
+            yield np.add.reduceat(y[order][second], starts, axis=1) / size
+            continue
+        if at % 5 == 0:
             inside = np.pad(
                 y[: blocks * length].reshape(blocks, length).cumsum(axis=1), ((0, 1), (1, 0))
             )
             tail = np.append(0.0, y[blocks * length :].cumsum())
-        order = rng.permutation(blocks).astype(np.int32)[second]
         total = np.zeros((_SIDE, blocks + 1))
-        np.cumsum(inside[:, -1][order], axis=1, out=total[:, 1:])
+        np.cumsum(inside[order, -1][second], axis=1, out=total[:, 1:])
         within = np.zeros((_SIDE, len(size)))
         cut = last < blocks
-        within[:, cut] = inside[order[:, last[cut]], rest[cut]]
+        within[:, cut] = inside[order[second[:, last[cut]]], rest[cut]]
         within[:, ~cut] = tail[rest[~cut]]
         yield np.diff(total[:, last] + within, axis=1, prepend=0) / size
 

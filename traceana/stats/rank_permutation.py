@@ -114,9 +114,10 @@ def permuted_kruskal_wallis(group: Integers, rank: Floats, /) -> float:
         sums = np.stack([one, rank.sum() - one], axis=1)
     else:
         rng = np.random.default_rng(1)
-        mixed = rng.permuted(np.broadcast_to(rank, (_RESAMPLES, len(rank))), axis=1)
-        mixed = np.vstack([rank[np.argsort(group, kind="stable")], mixed])
-        sums = np.add.reduceat(mixed, np.concatenate([[0], n.cumsum()[:-1]]), axis=1)
+        starts = np.concatenate([[0], n.cumsum()[:-1]])
+        some = np.broadcast_to(rank, (_RESAMPLES // 99, len(rank)))  # few enough for the cache
+        drawn = [np.add.reduceat(rng.permuted(some, axis=1), starts, axis=1) for _ in range(99)]
+        sums = np.vstack([np.bincount(group, weights=rank), *drawn])
     found = (sums**2 / n).sum(axis=1)
     actual = (np.bincount(group, weights=rank) ** 2 / n).sum()
     return float((found >= actual * (1 - 1e-12)).mean())

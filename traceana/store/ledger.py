@@ -109,12 +109,12 @@ class TableEntry:
 
     @property
     def rows_rejected(self) -> int:
-        """Rows set apart."""
+        """Rejected rows."""
         return sum(entry.rows_rejected for entry in self.files)
 
     @property
     def rows_not_applicable(self) -> int:
-        """Rows of files that stand beside this table's but are not for it."""
+        """Rows of other tables in the same files."""
         return sum(entry.rows_not_applicable for entry in self.files)
 
     @property
@@ -223,7 +223,7 @@ class Ledger:
 
     def __repr__(self) -> str:
         counts = [sum(getattr(e, name) for e in self.entries) for name in _COUNTS[:3]]
-        return "Ledger({} tables: {:,} rows read, {:,} kept, {:,} rejected)".format(
+        return "Ledger(tables: {}; rows: {:,} read, {:,} kept, {:,} rejected)".format(
             len(self.entries), *counts
         )
 

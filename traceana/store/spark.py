@@ -115,7 +115,7 @@ def _find_java() -> None:
 
 
 def _find_master(master: str) -> None:
-    """Refuse a standalone master that nobody answers for: Spark itself would try for a minute."""
+    """Refuse a standalone master that does not answer; Spark itself tries for a minute."""
     if not master.startswith("spark://"):
         return
     failed = ""
@@ -157,8 +157,8 @@ def _off_the_terminal() -> Iterator[IO[bytes]]:
 def _reason(error: Exception, log: IO[bytes]) -> str:
     """Return in one line why Spark does not start, from Java's messages."""
     log.seek(0)
-    told = f"{log.read().decode(errors='replace')}\n{error}"
-    if "UnsupportedClassVersionError" in told:
+    output = f"{log.read().decode(errors='replace')}\n{error}"
+    if "UnsupportedClassVersionError" in output:
         return "it needs Java 17 or newer, and finds an older one"
-    thrown = re.search(r"^(?:: |Exception in ).*?(?:Exception|Error): (.+)$", told, re.MULTILINE)
+    thrown = re.search(r"^(?:: |Exception in ).*?(?:Exception|Error): (.+)$", output, re.MULTILINE)
     return thrown[1] if thrown else str(error).splitlines()[0]

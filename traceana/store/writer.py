@@ -34,7 +34,7 @@ _TIMES_A_WORD: Final = 4
 class TableWriter:
     """Parquet files for the kept and the rejected rows of a table, written block by block.
 
-    Nothing stands under a final name before :meth:`publish`; leaving the ``with`` block without
+    No file has its final name before :meth:`publish`; leaving the ``with`` block without
     it removes what was written. Rows are packed and written in a thread while the next are read.
     """
 
@@ -66,10 +66,10 @@ class TableWriter:
 
     def finish(self, metadata: Mapping[str, str]) -> None:
         """Bring all that was written to the disk, the table's metadata last."""
-        told = {f"traceana.{key}": value for key, value in metadata.items()}
-        self._kept.finish(told)
+        stated = {f"traceana.{key}": value for key, value in metadata.items()}
+        self._kept.finish(stated)
         if self._rejected:
-            self._rejected.finish(told)
+            self._rejected.finish(stated)
 
     def publish(self) -> None:
         """Move both files to their final names, the rejected rows first."""
@@ -96,7 +96,7 @@ class TableWriter:
 class _ParquetFile:
     """One Parquet file under a temporary name.
 
-    Text goes from Polars to the file as string views, without a copy; what stands in the file,
+    Text goes from Polars to the file as string views, without a copy; what is in the file,
     and what readers get of it, is the ordinary text of `schema`.
     """
 
@@ -157,7 +157,7 @@ class _ParquetFile:
             self._sent = written
 
     def _open(self, first: pl.DataFrame) -> pq.ParquetWriter:
-        """Begin the file; its first rows tell which text comes again (words)."""
+        """Begin the file; its first rows decide which text columns have a dictionary."""
         text = [name for name, dtype in first.schema.items() if dtype == pl.String]
         words = [n for n in text if first[n].n_unique() * _TIMES_A_WORD <= first.height]
         return pq.ParquetWriter(
@@ -181,12 +181,12 @@ class _ParquetFile:
         filled = [name for name in self._schema.names if name not in self._empty]
         metadata = {**metadata, "traceana.columns": json.dumps(filled)}
         schema = self._schema.with_metadata(metadata)
-        told = base64.b64encode(schema.serialize().to_pybytes()).decode()
+        encoded = base64.b64encode(schema.serialize().to_pybytes()).decode()
         if self._writer is None:
             self._writer = self._open(
                 cast("pl.DataFrame", pl.from_arrow(self._schema.empty_table()))
             )
-        self._writer.add_key_value_metadata({**metadata, "ARROW:schema": told})
+        self._writer.add_key_value_metadata({**metadata, "ARROW:schema": encoded})
         self._writer.close()
         self._stream.close()
         os.fsync(self._on_disk)

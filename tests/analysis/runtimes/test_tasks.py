@@ -17,7 +17,7 @@ from tests.analysis.runtimes import traces
 from tests.analysis.runtimes.traces import make_instances, make_tasks, runtime_one_by_one
 from tests.analysis.test_frames import ENGINES
 from traceana.analysis import task_runtimes
-from traceana.analysis.runtimes import by_hash, places
+from traceana.analysis.runtimes import hash_aggregation, hash_index
 from traceana.analysis.runtimes.task_times import KEYS
 from traceana.analysis.runtimes.tasks import END_IMPUTATIONS
 from traceana.errors import DataError
@@ -134,7 +134,7 @@ def test_the_traces_end_is_the_latest_time_of_either_table() -> None:
     assert ends == [70, 10, 80]
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(tasks=traces.tasks, instances=traces.instances)
 def test_every_policy_is_its_wording(tasks: pl.DataFrame, instances: pl.DataFrame) -> None:
     times = [
@@ -155,7 +155,7 @@ def test_every_policy_is_its_wording(tasks: pl.DataFrame, instances: pl.DataFram
             assert (row["note"] is None) == (row["runtime_s"] is not None)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(tasks=traces.tasks, instances=traces.instances)
 def test_a_wider_policy_never_shortens_a_runtime(
     tasks: pl.DataFrame, instances: pl.DataFrame
@@ -200,26 +200,27 @@ def test_text_is_text_whatever_it_is_stored_as() -> None:
 @pytest.mark.parametrize("both", [False, True])
 def test_hashes_that_collide_change_nothing(*, both: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = task_runtimes(TASKS, INSTANCES)
-    second = places.hash_keys(KEYS, 3)
-    for module in (places, by_hash):
+    second = hash_index.hash_keys(KEYS, 3)
+    for module in (hash_index, hash_aggregation):
         monkeypatch.setattr(
             module,
             "hash_keys",
             lambda _keys, seed: second if seed == 3 and not both else pl.col("task_name").hash(),
         )
-    assert (places.Places.of(TASKS, KEYS) is None) == both  # and then names do
+    assert (hash_index.HashIndex.of(TASKS, KEYS) is None) == both  # and then names do
     assert_frame_equal(task_runtimes(TASKS, INSTANCES), expected)
 
 
 @given(n=st.integers(0, 300), seed=st.integers(0, 9), in_a_row=st.booleans())
 def test_every_task_is_found_at_its_place(n: int, seed: int, *, in_a_row: bool) -> None:
     frame = pl.DataFrame({"job_id": [f"job_{at}" for at in range(n)], "task_name": "worker"})
-    found = places.Places.of(frame.filter(pl.int_range(pl.len()) % 3 != 1), KEYS)
+    found = hash_index.HashIndex.of(frame.filter(pl.int_range(pl.len()) % 3 != 1), KEYS)
     assert found is not None
     rows = np.random.default_rng(seed).integers(0, n, 4 * n) if n else np.zeros(0, np.int64)
     rows = np.sort(rows) if in_a_row else rows
     hashes, checks = (
-        frame[rows].select(places.hash_keys(KEYS, seed)).to_series().to_numpy() for seed in (1, 3)
+        frame[rows].select(hash_index.hash_keys(KEYS, seed)).to_series().to_numpy()
+        for seed in (1, 3)
     )
     listed = [at for at in range(n) if at % 3 != 1]
     expected = [listed.index(row) if row % 3 != 1 else len(listed) for row in rows]

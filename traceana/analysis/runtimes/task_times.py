@@ -15,8 +15,8 @@ from traceana.analysis.frames import (
     clean_columns,
     collect,
 )
-from traceana.analysis.runtimes.by_hash import Reduced, reduce_by_hash
-from traceana.analysis.runtimes.places import Places
+from traceana.analysis.runtimes.hash_aggregation import Reduced, aggregate_by_hash
+from traceana.analysis.runtimes.hash_index import HashIndex
 from traceana.errors import DataError
 
 if TYPE_CHECKING:
@@ -62,10 +62,10 @@ def read_task_times(tasks: IntoFrame, instances: IntoFrame, /) -> TaskTimes:
     """
     rows = clean_columns(admit_columns(instances, (*KEYS, *_TIMES)), _TIMES)
     listed = _read_tasks(tasks)
-    places = Places.of(listed, KEYS)
-    if places is None or places.n_found < listed.height:
+    index = HashIndex.of(listed, KEYS)
+    if index is None or index.n_found < listed.height:
         _refuse_repeated(listed)
-    by_task, in_no_task, extremes = _by_hash(listed, places, rows) or _by_name(listed, rows)
+    by_task, in_no_task, extremes = _by_hash(listed, index, rows) or _by_name(listed, rows)
     times = [time for time in (*extremes[:-1], *_ends_of(listed)) if time is not None]
     return TaskTimes(
         pl.concat([listed, by_task.with_columns(pl.col(_COUNTS).fill_null(0))], how="horizontal"),
@@ -95,15 +95,15 @@ def _refuse_repeated(listed: pl.DataFrame) -> None:
 
 
 def _by_hash(
-    listed: pl.DataFrame, places: Places | None, rows: nw.LazyFrame[Any]
+    listed: pl.DataFrame, index: HashIndex | None, rows: nw.LazyFrame[Any]
 ) -> Reduced | None:
     """Return None for another engine, keys of two types or colliding hashes: use the names."""
-    if places is None or rows.implementation is not nw.Implementation.POLARS:
+    if index is None or rows.implementation is not nw.Implementation.POLARS:
         return None
     instances = rows.to_native()
     if instances.select(KEYS).collect_schema() != listed.select(KEYS).schema:
         return None
-    reduced = reduce_by_hash(places, instances, keys=KEYS)
+    reduced = aggregate_by_hash(index, instances, keys=KEYS)
     _check_times(rows, reduced.extremes)
     return reduced
 
@@ -119,8 +119,8 @@ def _by_name(listed: pl.DataFrame, rows: nw.LazyFrame[Any]) -> Reduced:
 
 def _join(listed: pl.DataFrame, by_task: pl.DataFrame) -> pl.DataFrame:
     """Join the keys alone, then gather: a join of all columns needs twice the memory."""
-    places = by_task.lazy().select(KEYS).with_row_index(".place")
-    found = listed.lazy().select(KEYS).join(places, on=KEYS, how="left", maintain_order="left")
+    positions = by_task.lazy().select(KEYS).with_row_index(".place")
+    found = listed.lazy().select(KEYS).join(positions, on=KEYS, how="left", maintain_order="left")
     place = found.select(".place").collect(engine="streaming").to_series()
     return by_task.drop(KEYS).select(pl.all().gather(place))
 

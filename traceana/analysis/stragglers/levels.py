@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
-import scipy  # scipy.stats is slow to import and loaded when used
 from scipy.linalg import hadamard
+from scipy.special import stdtrit
 
 from traceana.stats.order import median_present, peers_median
 
@@ -68,7 +68,7 @@ def measure_levels(calm: Floats, slow_level: float, /) -> Levels:
     apart -= peers_median(apart)
     log_ratio = np.log(np.where(ratio > 0, ratio, np.nan))
     variance = np.mean((apart - log_ratio[:, None]) ** 2, axis=1) * n / np.maximum(n - 1, 1)
-    quantile = np.where(n > 2, scipy.stats.t.ppf(0.975, np.maximum(n - 1, 1)), np.nan)
+    quantile = np.where(n > 2, stdtrit(np.maximum(n - 1, 1), 0.975), np.nan)
     margin = np.exp(quantile * np.sqrt(variance))
     changes = _changes(np.ascontiguousarray(logarithm.swapaxes(1, 2)), slow_level)
     return Levels(median, ratio, ratio / margin, ratio * margin, changes)

@@ -61,12 +61,12 @@ def run_job(
     )
     if json:
         fields = (*_SHOWN[:2], "samples", *_SHOWN[2:], "note")
-        told = [
+        parts = [
             {name: getattr(each, name) for name in fields}
             | {"workers": each.workers.to_dicts(), "batches": each.batches.to_dicts()}
             for each in results
         ]
-        print_json({"uniform_time_s": results[0].uniform_time_s, "results": told})
+        print_json({"uniform_time_s": results[0].uniform_time_s, "results": parts})
         return
     rows = [
         {"last": _join([f"{batch:,}" for batch in each.workers["batch_last"]])}

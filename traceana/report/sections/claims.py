@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _MEANINGS: Final = {
     "reproduced": "equal to the printed digits, or within the stated tolerance",
     "differs": "not equal; the measured value and, if known, the reason are given",
-    "observation": "nobody published it: an internal check, a property of a model, or a question",
+    "observation": "unpublished: an internal check, a property of a model, or a question",
     "untested": "a table that it needs is missing from the store, incomplete, or synthetic",
     "not testable": "no public data can decide it",
 }
@@ -96,13 +96,13 @@ def _findings(results: ClaimResults) -> list[str]:
         return []
     counts, ours = results.counts, results.by_our_tolerance
     published = results.table.filter(kind="published").height
-    told = (
+    parts = (
         f"Of {plural(published, 'published claim')}, {counts['reproduced']} are reproduced "
         f"({ours['reproduced']} by a tolerance of ours) and {counts['differs']} differ "
         f"({ours['differs']} by a tolerance of ours); {counts['untested']} are untested because "
         f"data are missing, and {counts['not testable']} cannot be decided by public data."
     )
-    return [told]
+    return [parts]
 
 
 SECTION = Section(

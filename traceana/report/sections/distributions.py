@@ -57,7 +57,7 @@ _OPENING: Final = (
 _TAIL: Final = (
     "The fraction of runtimes above x falls as x to the power of minus the tail index (Hill). "
     "Below 2 the variance is infinite, below 1 the mean. An index that changes with the number of "
-    "largest runtimes is not that of a power law."
+    "largest runtimes contradicts a power law."
 )
 Found: TypeAlias = "dict[str, tuple[Cohort, RuntimeDistributions]]"
 
@@ -142,7 +142,7 @@ def _best(found: RuntimeDistributions) -> dict[str, object]:
 
 
 def _median_finding(found: Found) -> str:
-    told = []
+    texts = []
     for cohort, one in found.values():
         if one.fits is None or one.fits.quantiles is None:
             continue
@@ -153,10 +153,10 @@ def _median_finding(found: Found) -> str:
         if row["ci_low"] is not None and row["ci_high"] is not None:
             interval = f"95 % CI {duration(row['ci_low'])} to {duration(row['ci_high'])}; "
         n = int(one.fits.table["n"][0])
-        told.append(
+        texts.append(
             f"{duration(row['median_s'])} in {cohort.title} ({interval}n = {n:,} {cohort.noun})"
         )
-    return f"The median runtime is {'; '.join(told)}." if told else ""
+    return f"The median runtime is {'; '.join(texts)}." if texts else ""
 
 
 def _details(session: Context, cohort: Cohort, found: RuntimeDistributions) -> list[Block]:
@@ -284,7 +284,7 @@ def _finding(fits: DistributionFits, found: RuntimeDistributions, title: str) ->
 
 
 def _rivals(fits: DistributionFits) -> str:
-    """Return the families that Vuong's test does not tell from the best."""
+    """Return the families that Vuong's test does not distinguish from the best."""
     close = fits.comparisons.filter(pl.col("pvalue_adjusted") >= _ALPHA)
     if close.is_empty():
         return ""
@@ -292,7 +292,7 @@ def _rivals(fits: DistributionFits) -> str:
         f"{row['family']} (adjusted p = {pvalue(row['pvalue_adjusted'])})"
         for row in close.iter_rows(named=True)
     ]
-    return f" Vuong's test cannot tell it from {' and '.join(named)}."
+    return f" Vuong's test does not distinguish it from {' and '.join(named)}."
 
 
 def _without_cut_rows(fits: DistributionFits, found: RuntimeDistributions) -> str:

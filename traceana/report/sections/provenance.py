@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from traceana.report.context import Context
 
 _LIBRARIES = ("polars", "numpy", "scipy", "matplotlib")
-_DEFINITIONS = {
+DEFINITIONS = {
     "CoV": "over the n workers of a job in one iteration: `CoV = s / m` with `m = sum(x) / n` and "
     "`s = sqrt(sum((x - m)^2) / (n - ddof))`, ddof 0 or 1 as stated. For values that are not "
     "negative it is at most `sqrt(n - 1)` with ddof 0 and `sqrt(n)` with ddof 1. Iterations with "
@@ -53,7 +53,7 @@ def build(context: Context) -> Content:
         facts.append(("Date", f"{context.date} (SOURCE_DATE_EPOCH)"))
     blocks: tuple[Block, ...] = (
         Heading("Definitions"),
-        Facts(tuple(_DEFINITIONS.items())),
+        Facts(tuple(DEFINITIONS.items())),
         Heading("Provenance"),
         Facts(tuple(facts)),
     )

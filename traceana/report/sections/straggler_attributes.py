@@ -136,7 +136,7 @@ def _finding(jobs: pl.DataFrame) -> str:
         return (
             f"in none of {plural(number, 'job')} a single group of workers explains the slowness."
         )
-    told = [
+    parts = [
         f"in {row['job_id']}, {row['attribute']} {row['group']} "
         f"({plural(row['n_workers'], 'worker')}) explains {share(row['explained'])} of the "
         f"slowdown ({share(row['explained_by_chance'])} by chance); as fast as the others, it "
@@ -145,7 +145,7 @@ def _finding(jobs: pl.DataFrame) -> str:
     ]
     return (
         f"one group of workers explains the slowness of {found.height} of {plural(number, 'job')}: "
-        f"{'; '.join(told)}."
+        f"{'; '.join(parts)}."
     )
 
 

@@ -185,12 +185,12 @@ def _notes(session: Context, trace: str, titles: dict[str, str], found: Workload
 
 
 def _repeats(session: Context, traces: list[str]) -> list[Text]:
-    told = [
+    parts = [
         f"{session.title(one)} repeats the jobs of {session.title(original)} and is not shown."
         for one in traces
         if (original := session.manifest(one).repeats) in traces
     ]
-    return [Text(" ".join(told))] if told else []
+    return [Text(" ".join(parts))] if parts else []
 
 
 def _survivors(session: Context, trace: str, found: Workload) -> str:
@@ -241,19 +241,19 @@ def _queueing(found: Found, titles: dict[str, str]) -> list[Block]:
 
 
 def _size_finding(found: Found, titles: dict[str, str]) -> str:
-    told = []
+    parts = []
     for trace, one in found.items():
         row = one.summary.row(0, named=True)
         hours = row["gpu_hours"]
         size = "no GPU-hours" if hours is None else f"{hours:,.0f} GPU-hours"
         if hours is not None and row["gpus_median"] is not None:
             size += f", median {three_digits(row['gpus_median'])} GPUs"
-        told.append(f"{titles[trace]}: {row['jobs']:,} jobs, {size}")
-    return f"{'; '.join(told)}."
+        parts.append(f"{titles[trace]}: {row['jobs']:,} jobs, {size}")
+    return f"{'; '.join(parts)}."
 
 
 def _top_finding(found: Found, titles: dict[str, str]) -> str:
-    told = []
+    parts = []
     for trace, one in found.items():
         if one.concentration is None or one.concentration.total["gini"].item() is None:
             continue
@@ -264,22 +264,22 @@ def _top_finding(found: Found, titles: dict[str, str]) -> str:
                 f"; {share(other)} without the {one.survivors:,} that started before the first "
                 "recorded end"
             )
-        told.append(f"{share(total['share_of_top_1_percent'].item())} in {titles[trace]} ({top})")
-    if not told:
+        parts.append(f"{share(total['share_of_top_1_percent'].item())} in {titles[trace]} ({top})")
+    if not parts:
         return ""
-    return f"Of the GPU-hours, the largest 1 % of jobs use {'; '.join(told)}."
+    return f"Of the GPU-hours, the largest 1 % of jobs use {'; '.join(parts)}."
 
 
 def _burst_finding(gaps: dict[str, Split | None]) -> str:
-    told = [
+    parts = [
         f"{three_digits(cv)} in {title} (n = {_shown(one)['n'].item():,})"
         for title, one in gaps.items()
         if one is not None and (cv := _shown(one)["cv"].item()) is not None
     ]
-    if not told:
+    if not parts:
         return ""
     return (
-        f"The coefficient of variation (CV) of times between submissions is {'; '.join(told)}. "
+        f"The coefficient of variation (CV) of times between submissions is {'; '.join(parts)}. "
         "In a Poisson process it is 1."
     )
 

@@ -1,4 +1,4 @@
-"""One run of a job: a drawn training path, stopped when it has become too dear."""
+"""One run of a job: a random training path, stopped above a cost threshold."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MOST_TRIES = 20
 
 
 class Run(NamedTuple):
-    """What came of a run; one that was too dear to begin has no epoch, and no meaning but that."""
+    """Result of a run; without an epoch if its first epoch exceeds the cost threshold."""
 
     batch_size: int
     power_limit_w: float
@@ -44,17 +44,17 @@ class Runner:
                 f"it returned {policies!r}"
             )
         self.batch_size_policy, self._limits = policies
-        for policy, what, asked, told in (
+        for policy, what, asked, observed in (
             (policies[0], "batch size", 0, 4),
             (policies[1], "power limit", 1, 3),
         ):
             if not all(
                 takes(getattr(policy, name, None), count)
-                for name, count in (("predict", asked), ("observe", told))
+                for name, count in (("predict", asked), ("observe", observed))
             ):
                 raise DataError(
                     f"the {what} policy {type(policy).__name__} must have predict, which takes "
-                    f"{asked} arguments, and observe, which takes {told}"
+                    f"{asked} arguments, and observe, which takes {observed}"
                 )
         self._eta = eta
         self._time_weight_w = (1 - eta) * job.max_power_w

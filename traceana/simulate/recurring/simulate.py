@@ -9,18 +9,18 @@ import polars as pl
 
 from traceana.analysis.energy.tables import read_tables
 from traceana.results.recurring import RecurringResult as RecurringResult  # noqa: PLC0414  public in the stub
-from traceana.simulate.recurring.accounts import (
-    by_recurrence,
-    history_frame,
-    reference_points,
-    replication,
-)
 from traceana.simulate.recurring.policies import PolicyMaker, policy_maker
 from traceana.simulate.recurring.read import read_job
 from traceana.simulate.recurring.recurrences import (
     check_knobs,
     count_recurrences,
     recur,
+)
+from traceana.simulate.recurring.replications import (
+    by_recurrence,
+    history_frame,
+    reference_points,
+    replication,
 )
 
 if TYPE_CHECKING:

@@ -14,7 +14,6 @@ from traceana.results.recurring import Sweep, SweepSummary
 from traceana.results.tables import declared, returns, schema_of
 from traceana.schema.training_tables import check_one_of
 from traceana.simulate.frames import over_seeds, read_result, with_intervals
-from traceana.simulate.recurring.accounts import reference_points, replication
 from traceana.simulate.recurring.policies import PolicyMaker, policy_maker
 from traceana.simulate.recurring.read import read_job
 from traceana.simulate.recurring.recurrences import (
@@ -22,6 +21,7 @@ from traceana.simulate.recurring.recurrences import (
     count_recurrences,
     recur,
 )
+from traceana.simulate.recurring.replications import reference_points, replication
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

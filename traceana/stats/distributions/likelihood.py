@@ -72,20 +72,21 @@ def fit_family(family: Family, sample: Sample, /, *, start: Floats | None = None
 
 def terms_of(family: Family, sample: Sample, theta: Floats, /) -> Floats:
     """Return the log-likelihood of an exact and of a censored value at each distinct value."""
-    share = _above_low(family, sample, theta)
     ends = family.density(sample.y, theta)[0] - sample.y - sample.center
-    cuts = family.survival(sample.y, theta)[0]
-    return np.stack([ends, cuts]) - share
+    cuts = survival_where(sample.cuts > 0, family, sample.y, theta)[0]
+    share = survival_where(sample.low > -np.inf, family, sample.low, theta)[0]
+    found: Floats = np.stack([ends, cuts]) - share
+    return found
 
 
-def _above_low(family: Family, sample: Sample, theta: Floats) -> Floats:
-    """Return the log survival at the bound or entry of each row."""
-    share = np.zeros(len(sample.y))
-    bounded = sample.low > -np.inf
-    if bounded.any():
-        lows, of = np.unique(sample.low[bounded], return_inverse=True)
-        share[bounded] = family.survival(lows, theta)[0][of]
-    return share
+def survival_where(chosen: NDArray[np.bool_], family: Family, y: Floats, theta: Floats) -> Floats:
+    """Return the log survival at chosen values, and below it its gradient; 0 elsewhere."""
+    found = np.zeros((1 + len(theta), len(y)))
+    if chosen.any():
+        values, of = np.unique(y[chosen], return_inverse=True)
+        value, first, _ = family.survival(values, theta)
+        found[:, chosen] = np.vstack([value, first])[:, of]
+    return found
 
 
 def _likelihood(family: Family, sample: Sample, theta: Floats) -> tuple[float, Floats, Floats]:

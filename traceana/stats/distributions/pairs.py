@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from scipy.special import chdtrc, ndtr, ndtri
 
-from traceana.stats.distributions.likelihood import terms_of
+from traceana.stats.distributions.likelihood import survival_where, terms_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -99,12 +99,12 @@ def _followed(fit: Fit, sample: Sample) -> Floats:
     if fit.covariance is None:
         return np.zeros((2, len(sample.y)))
     k = len(fit.covariance)
+    part = (fit.family, sample.y, fit.theta)
     gradients = (
-        part(sample.y, fit.theta)[1][:k] for part in (fit.family.density, fit.family.survival)
+        fit.family.density(*part[1:])[1][:k],
+        survival_where(sample.cuts > 0, *part)[1 : 1 + k],
     )
-    bound, bounded = np.zeros((k, len(sample.y))), sample.low > -np.inf
-    if bounded.any():
-        bound[:, bounded] = fit.family.survival(sample.low[bounded], fit.theta)[1][:k]
+    bound = survival_where(sample.low > -np.inf, fit.family, sample.low, fit.theta)[1 : 1 + k]
     return np.stack(
         [np.einsum("in,ij,jn->n", g - bound, fit.covariance, g - bound) / 2 for g in gradients]
     )

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from traceana.claims.printed import agrees, as_printed
+from traceana.claims.rounding import agrees, round_as
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_the_last_printed_digit_decides(value: float | None, printed: str, same:
 def test_a_measured_value_has_the_printed_digits(
     value: float | None, printed: str, told: str
 ) -> None:
-    assert as_printed(value, printed) == told
+    assert round_as(value, printed) == told
 
 
 @given(st.decimals(-(10**9), 10**9, places=3, allow_nan=False))
@@ -56,5 +56,5 @@ def test_a_number_agrees_with_itself_as_printed_and_with_no_other(number: object
     printed = f"{number:,}"
     value = float(printed.replace(",", ""))
     assert agrees(value, printed)
-    assert as_printed(value, printed) in (printed, printed.removeprefix("-"))
+    assert round_as(value, printed) in (printed, printed.removeprefix("-"))
     assert not agrees(value + 0.0011, printed)

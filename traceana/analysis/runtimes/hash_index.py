@@ -28,18 +28,18 @@ def hash_keys(keys: Sequence[str], seed: int) -> pl.Expr:
 class _Table(NamedTuple):
     """Tasks by the first bits of their mixed hashes; `level` mixes them differently per table."""
 
-    places: Tasks
+    rows: Tasks
     shift: np.uint64
     level: np.uint64
 
     def find(self, hashes: Hashes, checks: Hashes) -> Tasks:
-        return self.places.take(self.slots(hashes, checks))
+        return self.rows.take(self.slots(hashes, checks))
 
     def slots(self, hashes: Hashes, checks: Hashes) -> Indices:
         return ((hashes + checks * self.level) >> self.shift).view(np.int64)
 
 
-class Places(NamedTuple):
+class HashIndex(NamedTuple):
     """Tasks in hash tables.
 
     Of tasks that share a slot the last one keeps it, the others move to the next table. A slot thus
@@ -74,8 +74,8 @@ class Places(NamedTuple):
             shift, level = np.uint64(64 - bits), np.uint64(len(tables))
             table = _Table(np.full(1 << bits, n, np.int32), shift, level)
             slots = table.slots(here, checks)
-            table.places[slots] = left
-            taken_by = table.places[slots]
+            table.rows[slots] = left
+            taken_by = table.rows[slots]
             lost = np.flatnonzero(taken_by != left)
             taken_by = taken_by[lost]
             same = (hashes[taken_by] == here[lost]) & (all_checks[taken_by] == checks[lost])
@@ -90,17 +90,17 @@ class Places(NamedTuple):
         starts = np.flatnonzero(np.append(True, checks[1:] != checks[:-1]))
         if 2 * starts.size > checks.size:
             return self._find(hashes, checks)
-        places = self._find(hashes[starts], checks[starts])  # once for instances in a row
-        return np.repeat(places, np.diff(starts, append=checks.size))
+        rows = self._find(hashes[starts], checks[starts])  # once for instances in a row
+        return np.repeat(rows, np.diff(starts, append=checks.size))
 
     def _find(self, hashes: Hashes, checks: Hashes) -> Tasks:
         first, *others = self.tables
-        places = first.find(hashes, checks)
-        left = np.flatnonzero(self.checks.take(places) != checks)
+        rows = first.find(hashes, checks)
+        left = np.flatnonzero(self.checks.take(rows) != checks)
         for table in others:
             still = checks[left]
             found = table.find(hashes[left], still)
-            places[left] = found
+            rows[left] = found
             left = left[self.checks.take(found) != still]
-        places[left] = self.checks.size - 1
-        return places
+        rows[left] = self.checks.size - 1
+        return rows

@@ -12,12 +12,12 @@ import numpy as np
 import polars as pl
 
 from traceana.analysis.frames import reading
-from traceana.analysis.runtimes.places import hash_keys
+from traceana.analysis.runtimes.hash_index import hash_keys
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from traceana.analysis.runtimes.places import Places, Tasks
+    from traceana.analysis.runtimes.hash_index import HashIndex, Tasks
 
 _ROWS_A_BLOCK: Final = 25_000  # whose columns stay in cache
 _START, _END = 2, 1  # an instance of kind 3 has both
@@ -44,8 +44,10 @@ class Reduced(NamedTuple):
     extremes: list[float | None]
 
 
-def reduce_by_hash(places: Places, instances: pl.LazyFrame, /, *, keys: Sequence[str]) -> Reduced:
-    """Aggregate instances whose times are not yet checked by the tasks of `places`."""
+def aggregate_by_hash(
+    index: HashIndex, instances: pl.LazyFrame, /, *, keys: Sequence[str]
+) -> Reduced:
+    """Aggregate instances whose times are not yet checked by the tasks of `index`."""
     start, end = pl.col("start_s"), pl.col("end_s")
     known = start.is_not_null() & end.is_not_null()
     rows = instances.select(
@@ -58,12 +60,12 @@ def reduce_by_hash(places: Places, instances: pl.LazyFrame, /, *, keys: Sequence
         seconds=(end - start).fill_null(0.0),
         kind=_START * start.is_not_null().cast(pl.Int8) + _END * end.is_not_null().cast(pl.Int8),
     )
-    sums = _Sums(places.checks.size)
+    sums = _Sums(index.checks.size)
     blocks = pl.Config(streaming_chunk_size=_ROWS_A_BLOCK)  # else twice the memory waits in queues
     # infinite times are refused afterwards
     with blocks, reading(), np.errstate(invalid="ignore"):
         for block in rows.collect_batches(chunk_size=_ROWS_A_BLOCK, lazy=True, engine="streaming"):
-            found = places.find(block["hash"].to_numpy(), block["check"].to_numpy())
+            found = index.find(block["hash"].to_numpy(), block["check"].to_numpy())
             sums.add(found, block)
     return Reduced(sums.by_task(), sums.in_no_task, sums.extremes())
 
@@ -78,9 +80,9 @@ class _Sums:
         self._n_rows = 0
         self._lowest, self._highest = np.full(3, np.nan), np.full(2, np.nan)
 
-    def add(self, places: Tasks, block: pl.DataFrame) -> None:
-        """Add some instances, each at its place."""
-        flat, at = self._times.reshape(-1), _WIDTH * places.astype(np.int64)
+    def add(self, rows: Tasks, block: pl.DataFrame) -> None:
+        """Add instances to the rows of their tasks."""
+        flat, at = self._times.reshape(-1), _WIDTH * rows.astype(np.int64)
         of = {name: block[name].to_numpy() for name in block.columns}
         start, end, kind = of["start_s"], of["end_s"], of["kind"]
         np.minimum.at(flat, at, of["first"])

@@ -1,4 +1,4 @@
-"""Numbers as printed: equal where they are after rounding to the printed digits."""
+"""Comparison of values with published numbers, rounded to the printed digits."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ def agrees(value: float | None, printed: str, /) -> bool:
     """Return whether a value, rounded to the digits of a printed number, is that number.
 
     The last printed digit decides: 0.44 means [0.435, 0.445), 2.01e-02 means
-    [0.02005, 0.02015). Halves are rounded away from zero. Nothing agrees with no value.
+    [0.02005, 0.02015). Halves are rounded away from zero. A missing value never agrees.
     """
     rounded = _round(value, printed)
     return rounded is not None and rounded == _number(printed)
 
 
-def as_printed(value: float | None, printed: str, /) -> str:
-    """Write a value with the digits of a printed number; "none" where there is no value."""
+def round_as(value: float | None, printed: str, /) -> str:
+    """Write a value with the digits of a printed number; "none" if it is missing."""
     rounded = _round(value, printed)
     if rounded is None or value is None:
         return "none"
