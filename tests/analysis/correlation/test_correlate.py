@@ -250,3 +250,10 @@ def test_the_error_of_few_rows_is_the_jackknifes() -> None:
     row = correlate(pl.DataFrame({"x": x, "y": y}), "x", "y").table.row(0, named=True)
     half = (np.arctanh(row["ci_high"]) - np.arctanh(row["ci_low"])) / 2
     assert half / scipy.stats.norm.ppf(0.975) == pytest.approx(error, rel=1e-9)
+
+
+def test_alike_clusters_have_no_error() -> None:
+    rows = {"x": [0.0, 1, 0, 2] * 40, "y": [0.0, 1, 1, 3] * 40, "u": [i // 4 for i in range(160)]}
+    row = correlate(pl.DataFrame(rows), "x", "y", cluster="u").table.row(0, named=True)
+    assert row["note"] == "the jackknife has no error: no interval and no test"
+    assert row["pvalue"] is row["ci_low"] is row["ci_high"] is None
