@@ -1,7 +1,7 @@
 """Change one operator or constant of a copy of the package, and see whether a test fails.
 
 ``python -m tests.mutants --sample 200 --rng 1`` draws mutants of traceana's stats, analysis,
-ingesters and simulate, and runs those tests of the mutant's own package that call the changed
+ingesters and simulate, and runs those tests in the folder of the same name that call the changed
 function, the quickest first. ``mutants_equivalent.txt`` lists changes that no result shows.
 """
 
@@ -16,6 +16,7 @@ import resource
 import shutil
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -142,8 +143,10 @@ class Watch:
     def pytest_runtest_protocol(self, item: Any) -> Generator[None, object, object]:
         self.called, began = set(), time.process_time()
         sys.setprofile(self._call)
+        threading.setprofile(self._call)  # of the threads that it starts
         yield
         sys.setprofile(None)
+        threading.setprofile(None)
         used = [each for of in item._fixtureinfo.name2fixturedefs.values() for each in of]
         called = self.called.union(*(self.fixtures.get(each, set()) for each in used))
         self.tests[item.nodeid] = (time.process_time() - began, sorted(called))
@@ -189,6 +192,14 @@ def run(root: Path, files: list[str], plugin: Watch | Choose, cpu_s: int) -> int
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
+def folder_of(mutant: Mutant) -> str:
+    """Return the folder of the tests of a module: the nearest of its package's name."""
+    folder = Path("tests", *Path(mutant.path).parts[1:-1])
+    while not (ROOT / folder).is_dir():
+        folder = folder.parent
+    return folder.as_posix()
+
+
 def covering(tests: dict[str, Any], mutant: Mutant, cpu_s: int) -> list[str]:
     """Tests that call the changed function (or any of its module), the most likely ones first."""
     name, stem = f"{mutant.path}:{mutant.function}", Path(mutant.path).stem
@@ -224,18 +235,19 @@ def main() -> None:
         root = Path(name) / "copy"
         shutil.copytree(ROOT, root, ignore=shutil.ignore_patterns(".git", "__pycache__", "_build"))
         os.environ.setdefault("TRACEANA_TEST_DATA", str(ROOT.parent / "shared" / "data"))
-        for area in {m.path.split("/")[1] for m in tried} - set(calls):
-            if run(root, [f"tests/{area}"], Watch(root), cpu_s=3600):
-                raise SystemExit((root / "log.txt").read_text())
-            calls[area] = json.loads((root / "calls.json").read_text())
-            if options.calls:
-                options.calls.write_text(json.dumps(calls))
-        for mutant in tried:
+        for mutant in sorted(tried, key=folder_of):
+            if (folder := folder_of(mutant)) not in calls:
+                files = [str(path) for path in sorted((root / folder).glob("test_*.py"))]
+                if run(root, files, Watch(root), cpu_s=3600):
+                    raise SystemExit((root / "log.txt").read_text())
+                calls[folder] = json.loads((root / "calls.json").read_text())
+                if options.calls:
+                    options.calls.write_text(json.dumps(calls))
             path = root / mutant.path
             source = path.read_text()
             shutil.rmtree(path.parent / "__pycache__", ignore_errors=True)
             path.write_text(source[: mutant.start] + mutant.new + source[mutant.end :])
-            tests = covering(calls[mutant.path.split("/")[1]], mutant, options.cpu)
+            tests = covering(calls[folder], mutant, options.cpu)
             files = list(dict.fromkeys(test.partition("::")[0] for test in tests))
             code = run(root, files, Choose(tests), cpu_s=3 * options.cpu) if tests else 0
             path.write_text(source)

@@ -6,6 +6,7 @@ import gzip
 import io
 import lzma
 import tarfile
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -234,6 +235,26 @@ def test_an_archive_member_that_leads_outside_is_refused(tmp_path: Path, name: s
         ingest(folder, store=tmp_path / "store")
     one_line(error)
     assert not (tmp_path / "store").exists()
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (["../a.csv"], "leads out of the archive"),
+        (["/a.csv"], "leads out of the archive"),
+        (["a.csv", "a.csv"], "stands in it twice"),
+        ([], "cut short or damaged"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_a_hostile_zip_is_refused(tmp_path: Path, names: list[str], message: str) -> None:
+    with zipfile.ZipFile(tmp_path / "log.zip", "w") as archive:
+        for name in names:
+            archive.writestr(name, "job_id\n1\n")
+    if not names:
+        (tmp_path / "log.zip").write_bytes(b"PK\x03\x04 and no more")
+    with pytest.raises(IngestError, match=message):
+        ingest(tmp_path / "log.zip", store=tmp_path / "store")
 
 
 def test_an_archive_with_a_member_twice_is_refused(tmp_path: Path) -> None:

@@ -92,6 +92,8 @@ def test_times_of_two_zones_are_flagged(write: Write) -> None:
     rows = [f"{i},2026-03-02T1{i}:00:00,2026-03-02T0{i}:00:30Z" for i in range(8)]
     mapping = propose(write, "\n".join(["id,submit_time,start_time", *rows]) + "\n")
     assert "start_s is before submit_s in 100% of the rows (median -10 h)" in mapping
+    apart = "id,submit_time,start_time\na,2026-03-02T11:00:00,\nb,,2026-03-02T01:00:30Z\n"
+    assert "is before" not in propose(write, apart)
     shifted = [f"{i},2026-03-02 0{i}:00:00,2026-03-02 0{i}:30:00,1800" for i in range(9)]
     shifted += [f"{i},2026-03-03 0{i}:00:00,2026-03-03 0{i}:30:00,1800" for i in range(9)]
     shifted.append("99,2026-03-29 01:30:00,2026-03-29 03:00:00,1800")

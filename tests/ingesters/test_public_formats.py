@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -34,10 +35,15 @@ def write(path: Path, *lines: str) -> None:
     path.write_text("\n".join(lines) + "\n")
 
 
-def test_helios_clusters_are_folders(tmp_path: Path) -> None:
+@pytest.mark.parametrize("zipped", [False, True])
+def test_helios_clusters_are_folders(tmp_path: Path, *, zipped: bool) -> None:
     row = "u1,vc1,8,40,1,{},2020-06-09 18:41:01,2020-06-09 18:41:11,2020-06-09 19:41:11,3600,10"
     for cluster, state in (("Earth", "TIMEOUT"), ("Venus", "COMPLETED")):
         write(tmp_path / f"files/data/{cluster}/cluster_log.csv", HELIOS, f"7,{row.format(state)}")
+    if zipped:
+        shutil.make_archive(str(tmp_path / "data"), "zip", tmp_path / "files", "data")
+        shutil.rmtree(tmp_path / "files/data")
+        shutil.move(tmp_path / "data.zip", tmp_path / "files/data.zip")
     jobs = table(tmp_path, "helios-2020").sort("cluster")
     shown = jobs.select("job_id", "cluster", "status", "end_reason", "gpus", "runtime_s", "queue")
     assert shown.rows() == [
@@ -138,7 +144,8 @@ def test_spot_jobs_and_nodes(tmp_path: Path) -> None:
     assert shown.rows() == [(8.0, 44.0, "Spot", "org-2", 3600.0, None)]
 
 
-def test_operations_are_summed_by_worker_and_step(tmp_path: Path) -> None:
+@pytest.mark.parametrize("job", ["XX", "job_3-b"])
+def test_operations_are_summed_by_worker_and_step(tmp_path: Path, job: str) -> None:
     rows = [
         (0, 0, 0, 7, "forward-compute", 0.0, 0.25),
         (0, 0, 0, 7, "backward-compute", 0.5, 0.5),
@@ -149,10 +156,10 @@ def test_operations_are_summed_by_worker_and_step(tmp_path: Path) -> None:
     names = ["rank", "dp_rank", "stage", "step", "optype", "start_ts", "duration"]
     (tmp_path / "files").mkdir()
     frame = pl.DataFrame(rows, schema=names, orient="row")
-    frame.write_parquet(tmp_path / "files/trace-XX.parquet")
+    frame.write_parquet(tmp_path / f"files/trace-{job}.parquet")
     samples = table(tmp_path, "bytedance-stragglers-2025", "worker_samples")
     shown = samples.select("job_id", "worker_id", "step", "batch_time", "stage", "step_s")
-    assert shown.rows() == [("XX", "0", 7, 0.75, "0", 5.25), ("XX", "1", 9, 1.5, "1", 1.5)]
+    assert shown.rows() == [(job, "0", 7, 0.75, "0", 5.25), (job, "1", 9, 1.5, "1", 1.5)]
     (entry,) = ingest(tmp_path / "files", store=tmp_path / "store").entries
     assert (entry.rows_read, entry.rows_rejected) == (3, 1)
     assert sum(file.rows_not_applicable for file in entry.files) == 2

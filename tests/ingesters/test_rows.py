@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from traceana.errors import SourceError
 from traceana.ingesters import ahead
 from traceana.ingesters.files import list_csvs
+from traceana.ingesters.readers import frames
 from traceana.ingesters.readers.csv import read_blocks
 from traceana.ingesters.readers.lines import LINE, Block
 
@@ -78,3 +79,31 @@ def test_a_carriage_return_within_the_first_line_is_a_part_of_it() -> None:
         (source,) = list_csvs(path).csvs
         (block,) = read_blocks(source, columns=COLUMNS, header=False)
     assert block.cells.rows() == [("1", "2\r2", "3", 1)]
+
+
+def test_items_of_several_blocks_keep_their_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frames, "ROWS_A_BLOCK", 3)
+    items = [(f"t{number}", number) for number in range(1, 9)]
+
+    def parse(number: int) -> list[str | None] | str | bool:
+        odd = {2: "wrong", 5: "wrong", 6: False, 7: True}
+        return odd.get(number, [str(number)])
+
+    blocks = list(frames.item_blocks(items, parse, {"n": "text"}))
+    assert [block.first_line for block in blocks] == [1, 4, 7]
+    assert [block.frame.rows() for block in blocks] == [
+        [("1", 1), ("3", 3)],
+        [("4", 4)],
+        [("8", 8)],
+    ]
+    bad = pl.concat([block.bad for block in blocks])
+    assert bad.rows() == [(2, "wrong", "t2"), (5, "wrong", "t5")]
+    assert [block.not_applicable for block in blocks] == [0, 1, 0]
+
+
+def test_a_frame_that_cannot_be_read_has_one_reason(tmp_path: Path) -> None:
+    path = tmp_path / "x.parquet"
+    pl.DataFrame({"a": range(100)}).write_parquet(path)
+    failing = pl.scan_parquet(path).with_columns(pl.col("a").cast(pl.String).str.to_date("%Y"))
+    with pytest.raises(SourceError, match=r"^x: damaged \(conversion from .*\); fetch it again$"):
+        list(frames.frame_blocks(failing, {}, "x"))

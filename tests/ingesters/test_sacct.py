@@ -368,3 +368,18 @@ def test_requeued_runs_of_one_submission_are_jobs_of_their_own(
     }  # fmt: skip
     assert ledger.entries[0].rejected == {"duplicate_key": 2}
     assert ledger.entries[0].rows_replaced == 2
+
+
+@pytest.mark.parametrize(
+    ("fields", "cpus", "nodes"),
+    [
+        ({"ReqCPUS": "1", "NNodes": "1"}, 1, 1),
+        ({"ReqCPUS": "0", "NNodes": "0"}, 8, 2),  # of AllocTRES
+        ({"ReqCPUS": "0", "ReqTRES": "cpu=3"}, 3, 2),
+    ],
+)
+def test_a_count_of_0_is_none_and_of_1_is_one(
+    write: Write, tmp_path: Path, fields: dict[str, str], cpus: float, nodes: int
+) -> None:
+    job = one(write, tmp_path, **fields)
+    assert (job["cpus"], job["nodes"]) == (cpus, nodes)

@@ -62,6 +62,8 @@ class FigureEntry:
         return text
 
 
+_WITHOUT_FIGURES: Final = ("document", "pdf")
+"""Modules that are slow to load and have no figure."""
 _ENTRIES: Final[dict[str, FigureEntry]] = {}
 
 
@@ -104,7 +106,8 @@ def figures() -> dict[str, FigureEntry]:
     """
     package = sys.modules[__package__ or ""]
     for module in iter_modules(package.__path__):
-        import_module(f"{package.__name__}.{module.name}")
+        if module.name not in _WITHOUT_FIGURES:
+            import_module(f"{package.__name__}.{module.name}")
     return dict(sorted(_ENTRIES.items()))
 
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 
-from traceana.figures.pdf import write_pdf
 from traceana.figures.style import use_style
 from traceana.results.formatting import without_controls
 
@@ -77,6 +76,8 @@ def render_file(figure: Figure, form: str, /, *, dpi: int = PNG_DPI) -> bytes:
     sheet = io.BytesIO()
     with use_style():
         if form == "pdf":
+            from traceana.figures.pdf import write_pdf  # noqa: PLC0415  fonts are slow to load
+
             write_pdf(figure, sheet, dpi=dpi)
         else:
             figure.savefig(sheet, format=form, dpi=dpi, metadata={"Software": None})

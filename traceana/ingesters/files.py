@@ -1,8 +1,8 @@
 """Find the CSVs in a folder tree, whatever they are wrapped in, and open them as byte streams.
 
-Understood: plain, gzip and xz files, tar archives (members are read where they are, nothing is
-unpacked to disk), and any of these split into ``.partaa``, ``.partab``, ... Compression is detected
-by a file's first bytes, so a wrong ending does no harm.
+Understood: plain, gzip and xz files, tar and zip archives (members are read where they are, nothing
+is unpacked to disk), and all but zip split into ``.partaa``, ``.partab``, ... Compression is
+detected by a file's first bytes, so a wrong ending does no harm.
 """
 
 from __future__ import annotations
@@ -10,10 +10,12 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import IO, TYPE_CHECKING, Final
+from zipfile import ZIP_BZIP2, ZIP_DEFLATED, ZIP_LZMA, ZIP_STORED, BadZipFile, ZipFile
 
 from traceana.errors import SourceError
 from traceana.ingesters.archive import members, open_archive, open_member, seems_last
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 
 SYNTHETIC_PREFIX: Final = "SYNTHETIC-"
 LONGEST_LINE: Final = 1 << 24
+_PACKED: Final = (ZIP_STORED, ZIP_DEFLATED, ZIP_BZIP2, ZIP_LZMA)
 
 
 @dataclass(frozen=True)
@@ -72,7 +75,7 @@ class CsvFile:
     @property
     def label(self) -> str:
         """How the ledger calls it, wherever it lies."""
-        return self.within + label_of(self.paths) + self._inner
+        return ("" if self.member else self.within) + label_of(self.paths) + self._inner
 
     @property
     def where(self) -> str:
@@ -192,7 +195,7 @@ def _list_one(
     named: bool,
 ) -> None:
     bare = _bare(paths)
-    archive = bare.endswith((".tar", ".tgz"))
+    archive = bare.endswith((".tar", ".tgz", ".zip"))
     if bare.endswith(".header") and not named:
         listing.headers[paths[0].parent, bare.removesuffix(".header")] = paths[0]
     elif not named and (bare.startswith(".") or not (archive or bare.endswith(suffixes))):
@@ -200,6 +203,9 @@ def _list_one(
             listing.others.append(label_of(paths))
     else:
         synthetic = paths[0].name.startswith(SYNTHETIC_PREFIX)
+        if bare.endswith(".zip"):
+            _list_zip(paths, synthetic, listing, suffixes=suffixes)
+            return
         with reading(paths), open_unwrapped(paths) as stream:
             if not archive:
                 head = _first_line(stream)
@@ -222,12 +228,7 @@ def _list_archive(
     seen: set[str] = set()
     with open_archive(stream) as (forward, archive):
         for member in members(forward, archive):
-            path = PurePosixPath(member.name)
-            if path.is_absolute() or ".." in path.parts:
-                raise SourceError(
-                    f"{where_of(paths)}: member {member.name!r} leads out of the archive, which no "
-                    "published trace does; fetch the file again from its publisher"
-                )
+            path = _check_member(member.name, paths)
             if member.isdir():
                 continue
             if member.name in seen:
@@ -247,6 +248,40 @@ def _list_archive(
             if last:
                 return
         forward.finish()
+
+
+def _list_zip(
+    paths: tuple[Path, ...], synthetic: bool, listing: Listing, *, suffixes: tuple[str, ...]
+) -> None:
+    with reading(paths), ZipFile(paths[0]) as archive:
+        names = Counter(archive.namelist())
+        if repeated := next((name for name, times in names.items() if times > 1), None):
+            raise BadZipFile(f"member {repeated!r} stands in it twice")
+        for member in archive.infolist():
+            path = _check_member(member.filename, paths)
+            if member.is_dir():
+                continue
+            if path.suffix not in suffixes or path.name.startswith("."):
+                listing.others.append(f"{label_of(paths)}:{member.filename}")
+                continue
+            name = path.name.removeprefix(SYNTHETIC_PREFIX)
+            if member.flag_bits & 1 or member.compress_type not in _PACKED:
+                raise BadZipFile(f"member {member.filename!r} has a password or an unknown packing")
+            with archive.open(member) as text:
+                head = _first_line(text)
+            marked = synthetic or name != path.name
+            listing.csvs.append(CsvFile(name, paths, member.filename, marked, head))
+
+
+def _check_member(name: str, paths: tuple[Path, ...]) -> PurePosixPath:
+    """Return the path of a member, unless it leads out of the archive."""
+    path = PurePosixPath(name)
+    if path.is_absolute() or ".." in path.parts:
+        raise SourceError(
+            f"{where_of(paths)}: member {name!r} leads out of the archive, which no "
+            "published trace does; fetch the file again from its publisher"
+        )
+    return path
 
 
 @contextmanager
@@ -273,6 +308,10 @@ def open_csv(csv: CsvFile) -> Iterator[IO[bytes]]:
     ...
     [b'job,gpus', b'a,2']
     """
+    if csv.member is not None and _bare(csv.paths).endswith(".zip"):
+        with reading(csv.paths), ZipFile(csv.paths[0]) as packed, packed.open(csv.member) as text:
+            yield text
+        return
     with reading(csv.paths), open_unwrapped(csv.paths) as stream:
         if csv.member is None:
             yield stream

@@ -338,7 +338,8 @@ def _missing(
         name.removeprefix("SYNTHETIC-")
         for entry in entries.values()
         for file in entry.files
-        for name in (file.file, (file.member or file.file).rsplit("/", 1)[-1])
+        for path in [(file.member or file.file).split("/")]
+        for name in (file.file, "/".join(path[-2:]), path[-1])
     }
     there = {name.removesuffix(".gz").removesuffix(".xz").split(".csv")[0] for name in there}
     return tuple(

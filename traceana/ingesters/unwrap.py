@@ -7,6 +7,8 @@ import io
 import lzma
 import re
 import tarfile
+import zipfile
+import zlib
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Final, cast
 
@@ -24,6 +26,8 @@ _BROKEN: Final[tuple[type[Exception], ...]] = (
     cast("type[Exception]", isal_zlib.IsalError),
     lzma.LZMAError,
     tarfile.TarError,
+    zipfile.BadZipFile,
+    zlib.error,
 )
 _POINTERS: Final = (b"version https://git-lfs.github.com/spec/", b"/annex/objects/")
 

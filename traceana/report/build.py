@@ -15,7 +15,6 @@ from traceana.report.context import Context
 from traceana.report.data_source import find_data_source, open_data_source, read_date
 from traceana.report.markdown import render_markdown
 from traceana.report.page import Built, main_results, number_blocks, render_page
-from traceana.report.results_file import results_json
 from traceana.report.run import build_sections
 from traceana.report.section import PARTS, sections
 from traceana.results.formatting import without_controls
@@ -282,6 +281,8 @@ def _write_page(
                 path.unlink()
         for file, content in contents.items():
             write_bytes_whole(place / file, content)
+    from traceana.report.results_file import results_json  # noqa: PLC0415  figures need none of it
+
     write_whole(folder / "results.json", results_json(built, context))
     if "md" in forms:
         text = render_markdown(built, context, title=title, figures=FIGURES_FOLDER)

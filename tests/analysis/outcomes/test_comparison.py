@@ -17,7 +17,7 @@ from traceana.analysis import compare_runtimes
 from traceana.errors import DataError
 from traceana.stats.multiplicity import adjust_pvalues
 from traceana.stats.rank_permutation import permuted_superiority
-from traceana.stats.ranks import placements, superiority
+from traceana.stats.ranks import placements, rank_anova, superiority
 
 
 def test_plant_growth_as_r_has_it(published: dict[str, Any]) -> None:
@@ -146,10 +146,13 @@ def test_groups_of_other_spread_have_no_other_mean_rank() -> None:
     group = np.repeat([0, 1, 2], [10, 30, 100])
     rejected = old = 0
     for _ in range(200):
-        values = rng.normal(size=140) * np.array([5, 2, 1])[group]
-        frame = pl.DataFrame({"g": group, "runtime_s": np.exp(values)})
-        rejected += compare_runtimes(frame, "g").test["pvalue"].item() < 0.05
-        old += compare_runtimes(frame, "g", method="mann-whitney").test["pvalue"].item() < 0.05
+        placed = placements(rng.normal(size=140) * np.array([5, 2, 1])[group], group)
+        welch, equal = (
+            rank_anova(group, placed, None, confidence=0.95, equal_spreads=equal_spreads)[0]
+            for equal_spreads in (False, True)
+        )
+        rejected += welch.pvalue < 0.05
+        old += equal.pvalue < 0.05
     assert 2 <= rejected <= 18  # 10 expected
     assert old > 20  # Kruskal and Wallis' test assumes equal spreads
 

@@ -75,7 +75,7 @@ def test_that_all_ran_to_the_end_is_more_than_there_was() -> None:
     assert share["trace_end"] > 40
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(tasks=traces.tasks, instances=traces.instances)
 def test_it_sums_up_task_runtimes(tasks: pl.DataFrame, instances: pl.DataFrame) -> None:
     check = gpu_capacity_check(tasks, instances, MACHINES)

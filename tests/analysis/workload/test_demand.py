@@ -99,3 +99,8 @@ def test_the_published_clusters_add_up_to_their_gpu_hours(real_store: Store) -> 
     assert without_starts.rows() == [
         (None, None, None, 69351, "no job has start_s, end_s and gpus")
     ]
+
+
+def test_the_number_of_bins_does_not_depend_on_the_clock() -> None:
+    late = {"start_s": [1e9, 1e9 + 25], "end_s": [1e9 + 10, 1e9 + 30], "gpus": [1, 1]}
+    assert gpu_demand(pl.DataFrame(late), bin_s=10)["gpus_mean"].to_list() == [1, 0, 0.5, 0]

@@ -113,3 +113,16 @@ def test_the_published_clusters(real_store: Store) -> None:
         counts = -np.diff((times >= edges[:, None]).sum(axis=1))
         assert row["windows"] == len(counts)
         assert row["dispersion"] == pytest.approx(counts.var(ddof=1) / counts.mean(), rel=1e-10)
+
+
+def test_windows_up_to_2_to_the_53rd_are_counted() -> None:
+    last = 2.0**53
+    assert row_of([0.0, 1.0, last], window_s=1)["n"] == 2
+    with pytest.raises(DataError, match=r"allows 2\^53 windows"):
+        row_of([0.0, 1.0, 2 * last], window_s=1)
+
+
+def test_submissions_within_one_window_have_no_whole_window() -> None:
+    row = row_of([11.0, 12.0, 17.0], window_s=10)
+    assert (row["windows"], row["dispersion"]) == (0, None)
+    assert row_of([9.0, 12.0, 21.0], window_s=10)["windows"] == 1

@@ -127,3 +127,24 @@ def test_the_published_clusters(real_data: Path) -> None:
             assert row[f"runtime_s_{name}"] == pytest.approx(np.quantile(runtime, q), rel=1e-12)
         assert row["gpus_p95"] == pytest.approx(np.quantile(gpus, 0.95), rel=1e-12)
         assert (row["first_submit_s"], row["last_submit_s"]) == (submit.min(), submit.max())
+
+
+def test_quantiles_of_censored_runtimes_are_those_of_the_survival_curve() -> None:
+    jobs = pl.DataFrame(
+        {
+            "g": ["a"] * 5 + ["b"] * 4,
+            "runtime_s": [1.0, 2, 3, 4, 5, 10, 20, 30, 40],
+            "done": [True, True, False, True, True, *[True] * 4],
+        }
+    )
+    table = workload_summary(jobs.with_columns(gpus=1, submit_s=0), by="g", observed="done")
+    # of a: S is 4/5, 3/5, then 3/5 * 1/2 at 4, and 0; of b the order statistics
+    a, b = table.sort("g").iter_rows(named=True)
+    names = [f"runtime_s_{name}" for name in ("p25", "median", "p75", "p95", "p99")]
+    assert [a[name] for name in names] == [2, 4, 5, 5, 5]
+    assert [b[name] for name in names] == [10, 20, 30, 40, 40]
+    assert (a["n_censored"], b["n_censored"]) == (1, 0)
+    assert (a["runtime_s_mean"], b["runtime_s_mean"]) == (None, 25)
+    # areas below the curves: 1 + 4/5 + 2 * 3/5 + 3/10
+    assert a["runtime_s_restricted_mean"] == pytest.approx(3.3)
+    assert b["runtime_s_restricted_mean"] == pytest.approx(25)

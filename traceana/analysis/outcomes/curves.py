@@ -291,7 +291,7 @@ def _quantiles(
             .filter(pl.when(at_zero).then(pl.lit(unknown)).otherwise(column) <= level)
             .min()
             for name, column, unknown in (
-                ("time_s", "survival", 1),
+                ("time_s", "survival", 0),
                 ("ci_low", "ci_low", 0),
                 ("ci_high", "ci_high", 1),
             )

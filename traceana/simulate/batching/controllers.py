@@ -362,7 +362,7 @@ def _check_size(wanted: Reals) -> None:
 _PARTS: Final = ("name", "settles", "first", "adjust")
 
 
-def find_controller(controller: str | BatchController, /) -> BatchController:
+def find_controller(controller: object, /) -> BatchController:
     """Return a controller by its name, or as it is."""
     if isinstance(controller, str):
         if controller in CONTROLLERS:
