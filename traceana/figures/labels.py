@@ -30,7 +30,7 @@ _SHORT: Final = 10
 _BELOW_IN: Final = -0.42
 """From the axes to a legend below their label."""
 _MARGIN: Final = 1.05
-"""Where the names stand, in widths of the axes."""
+"""Position of the names, in widths of the axes."""
 
 
 _CLOCKS: Final = {"time_s": "Time since the job began (s)", "step": "Step", "sample": "Sample"}

@@ -1,4 +1,4 @@
-"""A figure as SVG that can stand inside a page, as PDF and PNG, and the mark of synthetic data."""
+"""Figures as SVG for a page, as PDF and PNG, and the mark of synthetic data."""
 
 from __future__ import annotations
 
