@@ -145,6 +145,11 @@ def test_nested_records_and_structs(write: Write, tmp_path: Path) -> None:
     assert jobs.select("gpus", "runtime_s").rows() == [(4.0, 1.5), (2.0, 2.0)]
 
 
+def test_control_characters_of_a_file_name_do_not_end_the_comment(write: Write) -> None:
+    mapping = propose(write, LOG, "a\n\x1b[2J\u202e.csv")
+    assert mapping.startswith("# proposed from a\\n\\x1b[2J\\u202e.csv; check")
+
+
 def test_mistakes_are_named(write: Write, tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no column has another value in each row"):
         propose(write, "a,b\n1,1\n1,1\n")

@@ -6,6 +6,7 @@ else: one line on standard error, exit status 2.
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from contextlib import suppress
@@ -81,6 +82,8 @@ app.add_typer(simulate.app, name="simulate")
 def main() -> None:
     """Run the command line."""
     guard_streams()
+    # products of vectors are small here, and threads that wait for them use a core
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         try:
@@ -89,6 +92,8 @@ def main() -> None:
             sys.stdout.flush()
     except ReaderGoneError:  # as head does: nothing is wrong
         raise SystemExit(0) from None
+    except KeyboardInterrupt:  # while typer reads the commands
+        raise SystemExit(130) from None
     except TraceanaError as error:
         _fail(str(error))
     except OSError as error:  # a path that no command looks at, such as one that is too long

@@ -203,7 +203,7 @@ def _columns_beside(csv: CsvFile, listing: Listing) -> list[str]:
 
 
 def _drop_repeated(trace: str, discovery: Discovery) -> None:
-    """Read a CSV that stands twice with the same content once; refuse two that differ."""
+    """Read a CSV with two equal copies once; refuse two that differ."""
     by_name: dict[str, list[tuple[Source, CsvFile]]] = defaultdict(list)
     for source in discovery.sources[trace]:
         if source.file:
@@ -216,7 +216,7 @@ def _drop_repeated(trace: str, discovery: Discovery) -> None:
             continue
         places = [file.where for _, file in sources]
         if len({content_sha256(file) for _, file in sources}) > 1:
-            reason = f"{name} stands here twice and the two differ: {', '.join(places)}"
+            reason = f"{name} is here twice and the two differ: {', '.join(places)}"
             discovery.failures.append((trace, f"{reason}; name one of them"))
         else:
             discovery.left_out += [f"{place} (same as {places[0]})" for place in places[1:]]
@@ -228,12 +228,12 @@ def _nothing_found(
 ) -> str:
     where = ", ".join(map(str, paths))
     found = f"found {_shorten(tuple(others))}" if others else "it holds no files"
-    names = ", ".join(sorted({content.csvs[0] for _, content in contents}))
+    names = _shorten(tuple(sorted({content.csvs[0] for _, content in contents})))
+    file = paths[0] if len(paths) == 1 and paths[0].is_file() else "FILE"
     return (
-        f"{where}: no known trace here: {found}; expected files named as published, "
-        f"such as {names} (plain, .gz, .xz or in .tar.gz; "
-        "see `traceana traces`), or logs of Slurm, Kubernetes or SWF; "
-        "other files need a mapping: `traceana map FILE` proposes one"
+        f"{where}: not recognized: {found}; expected a log of Slurm, Kubernetes or SWF, a file "
+        f"with a mapping (`traceana map {file} --out M.toml` proposes one for --mapping M.toml), "
+        f"or the files of a public trace as published: {names}"
     )
 
 

@@ -1,4 +1,4 @@
-"""Used against requested resources, and idle GPU-hours."""
+"""Used versus requested resources, and idle GPU-hours."""
 
 from __future__ import annotations
 
@@ -239,15 +239,16 @@ def _limits(
     confidence: float,
 ) -> pl.DataFrame:
     """Return [ci_low, ci_high] of sum(y) / sum(x) by group, in the order of `reduce_frame`."""
-    units = rows.select(*keys, *_unit(cluster, keys), x.alias(".x"), y.alias(".y"))
+    units = rows.select(*keys, *_unit(cluster, keys), x.alias("ratio_x"), y.alias("ratio_y"))
     if cluster is not None:
         by_unit = (*keys, *_unit(cluster, keys))
-        sums = {name: nw.col(name).sum() for name in (".x", ".y")}
+        sums = {name: nw.col(name).sum() for name in ("ratio_x", "ratio_y")}
         units = nw.from_native(reduce_frame(units, by_unit, **sums).lazy())
-    a, b = nw.col(".x"), nw.col(".y")
+    a, b = nw.col("ratio_x"), nw.col("ratio_y")
     moments = {
-        ".sx": a.sum(), ".sy": b.sum(), ".xx": (a * a).sum(), ".xy": (a * b).sum(),
-        ".yy": (b * b).sum(), ".units": nw.when(a > 0).then(a).count(),
+        "ratio_sx": a.sum(), "ratio_sy": b.sum(), "ratio_xx": (a * a).sum(),
+        "ratio_xy": (a * b).sum(), "ratio_yy": (b * b).sum(),
+        "ratio_n": nw.when(a > 0).then(a).count(),
     }  # fmt: skip
     found = reduce_frame(units, keys, **moments).select(list(moments))
     low, high = ratio_interval(found.to_numpy().T, confidence=confidence)
