@@ -24,7 +24,7 @@ _QUESTIONS: Final = {
     "Runtime": ("runtime_s_median", "Median runtime (s)"),
     "Size": ("fraction_multi_gpu", "Jobs with more than one GPU (fraction)"),
     "Queueing": ("queueing_delay_s_median", "Median queueing delay (s)"),
-    "Failure": ("failure_rate", "Failed, of completed and failed (fraction)"),
+    "Failure": ("failure_rate", "Failure rate among completed and failed (fraction)"),
     "Concentration": (
         "fraction_gpu_hours_top_1_percent", "GPU-hours of the largest 1 % of jobs (fraction)",
     ),

@@ -231,7 +231,7 @@ def check_sections(only: str | Sequence[str], /) -> list[Section]:
 
 
 def choose(wanted: str | Sequence[str], there: Sequence[str], /, *, what: str) -> list[str]:
-    """Return the names wanted, of which several may stand in one with commas; none wants all."""
+    """Return the requested names, also from comma-separated lists; none means all."""
     given = [wanted] if isinstance(wanted, str) else wanted
     names = [name.strip() for text in given for name in text.split(",")]
     for name in names:

@@ -34,7 +34,7 @@ _TIMES_A_WORD: Final = 4
 class TableWriter:
     """Parquet files for the kept and the rejected rows of a table, written block by block.
 
-    Nothing stands under a final name before :meth:`publish`; leaving the ``with`` block without
+    No file has its final name before :meth:`publish`; leaving the ``with`` block without
     it removes what was written. Rows are packed and written in a thread while the next are read.
     """
 
@@ -96,7 +96,7 @@ class TableWriter:
 class _ParquetFile:
     """One Parquet file under a temporary name.
 
-    Text goes from Polars to the file as string views, without a copy; what stands in the file,
+    Text goes from Polars to the file as string views, without a copy; what is in the file,
     and what readers get of it, is the ordinary text of `schema`.
     """
 

@@ -169,7 +169,7 @@ def of_group_means(
             if clusters is None
             else _why_untested(clusters, level, method)
         )
-        return found | {"note": f"test: cannot tell ({why})"}
+        return found | {"note": f"no test ({why})"}
     return found
 
 
@@ -210,7 +210,7 @@ def _clustered(
     found: dict[str, Any] = {"n_clusters": clusters.n}
     if not clusters.errors:
         few = f"{clusters.effective:.1f} effective clusters; {MIN_EFFECTIVE} are needed"
-        return found | {"note": f"interval and test: cannot tell ({few})"}
+        return found | {"note": f"no interval and no test ({few})"}
     error = clusters.errors[key[1]] if abs(r) < 1 else np.nan
     if not error > 0:  # NaN too
         return found | {"note": "the jackknife has no error: no interval and no test"}

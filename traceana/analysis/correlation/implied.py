@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _SMALLEST: Final = 3  # points that a test of r needs
-_LARGEST: Final = 10**15  # a double cannot tell n from n + 1 beyond it
+_LARGEST: Final = 10**15  # a double does not distinguish n from n + 1 beyond it
 
 
 def implied_n(r: str | float | Decimal, pvalue: str | float | Decimal, /) -> ImpliedN:

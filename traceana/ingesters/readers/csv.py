@@ -45,7 +45,7 @@ def read_blocks(
         Whether the first line holds the names; where it does not, a first line that is equal to
         them is taken for one all the same (somebody put the `.header` file on top).
     separator
-        What stands between two cells.
+        Separator of two cells.
     """
     line = 1
     header_lines = 0

@@ -84,7 +84,7 @@ class _Jobs(FrameBlock):
     layout: Layout = field(kw_only=True)
 
     def text_of(self, lines: pl.Series, /) -> pl.Series:
-        """Return records as they stand in the file."""
+        """Return records as in the file."""
         return self.layout.texts(self._records(lines))
 
     def occasions(self, lines: pl.Series, /) -> pl.Series:

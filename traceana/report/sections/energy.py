@@ -46,12 +46,12 @@ _OPENING: Final = (
     "Welch's, from held-out runs of both batch sizes; where the epochs cancel there is none."
 )
 _LIMITATIONS: Final = (
-    "Each epoch was measured once. The best of many configurations is in part the luckiest; the "
+    "Each epoch was measured once. The best of many configurations is partly best by chance; the "
     "savings of held-out runs, which did not choose the batch size, have no such bias."
 )
 _CAPTIONS: Final = {
-    "energy": "Energy saved, as a percentage of that of the default",
-    "cost": "Cost saved, as a percentage of that of the default (half energy, half time at the "
+    "energy": "Energy saved, as a percentage of the default's",
+    "cost": "Cost saved, as a percentage of the default's (half energy, half time at the "
     "largest power of the GPU)",
 }
 _LEAD: Final = (
@@ -238,7 +238,7 @@ def _tables(
 def draw_configurations(trace: str, gpu: str, energy: dict[str, pl.DataFrame], /) -> list[Drawing]:
     """Draw front, maps and power limits of the data set with the most configurations, and sweeps.
 
-    The sweeps over batch sizes are of each data set, that of time of the one with the most sizes.
+    Batch sizes are swept for each data set; time is shown for the one with the most sizes.
     """
     dataset = _shown_dataset(energy)
     rows, job = energy[dataset], f"{trace}-{gpu}-{dataset}"

@@ -20,14 +20,14 @@ from traceana.results.formatting import (
     share_range,
 )
 from traceana.results.outcomes import FailureOdds, GroupTests, RuntimePairs
-from traceana.stats.effect_sizes import CANNOT_TELL, NEGLIGIBLE
+from traceana.stats.effect_sizes import INCONCLUSIVE, NEGLIGIBLE
 
 if TYPE_CHECKING:
     from traceana.derived.cohorts import Cohort
     from traceana.derived.outcomes import Outcomes
 
 _MOST_NAMED: Final = 3
-"""Groups that a finding names: those with the most rows, whatever their result."""
+"""Groups in a finding: those with the most rows, for any result."""
 
 
 def tests_table(cohort: Cohort, tests: pl.DataFrame, /) -> Table:
@@ -39,7 +39,7 @@ def tests_table(cohort: Cohort, tests: pl.DataFrame, /) -> Table:
         "V. Runtime: rank ANOVA (Brunner, Dette and Munk; of two groups Brunner and Munzel's "
         "test) with epsilon squared, the fraction of the variance of ranks between groups. Left "
         "truncation is ignored. Conclusion: negligible below V = 0.1 or epsilon "
-        "squared = 0.01; cannot tell if the adjusted p is at least 0.05; else small, medium (0.3; "
+        "squared = 0.01; inconclusive if the adjusted p is at least 0.05; else small, medium (0.3; "
         f"0.06) or large (0.5; 0.14), after Cohen. {cohort.title}",
         null={"method": ""},
     )
@@ -120,8 +120,10 @@ def _state(what: str, group: str, test: dict[str, Any]) -> str:
     )
     verdict = test["conclusion"]
     what = what if what.startswith("in ") else f"the {what}"
-    if verdict == CANNOT_TELL:
-        return f"{what} may or may not differ by {group}: the data cannot tell {size}."
+    if verdict == INCONCLUSIVE:
+        return (
+            f"{what} does not differ significantly by {group}; the effect is inconclusive {size}."
+        )
     if verdict == NEGLIGIBLE:
         return f"{what} differs negligibly or not at all by {group} {size}."
     return f"{what} differs by {group}, a {verdict} difference {size}."

@@ -38,7 +38,7 @@ class BatchSizeOptimizer(Protocol):
         ...
 
     def observe(self, batch_size: int, power_limit_w: float, cost_j: float, reached: bool) -> None:
-        """Take note of a run that has ended (or that was too dear to begin)."""
+        """Observe a run that has ended, or did not start because of its cost."""
         ...
 
 
