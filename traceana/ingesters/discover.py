@@ -72,7 +72,7 @@ def discover(
     suffixes += tuple(PurePath(csv).suffix or csv for _, c in contents for csv in c.csvs)
     for path in paths:
         listing = list_csvs(path, leave_out=leave_out, read_through=read_through, suffixes=suffixes)
-        _match(listing, contents, discovery, trace or _name_of(path), reader)
+        _match(listing, contents, discovery, trace or name_of(path), reader)
     for name in discovery.sources:
         _drop_repeated(name, discovery)
     if not (discovery.sources or discovery.formats or discovery.failures):
@@ -95,7 +95,7 @@ def known_names(trace: str | None = None) -> str:
     return ", ".join(sorted({content.csvs[0] for one in known for content in one.contents}))
 
 
-def _name_of(path: Path) -> str:
+def name_of(path: Path) -> str:
     """Return the id of a trace that is read from a file or folder."""
     name = re.sub(r"\.(gz|xz)$", "", path.resolve().name).removeprefix(SYNTHETIC_PREFIX)
     name = name if path.is_dir() else re.sub(r"(?<=.)\.[^.]+$", "", name)
