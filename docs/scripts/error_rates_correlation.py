@@ -241,7 +241,7 @@ def main() -> None:
     # tests keep their level with fewer resamples
     permutation._SIDE, permutation._RESAMPLES, wild_bootstrap._RESAMPLES = 20, 400, 899
     text = (
-        f"{repetitions:,} repetitions each; a share of 0.95 is then uncertain by "
+        f"{repetitions:,} repetitions each; a fraction of 0.95 is then uncertain by "
         f"{2 * np.sqrt(0.05 * 0.95 / repetitions):.3f} (two standard errors).\n"
         f"{RESAMPLES} resamples of clusters, where 1,000 are usual.\n\n"
         f"### Independent rows\n\n{as_table(independent(repetitions))}\n"
