@@ -68,7 +68,7 @@ def rows_in_clusters(clusters: int, share: float, cluster: str | None) -> Sample
         curve = cumulative_incidence(ends, cluster=cluster).curves.filter(event="failed")
         whole = kaplan_meier(ends, cluster=cluster)
         by_then = pl.col("time_s") <= AT
-        odds = failure_odds(groups, "g", strata="s", cluster=cluster).row(1, named=True)
+        odds = failure_odds(groups, "g", strata="s", cluster=cluster).row(0, named=True)
         return {
             "`failure_rates`": holds(
                 failure_rates(jobs, (), cluster=cluster).row(0, named=True), FAILED

@@ -19,10 +19,6 @@ THINGS = (
     "(?:archive|catalog|column|file|folder|frame|function|ledger|list|page|row|store|table|trace)s?"
 )
 
-THINGS = (
-    "(?:archive|catalog|column|file|folder|frame|function|ledger|list|page|row|store|table|trace)s?"
-)
-
 PAGES = (
     "how-to/*.md",
     "tutorials/*.md",
