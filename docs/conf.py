@@ -21,11 +21,12 @@ extensions = [
     "sphinx.ext.napoleon",
     "sphinx_gallery.gen_gallery",
 ]
-myst_enable_extensions = ["colon_fence", "dollarmath"]
+myst_enable_extensions = ["attrs_inline", "colon_fence", "dollarmath"]
 myst_heading_anchors = 3
 exclude_patterns = ["_build", "examples", "gallery/**.ipynb"]
 nb_execution_mode = "force"
 nb_execution_raise_on_error = True
+nb_execution_timeout = 300
 nb_merge_streams = True
 sphinx_gallery_conf = {
     "examples_dirs": "examples",

@@ -65,6 +65,7 @@ def test_read_takes_a_mapping(tmp_path: Path) -> None:
     text = '[jobs]\njob_id = "id"\ngpus = "n"\n'
     (tmp_path / "mine.toml").write_text(text)
     assert traceana.read(path, mapping=tmp_path / "mine.toml").id == "mine"
+    assert traceana.read(path, mapping=text).id == "own"
     with pytest.raises(SourceError, match="traceana map FILE"):
         traceana.read(path)
     with pytest.raises(SourceError, match="no such file"):

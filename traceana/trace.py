@@ -86,7 +86,7 @@ class Trace:
         return build_report(self.store.path, out=out, **{"title": self.title} | options)
 
     def __fspath__(self) -> str:
-        """Return the folder of the store, so that a trace stands where a store is expected."""
+        """Return the folder of the store, so that a trace is accepted as a store."""
         return str(self.store.path)
 
     def __str__(self) -> str:

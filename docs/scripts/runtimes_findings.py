@@ -33,7 +33,7 @@ def ratios(heading: str, jobs: pl.DataFrame, by: tuple[str, ...]) -> str:
     table = summarize_runtime_ratio(jobs, by=by).select(*by, *_SHOWN)
     return (
         f"### {heading}\n\n{as_table(table)}\n"
-        "All but n and mean_s are of the ratio to the group's mean.\n"
+        "Columns from cov to max describe the ratio to the group's mean.\n"
     )
 
 

@@ -53,7 +53,7 @@ def clusters(itp: pl.DataFrame) -> str:
     return (
         "### ITP, by cluster\n\n"
         + as_table(table.sort("cluster"))
-        + f"\nDispersion is of counts an hour. The shortest runtime of all is {shortest:g} s.\n"
+        + f"\nDispersion: of hourly counts. The shortest runtime is {shortest:g} s.\n"
     )
 
 

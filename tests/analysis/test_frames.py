@@ -357,7 +357,7 @@ def test_a_grouping_that_cannot_be_is_refused(by: Any, text: str) -> None:
     ("frame", "text"),
     [
         (pd.DataFrame([[1, 2]], columns=["runtime_s", "runtime_s"]), "two columns of the frame"),
-        (pd.DataFrame({"runtime_s": ["soon", 3.0]}), "a column has no one type"),
+        (pd.DataFrame({"runtime_s": ["soon", 3.0]}), "a column has mixed types"),
     ],
 )
 def test_pandas_odd_columns_are_refused_in_one_line(frame: Any, text: str) -> None:

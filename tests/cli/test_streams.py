@@ -113,6 +113,15 @@ main()
     assert (done.returncode, done.stderr) == (-signal.SIGINT, b"")
 
 
+def test_an_interrupt_before_a_command_runs_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("typer.main.get_command", interrupted)
+    done = run_command("traces")
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
 @pytest.mark.parametrize("name", ["ledger", "manifest"])
 @pytest.mark.parametrize(
     "text",

@@ -112,7 +112,7 @@ def test_steps_by_controller_and_episodes_shaded() -> None:
     extent = span.get_extents().transformed(ax.transData.inverted())
     assert extent.intervalx.tolist() == pytest.approx([1, 11])
     assert describe_batching_replay(STEPS) == "2 steps, mean uniform 5.00, oracle 3.00."
-    with pytest.raises(DataError, match="one job; the steps are of 0"):
+    with pytest.raises(DataError, match="one job; found 0 jobs in the steps"):
         plot_batching_replay(STEPS.clear())
 
 
@@ -129,7 +129,7 @@ def test_quantiles_by_worker_and_controller() -> None:
     assert describe_batching_iterations(WORKERS) == (
         "2 workers: uniform medians from 3.00 to 4.00; proportional medians from 3.50 to 3.50."
     )
-    with pytest.raises(DataError, match="workers are of 2"):
+    with pytest.raises(DataError, match="found 2 jobs in the workers"):
         plot_batching_iterations(WORKERS.with_columns(job_id=pl.Series([*"aabb"])))
 
 

@@ -265,7 +265,7 @@ def test_an_archive_with_a_member_twice_is_refused(tmp_path: Path) -> None:
             info = tarfile.TarInfo("cluster01.csv")
             info.size = len(itp_csv(cluster))
             archive.addfile(info, io.BytesIO(itp_csv(cluster)))
-    with pytest.raises(IngestError, match="stands in it twice") as error:
+    with pytest.raises(IngestError, match="is in it twice") as error:
         ingest(path, store=tmp_path / "store")
     one_line(error)
 
@@ -319,7 +319,7 @@ def test_the_same_csv_twice_is_read_once_or_refused(write: Write, tmp_path: Path
     assert ledger.entries[0].rows_kept == 15
     assert len(ledger.left_out) == 1
     write("b/" + JOB, worker_times(worker_rows()[:6]))
-    with pytest.raises(IngestError, match="stands here twice") as error:
+    with pytest.raises(IngestError, match="is here twice") as error:
         ingest(folder, store=tmp_path / "store2")
     one_line(error)
     assert error.value.ledger.left_out == ()

@@ -126,7 +126,7 @@ def test_philly_attempts_are_tasks(tmp_path: Path) -> None:
 
 def test_a_pointer_of_git_lfs_is_not_the_data(tmp_path: Path) -> None:
     write(tmp_path / "files/cluster_job_log", "version https://git-lfs.github.com/spec/v1", "oid x")
-    with pytest.raises(SourceError, match=r"a pointer stands in place of the data \(Git LFS"):
+    with pytest.raises(SourceError, match=r"a pointer instead of the data \(Git LFS"):
         ingest(tmp_path / "files", store=tmp_path / "store")
 
 

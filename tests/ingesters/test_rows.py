@@ -86,8 +86,8 @@ def test_items_of_several_blocks_keep_their_numbers(monkeypatch: pytest.MonkeyPa
     items = [(f"t{number}", number) for number in range(1, 9)]
 
     def parse(number: int) -> list[str | None] | str | bool:
-        odd = {2: "wrong", 5: "wrong", 6: False, 7: True}
-        return odd.get(number, [str(number)])
+        odd: dict[int, str | bool] = {2: "wrong", 5: "wrong", 6: False, 7: True}
+        return odd[number] if number in odd else [str(number)]
 
     blocks = list(frames.item_blocks(items, parse, {"n": "text"}))
     assert [block.first_line for block in blocks] == [1, 4, 7]

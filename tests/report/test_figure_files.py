@@ -143,7 +143,7 @@ def test_a_chosen_gpu_and_data_set_are_drawn_though_the_report_has_others(
     [
         ({"gpu": "h100"}, "there is no GPU 'h100'; there are a40, p100, rtx6000, v100"),
         ({"dataset": "mnist", "gpu": "a40"}, "no configuration on a40 of data set 'mnist'"),
-        ({"job": "job_1"}, "no picture of it is of job 'job_1'; there are front-zeus-2023-"),
+        ({"job": "job_1"}, "no figure has job 'job_1'; available: front-zeus-2023-"),
         ({"trace": "mine"}, "the store has no trace 'mine'; it has zeus-2023"),
         ({"formats": "gif"}, "no format is called 'gif'"),
         ({"size": "wide"}, "size must be a width from 20 mm to 1,000 mm"),

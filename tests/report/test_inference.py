@@ -328,7 +328,7 @@ def test_use_of_pai_is_against_the_requests_of_its_tasks(page: Element, store: S
     use, tasks = (store.scan(PAI, name).collect() for name in ("instance_usage", "tasks"))
     once = use.unique("worker_id", keep="last", maintain_order=True)
     both = once.join(tasks, on=["job_id", "task_name"], how="left")
-    rows = tables(section(page, "utilization"), "Used against requested resources by GPU", "PAI")
+    rows = tables(section(page, "utilization"), "Used versus requested resources by GPU", "PAI")
     for name, label, used in (
         ("gpus", "GPUs", "gpus_used"), ("cpus", "CPU cores", "cpus_used"),
         ("memory_gib", "Memory (GiB)", "memory_gib_mean"),

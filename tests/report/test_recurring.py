@@ -13,7 +13,7 @@ from traceana.store import Store
 
 
 def test_the_table_is_the_mean_of_ten_simulations(page: Element, store: Store) -> None:
-    rows = read_table(section(page, "recurring"), "Last five recurrences against the default")
+    rows = read_table(section(page, "recurring"), "Last five recurrences versus the default")
     runs, power = (
         store.scan("zeus-2023", table).collect() for table in ("training_runs", "power_profiles")
     )

@@ -12,13 +12,13 @@ from traceana.stats.intervals import wilson_interval
         # a V of .009 is significant in a million rows and means nothing
         ((0.009, 0.007, 0.011, 1e-9), "negligible"),
         ((0.02, 0.0, 0.09, 0.5), "negligible"),
-        ((0.05, 0.0, 0.144, 0.6), "cannot tell"),
-        ((0.25, 0.05, 0.45, 0.07), "cannot tell"),
+        ((0.05, 0.0, 0.144, 0.6), "inconclusive"),
+        ((0.25, 0.05, 0.45, 0.07), "inconclusive"),
         ((0.08, 0.05, 0.12, 0.001), "negligible"),
         ((0.25, 0.1, 0.4, 0.01), "small"),
         ((0.62, 0.55, 0.69, 1e-9), "large"),
-        ((None, None, None, None), "cannot tell"),
-        ((0.62, None, None, None), "cannot tell"),
+        ((None, None, None, None), "inconclusive"),
+        ((0.62, None, None, None), "inconclusive"),
     ],
 )
 def test_no_effect_is_asserted_that_is_negligible_or_not_significant(

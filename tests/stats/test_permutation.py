@@ -124,6 +124,15 @@ def test_many_clusters_have_the_normal_limit_of_sign_changes() -> None:
     assert found == pytest.approx(2 * scipy.stats.norm.sf(z))
 
 
+def test_a_few_large_scores_among_many_small_ones_have_the_p_of_all_sign_changes() -> None:
+    draw = rng(4)
+    scores = np.concatenate([draw.standard_normal(4000), [60.0, 45.0, -30.0]])
+    signs = draw.integers(0, 2, (4000, len(scores)), dtype=np.int8) * 2.0 - 1
+    p = np.mean(np.abs(signs @ scores) >= abs(scores.sum()))
+    found = sign_flip_pvalue(scores, np.ones(len(scores)), np.arange(len(scores)), rng=rng())
+    assert found == pytest.approx(p, abs=4 * np.sqrt(p * (1 - p) / 4000))
+
+
 def test_a_drawn_p_is_never_below_one_in_resamples() -> None:
     x = np.repeat(np.arange(6.0), [3, 9, 50, 20, 7, 4])
     found = group_mean_pvalues(x, x + 1e-3 * rng().random(len(x)), MEANS, rng=rng())
@@ -176,7 +185,7 @@ def test_few_clusters_have_no_test() -> None:
     levels = ("row", "group_mean", "group_mean_weighted")
     table = correlate(rows, "x", "y", method=METHODS, level=levels, cluster="u").table
     assert table["pvalue"].null_count() == table["ci_low"].null_count() == 9
-    assert table["note"].str.contains("cannot tell").all()
+    assert table["note"].str.contains("no test").all()
 
 
 def test_ties_widen_kendalls_null_variance_as_in_scipys_test() -> None:

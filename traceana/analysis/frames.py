@@ -309,4 +309,4 @@ def _as_lazy(frame: nw.DataFrame[Any] | nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
     try:
         return frame.lazy(backend="polars")
     except (TypeError, ValueError) as error:  # a column of mixed Python objects
-        raise DataError(f"a column has no one type: {str(error).splitlines()[0]}") from None
+        raise DataError(f"a column has mixed types: {str(error).splitlines()[0]}") from None

@@ -26,7 +26,7 @@ def fetch(trace: str, *, to: Path | str | None = None, mirror: Path | str | None
     """Fetch the files of a trace and verify their checksums.
 
     A file that is there already and right is kept, a wrong one is fetched anew. A download is
-    written beside, checked and then renamed: whatever stands under a published name is what
+    written beside, checked and then renamed: a file under a published name is what
     was published. Nothing is resumed. All files that can be had are fetched before problems
     are reported. A missing optional file is no problem: a warning is logged.
 
@@ -199,7 +199,7 @@ def _download(url: str, part: Path, file: PublishedFile, silent: set[str]) -> bo
     host = urlsplit(url).netloc
     if host in silent:
         raise _SilentHostError(host)
-    _log.info("asking for %s", url)
+    _log.info("requesting %s", url)
     answers: list[Any] = []  # requests' responses: the last one, and redirects before it
     download = pooch.HTTPDownloader(
         progressbar=sys.stderr.isatty() or "ipykernel" in sys.modules,

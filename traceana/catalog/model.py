@@ -71,7 +71,7 @@ class Content:
     reader
         Format of the files.
     by_folder
-        Whether files of the same name stand in folders of different names.
+        Whether files of the same name are in different folders.
 
     Examples
     --------

@@ -33,7 +33,7 @@ def check_claims(
     """Compare published claims with the data in a store.
 
     Verdicts: ``reproduced`` (equal to the printed digits, or within the stated tolerance),
-    ``differs`` (the note gives the reason, if known), ``observation`` (nobody published it, so it
+    ``differs`` (the note gives the reason, if known), ``observation`` (unpublished, so it
     is no reproduction), ``untested`` (a table is missing, synthetic or incomplete, or cannot be
     analyzed), ``not testable`` (no public data can decide it).
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from traceana.store.session import Session
 
 VERDICTS: Final = ("reproduced", "differs", "observation", "untested", "not testable")
-"""`observation` is the verdict on what nobody published; it counts as no reproduction."""
+"""`observation` is the verdict on unpublished results; it is not counted as a reproduction."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -70,7 +70,7 @@ class Claim:
     reference
         Where it was published.
     kind
-        ``published``, or ``observation`` for what nobody published.
+        ``published``, or ``observation`` for unpublished results.
     tolerance
         What is compared and how closely, beginning with who chose it: ``ours:`` or ``authors:``.
         None: the printed digits.

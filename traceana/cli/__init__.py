@@ -92,6 +92,8 @@ def main() -> None:
             sys.stdout.flush()
     except ReaderGoneError:  # as head does: nothing is wrong
         raise SystemExit(0) from None
+    except KeyboardInterrupt:  # while typer reads the commands
+        raise SystemExit(130) from None
     except TraceanaError as error:
         _fail(str(error))
     except OSError as error:  # a path that no command looks at, such as one that is too long

@@ -86,7 +86,7 @@ def ingest(
 def _suit_polars() -> None:
     """Set, before it is loaded, what makes Polars fast in a process that only ingests.
 
-    Its memory is wanted again at once, not given back after half a second; and where cores are no
+    Freed memory is reused at once, so it is kept longer than half a second; and where cores are no
     more than the stages that work at once, more threads in one of them do not help.
     """
     os.environ.setdefault("_RJEM_MALLOC_CONF", "dirty_decay_ms:10000")

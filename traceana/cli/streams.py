@@ -42,7 +42,7 @@ class Stream:
         Raises
         ------
         ReaderGoneError
-            If nobody reads it.
+            If the reader has closed it.
         TraceanaError
             If it cannot be written.
         """

@@ -69,6 +69,4 @@ def _print_table(listed: pl.DataFrame, stored: dict[str, list[str]]) -> None:
             f"{present} of {len(tables)}" if present else "no",
         )
     print_table(shown)
-    terminal().print(
-        "Size is that of the files as published; +: and more, which nobody has stated."
-    )
+    terminal().print("Size: published files; +: and files of unstated size.")

@@ -24,7 +24,7 @@ _QUESTIONS: Final = {
     "Runtime": ("runtime_s_median", "Median runtime (s)"),
     "Size": ("fraction_multi_gpu", "Jobs with more than one GPU (fraction)"),
     "Queueing": ("queueing_delay_s_median", "Median queueing delay (s)"),
-    "Failure": ("failure_rate", "Failed, of completed and failed (fraction)"),
+    "Failure": ("failure_rate", "Failure rate among completed and failed (fraction)"),
     "Concentration": (
         "fraction_gpu_hours_top_1_percent", "GPU-hours of the largest 1 % of jobs (fraction)",
     ),
@@ -107,11 +107,14 @@ def _runtime(cohort: Cohort, kind: str | None) -> Row:
     cut = _cut(known)
     if not cut:
         return _median(cohort, known["runtime_s"], known, kind)
-    summary = analysis.workload_summary(known, entry="entry_s", observed="observed")
+    found = analysis.kaplan_meier(
+        known, status=None, entry="entry_s", observed="observed", cluster=cohort.cluster
+    ).groups.row(0, named=True)
     return _row(
         known.height,
-        summary["runtime_s_median"].item(),
-        note=_joined(kind, f"{cut:,} truncated or censored: Kaplan-Meier median, no interval"),
+        found["median_s"],
+        (found["ci_low"], found["ci_high"]),
+        _joined(kind, f"{cut:,} truncated or censored: Kaplan-Meier median", _independence(cohort)),
     )
 
 

@@ -57,9 +57,9 @@ class Observation:
             more = max(self.n_unlisted, 0.0)
             text += (
                 f" Every listed row ended within the window, so runtimes are right-truncated: "
-                f"an estimated {more:,.0f} {noun} ({100 * more / (self.n + more):.2g} %) that "
-                "started in the window had not ended by its end and are missing (Lynden-Bell's "
-                "estimator; a lower bound, since runtimes longer than the window are never listed)."
+                f"{noun} still running at its end are missing, an estimated {more:,.0f} "
+                f"({100 * more / (self.n + more):.2g} %; Lynden-Bell's estimator; a lower "
+                "bound, since runtimes longer than the window are never listed)."
             )
         return text
 

@@ -1,4 +1,4 @@
-"""Used against requested CPU time, memory, GPUs and time limits of jobs."""
+"""Used versus requested CPU time, memory, GPUs and time limits of jobs."""
 
 from __future__ import annotations
 

@@ -32,11 +32,11 @@ class UtilizationTables:
     n_rows, n_instances
         Rows of instance_usage, and instances among them: repeated rows count once.
     used
-        Used against requested resources, by column of the groups; the key "" is all instances.
+        Used versus requested resources, by column of the groups; the key "" is all instances.
     idle, shared
         Idle GPU-hours by GPU type or overall, and GPUs shared by instances.
     by_size
-        Used against requested resources of instances that request a fraction of a GPU, one, or
+        Used versus requested resources of instances that request a fraction of a GPU, one, or
         several, with their GPU-hours.
     curves
         Distribution functions of requested and used, by resource.

@@ -70,7 +70,7 @@ def plot_batching_replay(
     """
     jobs = steps["job_id"].unique().to_list()
     if len(jobs) != 1:
-        raise DataError(f"plot_batching_replay draws one job; the steps are of {len(jobs)}")
+        raise DataError(f"plot_batching_replay draws one job; found {len(jobs)} jobs in the steps")
     ax = start_axes(ax)
     if episodes is not None:
         spans = episodes.select("onset_s", "end_s").unique(maintain_order=True)
@@ -151,7 +151,9 @@ def plot_batching_iterations(
     """
     jobs = workers["job_id"].unique().to_list()
     if len(jobs) != 1:
-        raise DataError(f"plot_batching_iterations draws one job; the workers are of {len(jobs)}")
+        raise DataError(
+            f"plot_batching_iterations draws one job; found {len(jobs)} jobs in the workers"
+        )
     names = workers["controller"].unique(maintain_order=True).to_list()
     order = natural_order(workers["worker_id"].unique())
     ax = start_axes(ax, height_in=1.0 + 0.24 * len(order))

@@ -32,7 +32,7 @@ _DIGIT: Final = 0.64
     result="cumulative_incidence",
     reading="Line: cumulative incidence of the event by runtime, with the other events as "
     "competing risks (Aalen-Johansen estimate); band: its pointwise 95 % confidence interval. "
-    "Below: rows at risk, which run at least that long.",
+    "Below: rows at risk, which run at least that long, in the color of their line.",
 )
 def plot_cumulative_incidence(
     result: CumulativeIncidence,
@@ -121,11 +121,10 @@ def plot_cumulative_incidence(
     ax.set_xlabel("Runtime (logarithmic)")
     ax.set_title(heading or f"Cumulative incidence: {one.events[0]}")
     _write_at_risk(ax, some, at_risk, keys, [str(line.get_color()) for _, line in lines])
-    if keys:
-        if own_figure:  # the table reduces the height of the panel, which the names depend on
-            figure = ax.get_figure(root=True)
-            assert figure is not None  # noqa: S101  (axes stand on a figure)
-            figure.draw_without_rendering()
+    if keys and own_figure:  # on other axes the colors of the table below name the lines
+        figure = ax.get_figure(root=True)
+        assert figure is not None  # noqa: S101  (axes stand on a figure)
+        figure.draw_without_rendering()  # the table reduces the height, which the names depend on
         name_lines(ax, lines, heading=name_columns(keys), margin_from=0)
     return ax
 
@@ -177,7 +176,7 @@ def _write_at_risk(
     first, gap = -37.0, -1.3 * size
     figure = ax.get_figure(root=True)
     assert figure is not None  # noqa: S101  (axes stand on a figure)
-    width = _DIGIT * size * (1 + max(len(f"{rows:,}") for rows in at_risk["n_at_risk"]))
+    width = _DIGIT * size * (2 + max(len(f"{rows:,}") for rows in at_risk["n_at_risk"]))
     apart: dict[float, float] = {}  # times whose numbers fit, with their places in points
     for time in at_risk["time_s"].unique().sort():
         place = ax.transData.transform((time, 0))[0] * 72 / figure.dpi

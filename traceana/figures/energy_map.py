@@ -132,7 +132,7 @@ def plot_energy_map(
 
 
 def _ink(ax: Axes, cell: NDArray[np.float64]) -> str:
-    """Return that of the background's and the labels' colors that is farther from a cell's."""
+    """Return the color of background or labels with more contrast to a cell."""
     light = np.dot(cell[:3], _LUMINANCE)
     inks = (shade(ax, 0), shade(ax))
     return max(inks, key=lambda ink: float(abs(np.dot(to_rgb(ink), _LUMINANCE) - light)))

@@ -1,4 +1,4 @@
-"""Energy saved against the default, by data set and GPU."""
+"""Energy saved relative to the default, by data set and GPU."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _WIDE: Final = 0.64
 @figure(
     "energy-saved",
     result="energy saved, such as summarize_recurring",
-    reading="Mark: energy saved against the default; line: 95 % interval, often shorter than the "
-    "mark. Left of 0: more energy used.",
+    reading="Mark: energy saved relative to the default; line: 95 % interval, often shorter than "
+    "the mark. Left of 0: more energy used.",
 )
 def plot_energy_saved(summary: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
     """Draw the energy saved, one row per data set and one mark per GPU.

@@ -121,7 +121,7 @@ def _lay_out(odds_ratios: pl.DataFrame) -> list[tuple[str, dict[str, Any] | None
         if None in of_level:
             rows.append((str(feature), of_level[None]))
             continue
-        against = "".join(f", against {name}" for name in terms["reference"].drop_nulls().head(1))
+        against = "".join(f", versus {name}" for name in terms["reference"].drop_nulls().head(1))
         rows.append((f"{feature}{against}", None))
         rows += [(level, of_level[level]) for level in natural_order(of_level)]
     return rows

@@ -207,6 +207,7 @@ def plot_runtime_by(
         ax.xaxis.set_major_formatter("{x:,.0f}")
     name_panel(ax, heading)
     if shown == "mean_s":
+        ax.set_title(heading, pad=16)
         ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, borderaxespad=0.2)
     return ax
 
@@ -251,7 +252,7 @@ def plot_runtime_ratio(result: pl.DataFrame, /, *, ax: Axes | None = None) -> Ax
     >>> from traceana.figures import plot_runtime_ratio
     >>> jobs = pl.DataFrame({"group": ["a", "a", "b", "b"], "runtime_s": [50.0, 150.0, 60.0, 90.0]})
     >>> plot_runtime_ratio(traceana.summarize_runtime_ratio(jobs, by="group")).get_xlabel()
-    'Runtime / mean runtime of the group (logarithmic)'
+    'Runtime / mean of the group (logarithmic)'
     """
     known = result.filter(pl.col("p95") > 0)
     if known.is_empty():
@@ -276,7 +277,7 @@ def plot_runtime_ratio(result: pl.DataFrame, /, *, ax: Axes | None = None) -> Ax
     ax.xaxis.set_major_formatter("{x:g}")
     ax.xaxis.set_minor_locator(LogLocator(subs=range(2, 10), numticks=12))
     ax.xaxis.set_minor_formatter(NullFormatter())
-    ax.set_xlabel("Runtime / mean runtime of the group (logarithmic)")
+    ax.set_xlabel("Runtime / mean of the group (logarithmic)")
     name_rows(ax, groups)
     return ax
 

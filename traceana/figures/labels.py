@@ -25,10 +25,12 @@ if TYPE_CHECKING:
 
 _LINE_SPACING: Final = 1.15
 _LEGEND_CHARACTERS: Final = 52
+_SHORT: Final = 10
+"""Characters of the longest label up to which a legend has three columns."""
 _BELOW_IN: Final = -0.42
 """From the axes to a legend below their label."""
 _MARGIN: Final = 1.05
-"""Where the names stand, in widths of the axes."""
+"""Position of the names, in widths of the axes."""
 
 
 _CLOCKS: Final = {"time_s": "Time since the job began (s)", "step": "Step", "sample": "Sample"}
@@ -113,6 +115,7 @@ def place_legend(ax: Axes, /) -> None:
         handles, [fill(label, _LEGEND_CHARACTERS) for label in labels],
         loc="upper left", bbox_to_anchor=(-0.12, 0), bbox_transform=ax.transAxes + below,
         borderaxespad=0, fontsize=small_size(),
+        ncols=3 if max(map(len, labels), default=0) <= _SHORT else 1,
     )  # fmt: skip
 
 

@@ -18,13 +18,13 @@ _ZERO_WIDTH = 0.5
 _FEW = 1e4
 """Largest over smallest value up to which decades are divided by small ticks."""
 _SHORT = 30.0
-"""Largest over smallest value below which ticks stand at 2 and 5 too."""
+"""Largest over smallest value below which there are ticks at 2 and 5."""
 
 
 def use_log_axis(
     ax: Axes, side: Literal["x", "y"], values: Iterable[float], /, *, durations: bool = False
 ) -> None:
-    """Make an axis logarithmic over values that are 0 or more; a 0 stands at its lower end.
+    """Make an axis logarithmic over values that are 0 or more; a 0 is drawn at its lower end.
 
     Parameters
     ----------

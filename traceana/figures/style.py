@@ -104,7 +104,7 @@ class ShownAxes(Axes):
 
 
 def start_axes(ax: Axes | None, /, *, height_in: float = 2.6) -> Axes:
-    """Return the axes given, or those of a new figure, which is in nobody's global list."""
+    """Return the given axes, or those of a new figure that pyplot does not manage."""
     if ax is not None:
         return ax
     width, usual_height = rcParams["figure.figsize"]
@@ -119,7 +119,7 @@ def palette() -> list[str]:
 
 
 def color_of(place: int, /) -> str:
-    """Return the color of the style at a place; past the last they come again."""
+    """Return a color of the style by index; indices beyond the last wrap around."""
     colors = palette()
     return colors[place % len(colors)]
 

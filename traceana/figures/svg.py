@@ -1,4 +1,4 @@
-"""A figure as SVG that can stand inside a page, as PDF and PNG, and the mark of synthetic data."""
+"""Figures as SVG for a page, as PDF and PNG, and the mark of synthetic data."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.colors import to_rgb
 
-from traceana.figures.style import use_style
+from traceana.figures.style import shade, use_style
 from traceana.results.formatting import without_controls
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 WATERMARK: Final = "SYNTHETIC"
 PNG_DPI: Final = 300
-"""Dots an inch of a figure as PNG, and of an image within a PDF: what print asks for."""
+"""Resolution (dots per inch) of PNG, and of images within PDF, for print."""
 _STYLE: Final = re.compile(r"<defs>\s*<style[^>]*>\*\{([^}]*)\}</style>\s*</defs>\s*")
 _NUMBERED: Final = re.compile(
     r' id="(?:figure|axes|patch|text|line2d|[xy]tick|legend|matplotlib\.axis|QuadMesh|'
@@ -28,6 +29,8 @@ _PATH: Final = re.compile(r'\bd="[^"]*"')
 _DECIMALS: Final = re.compile(r"-?\d+\.\d+")
 _LINES: Final = re.compile(r'd="(?:[ML] -?[\d.]+ -?[\d.]+ ?\n?|z\n?)+"')
 _STEP: Final = re.compile(r"(z)|([ML]) (-?[\d.]+) (-?[\d.]+)")
+_DARK: Final = 0.5
+"""Largest part of red, green or blue below which a background is dark."""
 _SPACE: Final = re.compile(r"\s*\n|(?<=[MLCQ]) ")
 
 
@@ -46,15 +49,17 @@ def mark_synthetic(figure: Figure, /) -> None:
     """
     panels = (ax for ax in figure.axes if ax.get_label() != "<colorbar>")
     for place, ax in enumerate(panels):
+        dark = max(to_rgb(shade(ax, 0))) < _DARK
         ax.text(
             0.5, 0.5, WATERMARK, transform=ax.transAxes, ha="center", va="center",
-            fontsize=22, fontweight="bold", color="#B00020", alpha=0.16, zorder=10,
+            fontsize=22, fontweight="bold", color="#FF5A6E" if dark else "#B00020",
+            alpha=0.35 if dark else 0.16, zorder=10,
             gid=f"synthetic-{place}" if place else "synthetic", in_layout=False,
         )  # fmt: skip
 
 
 def render_file(figure: Figure, form: str, /, *, dpi: int = PNG_DPI) -> bytes:
-    """Return a figure as a file's bytes, without a date, so that the same figure gives the same.
+    """Return a figure as a file's bytes, without a date, so that equal figures have equal bytes.
 
     Parameters
     ----------

@@ -130,7 +130,7 @@ def open_member(stream: IO[bytes], name: str, *, last: bool) -> Iterator[IO[byte
 def seems_last(member: tarfile.TarInfo, paths: tuple[Path, ...]) -> bool:
     """Return whether a large gzip archive ends after a member, by gzip's count of its bytes.
 
-    Another small member may stand in the padding at its end: :func:`open_member` looks.
+    Another small member may follow in the padding at its end: :func:`open_member` looks.
     """
     if member.size < _LARGE or member.sparse is not None:
         return False

@@ -46,7 +46,7 @@ class TableBuilder:
     Attributes
     ----------
     first_rejected
-        Where the first rejected row stands, and its text.
+        Position and text of the first rejected row.
     """
 
     def __init__(

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from traceana.ingesters.add import add_table, digest_of, to_polars
+from traceana.ingesters.discover import name_of
 from traceana.ingesters.ingestion import ingest
 
 if TYPE_CHECKING:
@@ -58,7 +59,8 @@ def ingest_cached(
     digest = hashlib.sha256(key.encode()).hexdigest()[:16]
     store = user_cache_path("traceana") / "read" / digest
     ingest(
-        names, mapping=mapping, reader=reader, timezone=timezone, store=store, replace=True,
+        names, trace=None if mapping is None or is_file else name_of(Path(names[0])),
+        mapping=mapping, reader=reader, timezone=timezone, store=store, replace=True,
         progress=progress,
     )  # fmt: skip
     return store

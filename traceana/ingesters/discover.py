@@ -72,7 +72,7 @@ def discover(
     suffixes += tuple(PurePath(csv).suffix or csv for _, c in contents for csv in c.csvs)
     for path in paths:
         listing = list_csvs(path, leave_out=leave_out, read_through=read_through, suffixes=suffixes)
-        _match(listing, contents, discovery, trace or _name_of(path), reader)
+        _match(listing, contents, discovery, trace or name_of(path), reader)
     for name in discovery.sources:
         _drop_repeated(name, discovery)
     if not (discovery.sources or discovery.formats or discovery.failures):
@@ -95,7 +95,7 @@ def known_names(trace: str | None = None) -> str:
     return ", ".join(sorted({content.csvs[0] for one in known for content in one.contents}))
 
 
-def _name_of(path: Path) -> str:
+def name_of(path: Path) -> str:
     """Return the id of a trace that is read from a file or folder."""
     name = re.sub(r"\.(gz|xz)$", "", path.resolve().name).removeprefix(SYNTHETIC_PREFIX)
     name = name if path.is_dir() else re.sub(r"(?<=.)\.[^.]+$", "", name)
@@ -203,7 +203,7 @@ def _columns_beside(csv: CsvFile, listing: Listing) -> list[str]:
 
 
 def _drop_repeated(trace: str, discovery: Discovery) -> None:
-    """Read a CSV that stands twice with the same content once; refuse two that differ."""
+    """Read a CSV with two equal copies once; refuse two that differ."""
     by_name: dict[str, list[tuple[Source, CsvFile]]] = defaultdict(list)
     for source in discovery.sources[trace]:
         if source.file:
@@ -216,7 +216,7 @@ def _drop_repeated(trace: str, discovery: Discovery) -> None:
             continue
         places = [file.where for _, file in sources]
         if len({content_sha256(file) for _, file in sources}) > 1:
-            reason = f"{name} stands here twice and the two differ: {', '.join(places)}"
+            reason = f"{name} is here twice and the two differ: {', '.join(places)}"
             discovery.failures.append((trace, f"{reason}; name one of them"))
         else:
             discovery.left_out += [f"{place} (same as {places[0]})" for place in places[1:]]
@@ -228,12 +228,12 @@ def _nothing_found(
 ) -> str:
     where = ", ".join(map(str, paths))
     found = f"found {_shorten(tuple(others))}" if others else "it holds no files"
-    names = ", ".join(sorted({content.csvs[0] for _, content in contents}))
+    names = _shorten(tuple(sorted({content.csvs[0] for _, content in contents})))
+    file = paths[0] if len(paths) == 1 and paths[0].is_file() else "FILE"
     return (
-        f"{where}: no known trace here: {found}; expected files named as published, "
-        f"such as {names} (plain, .gz, .xz or in .tar.gz; "
-        "see `traceana traces`), or logs of Slurm, Kubernetes or SWF; "
-        "other files need a mapping: `traceana map FILE` proposes one"
+        f"{where}: not recognized: {found}; expected a log of Slurm, Kubernetes or SWF, a file "
+        f"with a mapping (`traceana map {file} --out M.toml` proposes one for --mapping M.toml), "
+        f"or the files of a public trace as published: {names}"
     )
 
 

@@ -1,4 +1,4 @@
-"""Rows that come again: set apart where a table has a key, counted where it has none."""
+"""Repeated rows: rejected if the table has a key, else counted."""
 
 from __future__ import annotations
 

@@ -233,8 +233,8 @@ def _list_archive(
                 continue
             if member.name in seen:
                 raise SourceError(
-                    f"{where_of(paths)}: member {member.name!r} stands in it twice, which no "
-                    "published trace does; fetch the file again from its publisher"
+                    f"{where_of(paths)}: member {member.name!r} is in it twice, unlike any "
+                    "published trace; fetch the file again from its publisher"
                 )
             seen.add(member.name)
             text = archive.extractfile(member) if member.isreg() else None

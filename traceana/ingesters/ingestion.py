@@ -63,7 +63,7 @@ def ingest(
 
     Each table is written beside its final name and moved there when it is whole; a table whose
     sources, mapping, schema and version are those of last time is left alone. Every row read is
-    either kept or set apart with file, row number and rule (see ``Store.scan_rejected``).
+    either kept or rejected with file, row number and rule (see ``Store.scan_rejected``).
 
     Later files update a trace of the store that is not a public one: of rows with the same key the
     newest record is kept (the one in the latest state, ended, running, others; among them that of

@@ -58,7 +58,7 @@ def open_unwrapped(paths: tuple[Path, ...]) -> Iterator[IO[bytes]]:
             raise SourceError(f"{where_of(paths)}: the file is empty; fetch it again")
         if any(pointer in start for pointer in _POINTERS):
             raise SourceError(
-                f"{where_of(paths)}: a pointer stands in place of the data (Git LFS or git-annex);"
+                f"{where_of(paths)}: a pointer instead of the data (Git LFS or git-annex);"
                 " fetch the file itself, for example with `traceana fetch`"
             )
         if start[:2] == b"\x1f\x8b":

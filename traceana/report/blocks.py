@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Text:
-    """A paragraph; `code` stands between backticks."""
+    """A paragraph; `code` is between backticks."""
 
     text: str
 

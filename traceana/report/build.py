@@ -87,7 +87,7 @@ def build_report(
     per_trace
         Also make a page of each trace, in a folder with its name.
     on_step
-        Called with the steps done, their number, and the last that came. None: a progress bar in
+        Called with the steps done, their number, and the last one. None: a progress bar in
         a notebook, else nothing.
     on_results
         Called with the main results, one sentence each.
@@ -231,7 +231,7 @@ def check_sections(only: str | Sequence[str], /) -> list[Section]:
 
 
 def choose(wanted: str | Sequence[str], there: Sequence[str], /, *, what: str) -> list[str]:
-    """Return the names wanted, of which several may stand in one with commas; none wants all."""
+    """Return the requested names, also from comma-separated lists; none means all."""
     given = [wanted] if isinstance(wanted, str) else wanted
     names = [name.strip() for text in given for name in text.split(",")]
     for name in names:

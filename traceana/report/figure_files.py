@@ -215,7 +215,7 @@ def _choose_drawings(
     chosen = [drawing for drawing in known if choice.matches(drawing.key)]
     if not chosen:
         there = ", ".join(drawing.key for drawing in known)
-        raise DataError(f"no picture of it is of {choice}; there are {there}")
+        raise DataError(f"no figure has {choice}; available: {there}")
     return chosen
 
 

@@ -27,7 +27,7 @@ _SYNONYMS: Final = {
 
 @dataclass(frozen=True)
 class Choice:
-    """What is to be shown; None: whatever the report shows."""
+    """What to show; None: as in the report."""
 
     job: str | None = None
     gpu: str | None = None
@@ -112,7 +112,7 @@ def _of_gpu(context: Context, trace: str, choice: Choice) -> list[Drawing]:
 
 
 def _find(wanted: str, names: Iterable[str], what: str) -> str:
-    """Return a name, in whatever case it is given."""
+    """Return a name, ignoring case."""
     there = {_slug(name): name for name in names}
     if _slug(wanted) not in there:
         raise DataError(f"there is no {what} {wanted!r}; there are {', '.join(there.values())}")

@@ -32,7 +32,7 @@ def render_markdown(built: list[Built], context: Context, /, *, title: str, figu
     title
         The report's title.
     figures
-        Folder of the figures, from where the Markdown stands.
+        Folder of the figures, relative to the Markdown file.
     """
     parts = [f"# {_prose(name_page(title, context))}", " · ".join(trace_titles(context))]
     synthetic = context.synthetic_traces

@@ -130,7 +130,7 @@ def _share(
         _collect(elsewhere, taken, take, wait=True)
     except BrokenProcessPool as error:
         raise TraceanaError(
-            "a process that was building the report was ended from outside (out of memory?); "
+            "a process that was building the report was killed (out of memory?); "
             "build fewer sections at once with --only"
         ) from error
     finally:
@@ -223,7 +223,7 @@ def _picture(drawing: Drawing, context: Context) -> Picture:
 def _data(drawing: Drawing) -> str:
     """Return the frame that a figure is drawn from as CSV: the first one of a result.
 
-    Those of panels stand one below the other.
+    Panels are placed below each other.
     """
     if len(drawing.members) > 1:
         parts = [
@@ -280,5 +280,5 @@ def draw(
             if suffix == "svg"
             else render_file(drawn, suffix, dpi=dpi)
         )
-        drawn.set_layout_engine("none")  # the layout of the first file is that of all
+        drawn.set_layout_engine("none")  # all files use the layout of the first
     return files, caption

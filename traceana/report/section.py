@@ -55,7 +55,7 @@ class Section:
     id, title
         Its name in addresses, and its heading.
     order
-        Sections of a part stand in this order.
+        Order within a part.
     build
         Returns the content: of a session and the traces that qualify, or of the session alone if
         nothing is needed.

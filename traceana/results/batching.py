@@ -282,8 +282,8 @@ class ClusterComparison(ResultTable):
     system = text("System", "uniform, static or dynamic; the model of a published factor")
     relative_time = number(
         "Relative time",
-        "time over that of uniform batches on the homogeneous cluster; of a published speedup the "
-        "time that it implies for dynamic batches, of a slowdown that of uniform ones",
+        "time over that of uniform batches on the homogeneous cluster; for a published speedup the "
+        "time that it implies for dynamic batches, for a slowdown the time of uniform ones",
         display="ratio",
     )
     speedup = number(

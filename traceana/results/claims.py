@@ -17,7 +17,7 @@ class ClaimVerdicts(ResultTable):
     note = text("Reason")
     function = text("Function", "public functions that measure it")
     source = text("Source", "tables with their rows; null if no data are needed")
-    kind = text("Kind", "published, or observation for what nobody published")
+    kind = text("Kind", "published, or observation for unpublished results")
     tolerance = text(
         "Tolerance", "what is compared and whose choice it is; null for the printed digits"
     )

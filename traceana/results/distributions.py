@@ -121,7 +121,7 @@ class BestFamilies(ResultTable):
     best = text("Best by BIC", "family with the smallest BIC")
     ks_statistic = number("KS distance", "of the best family", display="ratio")
     second = text("Second", "family with the next BIC")
-    delta = number("Delta BIC", "BIC of the second minus that of the best")
+    delta = number("Delta BIC", "BIC of the second minus BIC of the best")
     pvalue_adjusted = number("Adjusted p", "of the best against the second", display="pvalue")
     note = text("Note", "why a value is null")
 

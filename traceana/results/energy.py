@@ -59,7 +59,7 @@ class CoverageCounts(ResultTable):
 
 
 class EnergySavings(ResultTable):
-    """Energy or cost of the best configurations over that of the baseline."""
+    """Energy or cost of the best configurations relative to the baseline."""
 
     gpu = text("GPU")
     dataset = text("Data set")

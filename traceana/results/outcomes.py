@@ -269,7 +269,7 @@ class OddsRatios(ResultTable):
     n = count("n", "rows of the level; all rows for a numeric feature")
     failures = count("Failures", "failures among them")
     crude_odds_ratio = number("Crude odds ratio", "of the feature alone")
-    crude_ci_low = number(_CI, "Woolf's interval; of a numeric feature that of its own model")
+    crude_ci_low = number(_CI, "Woolf's interval; for a numeric feature, from a model of it alone")
     crude_ci_high = number(_CI, "as `crude_ci_low`")
     stratified_odds_ratio = number(
         "Stratified",
@@ -364,7 +364,7 @@ class FailureModel(Result):
         for term in self.odds_ratios.iter_rows(named=True):
             name = " ".join(part for part in (term["feature"], term["level"]) if part)
             if term["reference"] is not None:
-                name += f" against {term['reference']}"
+                name += f" versus {term['reference']}"
             value = term["note"]
             if term["odds_ratio"] is not None:
                 value = f"{term['odds_ratio']:.3g} ({term['note']})"

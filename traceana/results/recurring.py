@@ -189,8 +189,8 @@ class GroupsByDataset(ResultTable):
     runs_missed = count("Missed", "runs that missed the target")
     concurrent = fraction("Concurrent", "fraction of runs that began while others of the group ran")
     energy_j = number("Energy (J)", display="count", unit="J")
-    energy_saved = fraction("Energy saved", "of all runs, against the default")
-    time_saved = fraction("Time saved", "of all runs, against the default")
+    energy_saved = fraction("Energy saved", "of all runs, relative to the default")
+    time_saved = fraction("Time saved", "of all runs, relative to the default")
 
 
 @dataclass(frozen=True, repr=False)
@@ -270,7 +270,7 @@ class RecurringResult(Result):
         if row["energy_saved"] is not None:
             listed = ", ".join(f"{100 * value:.1f} % of {name}" for name, value in saved)
             last = min(LAST, row["recurrences"])
-            lines.append(f"saved:   {listed} (last {last} recurrences, against the default)")
+            lines.append(f"saved:   {listed} (last {last} recurrences, relative to the default)")
         if row["regret_j"] is not None:
             lines.append(
                 f"regret:  {row['regret_j']:,.0f} J over the oracle, "
@@ -378,7 +378,7 @@ class RecurringGroupsResult(Result):
             default = sum(known[f"default_{name}_{unit}"])
             if default:
                 share = 100 * (1 - sum(known[f"{name}_{unit}"]) / default)
-                lines.append(f"{name + ':':7} {share:.1f} % saved against the default")
+                lines.append(f"{name + ':':7} {share:.1f} % saved relative to the default")
         notes = self.groups["note"].value_counts(sort=True).drop_nulls().rows()
         lines += [f"note:   {number:,} groups: {note!s}" for note, number in notes]
         return "\n".join(lines)

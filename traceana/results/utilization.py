@@ -1,4 +1,4 @@
-"""Tables of utilization: used against requested resources, idle and shared GPUs, allocation."""
+"""Tables of utilization: used versus requested resources, idle and shared GPUs, allocation."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from traceana.results.tables import (
 
 
 class Utilization(ResultTable):
-    """Used against requested resources, one row per group and resource."""
+    """Used versus requested resources, one row per group and resource."""
 
     resource = text("Resource", "what was requested and used")
     n = count("Instances", "rows with a request above 0 and a use")
@@ -29,7 +29,7 @@ class Utilization(ResultTable):
 
 
 class RequestedUsed(ResultTable):
-    """Used against requested resources of jobs that ended, one row per group and resource."""
+    """Used versus requested resources of jobs that ended, one row per group and resource."""
 
     resource = text("Resource", "what was requested and used, and the unit of the hours")
     n = count("Jobs", "jobs with a use and a request above 0")

@@ -18,7 +18,7 @@ MARK: Final = "SYNTHETIC-"
 
 
 def write_csv(frame: pl.DataFrame, path: Path, *, end: str = "\n") -> int:
-    """Write a frame with its header and return its rows; `end` stands after the last row."""
+    """Write a frame with its header and return its rows; `end` follows the last row."""
     # polars would quote the nameless index column of the mini-batch files
     text = frame.write_csv(null_value="", quote_style="never").removesuffix("\n") + end
     content = text.encode()

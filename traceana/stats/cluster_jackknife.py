@@ -1,4 +1,4 @@
-"""Delete-one-cluster jackknife of a correlation whose rows are dependent within clusters."""
+"""Jackknife errors of a correlation whose rows are dependent within clusters."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from scipy.special import stdtr, stdtrit
 from traceana.stats.correlation import SMALLEST_P, correlation
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable
 
     from numpy.typing import NDArray
 
@@ -23,8 +23,8 @@ _MIN_POINTS: Final = 3
 
 
 def jackknife_errors(
-    x: Floats, y: Floats, cells: Integers, asked: Sequence[tuple[str, str]], /
-) -> dict[tuple[str, str], float]:
+    x: Floats, y: Floats, cells: Integers, methods: Iterable[str], /
+) -> dict[str, float]:
     """Standard errors of correlations on Fisher's scale, by the cluster jackknife.
 
     With z_g the arctanh of the coefficient without cell g of m cells, the error is
@@ -38,40 +38,33 @@ def jackknife_errors(
         The rows.
     cells
         The cell of each row: integers from 0.
-    asked
-        Pairs of a level (``row``, ``group_mean``, ``group_mean_weighted``) and a method.
+    methods
+        The coefficients.
 
     Returns
     -------
     dict
-        The error by (level, method); NaN if a coefficient without one of the cells is undefined.
+        The error by method; NaN if a coefficient without one of the cells is undefined.
     """
-    found: dict[tuple[str, str], list[float]] = {key: [] for key in asked}
+    found: dict[str, list[float]] = {method: [] for method in methods}
     in_order = np.argsort(x, kind="stable")
     x, y, cells = x[in_order], y[in_order], cells[in_order]
-    values, starts, group, size = np.unique(
+    _, starts, group, size = np.unique(
         x, return_index=True, return_inverse=True, return_counts=True
     )
     _, rank, often = np.unique(y, return_inverse=True, return_counts=True)
-    total = np.bincount(group, y)
     a, b = x - x.mean(), y - y.mean()
     moments = np.stack([np.ones(len(x)), a, b, a * a, b * b, a * b])
     everything = moments.sum(axis=1)
     order = np.argsort(cells, kind="stable")
     for part in np.split(order, np.flatnonzero(np.diff(cells[order])) + 1):
-        left = size - np.bincount(group[part], minlength=len(size))
-        there = left > 0
-        rest = total - np.bincount(group[part], y[part], len(size))
-        point, mean, weight = values[there], rest[there] / left[there], left[there]
-        for level, method in asked:
-            if (len(point) if level != "row" else len(x) - len(part)) < _MIN_POINTS:
+        for method, coefficients in found.items():
+            if len(x) - len(part) < _MIN_POINTS:
                 r = float("nan")
-            elif level != "row":
-                weights = weight if level == "group_mean_weighted" else None
-                r = correlation(point, mean, method=method, weights=weights)
             elif method == "pearson":
                 r = _pearson(everything - moments[:, part].sum(axis=1))
             elif method == "spearman":
+                left = size - np.bincount(group[part], minlength=len(size))
                 y_left = often - np.bincount(rank[part], minlength=len(often))
                 y_rank = _centered_ranks(y_left)
                 ranks = y_rank[rank]
@@ -81,8 +74,42 @@ def jackknife_errors(
             else:
                 kept = np.delete(np.arange(len(x)), part)
                 r = correlation(x[kept], y[kept], method=method)
-            found[level, method].append(r)
-    return {key: _error(np.array(r)) for key, r in found.items()}
+            coefficients.append(r)
+    return {method: _error(np.array(r)) for method, r in found.items()}
+
+
+def influence_error(x: Floats, y: Floats, clusters: Integers, method: str, /) -> float:
+    """Standard error of Pearson's or Spearman's r on Fisher's scale, for many clusters.
+
+    The infinitesimal jackknife (Efron, The Jackknife, the Bootstrap and Other Resampling Plans,
+    1982, chapter 6), the limit of the delete-one jackknife of many clusters:
+    sqrt(m / (m - 1) sum of U_g^2) / (1 - r^2), with U_g the sum over the rows of cluster g of m of
+    their influence on r, divided by the number of rows. NaN if x or y is constant.
+    """
+    n = len(x)
+    if method == "pearson":
+        a, b = x - x.mean(), y - y.mean()
+        squares, changes = [np.mean(a * a), np.mean(b * b)], [a * a, b * b]
+        moment, change = np.mean(a * b), a * b
+    else:
+        (a, x_ties), (b, y_ties) = _middle_ranks(x), _middle_ranks(y)
+        squares = [(1 - np.mean(ties**2)) / 12 for ties in (x_ties, y_ties)]
+        changes = [
+            square - (ties**2 - np.mean(ties**2)) / 4
+            for square, ties in zip(squares, (x_ties, y_ties), strict=True)
+        ]
+        moment = np.mean(a * b)
+        change = a * b + _above(a, b) + _above(b, a) - 2 * moment
+    if not min(squares) > 0:
+        return float("nan")
+    scale = np.sqrt(squares[0] * squares[1])
+    r = moment / scale
+    influence = (change - moment) / scale
+    for square, changed in zip(squares, changes, strict=True):
+        influence -= r / 2 * (changed / square - 1)
+    sums = np.bincount(clusters, influence) / n
+    m = np.count_nonzero(np.bincount(clusters))
+    return float(np.sqrt(m / (m - 1) * (sums @ sums)) / max(1 - r * r, 1 - NEAR_ONE))
 
 
 def clustered_interval(
@@ -124,3 +151,18 @@ def _centered_ranks(counts: Integers) -> Floats:
 def _ratio(x_rank: Floats, size: Integers, y_sums: Floats, y_squares: float) -> float:
     squares = float(size @ x_rank**2) * y_squares
     return float(np.clip(x_rank @ y_sums / np.sqrt(squares), -1, 1)) if squares else float("nan")
+
+
+def _middle_ranks(values: Floats) -> tuple[Floats, Floats]:
+    """Return the centered mean ranks over n, and the fraction of rows with each row's value."""
+    _, at, often = np.unique(values, return_inverse=True, return_counts=True)
+    ranks: Floats = _centered_ranks(often)[at] / len(values)
+    return ranks, often[at] / len(values)
+
+
+def _above(ranks: Floats, other: Floats) -> Floats:
+    """Return the sum of `other` over rows of higher rank, and half of equal rank, divided by n."""
+    _, at = np.unique(ranks, return_inverse=True)
+    sums = np.bincount(at, other)
+    above: Floats = (sums[::-1].cumsum()[::-1] - sums / 2)[at] / len(ranks)
+    return above

@@ -17,7 +17,7 @@ Cohen (Statistical Power Analysis for the Behavioral Sciences, 1988) for Cramér
 with two values, the fraction of variance between groups, and correlations; Romano et al. (Annual
 Meeting of the Florida Association of Institutional Research, 2006) for Cliff's delta.
 """
-CANNOT_TELL: Final = "cannot tell"
+INCONCLUSIVE: Final = "inconclusive"
 NEGLIGIBLE: Final = "negligible"
 
 
@@ -47,16 +47,16 @@ def conclude(
     Returns
     -------
     str
-        "negligible" if the whole interval is below a small effect, or the effect is; else "cannot
-        tell" unless p is below `alpha`; else "small", "medium" or "large".
+        "negligible" if the whole interval is below a small effect, or the effect is; else
+        "inconclusive" unless p is below `alpha`; else "small", "medium" or "large".
     """
     if effect is None or math.isnan(effect):
-        return CANNOT_TELL
+        return INCONCLUSIVE
     least = THRESHOLDS[name][0]
     if ci_low is not None and ci_high is not None and max(-ci_low, ci_high) < least:
         return NEGLIGIBLE
     if pvalue is None or not pvalue < alpha:
-        return CANNOT_TELL
+        return INCONCLUSIVE
     words = (NEGLIGIBLE, "small", "medium", "large")
     return words[sum(abs(effect) >= threshold for threshold in THRESHOLDS[name])]
 

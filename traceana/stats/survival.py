@@ -249,7 +249,7 @@ def log_log_interval(
 def _at_risk(leaving: Floats, late: ArrayLike | None) -> Floats:
     change = leaving if late is None else leaving - np.asarray(late, dtype=float)
     n = change[::-1].cumsum()[::-1]
-    # where nobody is at risk there is no event: any divisor will do
+    # without rows at risk there is no event: any divisor will do
     at_risk: Floats = np.maximum(n, 0.5)
     return at_risk
 

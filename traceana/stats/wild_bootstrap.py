@@ -52,7 +52,8 @@ def sign_flip_pvalue(
     weights; Cameron, Gelbach and Miller, Review of Economics and Statistics 90, 2008). The
     statistic is the score |sum of d u|, as for the sign-flip test of Hemerik, Goeman and Finos
     (JRSS B 82, 2020). All sign changes of up to 13 clusters are enumerated; otherwise 9,999 are
-    drawn. The sum of 2,000 or more effective scores has a normal distribution.
+    drawn. The sum of 2,000 or more effective scores, all or the smallest of them, is drawn from its
+    normal limit.
     """
     scores = np.bincount(clusters, d * u)
     scores = scores[np.bincount(clusters) > 0]
@@ -63,9 +64,17 @@ def sign_flip_pvalue(
     if n <= _ENUMERATED:
         signs = np.array(list(product((-1, 1), repeat=n)))
         return float(np.mean(np.abs(signs @ scores) >= observed))
-    count, at_once = 1, max(_AT_ONCE // n, 1)
+    scores = scores[np.argsort(np.abs(scores))]
+    squared = np.cumsum(scores**2)
+    normal = np.flatnonzero(squared**2 >= _NORMAL * np.cumsum(scores**4))
+    n_normal = int(normal[-1]) + 1 if len(normal) and squared[-1] > 0 else 0
+    deviation = np.sqrt(squared[n_normal - 1]) if n_normal else 0.0
+    largest = scores[n_normal:]
+    count, at_once = 1, max(_AT_ONCE // len(largest), 1)
     for done in range(0, _RESAMPLES, at_once):
-        drawn = rng.integers(0, 2, (min(at_once, _RESAMPLES - done), n), dtype=np.int8)
-        sums = 2 * (drawn.astype(float) @ scores) - scores.sum()
+        drawn = rng.integers(0, 2, (min(at_once, _RESAMPLES - done), len(largest)), dtype=np.int8)
+        sums = 2 * (drawn.astype(float) @ largest) - largest.sum()
+        if n_normal:
+            sums += deviation * rng.standard_normal(len(sums))
         count += int(np.sum(np.abs(sums) >= observed))
     return count / (_RESAMPLES + 1)

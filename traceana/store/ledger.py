@@ -109,12 +109,12 @@ class TableEntry:
 
     @property
     def rows_rejected(self) -> int:
-        """Rows set apart."""
+        """Rejected rows."""
         return sum(entry.rows_rejected for entry in self.files)
 
     @property
     def rows_not_applicable(self) -> int:
-        """Rows of files that stand beside this table's but are not for it."""
+        """Rows of other tables in the same files."""
         return sum(entry.rows_not_applicable for entry in self.files)
 
     @property

@@ -115,7 +115,7 @@ def _find_java() -> None:
 
 
 def _find_master(master: str) -> None:
-    """Refuse a standalone master that nobody answers for: Spark itself would try for a minute."""
+    """Refuse a standalone master that does not answer; Spark itself tries for a minute."""
     if not master.startswith("spark://"):
         return
     failed = ""

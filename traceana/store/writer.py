@@ -34,7 +34,7 @@ _TIMES_A_WORD: Final = 4
 class TableWriter:
     """Parquet files for the kept and the rejected rows of a table, written block by block.
 
-    Nothing stands under a final name before :meth:`publish`; leaving the ``with`` block without
+    No file has its final name before :meth:`publish`; leaving the ``with`` block without
     it removes what was written. Rows are packed and written in a thread while the next are read.
     """
 
@@ -61,7 +61,7 @@ class TableWriter:
         self._rejected.write(rows.select(REJECTED.names()))
 
     def flush(self) -> None:
-        """Have all rows of the table that came so far packed, without waiting for it."""
+        """Start to compress all rows received so far, without waiting."""
         self._kept.flush()
 
     def finish(self, metadata: Mapping[str, str]) -> None:
@@ -96,7 +96,7 @@ class TableWriter:
 class _ParquetFile:
     """One Parquet file under a temporary name.
 
-    Text goes from Polars to the file as string views, without a copy; what stands in the file,
+    Text goes from Polars to the file as string views, without a copy; what is in the file,
     and what readers get of it, is the ordinary text of `schema`.
     """
 
@@ -130,7 +130,7 @@ class _ParquetFile:
         return int(sum(part.estimated_size() for part in self._rows))
 
     def flush(self) -> None:
-        """Hand the rows that came together to the thread, once it is not too far behind."""
+        """Pass the collected rows to the thread, unless it is too far behind."""
         if not self._rows:
             return
         if len(self._waiting) == _GROUPS_WAITING:

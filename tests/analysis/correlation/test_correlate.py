@@ -236,3 +236,24 @@ def test_columns_and_statuses_of_any_name() -> None:
     assert (line["n"], line["n_excluded"], line["n_clusters"]) == (5, 1, 2)
     kept = jobs.head(5)
     assert line["r"] == pytest.approx(scipy.stats.pearsonr(kept["mem"], kept["took"]).statistic)
+
+
+def test_the_error_of_few_rows_is_the_jackknifes() -> None:
+    draw = np.random.default_rng(3)
+    x = np.exp(draw.normal(size=14))
+    y = np.exp(draw.normal(size=14)) + x / 4
+    z = np.array(
+        [np.arctanh(np.corrcoef(np.delete(x, i), np.delete(y, i))[0, 1]) for i in range(14)]
+    )
+    error = np.sqrt(13 / 14 * ((z - z.mean()) ** 2).sum())
+    assert error > 1 / np.sqrt(14 - 3)  # the larger of the two is used
+    row = correlate(pl.DataFrame({"x": x, "y": y}), "x", "y").table.row(0, named=True)
+    half = (np.arctanh(row["ci_high"]) - np.arctanh(row["ci_low"])) / 2
+    assert half / scipy.stats.norm.ppf(0.975) == pytest.approx(error, rel=1e-9)
+
+
+def test_alike_clusters_have_no_error() -> None:
+    rows = {"x": [0.0, 1, 0, 2] * 40, "y": [0.0, 1, 1, 3] * 40, "u": [i // 4 for i in range(160)]}
+    row = correlate(pl.DataFrame(rows), "x", "y", cluster="u").table.row(0, named=True)
+    assert row["note"] == "the jackknife has no error: no interval and no test"
+    assert row["pvalue"] is row["ci_low"] is row["ci_high"] is None

@@ -256,3 +256,14 @@ def test_ks_pvalues_with_delayed_entry_are_uniform_and_reject_a_wrong_family() -
     assert sum(p <= 0.1 for p in found[True]) <= 6
     assert sum(p > 0.5 for p in found[True]) >= 8
     assert max(found[False]) == 1 / 20
+
+
+def test_two_distinct_values_are_enough_and_p_is_of_199_samples() -> None:
+    fits = fit_distributions([1.0, 2.0, 2.0], families=["lognormal"])
+    row = fits.table.row(0, named=True)
+    mu, sigma = (parameter["value"] for parameter in row["params"])
+    # the mean and deviation of 0, ln 2, ln 2
+    assert (mu, sigma) == pytest.approx((np.log(2) * 2 / 3, np.log(2) * np.sqrt(2) / 3))
+    assert row["resamples"] == 199
+    assert row["ks_pvalue"] * 200 == pytest.approx(round(row["ks_pvalue"] * 200))
+    assert fit_distributions([2.0, 2.0], families=["lognormal"]).table["note"].item() is not None

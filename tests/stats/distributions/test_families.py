@@ -84,7 +84,7 @@ def test_a_fit_with_entries_and_cuts_has_the_maximum_of_the_likelihood() -> None
     exponential = fit_family(FAMILIES["exponential"], sample)
     # events over time at risk
     mean = (x - entry).sum() / (~cut).sum()
-    assert exponential.theta[0] + sample.centre == pytest.approx(np.log(mean))
+    assert exponential.theta[0] + sample.center == pytest.approx(np.log(mean))
 
     def loss(theta: Any) -> float:
         z, late = ((np.log(part) - theta[0]) / np.exp(theta[1]) for part in (x, entry[entry > 0]))
@@ -94,7 +94,7 @@ def test_a_fit_with_entries_and_cuts_has_the_maximum_of_the_likelihood() -> None
 
     found = fit_family(FAMILIES["lognormal"], sample)
     peer = scipy.optimize.minimize(loss, [1.0, -0.5], method="Nelder-Mead", tol=1e-10)
-    assert found.theta + np.array([sample.centre, 0]) == pytest.approx(peer.x, abs=1e-5)
+    assert found.theta + np.array([sample.center, 0]) == pytest.approx(peer.x, abs=1e-5)
     assert found.log_likelihood == pytest.approx(-peer.fun - np.log(x[~cut]).sum(), rel=1e-9)
     assert found.covariance is not None
     # the inverse of the observed information, by differences

@@ -43,7 +43,7 @@ def correlate(
     cluster: Names | None = None,
     adjust: str = "fdr_bh",
     confidence: float = 0.95,
-    resamples: int = 1000,
+    resamples: int = 200,
     rng: int | np.random.Generator = 1,
 ) -> CorrelationResult:
     """Correlate columns, with confidence intervals and adjusted p-values.
@@ -76,7 +76,8 @@ def correlate(
     confidence
         Coverage of the intervals, in (0, 1).
     resamples, rng
-        Largest number of jackknife resamples; more clusters are combined at random into so many
+        Largest number of clusters that the jackknife leaves out one by one. More have the error of
+        the infinitesimal jackknife; for Kendall's tau they are combined at random into so many
         groups. rng, a seed or a generator, also draws permutations.
 
     Returns
@@ -108,7 +109,7 @@ def correlate(
     (sum of sizes)^2 / (sum of sizes^2) points.
 
     With `cluster`, the interval over rows uses Student's t (clusters - 1) and the error of
-    arctanh(r) of the delete-one-cluster jackknife (:mod:`traceana.stats.cluster_jackknife`). p is
+    arctanh(r) of the cluster jackknife (:mod:`traceana.stats.cluster_jackknife`). p is
     of the wild cluster bootstrap (:mod:`traceana.stats.wild_bootstrap`), for ranks over rows of
     the jackknife; null for ranks over group means, and below ten effective clusters, or below
     twenty that decide group means.

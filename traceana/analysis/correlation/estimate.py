@@ -9,6 +9,7 @@ import numpy as np
 from traceana.stats.cluster_jackknife import (
     clustered_interval,
     clustered_pvalue,
+    influence_error,
     jackknife_errors,
 )
 from traceana.stats.correlation import (
@@ -51,12 +52,12 @@ _WIDEST: Final = 3.0  # half a width on Fisher's scale, beyond which an interval
 
 
 class Clusters(NamedTuple):
-    """Clusters of the rows of a pair; errors and tests of its correlations by (level, method)."""
+    """Clusters of the rows of a pair; errors by method, tests by (level, method)."""
 
     n: int
     df: float
     effective: float
-    errors: dict[tuple[str, str], float]
+    errors: dict[str, float]
     pvalues: dict[tuple[str, str], float]
 
     @classmethod
@@ -71,7 +72,7 @@ class Clusters(NamedTuple):
         *,
         rng: np.random.Generator,
     ) -> Clusters:
-        """Compute the errors over rows and the tests of each (level, method) asked."""
+        """Compute the errors over rows and the tests of each (level, method)."""
         n, m = (int(np.count_nonzero(np.bincount(codes))) for codes in (clusters, cells))
         effective = effective_clusters(np.ones(len(x)), clusters)
         if min(n, effective) < MIN_EFFECTIVE:
@@ -84,10 +85,11 @@ class Clusters(NamedTuple):
                 key[0] == "row" or effective_clusters(scored[0] ** 2, clusters) >= MIN_DECIDING
             ):
                 pvalues[key] = sign_flip_pvalue(*scored, clusters, rng=rng)
-        rows = [key for key in asked if key[0] == "row"]
-        return cls(
-            n, min(m, effective) - 1, effective, jackknife_errors(x, y, cells, rows), pvalues
-        )
+        methods = [method for level, method in asked if level == "row"]
+        many = {method for method in methods if n > m and method != "kendall"}
+        errors = jackknife_errors(x, y, cells, [name for name in methods if name not in many])
+        errors |= {method: influence_error(x, y, clusters, method) for method in many}
+        return cls(n, min(m, effective) - 1, effective, errors, pvalues)
 
 
 def of_rows(
@@ -167,7 +169,7 @@ def of_group_means(
             if clusters is None
             else _why_untested(clusters, level, method)
         )
-        return found | {"note": f"test: cannot tell ({why})"}
+        return found | {"note": f"no test ({why})"}
     return found
 
 
@@ -208,8 +210,8 @@ def _clustered(
     found: dict[str, Any] = {"n_clusters": clusters.n}
     if not clusters.errors:
         few = f"{clusters.effective:.1f} effective clusters; {MIN_EFFECTIVE} are needed"
-        return found | {"note": f"interval and test: cannot tell ({few})"}
-    error = clusters.errors[key] if abs(r) < 1 else np.nan
+        return found | {"note": f"no interval and no test ({few})"}
+    error = clusters.errors[key[1]] if abs(r) < 1 else np.nan
     if not error > 0:  # NaN too
         return found | {"note": "the jackknife has no error: no interval and no test"}
     found |= {

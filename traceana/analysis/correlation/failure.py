@@ -33,7 +33,7 @@ def failure_correlations(
     cluster: Names | None = None,
     adjust: str = "fdr_bh",
     confidence: float = 0.95,
-    resamples: int = 1000,
+    resamples: int = 200,
     rng: int | np.random.Generator = 1,
 ) -> CorrelationResult:
     """Correlate failure (0 or 1) with requested resources, over rows.

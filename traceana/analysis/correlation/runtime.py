@@ -45,7 +45,7 @@ def runtime_correlations(
     cluster: Names | None = None,
     adjust: str = "fdr_bh",
     confidence: float = 0.95,
-    resamples: int = 1000,
+    resamples: int = 200,
     rng: int | np.random.Generator = 1,
 ) -> CorrelationResult:
     """Correlate runtime with requested resources, by outcome.

@@ -1,4 +1,4 @@
-"""Savings of the best batch size, power limit or both against the default."""
+"""Savings of the best batch size, power limit or both relative to the default."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def energy_savings(
     configuration of least energy or cost if the batch size (at the largest power limit), the
     power limit (at b0) or both are free; ties go to the smaller batch size, then the lower limit.
 
-    The best of many noisy configurations is in part the luckiest, so that `ratio` is biased
+    The best of many noisy configurations is partly best by chance, so that `ratio` is biased
     downward. `ratio_held_out` is not: a batch size is chosen without one run of each, and its ratio
     is of the runs held out (cross-validation, geometric mean over 100 random partitions; Stone,
     JRSS B 36, 1974). The 95 % interval around it is Welch's for the difference of the mean
@@ -230,7 +230,7 @@ def _partition_runs(energy: pl.DataFrame, random: np.random.Generator) -> Folds:
 def _held_out_ratio(
     among: pl.DataFrame, baseline: pl.DataFrame, column: str, folds: Folds
 ) -> tuple[float, bool]:
-    """Return the geometric mean of held-out ratios, and whether all are of the default."""
+    """Return the geometric mean of held-out ratios, and whether all chose the default."""
 
     def per_epoch(energy: pl.DataFrame) -> dict[int, float]:
         least: dict[int, float] = {}

@@ -1,1 +1,1 @@
-"""Used against requested resources, idle and shared GPUs, and the allocation of capacity."""
+"""Used versus requested resources, idle and shared GPUs, and the allocation of capacity."""

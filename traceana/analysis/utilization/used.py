@@ -1,4 +1,4 @@
-"""Used against requested resources, and idle GPU-hours."""
+"""Used versus requested resources, and idle GPU-hours."""
 
 from __future__ import annotations
 

@@ -59,5 +59,5 @@ def load_object(name: str, option: str, /) -> Any:  # noqa: ANN401  whatever its
 
 
 def mark(text: str, /, *, synthetic: bool) -> str:
-    """Return a text, marked if it is of synthetic rows."""
+    """Return a text, marked if its rows are synthetic."""
     return f"SYNTHETIC, no observed row in it\n{text}" if synthetic else text

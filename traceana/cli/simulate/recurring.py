@@ -189,7 +189,7 @@ def _print_sweep(
         print_json(found)
         return
     title = (
-        f"saved by the last five recurrences against the default, policy {settings['policy']}, "
+        f"saved by the last five recurrences relative to the default, policy {settings['policy']}, "
         f"eta {settings['eta']:g}, beta {settings['beta']:g}"
     )
     sys.stdout.write(mark(title, synthetic=synthetic) + "\n")

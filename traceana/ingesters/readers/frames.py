@@ -29,7 +29,7 @@ class FrameBlock:
     Attributes
     ----------
     frame
-        The rows; text is as it stands in the source, other columns have their types.
+        The rows; text is that of the source, other columns have their types.
     kinds
         How the columns that are used are read.
     first_line
@@ -76,7 +76,7 @@ class FrameBlock:
         return cells if same and not self.bad.height else None
 
     def text_of(self, lines: pl.Series, /) -> pl.Series:
-        """Return rows as they stand in the source; of a frame, the used cells as JSON."""
+        """Return the rows as in the source; of a frame, the used cells as JSON."""
         if self.texts is not None:
             return self.texts.gather(lines - self.first_line)
         rows = self.frame.select(*self.kinds)[lines - self.first_line]

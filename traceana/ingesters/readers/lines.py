@@ -1,6 +1,6 @@
-"""Lines of a CSV become frames of text cells; lines that are no row are set apart, never lost.
+"""Convert lines of a CSV to frames of text cells; invalid lines are rejected, never lost.
 
-Polars' own CSV reader fills a short row with nulls without a word, and gives up a whole file for a
+Polars' own CSV reader fills short rows with nulls silently, and rejects a whole file for a
 long one or for one bad byte. So a block is parsed at once, numbers as numbers, and its commas, line
 ends and other marks are counted: where the counts fit the rows, every line is one. That is the
 common case. Else the lines in doubt are found, and read one by one apart from the others.
@@ -54,7 +54,7 @@ class Block:
     header_lines
         How many lines of the file are its header: 0 or 1.
     separator
-        What stands between two cells.
+        Separator of two cells.
     quoting
         Whether cells may be quoted as in RFC 4180; else a quote is a character as any other.
     """
@@ -109,7 +109,7 @@ class Block:
     def _is_plain(self, height: int, *, numbers: bool) -> bool:
         """Whether there are so many lines, no quote, only UTF-8, and no cell begins with a blank.
 
-        With `numbers`: Polars would read a number that stands behind a blank.
+        With `numbers`: Polars would read a number after a blank.
         """
         data = self.data
         separator = self.separator.encode()
@@ -133,7 +133,7 @@ class Block:
 
     @property
     def not_utf8(self) -> bool:
-        """Whether some cells had bytes that are no UTF-8; U+FFFD stands in their place."""
+        """Whether some cells had invalid UTF-8, replaced by U+FFFD."""
         return self._read_one_by_one[2]
 
     def occasions(self, _lines: pl.Series) -> pl.Series | None:
@@ -154,7 +154,7 @@ class Block:
             yield replace(self, data=self.data[start:end], first_line=first)
 
     def text_of(self, lines: pl.Series) -> pl.Series:
-        """Return lines as they stand in the file; bytes that are no UTF-8 are escaped."""
+        """Return lines as in the file; invalid UTF-8 is escaped."""
         return self._texts.gather(lines - self.first_line)
 
     @cached_property

@@ -21,7 +21,7 @@ GROUP: Final = "traceana.readers"
 
 
 class AnyBlock(Protocol):
-    """Some consecutive rows of a source, as a reader gives them."""
+    """Consecutive rows of a source, as returned by a reader."""
 
     @property
     def lines(self) -> int:
@@ -33,7 +33,7 @@ class AnyBlock(Protocol):
 
     @property
     def header_lines(self) -> int:
-        """How many lines of the file stand before its first row."""
+        """Number of lines of the file before its first row."""
 
     @property
     def cells(self) -> pl.DataFrame:
@@ -51,7 +51,7 @@ class AnyBlock(Protocol):
         """Return the rows with these columns as numbers, or None where any is not plainly one."""
 
     def text_of(self, lines: pl.Series, /) -> pl.Series:
-        """Return rows as they stand in the source."""
+        """Return the rows as in the source."""
 
     def occasions(self, lines: pl.Series, /) -> pl.Series | None:
         """Return what distinguishes rows with the same job_id; None if job_id is unique."""

@@ -131,7 +131,7 @@ class Layout:
                 line += block.lines
 
     def texts(self, records: pl.DataFrame) -> pl.Series:
-        """Return records as they stand in the file."""
+        """Return records as in the file."""
         cells = (pl.col(name).fill_null("") for name in self.columns)
         return records.select(pl.concat_str(cells, separator=self.separator)).to_series()
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _MEANINGS: Final = {
     "reproduced": "equal to the printed digits, or within the stated tolerance",
     "differs": "not equal; the measured value and, if known, the reason are given",
-    "observation": "nobody published it: an internal check, a property of a model, or a question",
+    "observation": "unpublished: an internal check, a property of a model, or a question",
     "untested": "a table that it needs is missing from the store, incomplete, or synthetic",
     "not testable": "no public data can decide it",
 }

@@ -88,5 +88,5 @@ SECTION = Section(
     30,
     build,
     part="Workload",
-    question="Where does each trace stand among the others?",
+    question="How do the traces compare?",
 )

@@ -79,7 +79,7 @@ def _build(session: Context, cohort: Cohort) -> Content:
             "the trace, where the task is censored."
         )
     elif "running" in events:
-        running = " A row of status running was ended by its removal, which is an event of its own."
+        running = " Rows of status running ended by their removal, which is a separate event."
     what = f"Cumulative incidence of each event of {cohort.noun}{group}"
     panels = _figures(found, cohort, group)
     groups = found.groups.select(found.by).n_unique() if found.by else 1
@@ -184,12 +184,12 @@ def _findings(found: CumulativeIncidence, cohort: Cohort) -> tuple[str, ...]:
     first, second = known.sort("n", descending=True).head(2).to_dicts()
     values = [(row["incidence"], row["ci_low"], row["ci_high"]) for row in (first, second)]
     difference, low, high = (100 * value for value in difference_interval(*values))
-    verdict = "the data cannot tell whether they differ" if low < 0 < high else "they differ"
+    verdict = "the difference is inconclusive" if low < 0 < high else "they differ"
     finding = (
         f"{cohort.title}: within {hours} h, {_incidence_of(first, by)} and "
         f"{_incidence_of(second, by)} {cohort.noun} failed: {verdict} (difference "
         f"{difference:.1f} percentage points, 95 % CI {low:.1f} to {high:.1f}). These are the two "
-        f"groups by {in_sentence(key_heading(by))} with the most {cohort.noun}; other ends compete."
+        f"groups by {in_sentence(key_heading(by))} with the most {cohort.noun}."
     )
     return (finding,)
 

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 _OPENING: Final = (
     "Group means are the published PAI method: one point per distinct value, at its mean runtime. "
-    "They hide how many rows a point has, so they say nothing about single rows. Their test "
+    "They hide how many rows a point has, so they do not apply to single rows. Their test "
     "permutes runtimes over rows, because the mean of a small group of skewed runtimes is mostly "
     'below those of large groups. "p, Student\'s t" is the published test, which ignores this.'
 )

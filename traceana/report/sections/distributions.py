@@ -57,7 +57,7 @@ _OPENING: Final = (
 _TAIL: Final = (
     "The fraction of runtimes above x falls as x to the power of minus the tail index (Hill). "
     "Below 2 the variance is infinite, below 1 the mean. An index that changes with the number of "
-    "largest runtimes is not that of a power law."
+    "largest runtimes contradicts a power law."
 )
 Found: TypeAlias = "dict[str, tuple[Cohort, RuntimeDistributions]]"
 

@@ -33,7 +33,7 @@ from traceana.results.energy import (
     EtaSweep,
     SavingsByChoice,
 )
-from traceana.results.formatting import plural, share
+from traceana.results.formatting import plural, share, share_range
 
 if TYPE_CHECKING:
     from traceana.report.context import Context
@@ -46,12 +46,12 @@ _OPENING: Final = (
     "Welch's, from held-out runs of both batch sizes; where the epochs cancel there is none."
 )
 _LIMITATIONS: Final = (
-    "Each epoch was measured once. The best of many configurations is in part the luckiest; the "
+    "Each epoch was measured once. The best of many configurations is partly best by chance; the "
     "savings of held-out runs, which did not choose the batch size, have no such bias."
 )
 _CAPTIONS: Final = {
-    "energy": "Energy saved, as a percentage of that of the default",
-    "cost": "Cost saved, as a percentage of that of the default (half energy, half time at the "
+    "energy": "Energy saved, as a percentage of the default's",
+    "cost": "Cost saved, as a percentage of the default's (half energy, half time at the "
     "largest power of the GPU)",
 }
 _LEAD: Final = (
@@ -212,7 +212,14 @@ def _findings(savings: pl.DataFrame, gpu: str, title: str) -> list[str]:
         f"{share(most['saved'])} of the energy of the default on {gpu} (least for "
         f"{least['dataset']}, most for {most['dataset']}, {plural(on_gpu.height, 'data set')})"
     )
-    return [f"{effect}{others}."]
+    held = [
+        f"{share(1 - row['ratio_held_out'])} for {row['dataset']} (95 % CI "
+        f"{share_range(1 - row['ci_high'], 1 - row['ci_low'])})"
+        for row in (least, most)
+        if row["ci_low"] is not None
+    ]
+    unbiased = f" Held-out runs save {' and '.join(held)}." if held else ""
+    return [f"{effect}{others}.{unbiased}"]
 
 
 def _tables(
@@ -238,7 +245,7 @@ def _tables(
 def draw_configurations(trace: str, gpu: str, energy: dict[str, pl.DataFrame], /) -> list[Drawing]:
     """Draw front, maps and power limits of the data set with the most configurations, and sweeps.
 
-    The sweeps over batch sizes are of each data set, that of time of the one with the most sizes.
+    Batch sizes are swept for each data set; time is shown for the one with the most sizes.
     """
     dataset = _shown_dataset(energy)
     rows, job = energy[dataset], f"{trace}-{gpu}-{dataset}"

@@ -1,4 +1,4 @@
-"""Failure against several features at once."""
+"""Failure by several features in one model."""
 
 from __future__ import annotations
 
@@ -103,9 +103,9 @@ def _finding(model: FailureModel, cohort: Cohort) -> str:
     apart = terms.filter(pl.col("note").str.starts_with("not comparable"))
     parts = [_ratio_of(row) for row in clear.iter_rows(named=True)]
     text = f"odds ratios that differ from 1: {'; '.join(parts)}." if parts else ""
-    text = text or "no odds ratio that can be separated from the others is shown to differ from 1."
+    text = text or "none of the separable odds ratios differs significantly from 1."
     for rows, what in (
-        (unclear, "Cannot tell whether these differ from 1"),
+        (unclear, "Inconclusive"),
         (collinear, f"Not separated from the other features (VIF of {_COLLINEAR} or more)"),
         (apart, "Not comparable, no common support"),
     ):
@@ -122,7 +122,7 @@ def _finding(model: FailureModel, cohort: Cohort) -> str:
 def _name(row: dict[str, Any]) -> str:
     if row["level"] is None:
         return str(row["feature"])
-    return f"{row['feature']} {row['level']} against {row['reference']}"
+    return f"{row['feature']} {row['level']} versus {row['reference']}"
 
 
 def _ratio_of(row: dict[str, Any]) -> str:

@@ -9,7 +9,7 @@ import polars as pl
 from traceana.report.blocks import Gallery, drawing
 from traceana.results.display import key_heading
 from traceana.results.formatting import correlation, in_sentence, pvalue
-from traceana.stats.effect_sizes import CANNOT_TELL, NEGLIGIBLE, conclude
+from traceana.stats.effect_sizes import INCONCLUSIVE, NEGLIGIBLE, conclude
 
 if TYPE_CHECKING:
     from traceana.derived.cohorts import Cohort
@@ -101,7 +101,7 @@ def state_correlations(cohort: Cohort, what: str, ranks: pl.DataFrame, /) -> str
                 "correlation", row["r"], row["ci_low"], row["ci_high"], row["pvalue_adjusted"]
             ),
         )
-        size = {NEGLIGIBLE: "negligible", CANNOT_TELL: "the data cannot tell"}.get(verdict, verdict)
+        size = {NEGLIGIBLE: "negligible", INCONCLUSIVE: "inconclusive"}.get(verdict, verdict)
         shown = (
             "not tested"
             if p is None

@@ -20,14 +20,15 @@ from traceana.results.formatting import (
     share_range,
 )
 from traceana.results.outcomes import FailureOdds, GroupTests, RuntimePairs
-from traceana.stats.effect_sizes import CANNOT_TELL, NEGLIGIBLE
+from traceana.stats.effect_sizes import INCONCLUSIVE, NEGLIGIBLE
+from traceana.stats.multiplicity import adjust_pvalues
 
 if TYPE_CHECKING:
     from traceana.derived.cohorts import Cohort
     from traceana.derived.outcomes import Outcomes
 
 _MOST_NAMED: Final = 3
-"""Groups that a finding names: those with the most rows, whatever their result."""
+"""Groups in a finding: those with the most rows, for any result."""
 
 
 def tests_table(cohort: Cohort, tests: pl.DataFrame, /) -> Table:
@@ -39,7 +40,7 @@ def tests_table(cohort: Cohort, tests: pl.DataFrame, /) -> Table:
         "V. Runtime: rank ANOVA (Brunner, Dette and Munk; of two groups Brunner and Munzel's "
         "test) with epsilon squared, the fraction of the variance of ranks between groups. Left "
         "truncation is ignored. Conclusion: negligible below V = 0.1 or epsilon "
-        "squared = 0.01; cannot tell if the adjusted p is at least 0.05; else small, medium (0.3; "
+        "squared = 0.01; inconclusive if the adjusted p is at least 0.05; else small, medium (0.3; "
         f"0.06) or large (0.5; 0.14), after Cohen. {cohort.title}",
         null={"method": ""},
     )
@@ -120,8 +121,10 @@ def _state(what: str, group: str, test: dict[str, Any]) -> str:
     )
     verdict = test["conclusion"]
     what = what if what.startswith("in ") else f"the {what}"
-    if verdict == CANNOT_TELL:
-        return f"{what} may or may not differ by {group}: the data cannot tell {size}."
+    if verdict == INCONCLUSIVE:
+        return (
+            f"{what} does not differ significantly by {group}; the effect is inconclusive {size}."
+        )
     if verdict == NEGLIGIBLE:
         return f"{what} differs negligibly or not at all by {group} {size}."
     return f"{what} differs by {group}, a {verdict} difference {size}."
@@ -188,15 +191,21 @@ def details(cohort: Cohort, found: Outcomes, /) -> tuple[Block, ...]:
     if found.odds is not None and found.strata is not None:
         within = in_sentence(key_heading(found.strata))
         independent = "" if cohort.cluster else "; rows treated as independent"
+        odds = found.odds.drop("n_reference", "failures_reference")
+        adjusted = adjust_pvalues(odds["pvalue"].to_numpy().astype(float), method="holm")
         blocks.append(
             result_table(
-                found.odds.drop("n_reference", "failures_reference"),
+                odds.with_columns(pvalue=pl.Series(adjusted).fill_nan(None)),
                 FailureOdds,
-                headings={f"{found.by}_reference": "Reference", "odds_ratio": f"Within {within}"},
+                headings={
+                    f"{found.by}_reference": "Reference",
+                    "odds_ratio": f"Within {within}",
+                    "pvalue": "Adjusted p",
+                },
                 caption=f"Odds ratios of failure of {cohort.noun} by {heading}: crude, and pooled "
                 f"within {within} (Mantel-Haenszel){independent}. If the odds ratios of the strata "
                 "differ (small p of homogeneity), the pooled ratio is not a summary of them. "
-                f"p-values are not adjusted. {cohort.title}",
+                f"p adjusted (Holm) over the {odds['pvalue'].count()} tests. {cohort.title}",
                 folded=True,
             )
         )

@@ -124,7 +124,7 @@ def _trace(session: Context, trace: str) -> Content:
         summary,
         SweepSummary,
         caption=(
-            f"Last five recurrences against the default, mean of {plural(len(SEEDS), 'seed')}. "
+            f"Last five recurrences versus the default, mean of {plural(len(SEEDS), 'seed')}. "
             "Regret: cost of all recurrences above that of the best feasible configuration, as "
             "a percentage of the latter. Points missing: pairs of batch size and power limit "
             f"without data. {title}"

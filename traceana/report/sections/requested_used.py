@@ -1,4 +1,4 @@
-"""Section on used against requested resources of jobs."""
+"""Section on used versus requested resources of jobs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from traceana.derived.requested_used import REQUESTED_NEEDS, requested_curves, requested_used
-from traceana.report.blocks import Block, Content, Gallery, drawing, result_table
+from traceana.report.blocks import (
+    Block,
+    Content,
+    Drawing,
+    Gallery,
+    drawing,
+    result_table,
+)
 from traceana.report.section import Section
 from traceana.results.display import key_heading
 from traceana.results.formatting import hours, in_sentence, share
@@ -23,7 +30,8 @@ _SHOWN = (
 
 def build(session: Context, traces: list[str]) -> Content:
     """Show what the jobs of each trace used of their requests."""
-    findings, lead, drawings, blocks = list[str](), list[pl.DataFrame](), [], list[Block]()
+    headlines, findings, lead = list[str](), list[str](), list[pl.DataFrame]()
+    drawings, blocks = list[Drawing](), list[Block]()
     for trace in traces:
         if session.manifest(trace).repeats in traces:
             continue
@@ -31,7 +39,9 @@ def build(session: Context, traces: list[str]) -> Content:
         whole = found[""]
         if not whole["n"].sum():
             continue
-        findings.append(_finding(whole, title))
+        headline, each = _findings(whole, title)
+        headlines.append(headline)
+        findings += each
         lead.append(whole.select(pl.lit(title).alias("trace"), pl.all()))
         drawings.append(
             drawing(
@@ -49,7 +59,7 @@ def build(session: Context, traces: list[str]) -> Content:
             by = f" by {in_sentence(key_heading(name))}" if name else ""
             caption = f"Used over requested resources{by}. {title}"
             blocks.append(result_table(rows, RequestedUsed, caption=caption, folded=bool(by)))
-    if not findings:
+    if not headlines:
         return Content()
     several = ("trace",) if len(lead) > 1 else ()
     table = result_table(
@@ -60,28 +70,34 @@ def build(session: Context, traces: list[str]) -> Content:
         caption="Used over requested resources of ended jobs",
     )
     return Content(
-        tuple(findings),
+        tuple(headlines if several else findings),
         tuple(blocks),
-        findings[0],
+        headlines[0],
         lead=(Gallery(tuple(drawings[:2])), table),
         limitations="Memory used is the largest that the scheduler sampled, of one task of a job "
         "for Slurm, so it can be too low. Jobs without a recorded use are excluded and counted.",
     )
 
 
-def _finding(rows: pl.DataFrame, title: str) -> str:
-    """Compare the resources by the median of use over request."""
-    parts = []
-    for row in rows.filter(pl.col("n") > 0).rows(named=True):
-        name, _, unit = row["resource"].rstrip(")").partition(" (")
+def _findings(rows: pl.DataFrame, title: str) -> tuple[str, list[str]]:
+    """Return one sentence on all resources, and one on each with its interval."""
+    known = rows.filter(pl.col("n") > 0).rows(named=True)
+    names = [in_sentence(row["resource"].partition(" (")[0]) for row in known]
+    medians = [
+        f"{share(row['median'])} of the {name}" for row, name in zip(known, names, strict=True)
+    ]
+    each = []
+    for row, median in zip(known, medians, strict=True):
         interval = ""
         if row["ci_low"] is not None:
-            interval = f"95 % CI {share(row['ci_low'])} to {share(row['ci_high'])}, "
-        parts.append(
-            f"{share(row['median'])} of the {in_sentence(name)} "
-            f"({interval}n = {row['n']:,}; {hours(row['unused_hours'])} {unit} unused)"
+            interval = f"95 % CI {share(row['ci_low'])} to {share(row['ci_high'])}; "
+        unit = row["resource"].partition(" (")[2].rstrip(")")
+        each.append(
+            f"{title}: the median job used {median} that it requested ({interval}quartiles "
+            f"{share(row['p25'])} and {share(row['p75'])}; n = {row['n']:,}); "
+            f"{hours(row['unused_hours'])} {unit} were unused."
         )
-    return f"{title}: the median job used {', '.join(parts)} that it requested."
+    return f"{title}: the median job used {', '.join(medians)} that it requested.", each
 
 
 SECTION = Section(

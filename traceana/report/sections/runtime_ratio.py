@@ -24,8 +24,8 @@ _LABEL: Final = 28
 _DISTRIBUTION: Final = ("cov", "p05", "p25", "median", "p75", "p95", "p99")
 _LEAD: Final = ("cov", "p05", "median", "p95", "p99")
 _LIMITATIONS: Final = (
-    "Means and CoV of heavy-tailed runtimes rest on few rows. In a group of n no ratio exceeds n, "
-    "so small groups appear less dispersed than they are."
+    "Means and CoV of heavy-tailed runtimes depend on few rows. In a group of n no ratio exceeds "
+    "n, so small groups appear less dispersed than they are."
 )
 _OPENING: Final = (
     "A runtime ratio is a runtime divided by the mean runtime of its group. CoV is the coefficient "

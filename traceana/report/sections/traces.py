@@ -51,7 +51,7 @@ def build(context: Context) -> Content:
 
 
 def _headline(context: Context, held: pl.DataFrame) -> str:
-    """Count the traces in the store, and name those of which tables are missing."""
+    """Count the traces in the store, and name those with missing tables."""
     catalog = load_catalog()
     there = {trace: held.filter(trace=trace).height for trace in catalog}
     known = sum(rows > 0 for rows in there.values())

@@ -111,7 +111,8 @@ def _findings(found: Usage, title: str) -> list[str]:
     by_status = found.groups.get("status")
     if found.top_share is not None and found.n_users is not None and found.n_top is not None:
         findings.append(
-            f"{title}: {plural(found.n_top, 'user')} of {found.n_users:,} (the top 5 %) used "
+            f"{title}: {plural(found.n_top, 'user')} of {found.n_users:,}"
+            f"{' (the top 5 %)' if found.n_top / found.n_users < 0.1 else ''} used "
             f"{share(found.top_share)} of the GPU-hours."
         )
     if by_status is not None and by_status["gpu_hours"].sum():

@@ -1,4 +1,4 @@
-"""Utilization: used against requested resources, idle and shared GPUs, allocation of capacity."""
+"""Utilization: used versus requested resources, idle and shared GPUs, allocation of capacity."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _OPENING: Final = (
     "sums use linearization over users (jobs, within users or where no user is recorded)."
 )
 _LIMITATIONS: Final = (
-    "All machines count as available all the time. Instances whose times are lost are in no hours, "
+    "All machines count as available all the time. Instances without times are not counted, "
     "so allocation is too low. Quantiles and shared GPUs have no intervals."
 )
 
@@ -66,7 +66,7 @@ def build(session: Context, traces: list[str]) -> Content:
 def _trace(session: Context, trace: str) -> Content:
     found, title = session.once(analyze_utilization, trace), task_title(session, trace)
     counted = (
-        f"{found.n_rows:,} rows of use are of {found.n_instances:,} instances."
+        f"{found.n_rows:,} rows of usage belong to {found.n_instances:,} instances."
         f"{sample_note(session, trace)}"
     )
     groups = [name for name in found.used if name]
@@ -127,7 +127,7 @@ def _used(table: pl.DataFrame, by: str, title: str) -> Block:
     return result_table(
         named,
         Utilization,
-        caption=f"Used against requested resources{within}: quantiles are of use over request."
+        caption=f"Used versus requested resources{within}: quantiles of use divided by request."
         f"{most} {title}",
         headings={by: key_heading(by) if by != "task_name" else "Task role"} if by else None,
         null={by: "not stated"} if by else None,

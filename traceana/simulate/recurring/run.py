@@ -1,4 +1,4 @@
-"""One run of a job: a drawn training path, stopped when it has become too dear."""
+"""One run of a job: a random training path, stopped above a cost threshold."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MOST_TRIES = 20
 
 
 class Run(NamedTuple):
-    """What came of a run; one that was too dear to begin has no epoch, and no meaning but that."""
+    """Result of a run; without an epoch if its first epoch exceeds the cost threshold."""
 
     batch_size: int
     power_limit_w: float
