@@ -68,7 +68,7 @@ def rows_in_clusters(clusters: int, share: float, cluster: str | None) -> Sample
         curve = cumulative_incidence(ends, cluster=cluster).curves.filter(event="failed")
         whole = kaplan_meier(ends, cluster=cluster)
         by_then = pl.col("time_s") <= AT
-        odds = failure_odds(groups, "g", strata="s", cluster=cluster).row(1, named=True)
+        odds = failure_odds(groups, "g", strata="s", cluster=cluster).row(0, named=True)
         return {
             "`failure_rates`": holds(
                 failure_rates(jobs, (), cluster=cluster).row(0, named=True), FAILED
@@ -97,7 +97,7 @@ def main() -> None:
     body = "\n".join(f"| {name} | {' | '.join(line)} |" for name, line in lines.items())
     write_measured(
         "error-rates.md",
-        f"{samples:,} samples of {ROWS} rows each: a share of 95 % is uncertain by "
+        f"{samples:,} samples of {ROWS} rows each: a fraction of 95 % is uncertain by "
         f"{200 * np.sqrt(0.95 * 0.05 / samples):.1f} points.\n\n| {head} |\n"
         f"|{' --- |' * (len(columns) + 1)}\n{body}",
         name="outcomes in clusters",

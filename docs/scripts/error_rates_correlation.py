@@ -106,7 +106,7 @@ def unequal_groups(repetitions: int) -> pl.DataFrame:
                 y = np.exp(sigma * log_y)
                 samples.append(pl.DataFrame({"sample": at, "x": x, "y": y, "user": user}))
             rows = pl.concat(samples)
-            asked = {"method": METHODS, "level": ("row", "group_mean", "group_mean_weighted")}
+            asked = {"method": ("pearson", "spearman"), "level": ("row", "group_mean")}
             cluster = "user" if users else None
             found = correlate(rows, "x", "y", by="sample", cluster=cluster, **asked, rng=rng)
             tables.append(found.table)
@@ -129,7 +129,7 @@ def unequal_groups(repetitions: int) -> pl.DataFrame:
                     "with limit": limited if own["ci_low"].count() else None,
                 }
             )
-        print(pl.DataFrame(lines[-9:]), flush=True)
+        print(pl.DataFrame(lines[-4:]), flush=True)
     return pl.DataFrame(lines)
 
 
@@ -143,10 +143,9 @@ def clustered_rows(rng: np.random.Generator, n: int, rho: float, sigma: float) -
         return np.stack([x, rho * x + np.sqrt(1 - rho**2) * e])
 
     x, y = np.sqrt(0.4) * pairs(n)[:, of] + np.sqrt(0.6) * pairs(len(of))
-    steps = np.round(8 * np.exp(x))  # few distinct, of very different numbers of rows
     if sigma:
         x, y = (np.exp(sigma * part) for part in (x, y))
-    return pl.DataFrame({"c": of, "x": x, "steps": steps, "y": y})
+    return pl.DataFrame({"c": of, "x": x, "y": y})
 
 
 def unlike_clusters(rng: np.random.Generator, n: int) -> pl.DataFrame:
@@ -158,7 +157,7 @@ def unlike_clusters(rng: np.random.Generator, n: int) -> pl.DataFrame:
         return mean[of] + spread[of] * rng.exponential(size=len(of))
 
     x = values()
-    return pl.DataFrame({"c": of, "x": x, "steps": np.round(4 * x), "y": values()})
+    return pl.DataFrame({"c": of, "x": x, "y": values()})
 
 
 UNLIKE = "unlike clusters"
@@ -188,14 +187,9 @@ def clustered(repetitions: int, shapes: dict[str, float], seed: int) -> pl.DataF
                     tables.append(correlate(rows, "x", "y", **asked, **drawn).table)
                     naive = correlate(rows, "x", "y", **asked).table
                     tables.append(naive.with_columns(level=pl.lit("row, naive")))
-                    if not rho:
-                        means = {"level": ["group_mean", "group_mean_weighted"]}
-                        over = correlate(rows, "steps", "y", **asked, **drawn, **means)
-                        tables.append(over.table)
             nothing, there = (pl.concat(tables) if tables else None for tables in found.values())
             for (level, method), null in nothing.group_by("level", "method", maintain_order=True):
-                # of group means the population's coefficient depends on who is grouped
-                told = there is not None and level.startswith("row")
+                told = there is not None
                 mine = there.filter(level=level, method=method) if told else None
                 lines.append(
                     {
@@ -207,7 +201,7 @@ def clustered(repetitions: int, shapes: dict[str, float], seed: int) -> pl.DataF
                         "rejected": rejects(null),
                     }
                 )
-            print(pl.DataFrame(lines[-8:]), flush=True)
+            print(pl.DataFrame(lines[-4:]), flush=True)
     return pl.DataFrame(lines)
 
 
@@ -236,20 +230,57 @@ def false_discoveries(repetitions: int) -> pl.DataFrame:
     return pl.DataFrame(lines)
 
 
+def wide(
+    table: pl.DataFrame, keys: list[str], shown: dict[str, tuple[str, str, str]]
+) -> pl.DataFrame:
+    """One line per situation: the columns shown, each of a level, a method and a measure."""
+    cells = [
+        table.filter(level=level, method=method).select(*keys, pl.col(measure).alias(name))
+        for name, (level, method, measure) in shown.items()
+    ]
+    found = cells[0]
+    for cell in cells[1:]:
+        found = found.join(cell, on=keys, how="left", nulls_equal=True, maintain_order="left")
+    return found
+
+
+COVERED = {
+    "r covered": ("row", "pearson", "covered"),
+    "rho covered": ("row", "spearman", "covered"),
+}
+REJECTED = {
+    "r rejected": ("row", "pearson", "rejected"),
+    "rho rejected": ("row", "spearman", "rejected"),
+}
+MEANS = {
+    "r of means rejected": ("group_mean", "pearson", "rejected"),
+    "rho of means rejected": ("group_mean", "spearman", "rejected"),
+    "rho of means, Student's t": ("group_mean", "spearman", "rejected by t"),
+}
+NAIVE = {
+    "r rejected, rows as independent": ("row, naive", "pearson", "rejected"),
+    "rho rejected, rows as independent": ("row, naive", "spearman", "rejected"),
+}
+
+
 def main() -> None:
     repetitions = int(sys.argv[1]) if len(sys.argv) > 1 else 2000
     # tests keep their level with fewer resamples
     permutation._SIDE, permutation._RESAMPLES, wild_bootstrap._RESAMPLES = 20, 400, 899
+    groups = ["rows", "groups", "sigma", "clusters"]
+    limited = {"r with limit": ("row", "pearson", "with limit")}
+    clusters = ["values", "clusters"]
+    unequal, alike = unequal_groups(repetitions), clustered(repetitions, ALIKE, 2)
+    unlike = clustered(repetitions // 5, {UNLIKE: 0}, 4)
     text = (
-        f"{repetitions:,} repetitions each; a share of 0.95 is then uncertain by "
-        f"{2 * np.sqrt(0.05 * 0.95 / repetitions):.3f} (two standard errors).\n"
-        f"{RESAMPLES} resamples of clusters, where 1,000 are usual.\n\n"
+        f"{repetitions:,} repetitions each: the standard error of a fraction of 0.95 or 0.05 is "
+        f"{np.sqrt(0.05 * 0.95 / repetitions):.3f}. {RESAMPLES} resamples of clusters.\n\n"
         f"### Independent rows\n\n{as_table(independent(repetitions))}\n"
         "### Groups of unequal sizes, nothing is correlated\n\n"
-        f"{as_table(unequal_groups(repetitions))}\n"
-        f"### Rows in clusters\n\n{as_table(clustered(repetitions, ALIKE, 2))}\n"
+        f"{as_table(wide(unequal, groups, COVERED | limited | REJECTED | MEANS))}\n"
+        f"### Rows in clusters\n\n{as_table(wide(alike, clusters, COVERED | REJECTED | NAIVE))}\n"
         f"### Clusters unlike each other, {repetitions // 5:,} repetitions\n\n"
-        f"{as_table(clustered(repetitions // 5, {UNLIKE: 0}, 4))}\n"
+        f"{as_table(wide(unlike, clusters, REJECTED | NAIVE))}\n"
         f"### Families of 20 tests, 15 of them of nothing\n\n"
         f"{as_table(false_discoveries(repetitions))}"
     )

@@ -107,11 +107,14 @@ def _runtime(cohort: Cohort, kind: str | None) -> Row:
     cut = _cut(known)
     if not cut:
         return _median(cohort, known["runtime_s"], known, kind)
-    summary = analysis.workload_summary(known, entry="entry_s", observed="observed")
+    found = analysis.kaplan_meier(
+        known, status=None, entry="entry_s", observed="observed", cluster=cohort.cluster
+    ).groups.row(0, named=True)
     return _row(
         known.height,
-        summary["runtime_s_median"].item(),
-        note=_joined(kind, f"{cut:,} truncated or censored: Kaplan-Meier median, no interval"),
+        found["median_s"],
+        (found["ci_low"], found["ci_high"]),
+        _joined(kind, f"{cut:,} truncated or censored: Kaplan-Meier median", _independence(cohort)),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
 import polars as pl
 
 from traceana.analysis.frames import admit_columns, clean_columns, collect
@@ -88,12 +89,13 @@ def over_seeds(names: Sequence[str], /) -> list[pl.Expr]:
 def with_intervals(
     means: pl.DataFrame, names: Sequence[str], /, *, confidence: float
 ) -> pl.DataFrame:
-    """Add Student's t intervals to what :func:`over_seeds` returns."""
+    """Add Student's t intervals to what :func:`over_seeds` returns; none if all seeds agree."""
     bounds = {}
     for name in names:
         of_name = (means[name + end].cast(pl.Float64) for end in ("", "_std", "_n"))
         mean, std, n = (column.fill_null(float("nan")).to_numpy() for column in of_name)
-        low, high = mean_interval(mean, std, n, confidence=confidence)
+        varies = std > 1e-12 * np.abs(mean)
+        low, high = mean_interval(mean, np.where(varies, std, np.nan), n, confidence=confidence)
         bounds[f"{name}_ci_low"] = pl.Series(low, nan_to_null=True)
         bounds[f"{name}_ci_high"] = pl.Series(high, nan_to_null=True)
     return means.with_columns(**bounds)

@@ -72,7 +72,7 @@ class Clusters(NamedTuple):
         *,
         rng: np.random.Generator,
     ) -> Clusters:
-        """Compute the errors over rows and the tests of each (level, method) asked."""
+        """Compute the errors over rows and the tests of each (level, method)."""
         n, m = (int(np.count_nonzero(np.bincount(codes))) for codes in (clusters, cells))
         effective = effective_clusters(np.ones(len(x)), clusters)
         if min(n, effective) < MIN_EFFECTIVE:

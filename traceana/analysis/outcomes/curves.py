@@ -322,7 +322,7 @@ def _restricted(
         # beyond the last time the curve is not known unless it is 0
         if len(t) and (t[-1] >= horizon_s or s[-1] < 1e-12):
             mean, variance = restricted_mean(t, s, own["hazard_variance"].to_numpy(), horizon_s)
-            n = own["n"].sum()
+            n = int(own["n"].sum())
             df, variance = n - 1, variance * n / max(n - 1, 1)
             if cluster is not None:
                 df, variance = own.row(0, named=True)["df"], own["restricted_variance"][0]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -20,6 +20,8 @@ from traceana.stats.strata import clustered_odds, odds_ratio, pooled_odds
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
+
+_FEW: Final = 5  # rows with an outcome in a group
 
 
 @returns(FailureOdds)
@@ -143,7 +145,7 @@ def _compare(
             "crude_ci_low": low,
             "crude_ci_high": high,
             **pooled._asdict(),
-            "note": _why(ratio, pooled.odds_ratio, pooled.n_strata),
+            "note": _why(ratio, pooled.odds_ratio, pooled.n_strata, int(crude[pair].min())),
         }
         if cluster is not None:
             n_clusters = len(np.unique(of[np.isin(group, pair)]))
@@ -158,11 +160,13 @@ def _compare(
     return labels[others].hstack(beside).hstack(numbers)
 
 
-def _why(crude: float, pooled: float, n_strata: int) -> str | None:
+def _why(crude: float, pooled: float, n_strata: int, fewest: int) -> str | None:
     if not n_strata:
         return "no stratum has both groups and both outcomes"
     if np.isnan(pooled):
         return "the ratio is 0 or infinite: within strata one group never or always failed"
     if np.isnan(crude):
         return "the crude ratio is 0 or infinite: one group never or always failed"
+    if fewest < _FEW:
+        return f"fewer than {_FEW} rows with an outcome in a group: interval and p are approximate"
     return None

@@ -33,7 +33,7 @@ from traceana.results.energy import (
     EtaSweep,
     SavingsByChoice,
 )
-from traceana.results.formatting import plural, share
+from traceana.results.formatting import plural, share, share_range
 
 if TYPE_CHECKING:
     from traceana.report.context import Context
@@ -212,7 +212,14 @@ def _findings(savings: pl.DataFrame, gpu: str, title: str) -> list[str]:
         f"{share(most['saved'])} of the energy of the default on {gpu} (least for "
         f"{least['dataset']}, most for {most['dataset']}, {plural(on_gpu.height, 'data set')})"
     )
-    return [f"{effect}{others}."]
+    held = [
+        f"{share(1 - row['ratio_held_out'])} for {row['dataset']} (95 % CI "
+        f"{share_range(1 - row['ci_high'], 1 - row['ci_low'])})"
+        for row in (least, most)
+        if row["ci_low"] is not None
+    ]
+    unbiased = f" Held-out runs save {' and '.join(held)}." if held else ""
+    return [f"{effect}{others}.{unbiased}"]
 
 
 def _tables(

@@ -21,6 +21,7 @@ from traceana.results.formatting import (
 )
 from traceana.results.outcomes import FailureOdds, GroupTests, RuntimePairs
 from traceana.stats.effect_sizes import INCONCLUSIVE, NEGLIGIBLE
+from traceana.stats.multiplicity import adjust_pvalues
 
 if TYPE_CHECKING:
     from traceana.derived.cohorts import Cohort
@@ -190,15 +191,21 @@ def details(cohort: Cohort, found: Outcomes, /) -> tuple[Block, ...]:
     if found.odds is not None and found.strata is not None:
         within = in_sentence(key_heading(found.strata))
         independent = "" if cohort.cluster else "; rows treated as independent"
+        odds = found.odds.drop("n_reference", "failures_reference")
+        adjusted = adjust_pvalues(odds["pvalue"].to_numpy().astype(float), method="holm")
         blocks.append(
             result_table(
-                found.odds.drop("n_reference", "failures_reference"),
+                odds.with_columns(pvalue=pl.Series(adjusted).fill_nan(None)),
                 FailureOdds,
-                headings={f"{found.by}_reference": "Reference", "odds_ratio": f"Within {within}"},
+                headings={
+                    f"{found.by}_reference": "Reference",
+                    "odds_ratio": f"Within {within}",
+                    "pvalue": "Adjusted p",
+                },
                 caption=f"Odds ratios of failure of {cohort.noun} by {heading}: crude, and pooled "
                 f"within {within} (Mantel-Haenszel){independent}. If the odds ratios of the strata "
                 "differ (small p of homogeneity), the pooled ratio is not a summary of them. "
-                f"p-values are not adjusted. {cohort.title}",
+                f"p adjusted (Holm) over the {odds['pvalue'].count()} tests. {cohort.title}",
                 folded=True,
             )
         )
