@@ -97,7 +97,7 @@ def main() -> None:
     body = "\n".join(f"| {name} | {' | '.join(line)} |" for name, line in lines.items())
     write_measured(
         "error-rates.md",
-        f"{samples:,} samples of {ROWS} rows each: a share of 95 % is uncertain by "
+        f"{samples:,} samples of {ROWS} rows each: a fraction of 95 % is uncertain by "
         f"{200 * np.sqrt(0.95 * 0.05 / samples):.1f} points.\n\n| {head} |\n"
         f"|{' --- |' * (len(columns) + 1)}\n{body}",
         name="outcomes in clusters",

@@ -258,7 +258,7 @@ def pair_intervals() -> list[dict[str, object]]:
 if __name__ == "__main__":
     uncertain = 2 * np.sqrt(0.95 * 0.05 / SAMPLES)
     head = (
-        f"{SAMPLES} samples each where nothing else is said: a share of 0.95 or 0.05 is then "
+        f"{SAMPLES} samples each unless stated otherwise: a fraction of 0.95 or 0.05 is then "
         f"uncertain by {uncertain:.3f} (two standard errors).\n"
     )
     text = "\n".join([head, goodness(), parameters(), vuong(), tails(), groups()])

@@ -124,6 +124,12 @@ def test_other_formats(write: Write) -> None:
     assert known.startswith("# files of the format swf need no mapping")
 
 
+@pytest.mark.parametrize("separator", [",", ";", "\t", "|", "^", "~", ":", " ", "\x1f"])
+def test_any_separator(write: Write, tmp_path: Path, separator: str) -> None:
+    jobs = ingested(write, tmp_path, "id,gpus\na,2\nb,1\n".replace(",", separator))
+    assert jobs.select("job_id", "gpus").rows() == [("a", 2.0), ("b", 1.0)]
+
+
 def test_nested_records_and_structs(write: Write, tmp_path: Path) -> None:
     attempts = [
         {"start_time": "2026-03-02T08:00:00Z", "end_time": "2026-03-02T09:00:00Z"},

@@ -39,7 +39,7 @@ def tables(store: Store) -> tuple[pl.DataFrame, pl.DataFrame]:
 def test_savings_are_the_least_energy_of_all_configurations(
     part: Element, tables: tuple[pl.DataFrame, pl.DataFrame]
 ) -> None:
-    rows = read_table(part, "Energy saved, as a percentage of that of the default")
+    rows = read_table(part, "Energy saved, as a percentage of the default")
     pairs = tables[1].select("gpu", "dataset").unique().sort("gpu", "dataset").rows()
     assert [(row["GPU"], row["Data set"]) for row in rows] == pairs
     for row in rows:

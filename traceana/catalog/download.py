@@ -199,7 +199,7 @@ def _download(url: str, part: Path, file: PublishedFile, silent: set[str]) -> bo
     host = urlsplit(url).netloc
     if host in silent:
         raise _SilentHostError(host)
-    _log.info("asking for %s", url)
+    _log.info("requesting %s", url)
     answers: list[Any] = []  # requests' responses: the last one, and redirects before it
     download = pooch.HTTPDownloader(
         progressbar=sys.stderr.isatty() or "ipykernel" in sys.modules,

@@ -91,7 +91,9 @@ def form_cohort(session: Session, trace: str, /, *, end_imputation: str = "drop"
     """
     manifest = session.manifest(trace)
     if manifest.has("jobs", ("status", "runtime_s")) or not manifest.has("tasks", ("status",)):
-        return _jobs(session, trace)
+        return session.cached(
+            ("cohort of jobs", trace), lambda: _jobs(session, trace), on_disk=False
+        )
     return _tasks(session, trace, end_imputation)
 
 

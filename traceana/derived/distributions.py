@@ -63,7 +63,9 @@ def analyze_runtime_distributions(session: Session, trace: str, /) -> RuntimeDis
     """Fit distributions to the runtimes of a trace, and compare its groups."""
     cohort = form_cohort(session, trace)
     table = session.manifest(trace).tables["tasks" if cohort.from_tasks else "jobs"]
-    positive = rows = cohort.rows.filter(pl.col("runtime_s") > 0)
+    columns = dict.fromkeys(("runtime_s", "entry_s", "observed", cohort.by))
+    used = cohort.rows.select(name for name in columns if name is not None)
+    positive = rows = used.filter(pl.col("runtime_s") > 0)
     if rows.height > MOST_ROWS:
         rows = rows.sample(MOST_ROWS, seed=SEED)
     runtimes = rows["runtime_s"]

@@ -27,7 +27,7 @@ and PNG. One picture is chosen by options:
 Python, `traceana.figures` has a `plot_` function for each. A figure takes a finished result and
 computes nothing. It respects your rcParams, such as `plt.style.use("dark_background")`, and your
 axes. The last column has the papers that show such a figure. Below are their figures, with the
-number where it is known, and the reason where the published data cannot show one.
+number where the publisher of the data states it, and the reason where the data cannot show one.
 
 | id | shows | drawn from | papers |
 |---|---|---|---|

@@ -119,7 +119,7 @@ def palette() -> list[str]:
 
 
 def color_of(place: int, /) -> str:
-    """Return the color of the style at a place; past the last they come again."""
+    """Return a color of the style by index; indices beyond the last wrap around."""
     colors = palette()
     return colors[place % len(colors)]
 

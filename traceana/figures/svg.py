@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 WATERMARK: Final = "SYNTHETIC"
 PNG_DPI: Final = 300
-"""Dots an inch of a figure as PNG, and of an image within a PDF: what print asks for."""
+"""Resolution (dots per inch) of PNG, and of images within PDF, for print."""
 _STYLE: Final = re.compile(r"<defs>\s*<style[^>]*>\*\{([^}]*)\}</style>\s*</defs>\s*")
 _NUMBERED: Final = re.compile(
     r' id="(?:figure|axes|patch|text|line2d|[xy]tick|legend|matplotlib\.axis|QuadMesh|'
@@ -59,7 +59,7 @@ def mark_synthetic(figure: Figure, /) -> None:
 
 
 def render_file(figure: Figure, form: str, /, *, dpi: int = PNG_DPI) -> bytes:
-    """Return a figure as a file's bytes, without a date, so that the same figure gives the same.
+    """Return a figure as a file's bytes, without a date, so that equal figures have equal bytes.
 
     Parameters
     ----------

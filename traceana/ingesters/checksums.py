@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Checksums:
-    """The sums by file, or by a file's parts; asking for one waits until it is there."""
+    """The sums by file, or by a file's parts; reading one waits until it is computed."""
 
     def __init__(self, files: Iterable[tuple[Path, ...]]) -> None:
         self._thread = ThreadPoolExecutor(1)

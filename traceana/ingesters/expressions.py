@@ -89,7 +89,7 @@ def compile_expression(text: str, want: Kind, columns: Columns, /, *, where: str
     text
         A column's name, or an SQL expression.
     want
-        What the expression is to give, which decides how the columns in it are read.
+        Type of the expression, which decides how the columns in it are read.
     where
         What it is for, for messages.
     """
@@ -187,7 +187,7 @@ class _Walk:
         raise self._refused(kind)
 
     def _cast(self, body: dict[str, Any]) -> dict[str, Any]:
-        """Let a cast that fails give null, which breaks a rule."""
+        """Replace a failing cast by null, which breaks a rule."""
         inner = self.walk(body["expr"], None)
         cast = {"Cast": body | {"expr": inner, "options": "NonStrict"}}
         if body["options"] != "NonStrict" and not self.guarded:

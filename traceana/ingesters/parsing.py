@@ -39,7 +39,7 @@ def read_time(text: pl.Expr, /, *, layout: str | None, timezone: str) -> pl.Expr
     layout
         Format as in :func:`polars.Expr.str.to_datetime`; None reads ISO 8601.
     timezone
-        Time zone of times without an offset. Of an hour that came twice (end of daylight saving
+        Time zone of times without an offset. Of an hour that occurs twice (end of daylight saving
         time) the first is taken; one that never was (its begin) is no time.
     """
     if layout is not None and _ZONE.search(layout):

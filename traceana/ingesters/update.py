@@ -101,7 +101,7 @@ def _index(scan: pl.LazyFrame, table: str, *, recurs: bool) -> pl.DataFrame:
 
 
 def _drop_outdated(index: pl.DataFrame) -> pl.DataFrame:
-    """Drop what cannot last: pending or running jobs, and ranges of arrays, that came again.
+    """Drop outdated rows: pending or running jobs, and ranges of arrays, with later records.
 
     An id is used again only after its job has ended; a range of pending array tasks of an
     earlier export is listed as tasks, or a shorter range, in a later one.

@@ -87,7 +87,7 @@ def build_report(
     per_trace
         Also make a page of each trace, in a folder with its name.
     on_step
-        Called with the steps done, their number, and the last that came. None: a progress bar in
+        Called with the steps done, their number, and the last one. None: a progress bar in
         a notebook, else nothing.
     on_results
         Called with the main results, one sentence each.

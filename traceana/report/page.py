@@ -212,7 +212,7 @@ def slug(text: str, /) -> str:
 def render_page(
     built: list[Built], context: Context, /, *, title: str, traces: Sequence[str] = ()
 ) -> str:
-    """Write the page: one HTML document that asks for no other file.
+    """Write the page: one self-contained HTML document.
 
     `traces` are those with a page of their own, in a folder with their name.
     """

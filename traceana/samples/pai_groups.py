@@ -1,4 +1,4 @@
-"""Machines of the PAI sample, and groups of recurring jobs of one user that ask for the same."""
+"""Machines of the PAI sample, and groups of recurring jobs of one user with equal requests."""
 
 from __future__ import annotations
 

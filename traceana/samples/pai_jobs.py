@@ -133,7 +133,7 @@ def _role_names(
 def _requests(
     rng: np.random.Generator, place: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Draw GPU type and plan_gpu (indices); parameter servers ask for no GPU."""
+    """Draw GPU type and plan_gpu (indices); parameter servers request no GPU."""
     n = len(place)
     server = place == _SERVER
     wanted = NO_PLAN_TASKS / ROWS["pai_task_table"] * n
@@ -142,7 +142,7 @@ def _requests(
     plan = np.where(none, NO_PLAN, pick(rng, list(PLAN_GPU.values()), n))
     gpu_type = pick(rng, list(GPU_TYPES.values()), n)
     gpu_type[none & (rng.random(n) < NO_TYPE_TASKS / NO_PLAN_TASKS)] = NO_TYPE
-    # machines with T4 and P100 have two GPUs: who asks for more gives its type to another
+    # machines with T4 and P100 have two GPUs: tasks that request more exchange types with another
     names = list(GPU_TYPES)
     on_two = np.isin(gpu_type, [names.index("T4"), names.index("P100")])
     gives = np.flatnonzero(on_two & (_PLANS[plan] > 200))

@@ -1,4 +1,4 @@
-"""Kinds of column: each gives dtype, unit, meaning and null rule in one call."""
+"""Kinds of column, with dtype, unit, meaning and null rule."""
 
 from __future__ import annotations
 

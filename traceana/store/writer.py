@@ -61,7 +61,7 @@ class TableWriter:
         self._rejected.write(rows.select(REJECTED.names()))
 
     def flush(self) -> None:
-        """Have all rows of the table that came so far packed, without waiting for it."""
+        """Start to compress all rows received so far, without waiting."""
         self._kept.flush()
 
     def finish(self, metadata: Mapping[str, str]) -> None:
@@ -130,7 +130,7 @@ class _ParquetFile:
         return int(sum(part.estimated_size() for part in self._rows))
 
     def flush(self) -> None:
-        """Hand the rows that came together to the thread, once it is not too far behind."""
+        """Pass the collected rows to the thread, unless it is too far behind."""
         if not self._rows:
             return
         if len(self._waiting) == _GROUPS_WAITING:

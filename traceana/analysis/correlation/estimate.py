@@ -72,7 +72,7 @@ class Clusters(NamedTuple):
         *,
         rng: np.random.Generator,
     ) -> Clusters:
-        """Compute the errors over rows and the tests of each (level, method) asked."""
+        """Compute the errors over rows and the tests of each (level, method)."""
         n, m = (int(np.count_nonzero(np.bincount(codes))) for codes in (clusters, cells))
         effective = effective_clusters(np.ones(len(x)), clusters)
         if min(n, effective) < MIN_EFFECTIVE:
@@ -173,9 +173,15 @@ def of_group_means(
     return found
 
 
+def _too_few(clusters: Clusters) -> str:
+    # rounded down: 9.97 are fewer than 10
+    effective = np.floor(10 * clusters.effective) / 10
+    return f"{effective:.1f} effective clusters; {MIN_EFFECTIVE} are needed"
+
+
 def _why_untested(clusters: Clusters, level: str, method: str) -> str:
     if min(clusters.n, clusters.effective) < MIN_EFFECTIVE:
-        return f"{clusters.effective:.1f} effective clusters; {MIN_EFFECTIVE} are needed"
+        return _too_few(clusters)
     if (level, method) == ("group_mean", "pearson"):
         return f"fewer than {MIN_DECIDING} effective clusters decide the group means"
     return "no calibrated test of ranked group means in clusters"
@@ -209,8 +215,7 @@ def _clustered(
 ) -> dict[str, Any]:
     found: dict[str, Any] = {"n_clusters": clusters.n}
     if not clusters.errors:
-        few = f"{clusters.effective:.1f} effective clusters; {MIN_EFFECTIVE} are needed"
-        return found | {"note": f"no interval and no test ({few})"}
+        return found | {"note": f"no interval and no test ({_too_few(clusters)})"}
     error = clusters.errors[key[1]] if abs(r) < 1 else np.nan
     if not error > 0:  # NaN too
         return found | {"note": "the jackknife has no error: no interval and no test"}

@@ -54,7 +54,7 @@ def implied_n(r: str | float | Decimal, pvalue: str | float | Decimal, /) -> Imp
     nearest = float(max(abs(value) - half, Decimal(0)))
     farthest = float(min(abs(value) + half, Decimal(1)))
     smallest, largest = float(max(p - p_half, Decimal(0))), float(min(p + p_half, Decimal(1)))
-    # p falls as |r| or n grows: the largest |r| comes to the largest p first
+    # p falls as |r| or n grows: the largest |r| reaches the largest p first
     low = _first(lambda n: _pvalue(farthest, n) <= largest)
     past = _first(lambda n: _pvalue(nearest, n) < smallest)
     if low is None or (past is not None and past <= low):

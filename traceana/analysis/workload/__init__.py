@@ -1,1 +1,1 @@
-"""Jobs, their sizes, when they arrive and what they ask for."""
+"""Jobs: sizes, arrivals and requested resources."""

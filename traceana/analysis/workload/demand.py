@@ -115,7 +115,7 @@ def gpu_demand(
         return pl.col(change).cum_sum().shift(1, fill_value=0).over(pl.lit(0), *keys)
 
     def mean(change: str, seconds: str, jobs: str) -> pl.Expr:
-        """Return what was there as the bin began, and what came and went within it."""
+        """Return the GPUs at the beginning of each bin, and the changes within it."""
         # what is added up and taken away again leaves a rounding error, at times below 0; how many
         # jobs it was of is an integer, and exactly 0 when no job is left
         there = pl.when(before(jobs) > 0).then(before(change)).otherwise(0)

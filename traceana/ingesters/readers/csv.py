@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from traceana.ingesters.files import CsvFile
 
 _SEPARATORS: Final = ",;\t|"
+_RARE: Final = "\x1f\x01^~:# "  # of a first line that has none of the others
 
 
 def read_header(head: bytes, separator: str = ",") -> list[str]:
@@ -29,7 +30,8 @@ def read_header(head: bytes, separator: str = ",") -> list[str]:
 
 def find_separator(head: bytes) -> str:
     """Return what separates a first line's names: the sign that makes most of them."""
-    return max(_SEPARATORS, key=lambda sign: len(read_header(head, sign)))
+    signs = _SEPARATORS if any(sign.encode() in head for sign in _SEPARATORS) else "," + _RARE
+    return max(signs, key=lambda sign: len(read_header(head, sign)))
 
 
 def read_blocks(
@@ -85,4 +87,4 @@ def csv_rows(
 
 
 READER: Final = Reader("csv", lambda _: True, _open, (".csv", ".tsv", ".psv"))
-"""Reader of tables with a header: separated by comma, semicolon, tab or bar."""
+"""Reader of tables with a header: separated by comma, semicolon, tab, bar or a rarer sign."""

@@ -21,7 +21,7 @@ GROUP: Final = "traceana.readers"
 
 
 class AnyBlock(Protocol):
-    """Some consecutive rows of a source, as a reader gives them."""
+    """Consecutive rows of a source, as returned by a reader."""
 
     @property
     def lines(self) -> int:

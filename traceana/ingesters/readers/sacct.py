@@ -68,7 +68,7 @@ def _usage(file: CsvFile, layout: Layout) -> pl.DataFrame:
 
 
 def _find_jobs(steps: pl.DataFrame, jobs: pl.DataFrame) -> pl.DataFrame:
-    """Give steps the line of the last job of their id before them, or else of the first after."""
+    """Assign to steps the line of the last job with their id, else of the first after them."""
     jobs = jobs.with_columns(pl.col(LINE).alias(_AT))
     steps = steps.join_asof(jobs, on=LINE, by=_JOB, check_sortedness=False)
     steps = steps.join_asof(

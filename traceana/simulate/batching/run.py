@@ -47,7 +47,7 @@ class Course:
 def check_setting(
     global_batch: int, workers: int, min_batch: int, max_batch: float, steps: int
 ) -> None:
-    """Refuse a setting that no split of the global batch meets."""
+    """Refuse a setting that no split of the global batch satisfies."""
     for name, number in (("global_batch", global_batch), ("steps", steps)):
         if not is_number(number, whole=True) or not 1 <= number <= _MOST:
             raise DataError(f"{name} must be a whole number from 1 to {_MOST:,}; found {number}")

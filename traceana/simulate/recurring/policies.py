@@ -60,7 +60,7 @@ class PowerLimitOptimizer(Protocol):
     """
 
     def predict(self, batch_size: int) -> float | None:
-        """Return the limit in W; None has the limits profiled and is then asked again."""
+        """Return the limit in W; None: profile the limits, then predict again."""
         ...
 
     def observe(self, batch_size: int, power_limit_w: float, epoch_cost_j: float) -> None:
