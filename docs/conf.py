@@ -4,6 +4,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from docutils.nodes import SkipNode
+from latex2mathml.converter import convert
+
 import traceana
 
 sys.path.insert(0, str(Path(__file__).parent / "scripts"))
@@ -21,7 +24,7 @@ extensions = [
     "sphinx.ext.napoleon",
     "sphinx_gallery.gen_gallery",
 ]
-myst_enable_extensions = ["attrs_inline", "colon_fence", "dollarmath"]
+myst_enable_extensions = ["colon_fence", "dollarmath"]
 myst_heading_anchors = 3
 exclude_patterns = ["_build", "examples", "gallery/**.ipynb"]
 nb_execution_mode = "force"
@@ -44,6 +47,7 @@ sphinx_gallery_conf = {
 }
 html_theme = "furo"
 html_title = "traceana"
+html_math_renderer = "mathml"
 autodoc_typehints = "description"
 autodoc_member_order = "bysource"
 intersphinx_mapping = {
@@ -101,7 +105,15 @@ def find_public_name(app: Any, env: Any, node: Any, contnode: Any) -> Any:  # no
     )
 
 
-def setup(app: object) -> None:
+def write_math(translator: Any, node: Any) -> None:  # noqa: ANN401
+    """Write a formula as MathML, which browsers show without a script or a network."""
+    display = "inline" if node.tagname == "math" else "block"
+    translator.body.append(convert(node.astext(), display=display))
+    raise SkipNode
+
+
+def setup(app: Any) -> None:  # noqa: ANN401
     write_pages(Path(__file__).parent / "reference" / "api")
+    app.add_html_math_renderer("mathml", (write_math, None), (write_math, None))
     app.connect("autodoc-process-docstring", escape_stars, priority=400)
     app.connect("missing-reference", find_public_name, priority=400)

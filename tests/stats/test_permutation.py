@@ -223,3 +223,14 @@ def test_a_unit_changes_no_permutation(level: str, method: str) -> None:
     key = (level, method)
     p = group_mean_pvalues(x, y, [key], rng=rng())[key]
     assert group_mean_pvalues(x / 1000, y / 1000, [key], rng=rng())[key] == p
+
+
+def test_the_normal_limit_begins_at_2000_equal_clusters() -> None:
+    scores = np.where(np.arange(2000) < 1030, 1.0, -1.0)  # a sum of 60
+    expected = 2 * scipy.stats.norm.sf(60 / np.sqrt(2000))
+    found = sign_flip_pvalue(scores, np.ones(2000), np.arange(2000), rng=rng())
+    assert found == pytest.approx(expected, rel=1e-12)
+    drawn = sign_flip_pvalue(scores[:-1], np.ones(1999), np.arange(1999), rng=rng())
+    assert drawn * 10_000 == pytest.approx(round(drawn * 10_000))
+    # sums of an odd number of signs are odd: 61 or more
+    assert drawn == pytest.approx(2 * scipy.stats.binom.sf(1029, 1999, 0.5), abs=0.012)

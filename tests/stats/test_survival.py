@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.stats import CensoredData, ecdf
 
 from traceana.errors import DataError
-from traceana.stats.survival import censored_quantiles, incidence
+from traceana.stats.survival import censored_quantiles, incidence, log_log_interval
 
 
 def test_the_leukaemia_trial() -> None:
@@ -75,6 +75,10 @@ def test_survival_and_its_error_as_r_has_them(name: str, r_values: dict[str, Any
     errors = np.sqrt(found.surviving_variance[here])
     some = found.surviving[here] > 0
     np.testing.assert_allclose(errors[some], np.array(known["std_error"])[some], rtol=1e-9)
+    if "low" in known:
+        bounds = log_log_interval(found.surviving[here], errors**2, confidence=0.95)
+        for ours, theirs in zip(bounds, (known["low"], known["high"]), strict=True):
+            np.testing.assert_allclose(ours, theirs, rtol=1e-9)
 
 
 def test_competing_risks_as_r_has_them(r_values: dict[str, Any]) -> None:

@@ -97,7 +97,7 @@ def _statistics(chosen: Integers, first: Integers, tied: Integers) -> Floats:
     b = np.maximum(squares / n**2 - total**2 / others, 0) / max(others * (others - 1), 1)
     error = np.sqrt(a + b)
     away = np.abs(chance - 0.5)
-    inside = (chance > 1e-12) & (chance < 1 - 1e-12) & (error > 1e-12)
+    inside = error > 1e-12  # groups that do not overlap have no variance
     p, se = np.where(inside, chance, 0.5), np.where(inside, error, 1.0)
     top = np.abs(logit(p)) * p * (1 - p) if n < _LOGIT else away
     return np.where(inside, top / se, np.where(away > 1e-12, np.inf, 0.0))
