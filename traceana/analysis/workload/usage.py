@@ -85,7 +85,9 @@ def gpu_hours_by(
         **users,
     )
     total = pl.col("gpu_hours")
-    shares = found.with_columns(
+    # the last digits of a sum depend on how the engine splits the rows
+    stable = found.with_columns(pl.col("gpu_hours", "failed", "cancelled").round_sig_figs(12))
+    shares = stable.with_columns(
         pl.col("jobs", "n_missing", *users).cast(pl.Int64),
         share=pl.when(total.sum() > 0).then(total / total.sum()),
         failed=pl.when(total > 0).then(pl.col("failed") / total),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from traceana.derived.cohorts import sample_note
+from traceana.derived.cohorts import sample_note, task_title
 from traceana.derived.jobs_of_tasks import from_tasks
 from traceana.derived.plans import (
     JOBS_NEEDS,
@@ -120,13 +120,13 @@ def build(session: Context, traces: list[str]) -> Content:
     repeated = {manifests[trace].repeats for trace in planned}
     others = [trace for trace in traces if trace not in planned and trace not in repeated]
     parts = [(session.title(trace), _trace(session, trace)) for trace in planned]
-    parts += [(session.title(trace), _of_jobs(session, trace)) for trace in others]
+    parts += [(_title(session, trace), _of_jobs(session, trace)) for trace in others]
     content = join_parts(_OPENING, parts)
     pictures = [_draw_tightness(session, trace) for trace in planned]
     pictures += [one for trace in (*planned, *others) for one in _draw_missed(session, trace)]
     lead: list[Block] = [Gallery(tuple(pictures[:_MAX_DRAWN]))] if pictures else []
     totals = {trace: _all_clusters(session, trace) for trace in (*planned, *others)}
-    known = {session.title(trace): rows for trace, rows in totals.items() if rows is not None}
+    known = {_title(session, trace): rows for trace, rows in totals.items() if rows is not None}
     if known:
         lead.append(
             result_table(
@@ -138,6 +138,10 @@ def build(session: Context, traces: list[str]) -> Content:
             )
         )
     return replace(content, lead=tuple(lead), limitations=_LIMITATIONS)
+
+
+def _title(session: Context, trace: str) -> str:
+    return task_title(session, trace) if from_tasks(session, trace) else session.title(trace)
 
 
 def _all_clusters(session: Context, trace: str) -> pl.DataFrame | None:
@@ -173,6 +177,7 @@ def _draw_missed(session: Context, trace: str) -> list[Drawing]:
             trace=trace,
             key=picture_key("missed-deadlines", trace),
             about="Missed deadlines by cluster and policy",
+            title=_title(session, trace),
         )
     ]
 
@@ -208,7 +213,7 @@ def _of_jobs(session: Context, trace: str) -> Content:
 
 
 def _missed(session: Context, trace: str) -> tuple[tuple[str, ...], tuple[Block, ...]]:
-    title = session.title(trace)
+    title = _title(session, trace)
     try:
         found = session.once(missed_deadlines, trace)
     except DataError as error:
