@@ -257,13 +257,15 @@ def _levels(result: StragglerResult, name: str) -> list[Block]:
 
 def _headline(jobs: pl.DataFrame) -> str:
     hit = jobs.filter((pl.col("n_episodes") > 0) | (pl.col("n_slow_workers") > 0)).height
-    text = f"{hit} of {plural(jobs.height, 'job')} had stragglers.{_unknown(jobs)}"
-    if not (cost := _span(jobs["slowdown"] - 1)):
-        return text
-    text += f" If every iteration waited for its slowest worker, a job would take {cost} longer "
-    noise = _span(jobs["slowdown_noise"] - 1)
-    alone = f" Random variation alone would cost {noise}." if noise else ""
-    return f"{text}than its mean worker (range over jobs).{alone}"
+    text = f"{hit} of {plural(jobs.height, 'job')} had stragglers"
+    if cost := _span(jobs["slowdown"] - 1):
+        noise = _span(jobs["slowdown_noise"] - 1)
+        alone = f" ({noise} by random variation alone)" if noise else ""
+        text += (
+            f"; if every iteration waited for its slowest worker, a job would take {cost} longer"
+        )
+        text += alone
+    return f"{text}.{_unknown(jobs)}"
 
 
 def _span(values: pl.Series) -> str:
