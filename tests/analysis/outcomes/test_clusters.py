@@ -166,6 +166,9 @@ def test_odds_have_the_jackknifes_error() -> None:
 
     row = failure_odds(JOBS, "group", strata="stratum", cluster="user").row(0, named=True)
     assert (row["n_clusters"], row["pvalue_homogeneity"]) == (USERS, None)
+    assert row["note"] == "fewer than 100 clusters: interval and p are conservative"
+    many = JOBS.with_columns(user=pl.int_range(pl.len()))
+    assert failure_odds(many, "group", strata="stratum", cluster="user")["note"].item() is None
     sign = 1 if row["group"] == 1 else -1
     df = min(kish(jobs) for jobs in JOBS.partition_by("group")) - 1
     quantile = stats.t.ppf(0.975, df)

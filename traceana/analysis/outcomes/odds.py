@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
 
 _FEW: Final = 5  # rows with an outcome in a group
+_MANY: Final = 100  # clusters from which the measured coverage is nominal
 
 
 @returns(FailureOdds)
@@ -154,6 +155,8 @@ def _compare(
             if row["note"] is None and np.isnan(allowed.ci_low):
                 alone = "no interval: one cluster has most rows, or without one there is no ratio"
                 row["note"] = ONE_CLUSTER if n_clusters == 1 else alone
+            elif row["note"] is None and n_clusters < _MANY:
+                row["note"] = f"fewer than {_MANY} clusters: interval and p are conservative"
         rows.append(row)
     beside = labels[[reference] * len(others)].rename(lambda name: f"{name}_reference")
     numbers = pl.DataFrame(rows, schema_overrides={"note": pl.String}).fill_nan(None)
