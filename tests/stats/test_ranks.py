@@ -130,7 +130,7 @@ def test_kruskal_and_wallis_test_is_scipys_from_5_rows_on() -> None:
 
 
 def test_the_rank_anova_of_two_groups_is_brunner_and_munzels() -> None:
-    # its statistic is the square of theirs, and its degrees of freedom are Welch's
+    # its statistic is the square of Brunner and Munzel's, with Welch's degrees of freedom
     group, values = normal_groups(12, 17)
     test, _ = rank_anova(group, placements(values, group), None, confidence=0.95)
     peer = stats.brunnermunzel(values[group == 0], values[group == 1])
