@@ -259,7 +259,11 @@ def main() -> None:
     parser.add_argument("--rng", type=int, default=1)
     parser.add_argument("--only", default="", help="draw from 'path:line: change' with this text")
     parser.add_argument("--cpu", type=int, default=60, help="seconds of tests per mutant")
-    parser.add_argument("--calls", type=Path, help="file that keeps which test calls what")
+    parser.add_argument(
+        "--calls",
+        type=Path,
+        help="file that keeps which test calls what; delete it after a change of tests",
+    )
     options = parser.parse_args()
     paths = [path for area in AREAS for path in sorted((ROOT / "traceana" / area).rglob("*.py"))]
     every = [mutant for path in paths for mutant in mutants(path)]

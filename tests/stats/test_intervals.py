@@ -136,7 +136,7 @@ def test_a_ratio_over_units_has_the_linearized_interval() -> None:
     def sums(x: np.ndarray, y: np.ndarray) -> list[float]:
         return [x.sum(), y.sum(), x @ x, x @ y, y @ y, len(x)]
 
-    columns = [(x, y), (x / x, y), (x[:1], y[:1]), (0 * x, y), (np.array([1.0, 99]), y[:2])]
+    columns = [(x, y), (x / x, y), (x[:1], y[:1]), (0 * x, y), (np.array([0.001, 0.099]), y[:2])]
     low, high = ratio_interval(np.transpose([sums(*both) for both in columns]), confidence=0.9)
     # Cochran: 26 / 16, residuals y - r x, and Kish's 256 / 66 units
     error = math.sqrt(5 / 4 * sum((y - 26 / 16 * x) ** 2)) / 16
@@ -147,5 +147,5 @@ def test_a_ratio_over_units_has_the_linearized_interval() -> None:
     assert (low[1], high[1]) == pytest.approx((mean[0][0], mean[1][0]))
     assert np.isnan([low[2:4], high[2:4]]).all()
     # one unit of two has nearly all: not less than one degree of freedom
-    spread = math.sqrt(2 * sum((y[:2] - 0.05 * columns[4][0]) ** 2)) / 100
-    assert high[4] - 0.05 == pytest.approx(math.tan(math.pi * 0.45) * spread)
+    spread = math.sqrt(2 * sum((y[:2] - 50 * columns[4][0]) ** 2)) / 0.1
+    assert high[4] - 50 == pytest.approx(math.tan(math.pi * 0.45) * spread)
