@@ -10,27 +10,18 @@ from traceana.errors import DataError
 
 @dataclass(frozen=True)
 class PublishedFigure:
-    """A figure of a paper.
-
-    Attributes
-    ----------
-    shows
-        What it shows.
-    figure
-        Id of ours; empty if the published data cannot show it.
-    options
-        Options of ``traceana figures`` that choose it.
-    number
-        Its number in the paper; empty where the source does not number its figures.
-    note
-        How ours differs, or why there is none.
-    """
+    """A figure of a paper."""
 
     shows: str
+    """What it shows."""
     figure: str = ""
+    """Id of ours; empty if the published data cannot show it."""
     options: str = ""
+    """Options of ``traceana figures`` that choose it."""
     number: str = ""
+    """Its number in the paper; empty where the source does not number its figures."""
     note: str = ""
+    """How ours differs, or why there is none."""
 
     @property
     def command(self) -> str:
