@@ -180,10 +180,7 @@ PUBLISHED: Final[dict[str, tuple[PublishedFigure, ...]]] = {
 def figures_of(paper: str, /) -> tuple[PublishedFigure, ...]:
     """Return the figures of a paper, those with a number first.
 
-    Raises
-    ------
-    DataError
-        If there is no such paper; the message lists the papers.
+    Raises a DataError if there is no such paper; the message lists the papers.
     """
     if paper not in PUBLISHED:
         raise DataError(f"no paper is called {paper!r}; the papers are {', '.join(PUBLISHED)}")

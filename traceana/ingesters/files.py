@@ -95,6 +95,8 @@ def list_csvs(
 ) -> Listing:
     """List every CSV under a folder, or the one file given.
 
+    Raises a SourceError if `root` does not exist.
+
     Parameters
     ----------
     root
@@ -106,11 +108,6 @@ def list_csvs(
         ends after a large member is not read further.
     suffixes
         Ends of the names of files that are listed; the file given may have any. None lists CSVs.
-
-    Raises
-    ------
-    SourceError
-        If `root` does not exist.
     """
     if not root.exists():
         raise SourceError(f"{root}: no such file or folder")

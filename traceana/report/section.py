@@ -136,12 +136,8 @@ def _could_qualify(trace: Trace, needs: Needs) -> bool:
 def sections() -> tuple[Section, ...]:
     """Return the sections in their order: SECTION of each module of the package `sections`.
 
-    Other packages add sections by entry points of the group ``traceana.sections``.
-
-    Raises
-    ------
-    DataError
-        If another package's section cannot be loaded.
+    Other packages add sections by entry points of the group ``traceana.sections``. Raises a
+    DataError if another package's section cannot be loaded.
     """
     package = import_module("traceana.report.sections")
     modules = (

@@ -78,10 +78,7 @@ class AttributeResult(Result):
     def of_job(self, job: object, /) -> AttributeResult:
         """Return the result of one job, by its key; a tuple if several columns are its key.
 
-        Raises
-        ------
-        DataError
-            If there is no such job.
+        Raises a DataError if there is no such job.
         """
         by = self.attributes.columns[: self.attributes.columns.index("attribute")]
         key = job if isinstance(job, tuple) else (job,)

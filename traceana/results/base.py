@@ -55,10 +55,7 @@ class Result:
     def plot(self, *, ax: Axes | None = None, **options: object) -> Axes:
         """Draw the result; the options are those of the figure's function.
 
-        Raises
-        ------
-        TypeError
-            If no figure draws results of this class.
+        Raises a TypeError if no figure draws results of this class.
         """
         if not self.drawn_by:
             raise TypeError(f"no figure draws a {type(self).__name__}")

@@ -172,10 +172,7 @@ class CumulativeIncidence(_Curves):
     def only(self, event: str, /) -> CumulativeIncidence:
         """Return the result of one event.
 
-        Raises
-        ------
-        DataError
-            If there is no such event.
+        Raises a DataError if there is no such event.
         """
         if event not in self.events:
             raise DataError(f"event must be one of {', '.join(self.events)}; it is {event!r}")

@@ -230,10 +230,7 @@ class DistributionFits(Result):
     def params(self, family: str, /) -> dict[str, float]:
         """Return the parameters of one family by name; empty if it has no maximum.
 
-        Raises
-        ------
-        DataError
-            If the family was not fitted.
+        Raises a DataError if the family was not fitted.
         """
         if family not in self.table["family"]:
             raise DataError(

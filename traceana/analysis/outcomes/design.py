@@ -39,11 +39,8 @@ class Design:
 def make_design(rows: pl.DataFrame, features: Sequence[str], /) -> Design:
     """Return the design matrix of a model of failure.
 
-    Raises
-    ------
-    DataError
-        If no row or every row failed, a value is infinite, a feature has more than 50 levels, or
-        features are collinear.
+    Raises a DataError if no row or every row failed, a value is infinite, a feature has more than
+    50 levels, or features are collinear.
     """
     numeric = {name for name in features if rows.schema[name].is_numeric()}
     texts = [name for name in features if name not in numeric]
