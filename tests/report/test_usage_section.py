@@ -55,7 +55,7 @@ def test_top_users_and_losses_are_the_planted_ones(page: str) -> None:
 
 
 def test_waits_differ_by_size(page: str) -> None:
-    assert "120 s for jobs with 1 GPUs (n = 1,800) and 3,600 s for jobs with 5 to 8 GPUs" in page
+    assert "120 s for jobs with 1 GPU (n = 1,800) and 3,600 s for jobs with 5 to 8 GPUs" in page
 
 
 def test_the_bad_node_is_named(page: str) -> None:

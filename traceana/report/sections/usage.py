@@ -62,7 +62,12 @@ def _group(found: Usage, name: str, title: str, *, rows: int | None = None) -> B
         table.head(rows) if rows else table,
         GpuHours,
         caption=f"GPU-hours by {what}. {title}",
-        columns=[c for c in table.columns if c not in ("users", "n_missing") or rows is None],
+        columns=[
+            c
+            for c in table.columns
+            if (c not in ("users", "n_missing") or rows is None)
+            and (c not in ("failed", "cancelled") or table[c].sum())
+        ],
     )
 
 
@@ -137,7 +142,8 @@ def _slowest(waits: pl.DataFrame, title: str) -> list[str]:
     if known.height < 2:
         return []
     ends = [
-        f"{seconds(row['median_s'])} s for jobs with {row['size']} GPUs (n = {row['n']:,})"
+        f"{seconds(row['median_s'])} s for jobs with {row['size']} "
+        f"GPU{'s' * (str(row['size']) != '1')} (n = {row['n']:,})"
         for row in (known.row(0, named=True), known.row(-1, named=True))
     ]
     return [f"{title}: the median queueing delay was {' and '.join(ends)}."]
