@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from traceana.analysis.stragglers.excess import evidence_of_reports, noise_of_reports
+from traceana.analysis.stragglers.levels import BLOCKS, measure_levels
 from traceana.analysis.stragglers.noise import measure_noise
 
 ROOT = np.sqrt
@@ -25,6 +27,20 @@ def test_the_slowdown_of_noise_is_the_mean_of_the_largest_draw(
     freedom = (1 - 1 / parts[0].shape[1]) * (1 - 1 / 3)
     assert slowdown[0] - 1 == pytest.approx(largest / ROOT(freedom), rel=1e-9)
     assert not as_one[0]
+
+
+@pytest.mark.parametrize("n_times", [2, 3, 5, 8 * 3, 8 * 3 + 2])
+def test_the_interval_of_two_workers_is_that_of_paired_blocks(n_times: int) -> None:
+    x = np.random.default_rng(4).lognormal(0, 0.2, (2, n_times)) * [[3], [2]]
+    length = max(n_times // BLOCKS, 1)
+    blocks = [np.median(own[: n_times // length * length].reshape(-1, length), axis=1) for own in x]
+    found = measure_levels(x[None], 1.2)
+    ratio = np.median(x[0]) / np.median(x[1])
+    assert found.ratio_to_peers[0] == pytest.approx([ratio, 1 / ratio])
+    paired = stats.ttest_rel(*np.log(blocks)).confidence_interval()
+    half = np.exp((paired.high - paired.low) / 2)
+    ends = [ratio / half, ratio * half] if n_times > 2 else [np.nan, np.nan]
+    assert [found.ci_low[0, 0], found.ci_high[0, 0]] == pytest.approx(ends, nan_ok=True)
 
 
 def of_reports(mean: np.ndarray, calm: np.ndarray) -> np.ndarray:

@@ -107,6 +107,10 @@ def test_restoring_by_equal_parts_can_make_a_batch_negative_and_says_so() -> Non
     assert bounded.note is None
 
 
+def test_omnilearns_defaults_are_those_of_the_authors() -> None:
+    assert (OmniLearn().bounds, OmniLearn().dead_band) == ((16, 96), 0.2)
+
+
 def test_a_worker_without_samples_can_run() -> None:
     zero, seen = np.zeros(3), np.array([0.4, 1, 1])
     setting = Seen(np.array([0, 64, 64]), seen, seen, 1, zero, seen, 128, 0, np.inf)
