@@ -95,7 +95,8 @@ def testbed(plans: pl.DataFrame, jobs: pl.DataFrame) -> str:
     kept = ", ".join(f"{name} {number}" for name, number in same.items())
     return (
         f"### The list of the testbed\n\n{known.height} of {bed.height} jobs are rows of "
-        f"{', '.join(known['cluster'].unique().sort())}. Rows with the value of that file: {kept}.\n"
+        f"{', '.join(known['cluster'].unique().sort())}. Rows with the value of its file: "
+        f"{kept}.\n"
     )
 
 

@@ -277,8 +277,8 @@ def main() -> None:
     error = 100 * np.sqrt(0.95 * 0.05 / samples)
     write_measured(
         "error-rates.md",
-        f"{samples:,} samples each: the standard error of 95 % or 5 % is {error:.1f} points. Values are "
-        "in the order of the first column; tests only without a difference.\n\n"
+        f"{samples:,} samples each: the standard error of 95 % or 5 % is {error:.1f} points. "
+        "Values are in the order of the first column; tests only without a difference.\n\n"
         "| situation | intervals that cover (%) | tests that reject (%) |\n| --- | --- | --- |\n"
         + "\n".join(lines),
         name="outcomes",

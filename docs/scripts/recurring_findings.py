@@ -78,8 +78,8 @@ def saved(sweep: pl.DataFrame) -> str:
         + as_table(shown)
         + f"\nMeans of {sweep['seed'].n_unique()} seeds; {sweep['runs'].null_count()} of "
         f"{sweep.height} simulations failed. In {slower} of {table.height} jobs, "
-        f"energy is saved at the cost of time. {sweep['runs_missed'].sum():,} of {sweep['runs'].sum():,} runs "
-        "missed the target.\n"
+        f"energy is saved at the cost of time. {sweep['runs_missed'].sum():,} of "
+        f"{sweep['runs'].sum():,} runs missed the target.\n"
     )
 
 
