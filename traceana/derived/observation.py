@@ -15,31 +15,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Observation:
-    """Observation window of rows with a runtime, and what it cuts off.
-
-    Attributes
-    ----------
-    start_s, end_s
-        The window; None where it is not known.
-    stated
-        Whether the manifest states it; else it is derived from the times in the trace.
-    n
-        Rows with a runtime.
-    n_truncated
-        Those that started before the window: seen only because they lasted into it.
-    n_censored
-        Those still running at its end, or when last seen.
-    n_unlisted
-        Estimate of the rows that a trace without unfinished rows omits; None for other traces.
-    """
+    """Observation window of rows with a runtime, and what it cuts off."""
 
     start_s: float | None
     end_s: float | None
+    """The window; None where it is not known."""
     stated: bool
+    """Whether the manifest states it; else it is derived from the times in the trace."""
     n: int
+    """Rows with a runtime."""
     n_truncated: int
+    """Those that started before the window: seen only because they lasted into it."""
     n_censored: int
+    """Those still running at its end."""
     n_unlisted: float | None
+    """Estimate of the rows that a trace without unfinished rows omits; None for other traces."""
 
     def describe(self, noun: str, /) -> str:
         """Return what the window cuts off, as sentences; empty for no row."""

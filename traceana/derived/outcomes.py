@@ -43,28 +43,19 @@ _MEASURES: Final = {"cramers_v": "Cramér's V", "epsilon_squared": "epsilon squa
 
 @dataclass(frozen=True)
 class Outcomes:
-    """Runtimes and outcomes of a cohort by one column.
-
-    Attributes
-    ----------
-    by, strata
-        Column of the groups, and that of the strata within which they are compared; or None.
-    runtimes
-        Survival of the rows of each status and group, with delayed entry and censoring.
-    rates
-        Failure rate by group, with the rows of each status.
-    comparisons
-        Comparison of runtimes, for each status.
-    odds
-        Odds ratios of failure within strata; None without strata.
-    """
+    """Runtimes and outcomes of a cohort by one column."""
 
     by: str | None
     strata: str | None
+    """Column of the groups, and that of the strata within which they are compared; or None."""
     runtimes: SurvivalCurves
+    """Survival of the rows of each status and group, with delayed entry and censoring."""
     rates: pl.DataFrame
+    """Failure rate by group, with the rows of each status."""
     comparisons: dict[str, RuntimeComparison]
+    """Comparison of runtimes, for each status."""
     odds: pl.DataFrame | None
+    """Odds ratios of failure within strata; None without strata."""
 
 
 def grouping_columns(session: Session, cohort: Cohort, /) -> list[tuple[str, str | None]]:

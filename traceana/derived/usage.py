@@ -45,37 +45,26 @@ _TOP: Final = 0.05
 
 @dataclass(frozen=True)
 class Usage:
-    """Results on the jobs of a trace.
-
-    Attributes
-    ----------
-    groups
-        GPU-hours by group, for each column with several values; the largest groups.
-    n_users, n_top, top_share
-        Users, the number of the top 5 % of them (rounded up), and their fraction of the GPU-hours;
-        None without users.
-    waits
-        Queueing delay by size, queue, hour and user; empty without submissions and starts.
-    wait_tests
-        Rank ANOVA of the delays between the groups of each column but hour and user, p adjusted
-        (Holm); the largest effect first.
-    arrays
-        [jobs, arrays, jobs_in_arrays, restarted]; None without arrays and restarts.
-    nodes
-        Nodes compared with the rest; None where jobs have no node.
-    node_rows
-        Ended jobs, and those of them on one node.
-    """
+    """Results on the jobs of a trace."""
 
     groups: dict[str, pl.DataFrame]
+    """GPU-hours by group, for each column with several values; the largest groups."""
     n_users: int | None
     n_top: int | None
     top_share: float | None
+    """Users, the number of the top 5 % of them (rounded up), and their fraction of the GPU-hours;
+    None without users."""
     waits: dict[str, pl.DataFrame]
+    """Queueing delay by size, queue, hour and user; empty without submissions and starts."""
     wait_tests: pl.DataFrame
+    """Rank ANOVA of the delays between the groups of each column but hour and user, p adjusted
+    (Holm); the largest effect first."""
     arrays: dict[str, int] | None
+    """[jobs, arrays, jobs_in_arrays, restarted]; None without arrays and restarts."""
     nodes: pl.DataFrame | None
+    """Nodes compared with the rest; None where jobs have no node."""
     node_rows: tuple[int, int]
+    """Ended jobs, and those of them on one node."""
 
 
 def describe_usage(session: Session, trace: str, /) -> Usage:
