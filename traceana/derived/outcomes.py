@@ -43,28 +43,19 @@ _MEASURES: Final = {"cramers_v": "Cramér's V", "epsilon_squared": "epsilon squa
 
 @dataclass(frozen=True)
 class Outcomes:
-    """Runtimes and outcomes of a cohort by one column.
-
-    Attributes
-    ----------
-    by, strata
-        Column of the groups, and that of the strata within which they are compared; or None.
-    runtimes
-        Survival of the rows of each status and group, with delayed entry and censoring.
-    rates
-        Failure rate by group, with the rows of each status.
-    comparisons
-        Comparison of runtimes, for each status.
-    odds
-        Odds ratios of failure within strata; None without strata.
-    """
+    """Runtimes and outcomes of a cohort by one column."""
 
     by: str | None
     strata: str | None
+    """Column of the groups, and that of the strata within which they are compared; or None."""
     runtimes: SurvivalCurves
+    """Survival of the rows of each status and group, with delayed entry and censoring."""
     rates: pl.DataFrame
+    """Failure rate by group, with the rows of each status."""
     comparisons: dict[str, RuntimeComparison]
+    """Comparison of runtimes, for each status."""
     odds: pl.DataFrame | None
+    """Odds ratios of failure within strata; None without strata."""
 
 
 def grouping_columns(session: Session, cohort: Cohort, /) -> list[tuple[str, str | None]]:
@@ -172,12 +163,9 @@ def _tests(cohort: Cohort, found: Outcomes, by: str, notes: list[str]) -> Iterat
         yield _test(row, question, "cramers_v", row["method"])
     for status, compared in found.comparisons.items():
         row = compared.test.row(0, named=True)
-        yield _test(
-            row,
-            f"runtime of {status} {cohort.noun} by {group}",
-            "epsilon_squared",
-            "Kruskal-Wallis",
-        )
+        method = "Brunner-Munzel" if row["n_groups"] == 2 else "rank ANOVA"
+        question = f"runtime of {status} {cohort.noun} by {group}"
+        yield _test(row, question, "epsilon_squared", method)
 
 
 def _test(row: dict[str, Any], question: str, measure: str, method: str | None) -> dict[str, Any]:

@@ -36,49 +36,35 @@ class Split:
 
 @dataclass(frozen=True)
 class Workload:
-    """Results on the jobs of a trace; None where columns are missing.
-
-    Attributes
-    ----------
-    by
-        Column of the groups; None if there is none with several values.
-    survivors, first_end_s
-        Jobs submitted before the first recorded end, if the trace lists only survivors of that
-        time, and that end; 0 if there are none.
-    summary, by_group
-        Summary of all jobs, and by group.
-    concentration, interarrivals, queueing
-        Results of the functions of these names.
-    hours, curve
-        Arrivals by hour, and the interarrival curve, without survivors.
-    demand, starts_assumed
-        GPU demand by hour, and whether jobs are assumed to start when submitted.
-    capacity
-        GPUs of all machines.
-    lorenz
-        Lorenz curve.
-    observation
-        What the trace's window cuts off; None without runtimes.
-    waits
-        Distribution function of the queueing delay.
-    """
+    """Results on the jobs of a trace; None where columns are missing."""
 
     by: str | None
+    """Column of the groups; None if there is none with several values."""
     survivors: int
     first_end_s: float
+    """Jobs submitted before the first recorded end, if the trace lists only survivors of that time,
+    and that end; 0 if there are none."""
     summary: pl.DataFrame
     by_group: pl.DataFrame | None
+    """Summary of all jobs, and by group."""
     concentration: Split | None
     interarrivals: Split | None
     queueing: pl.DataFrame | None
+    """Results of the functions of these names."""
     hours: pl.DataFrame | None
     curve: pl.DataFrame | None
+    """Arrivals by hour, and the interarrival curve, without survivors."""
     demand: pl.DataFrame | None
     starts_assumed: bool
+    """GPU demand by hour, and whether jobs are assumed to start when submitted."""
     capacity: float | None
+    """GPUs of all machines."""
     lorenz: pl.DataFrame | None
+    """Lorenz curve."""
     observation: Observation | None
+    """What the trace's window cuts off; None without runtimes."""
     waits: pl.DataFrame | None
+    """Distribution function of the queueing delay."""
 
 
 def describe_workload(session: Session, trace: str, /) -> Workload:

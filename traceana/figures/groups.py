@@ -38,10 +38,7 @@ class Groups:
 def split_groups(result: pl.DataFrame, /) -> Groups:
     """Return the groups of a result: the columns before `n` are those of by.
 
-    Raises
-    ------
-    DataError
-        If there is no group.
+    Raises a DataError if there is no group.
     """
     if result.is_empty():
         raise DataError("a figure by group has nothing to draw: the result has no row")
