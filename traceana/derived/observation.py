@@ -36,12 +36,15 @@ class Observation:
         if not self.n:
             return ""
         window = f"window {'stated' if self.stated else 'derived'}"
-        text = f"No {noun} are left-truncated or right-censored ({window})."
+        text = (
+            f"None of the {noun} started before the observation window or were still running "
+            f"at its end ({window})."
+        )
         if self.n_truncated + self.n_censored:
             text = (
-                f"{self.n_truncated:,} of {self.n:,} {noun} with a runtime are left-truncated "
-                f"(started before the observation window) and {self.n_censored:,} are "
-                f"right-censored (still running at its end; {window})."
+                f"Of {self.n:,} {noun} with a runtime, {self.n_truncated:,} started before the "
+                f"observation window (left-truncated) and {self.n_censored:,} were still running "
+                f"at its end (right-censored; {window})."
             )
         if self.n_unlisted is not None:
             more = max(self.n_unlisted, 0.0)
@@ -58,8 +61,9 @@ def observe(rows: pl.DataFrame, manifest: Manifest, /) -> tuple[pl.DataFrame, Ob
     """Add the columns entry_s and observed to rows with runtime_s, by the window of their trace.
 
     A row that started before the window has the runtime at its start as entry_s, others 0. A row
-    of status running that ends at the window's end is not observed to end. If the trace lists only
-    survivors of an earlier time, a derived window starts at the first recorded end.
+    of status running that ends at the window's end, or without a recorded end, is not observed to
+    end. If the trace lists only survivors of an earlier time, a derived window starts at the first
+    recorded end.
     """
     stated = manifest.window == "stated"
     first, last = manifest.window_start_s, manifest.window_end_s
@@ -75,7 +79,8 @@ def observe(rows: pl.DataFrame, manifest: Manifest, /) -> tuple[pl.DataFrame, Ob
     if start is not None and last is not None and not stated:
         last = max(last, rows.select(end.max()).item() or last)
     if last is not None and "status" in names and (start or _has(rows, "end_s")):
-        still = (pl.col("status").cast(pl.String) == "running") & (end >= last)
+        ended = (end < last).fill_null(value=False)
+        still = (pl.col("status").cast(pl.String) == "running") & ~ended
         observed = ~still.fill_null(value=False)
     rows = rows.with_columns(entry_s=entry, observed=observed)
     used = dict.fromkeys(("runtime_s", "entry_s", "observed", start or "runtime_s"))

@@ -101,7 +101,7 @@ def _build(session: Context, cohort: Cohort) -> Content:
     ]
     pictures = tuple(picture for gallery in figures for picture in gallery.pictures)
     lead = (Gallery(pictures), tables[0][0])
-    headline = headline_of(cohort, groupings[0]) if groupings else ""
+    headline = headline_of(cohort, groupings[0], tests) if groupings else ""
     return Content(tuple(findings), tuple(blocks), headline, lead, _LIMITATIONS)
 
 
