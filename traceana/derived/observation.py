@@ -42,12 +42,15 @@ class Observation:
             return ""
         known = "a runtime or a start" if self.n_open else "a runtime"
         window = f"window {'stated' if self.stated else 'derived'}"
-        text = f"No {noun} are left-truncated or right-censored ({window})."
+        text = (
+            f"None of the {noun} started before the observation window or were still running "
+            f"at its end ({window})."
+        )
         if self.n_truncated + self.n_censored:
             text = (
-                f"{self.n_truncated:,} of {self.n:,} {noun} with {known} are left-truncated "
-                f"(started before the observation window) and {self.n_censored:,} are "
-                f"right-censored (still running at its end; {window})."
+                f"Of {self.n:,} {noun} with {known}, {self.n_truncated:,} started before the "
+                f"observation window (left-truncated) and {self.n_censored:,} were still running "
+                f"at its end (right-censored; {window})."
             )
         if self.n_open:
             text += (

@@ -164,12 +164,9 @@ def _tests(cohort: Cohort, found: Outcomes, by: str, notes: list[str]) -> Iterat
         yield _test(row, question, "cramers_v", row["method"])
     for status, compared in found.comparisons.items():
         row = compared.test.row(0, named=True)
-        yield _test(
-            row,
-            f"runtime of {status} {cohort.noun} by {group}",
-            "epsilon_squared",
-            "Kruskal-Wallis",
-        )
+        method = "Brunner-Munzel" if row["n_groups"] == 2 else "rank ANOVA"
+        question = f"runtime of {status} {cohort.noun} by {group}"
+        yield _test(row, question, "epsilon_squared", method)
 
 
 def _test(row: dict[str, Any], question: str, measure: str, method: str | None) -> dict[str, Any]:

@@ -106,7 +106,7 @@ def _build(session: Context, cohort: Cohort) -> Content:
     ]
     pictures = tuple(picture for gallery in figures for picture in gallery.pictures)
     lead = (Gallery(pictures), *tables[0][:1]) if cohort.fails else (Gallery(pictures),)
-    headline = headline_of(cohort, groupings[0]) if cohort.fails else "".join(findings[:1])
+    headline = headline_of(cohort, groupings[0], tests) if cohort.fails else "".join(findings[:1])
     return Content(tuple(findings), tuple(blocks), headline, lead, _LIMITATIONS)
 
 
