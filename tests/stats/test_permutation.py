@@ -139,6 +139,7 @@ def test_a_drawn_p_is_never_below_one_in_resamples() -> None:
     found = group_mean_pvalues(x, x + 1e-3 * rng().random(len(x)), MEANS, rng=rng())
     assert min(found.values()) >= 1 / 10_001
     assert row_pvalue(x, x, rng=rng()) >= 1 / 10_100
+    assert row_pvalue(np.arange(10.0), np.arange(10.0), rng=rng()) >= 1 / 10_100  # of 10! orders
 
 
 def test_group_means_of_skewed_rows_reject_at_their_level() -> None:
