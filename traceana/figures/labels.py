@@ -105,7 +105,7 @@ def place_legend(ax: Axes, /) -> None:
     below = ScaledTranslation(0, _BELOW_IN, root.dpi_scale_trans)
     handles, labels = ax.get_legend_handles_labels()
     ax.legend(
-        handles, [fill(label, _LEGEND_CHARACTERS) for label in labels],
+        handles, [fill(label.replace(" %", "\N{NO-BREAK SPACE}%"), _LEGEND_CHARACTERS) for label in labels],
         loc="upper left", bbox_to_anchor=(-0.12, 0), bbox_transform=ax.transAxes + below,
         borderaxespad=0, fontsize=small_size(),
         ncols=3 if max(map(len, labels), default=0) <= _SHORT else 1,
