@@ -100,7 +100,7 @@ def plot_small_multiples(
         widest = max(
             axes, key=lambda one: np.ptp(one.xaxis.get_transform().transform(one.get_xlim()))
         )
-        ticks = FixedLocator(widest.get_xticks())  # of a narrower panel they would overlap
+        ticks = FixedLocator([*widest.get_xticks()])  # of a narrower panel they would overlap
         for place, one in enumerate(axes):
             one.set_xlim(min(low for low, _ in ends), max(high for _, high in ends))
             one.xaxis.set_major_locator(ticks)

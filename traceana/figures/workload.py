@@ -183,7 +183,7 @@ def _gid(kind: str, name: str) -> str:
 def describe_interarrivals(curve: pl.DataFrame) -> str:
     """Return one sentence on what the figure of this curve shows."""
     lines = [own for _, own in split_lines(curve, "n", "gap_s")]
-    n, longest = (listed(f"{own[name].max():,.0f}" for own in lines) for name in ("n", "gap_s"))
+    n, longest = (listed(f"{max(own[name]):,.0f}" for own in lines) for name in ("n", "gap_s"))
     if len(lines) > 1:
         return f"n = {n} times between submissions; the longest is {longest} s."
     above = curve.filter(pl.col("gap_s") > 0)["gap_s"]
