@@ -31,7 +31,8 @@ KEY_HEADINGS: Final = {
     "qos": "QoS class",
     "worker_id": "Worker",
 }
-_UNITS: Final = {"s": "s", "w": "W", "j": "J", "gib": "GiB", "bytes": "bytes"}
+UNITS: Final = {"s": "s", "w": "W", "j": "J", "gib": "GiB", "bytes": "bytes"}
+"""Units that are the last part of a column's name."""
 _FIRST_ROWS: Final = 10
 
 
@@ -56,8 +57,8 @@ def neutral(frame: Frame, /) -> Frame:
 def key_heading(name: str, /) -> str:
     """Return the heading of a column that no table declares, such as one of `by`."""
     words, _, unit = name.rpartition("_")
-    if unit in _UNITS and words:
-        return f"{key_heading(words)} ({_UNITS[unit]})"
+    if unit in UNITS and words:
+        return f"{key_heading(words)} ({UNITS[unit]})"
     return KEY_HEADINGS.get(name, name.replace("_", " ").capitalize())
 
 
@@ -132,7 +133,7 @@ def csv_text(frame: pl.DataFrame, table: type[ResultTable] | None = None, /) -> 
 
     from traceana.results.tables import headings  # noqa: PLC0415
 
-    names = dict(zip(frame.columns, headings(table, frame.columns), strict=True)) if table else {}
+    names = dict(zip(frame.columns, headings(table, frame.columns), strict=True))
     flat = frame.with_columns(
         pl.col(name).cast(pl.List(pl.String)).list.join(" ")
         for name, kind in frame.schema.items()
