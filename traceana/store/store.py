@@ -253,7 +253,7 @@ def is_whole(folder: Path, entry: TableEntry, /) -> bool:
     if stored_metadata(path) != (entry.fingerprint, entry.rows_kept) or entry.table not in TABLES:
         return False
     declared = TABLES[entry.table].create_empty().schema
-    if not declared.items() <= pl.read_parquet_schema(path).items():
+    if not declared.items() <= pl.scan_parquet(path, glob=False).collect_schema().items():
         return False
     rejected = folder / "rejected" / f"{entry.table}.parquet"
     if not entry.rows_rejected:
