@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-import polars as pl
+import narwhals.stable.v2 as nw
 
+from traceana.analysis.frames import collect, reduce_frame
 from traceana.analysis.outcomes.truncation import estimate_unlisted
 
 if TYPE_CHECKING:
+    from narwhals.stable.v2.typing import IntoFrameT
+
+    from traceana.derived.job_sample import JobSample
     from traceana.store.manifest import Manifest
 
 
@@ -64,39 +68,56 @@ class Observation:
         return text
 
 
-def observe(rows: pl.DataFrame, manifest: Manifest, /) -> tuple[pl.DataFrame, Observation]:
+def observe(
+    rows: IntoFrameT, manifest: Manifest, /, *, sample: JobSample | None = None
+) -> tuple[IntoFrameT, Observation]:
     """Add the columns entry_s and observed to rows with runtime_s, by the window of their trace.
 
     A row that started before the window has the runtime at its start as entry_s, others 0. A row
     of status running that ends at the window's end is not observed to end. If the trace lists only
-    survivors of an earlier time, a derived window starts at the first recorded end.
+    survivors of an earlier time, a derived window starts at the first recorded end. Rows that are
+    missing are estimated from the `sample` of the rows, if there is one.
     """
     stated = manifest.window == "stated"
     first, last = manifest.window_start_s, manifest.window_end_s
-    names = {*rows.columns}
+    frame: Any = nw.from_native(rows)
+    names = frame.collect_schema().names()
+    times = [name for name in ("start_s", "submit_s", "end_s") if name in names]
+    count = reduce_frame(frame.lazy(), (), **{name: nw.col(name).count() for name in times})
+    there = [name for name in times if count[name].item()]
     if not stated and manifest.lists_only_survivors and "end_s" in names:
-        first = rows["end_s"].min()  # type: ignore[assignment]
-    runtime = pl.col("runtime_s")
-    start = next((name for name in ("start_s", "submit_s") if _has(rows, name)), None)
-    entry, observed = pl.lit(0.0), pl.lit(value=True)
+        first = reduce_frame(frame.lazy(), (), first=nw.col("end_s").min()).item()
+    runtime = nw.col("runtime_s")
+    start = next((name for name in there if name != "end_s"), None)
+    entry, observed = nw.lit(0.0), nw.lit(value=True)
     if start is not None and first is not None:
-        entry = pl.min_horizontal((first - pl.col(start)).clip(0), runtime).fill_null(0.0)
-    end = pl.col("end_s") if _has(rows, "end_s") else pl.col(start or "runtime_s") + runtime
+        entry = nw.min_horizontal((first - nw.col(start)).clip(0), runtime).fill_null(0.0)
+    end = nw.col("end_s") if "end_s" in there else nw.col(start or "runtime_s") + runtime
     if start is not None and last is not None and not stated:
-        last = max(last, rows.select(end.max()).item() or last)
-    if last is not None and "status" in names and (start or _has(rows, "end_s")):
-        still = (pl.col("status").cast(pl.String) == "running") & (end >= last)
+        last = max(last, reduce_frame(frame.lazy(), (), last=end.max()).item() or last)
+    if last is not None and "status" in names and (start or "end_s" in there):
+        still = (nw.col("status").cast(nw.String) == "running") & (end >= last)
         observed = ~still.fill_null(value=False)
-    rows = rows.with_columns(entry_s=entry, observed=observed)
-    used = dict.fromkeys(("runtime_s", "entry_s", "observed", start or "runtime_s"))
-    known = rows.select(*used).filter(runtime.is_not_null())  # not all columns: memory
-    truncated, censored = int((known["entry_s"] > 0).sum()), int((~known["observed"]).sum())
-    complete = known.height == rows.height and not censored and not truncated
-    return rows, Observation(
-        first, last, stated, known.height, truncated, censored,
-        estimate_unlisted(known, start, last) if complete and start and last is not None else None,
-    )  # fmt: skip
-
-
-def _has(rows: pl.DataFrame, name: str) -> bool:
-    return name in rows.columns and rows[name].count() > 0
+    seen = frame.with_columns(entry.alias("entry_s"), observed.alias("observed"))
+    known = seen.lazy().filter(~runtime.is_null())
+    n_rows, n, truncated, censored = (
+        *reduce_frame(frame.lazy(), (), n=nw.len()).row(0),
+        *reduce_frame(
+            known,
+            (),
+            n=nw.len(),
+            truncated=(nw.col("entry_s") > 0).cast(nw.Int64).sum(),
+            censored=(~nw.col("observed")).cast(nw.Int64).sum(),
+        )
+        .fill_null(0)
+        .row(0),
+    )
+    unlisted = None
+    if n == n_rows and not censored and not truncated and start and last is not None:
+        drawn: Any = nw.from_native(sample.rows_of(known.to_native())) if sample else known
+        unlisted = estimate_unlisted(collect(drawn.select("runtime_s", start)), start, last)
+        if unlisted is not None and sample is not None:
+            unlisted /= sample.fraction
+    observation = Observation(first, last, stated, n, truncated, censored, unlisted)
+    native: IntoFrameT = seen.to_native()
+    return native, observation

@@ -8,7 +8,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import polars as pl
 
-from traceana.analysis.frames import Names, as_names, open_frame, reduce_frame, refuse_clash
+from traceana.analysis.frames import Names, as_names, count_values, open_frame, refuse_clash
 from traceana.errors import DataError
 from traceana.results.distributions import EmpiricalDistribution
 from traceana.results.tables import declared, returns
@@ -69,13 +69,13 @@ def empirical_distribution(
     refuse_clash(keys, EmpiricalDistribution.columns())
     lazy = open_frame(frame, keys=keys, measures={"value": value})
     known = lazy.filter(~nw.col(value).is_null())
-    rows = reduce_frame(known, (*keys, value), **{".times": nw.len()})
+    rows = count_values(known, (*keys, value))
     step = np.arange(points)
     found = []
     for own in rows.partition_by(keys, maintain_order=True) if keys else [rows]:
         if own.is_empty():
             continue
-        upto = own[".times"].cum_sum()
+        upto = own[".n"].cum_sum()
         n = upto[-1]
         rank = np.maximum(-(-step * n // (points - 1)), 1)  # in whole numbers: exact
         found.append(

@@ -8,7 +8,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import polars as pl
 
-from traceana.analysis.frames import Names, as_names, open_frame, reduce_frame, refuse_clash
+from traceana.analysis.frames import Names, as_names, count_values, open_frame, refuse_clash
 from traceana.errors import DataError
 from traceana.results.tables import declared, returns
 from traceana.results.workload import Concentration, LorenzCurve
@@ -66,7 +66,7 @@ def concentration(
     keys = as_names(by)
     refuse_clash(keys, Concentration.columns())
     rows = _gpu_hours(jobs, keys, runtime, gpus)
-    x, jobs_each, upto = pl.col("gpu_hours"), pl.col(".jobs"), pl.col(".upto")
+    x, jobs_each, upto = pl.col("gpu_hours"), pl.col(".n"), pl.col(".upto")
     n = jobs_each.filter(x.is_not_null()).sum()
     total = (jobs_each * x).sum()
 
@@ -143,7 +143,7 @@ def lorenz_curve(
     keys = as_names(by)
     refuse_clash(keys, ("share_of_jobs", "share_of_gpu_hours", "gpu_hours"))
     known = _gpu_hours(jobs, keys, runtime, gpus).drop_nulls("gpu_hours")
-    known = known.with_columns(gpu_hours=pl.col("gpu_hours") * pl.col(".jobs"))
+    known = known.with_columns(gpu_hours=pl.col("gpu_hours") * pl.col(".n"))
     held = pl.col("gpu_hours", ".upto")
     groups = known.group_by(keys).agg(held) if keys else known.select(held.implode())
     groups = groups.filter(pl.col("gpu_hours").list.sum() > 0)
@@ -167,12 +167,12 @@ def lorenz_curve(
 
 
 def _gpu_hours(jobs: IntoFrame, keys: tuple[str, ...], runtime: str, gpus: str) -> pl.DataFrame:
-    """Return [*keys, gpu_hours, .jobs, .upto], one row per distinct value, in their order.
+    """Return [*keys, gpu_hours, .n, .upto], one row per distinct value, in their order.
 
     .upto is the number of jobs with at most as many GPU-hours.
     """
     hours = nw.col(gpus) * nw.col(runtime) / 3600
     frame = open_frame(jobs, keys=keys, measures={"runtime": runtime, "gpus": gpus})
     held = frame.select(*keys, hours.alias("gpu_hours"))
-    rows = reduce_frame(held, (*keys, "gpu_hours"), **{".jobs": nw.len()})
-    return rows.with_columns(pl.col(".jobs").cum_sum().over(pl.lit(0), *keys).alias(".upto"))
+    rows = count_values(held, (*keys, "gpu_hours"))
+    return rows.with_columns(pl.col(".n").cum_sum().over(pl.lit(0), *keys).alias(".upto"))

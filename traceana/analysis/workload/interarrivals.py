@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-import narwhals.stable.v2 as nw
 import numpy as np
 import polars as pl
 
@@ -12,8 +11,8 @@ from traceana.analysis.frames import (
     LARGEST,
     Names,
     as_names,
+    count_values,
     open_frame,
-    reduce_frame,
     refuse_clash,
 )
 from traceana.errors import DataError
@@ -89,7 +88,7 @@ def interarrivals(
     keys = as_names(by)
     refuse_clash(keys, (*Interarrivals.columns(), "submit_s", "gap_s"))
     rows = _submissions(jobs, keys, submit)
-    time, jobs_at = pl.col("submit_s"), pl.col(".jobs")
+    time, jobs_at = pl.col("submit_s"), pl.col(".n")
     if rows.select(time.max().fill_null(0)).item() / window_s > 2**53:
         raise DataError(
             f"window_s {window_s:g} is too short for this clock, which allows 2^53 windows"
@@ -226,9 +225,9 @@ def interarrival_curve(
 
 
 def _submissions(jobs: IntoFrame, keys: tuple[str, ...], submit: str) -> pl.DataFrame:
-    """Return [*keys, submit_s, .jobs], one row per distinct submission, in their order."""
+    """Return [*keys, submit_s, .n], one row per distinct submission, in their order."""
     times = open_frame(jobs, keys=keys, measures={"submit": submit})
-    return reduce_frame(times, (*keys, submit), **{".jobs": nw.len()}).rename({submit: "submit_s"})
+    return count_values(times, (*keys, submit)).rename({submit: "submit_s"})
 
 
 def _gaps(rows: pl.DataFrame, keys: tuple[str, ...]) -> pl.DataFrame:
@@ -237,7 +236,7 @@ def _gaps(rows: pl.DataFrame, keys: tuple[str, ...]) -> pl.DataFrame:
     Jobs of one submission follow each other after gaps of 0. A gap or a pair that does not exist
     is null.
     """
-    time, jobs, gap = pl.col("submit_s"), pl.col(".jobs"), pl.col("gap_s")
+    time, jobs, gap = pl.col("submit_s"), pl.col(".n"), pl.col("gap_s")
 
     def previous(column: pl.Expr) -> pl.Expr:
         return column.shift(1).over(pl.lit(0), *keys)
