@@ -26,41 +26,33 @@ _MOST_GROUPS: Final = 20
 
 @dataclass(frozen=True)
 class Cohort:
-    """Rows with status and runtime_s, and what a reader must know of them.
-
-    Attributes
-    ----------
-    trace, title
-        The trace, and its title with the fraction that was sampled, if any.
-    noun
-        What a row is, in the plural.
-    rows
-        [status, runtime_s, entry_s, observed, gpus, cpus, memory_gib, gpus_requested, ...].
-    cluster
-        Column of the independent unit; None if the trace has none.
-    by
-        Column of few values by which rows are grouped first, such as the GPU type; None if there
-        is none.
-    about
-        What the rows are and where their runtime is from.
-    sampled
-        The sample that they are, as a sentence; empty if they are all rows.
-    from_tasks
-        Whether the rows are tasks whose runtimes are those of their instances.
-    observation
-        What the trace's window cuts off; None for tasks.
-    """
+    """Rows with status and runtime_s, and what a reader must know of them."""
 
     trace: str
     title: str
+    """The trace, and its title with the fraction that was sampled, if any."""
     noun: str
+    """What a row is, in the plural."""
     rows: pl.DataFrame
+    """[status, runtime_s, duration_s, entry_s, observed, gpus, cpus, memory_gib, ...]."""
     cluster: str | None
+    """Column of the independent unit; None if the trace has none."""
     by: str | None
+    """Column of few values by which rows are grouped first, such as the GPU type; None if there is
+    none."""
     about: str
+    """What the rows are and where their runtime is from."""
     sampled: str = ""
+    """The sample that they are, as a sentence; empty if they are all rows."""
     from_tasks: bool = False
+    """Whether the rows are tasks whose runtimes are those of their instances."""
     observation: Observation | None = None
+    """What the trace's window cuts off; None for tasks."""
+
+    @property
+    def fails(self) -> bool:
+        """Whether a row has status failed."""
+        return "failed" in self.rows["status"].cast(pl.String)
 
     @property
     def independence(self) -> str:
@@ -126,7 +118,7 @@ def _tasks(session: Session, trace: str, end_imputation: str) -> Cohort:
         task_title(session, trace),
         manifest.tables["tasks"].unit_noun,
         _with_requested(rows.drop("job_id")).with_columns(
-            entry_s=pl.lit(0.0), observed=pl.lit(value=True)
+            duration_s="runtime_s", entry_s=pl.lit(0.0), observed=pl.lit(value=True)
         ),
         cluster,
         _grouping(rows),

@@ -32,27 +32,19 @@ class JobSample:
     """The jobs whose job_id ends in one of the endings that were drawn at random.
 
     Rows of any table are thus selected by job_id alone, in any engine, without a list of jobs.
-
-    Attributes
-    ----------
-    endings
-        The endings drawn.
-    letters
-        Characters of an ending.
-    n_endings
-        Number of possible endings.
-    drawn, tasks
-        Tasks of the jobs drawn, and of all jobs.
-    noun
-        What is counted: tasks, or jobs in a trace without tasks.
     """
 
     endings: tuple[str, ...]
+    """The endings drawn."""
     letters: int
+    """Characters of an ending."""
     n_endings: int
+    """Number of possible endings."""
     drawn: int
     tasks: int
+    """Tasks of the jobs drawn, and of all jobs."""
     noun: str = "tasks"
+    """What is counted: tasks, or jobs in a trace without tasks."""
 
     @property
     def fraction(self) -> float:

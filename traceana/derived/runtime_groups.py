@@ -20,20 +20,14 @@ ROW_TABLES: Final = ("jobs", "tasks", "recurring_jobs")
 
 
 class RatioTables(NamedTuple):
-    """Runtime ratios of a trace.
-
-    Attributes
-    ----------
-    groupings
-        [grouping, groups, n_excluded] with the columns of
-        :class:`traceana.results.runtimes.RuntimeRatioSummary`: ratios over all groups together,
-        without a grouping and for each. Rows alone in their group, or without one, are excluded.
-    groups
-        The summary of each group of the first grouping; None if there is no grouping.
-    """
+    """Runtime ratios of a trace."""
 
     groupings: pl.DataFrame
+    """[grouping, groups, n_excluded] with the columns of
+    :class:`traceana.results.runtimes.RuntimeRatioSummary`: ratios over all groups together, without
+    a grouping and for each. Rows alone in their group, or without one, are excluded."""
     groups: pl.DataFrame | None
+    """The summary of each group of the first grouping; None if there is no grouping."""
 
 
 def tables_with_runtimes(session: Session, trace: str, /) -> list[str]:

@@ -6,11 +6,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import narwhals.stable.v2 as nw
+import numpy as np
 import polars as pl
 
 from traceana import analysis
-from traceana.analysis.frames import reduce_frame
+from traceana.analysis.frames import collect, reduce_frame
 from traceana.derived.local_time import read_clock
+from traceana.derived.tasks import sample_jobs
+from traceana.stats.effect_sizes import conclude
+from traceana.stats.multiplicity import adjust_pvalues
+from traceana.stats.ranks import placements, rank_anova
 
 if TYPE_CHECKING:
     from traceana.store.manifest import Manifest
@@ -20,6 +25,10 @@ USAGE_NEEDS: Final = ({"jobs": ("gpus", "runtime_s", "status")},)
 """What a trace needs for GPU-hours by group."""
 MOST_GROUPS: Final = 20
 """Groups with rows of their own; the others are summed."""
+FEWEST: Final = 20
+"""Delays of a group below which no finding names it."""
+_COMPARED: Final = 200_000
+"""Delays whose ranks are compared; of more, a sample."""
 _GROUPS: Final = (
     "user",
     "account",
@@ -41,33 +50,26 @@ _DAY_S: Final = 86_400
 
 @dataclass(frozen=True)
 class Usage:
-    """Results on the jobs of a trace.
-
-    Attributes
-    ----------
-    groups
-        GPU-hours by group, for each column with several values; the largest groups.
-    n_users, n_top, top_share
-        Users, the number of the top 5 % of them (rounded up), and their fraction of the GPU-hours;
-        None without users.
-    waits
-        Queueing delay by size, queue, hour and user; empty without submissions and starts.
-    arrays
-        [jobs, arrays, jobs_in_arrays, restarted]; None without arrays and restarts.
-    nodes
-        Nodes compared with the rest; None where jobs have no node.
-    node_rows
-        Ended jobs, and those of them on one node.
-    """
+    """Results on the jobs of a trace."""
 
     groups: dict[str, pl.DataFrame]
+    """GPU-hours by group, for each column with several values; the largest groups."""
     n_users: int | None
     n_top: int | None
     top_share: float | None
+    """Users, the number of the top 5 % of them (rounded up), and their fraction of the GPU-hours;
+    None without users."""
     waits: dict[str, pl.DataFrame]
+    """Queueing delay by size, queue, hour and user; empty without submissions and starts."""
+    wait_tests: pl.DataFrame
+    """Rank ANOVA of the delays between the groups of each column but hour and user, p adjusted
+    (Holm); the largest effect first."""
     arrays: dict[str, int] | None
+    """[jobs, arrays, jobs_in_arrays, restarted]; None without arrays and restarts."""
     nodes: pl.DataFrame | None
+    """Nodes compared with the rest; None where jobs have no node."""
     node_rows: tuple[int, int]
+    """Ended jobs, and those of them on one node."""
 
 
 def describe_usage(session: Session, trace: str, /) -> Usage:
@@ -93,12 +95,16 @@ def describe_usage(session: Session, trace: str, /) -> Usage:
         total = float(hours.sum())
         top_share = float(hours.head(n_top).sum()) / total if total else None
     nodes, node_rows = _nodes(jobs, columns, user)
+    waits = _waits(jobs, columns, manifest) if {"submit_s", "start_s"} <= columns else {}
+    sample = session.once(sample_jobs, trace)
+    drawn: Any = nw.from_native(sample.rows_of(jobs.to_native())) if sample else jobs
     return Usage(
         groups={name: _largest(found, name) for name, found in groups.items()},
         n_users=n_users,
         n_top=n_top,
         top_share=top_share,
-        waits=_waits(jobs, columns, manifest) if {"submit_s", "start_s"} <= columns else {},
+        waits=waits,
+        wait_tests=_compare_waits(drawn, [*waits], user),
         arrays=_arrays(jobs, columns),
         nodes=nodes,
         node_rows=node_rows,
@@ -153,6 +159,39 @@ def _waits(
         for name, rows in found.items()
         if rows["n"].sum() and rows.height > 1
     }
+
+
+def _compare_waits(jobs: nw.LazyFrame[Any], names: list[str], user: str | None) -> pl.DataFrame:
+    """Compare the delays of the groups of each column by their ranks."""
+    names = [name for name in names if name not in ("hour", "user")]
+    columns = [nw.col(name).cast(nw.String) for name in (*names, user) if name and name != "size"]
+    wait = (nw.col("start_s") - nw.col("submit_s")).alias("wait_s")
+    every = collect(jobs.select(wait, *(["size"] if "size" in names else []), *columns))
+    tests = []
+    for name in names:
+        known = every.select("wait_s", name, *([user] if user else [])).drop_nulls()
+        known = known.filter(pl.len().over(name) >= FEWEST)
+        known = known.sample(min(known.height, _COMPARED), seed=1)
+        units = known[user].rank("dense").to_numpy() - 1 if user else None
+        n_groups = known[name].n_unique()
+        if not 2 <= n_groups <= MOST_GROUPS or known["wait_s"].n_unique() < 2:
+            continue
+        group = (known[name].rank("dense") - 1).cast(pl.Int64).to_numpy()
+        placed = placements(known["wait_s"].cast(pl.Float64).to_numpy(), group)
+        units = None if units is None else units.astype(np.int64)
+        test, _ = rank_anova(group, placed, units, confidence=0.95)
+        if np.isnan(test.pvalue):  # groups do not overlap
+            test, _ = rank_anova(group, placed, units, confidence=0.95, equal_spreads=True)
+        tests.append((name, known.height, test.effect, test.ci_low, test.ci_high, test.pvalue))
+    schema = dict.fromkeys(("effect", "ci_low", "ci_high", "pvalue"), pl.Float64)
+    found = pl.DataFrame(tests, {"by": pl.String, "n": pl.Int64, **schema}, orient="row")
+    adjusted = adjust_pvalues(found["pvalue"].to_numpy(), method="holm")
+    found = found.with_columns(pvalue_adjusted=pl.Series(adjusted, dtype=pl.Float64))
+    found = found.fill_nan(None)
+    shown = ("effect", "ci_low", "ci_high", "pvalue_adjusted")
+    concluded = [conclude("epsilon_squared", *row) for row in found.select(shown).rows()]
+    found = found.with_columns(conclusion=pl.Series(concluded, dtype=pl.String))
+    return found.sort("effect", descending=True, nulls_last=True)
 
 
 def _arrays(jobs: nw.LazyFrame[Any], columns: set[str]) -> dict[str, int] | None:

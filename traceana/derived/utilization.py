@@ -27,41 +27,29 @@ _ROLE: Final = "task_name"
 
 @dataclass(frozen=True)
 class UtilizationTables:
-    """Results on the utilization of a trace; None where columns are missing.
-
-    Attributes
-    ----------
-    n_rows, n_instances
-        Rows of instance_usage, and instances among them: repeated rows count once.
-    used
-        Used versus requested resources, by column of the groups; the key "" is all instances.
-    idle, shared
-        Idle GPU-hours by GPU type or overall, and GPUs shared by instances.
-    by_size
-        Used versus requested resources of instances that request a fraction of a GPU, one, or
-        several, with their GPU-hours.
-    curves
-        Distribution functions of requested and used, by resource.
-    allocation, allocation_summary
-        Allocation rate over time, overall and by GPU type.
-    unknown_machines
-        Fraction of the allocated GPU time on machines that are not in the machines table; None
-        where it is not recorded.
-    machines
-        Use of machines, by GPU type.
-    """
+    """Results on the utilization of a trace; None where columns are missing."""
 
     n_rows: int = 0
     n_instances: int = 0
+    """Rows of instance_usage, and instances among them: repeated rows count once."""
     used: dict[str, pl.DataFrame] = field(default_factory=dict)
+    """Used versus requested resources, by column of the groups; the key "" is all instances."""
     idle: pl.DataFrame | None = None
     shared: pl.DataFrame | None = None
+    """Idle GPU-hours by GPU type or overall, and GPUs shared by instances."""
     by_size: pl.DataFrame | None = None
+    """Used versus requested resources of instances that request a fraction of a GPU, one, or
+    several, with their GPU-hours."""
     curves: dict[str, pl.DataFrame] = field(default_factory=dict)
+    """Distribution functions of requested and used, by resource."""
     allocation: pl.DataFrame | None = None
     allocation_summary: pl.DataFrame | None = None
+    """Allocation rate over time, overall and by GPU type."""
     unknown_machines: float | None = None
+    """Fraction of the allocated GPU time on machines that are not in the machines table; None where
+    it is not recorded."""
     machines: pl.DataFrame | None = None
+    """Use of machines, by GPU type."""
 
 
 def analyze_utilization(session: Session, trace: str, /) -> UtilizationTables:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Final, Literal
 
 import narwhals.stable.v2 as nw
 import polars as pl
+import polars.selectors as cs
 
 from traceana import analysis
 from traceana.analysis.frames import reduce_frame
@@ -23,11 +23,13 @@ if TYPE_CHECKING:
 
     from narwhals.stable.v2.typing import IntoFrame
 
+    from traceana.analysis.frames import Names
     from traceana.store.manifest import Manifest
     from traceana.store.session import Session
 
 _DAY_S: Final = 86_400
 _MAX_GROUPS: Final = 50
+_SEEN: Final = {"runtime": "duration_s", "entry": "entry_s", "observed": "observed"}
 
 
 @dataclass(frozen=True)
@@ -40,49 +42,35 @@ class Split:
 
 @dataclass(frozen=True)
 class Workload:
-    """Results on the jobs of a trace; None where columns are missing.
-
-    Attributes
-    ----------
-    by
-        Column of the groups; None if there is none with several values.
-    survivors, first_end_s
-        Jobs submitted before the first recorded end, if the trace lists only survivors of that
-        time, and that end; 0 if there are none.
-    summary, by_group
-        Summary of all jobs, and by group.
-    concentration, interarrivals, queueing
-        Results of the functions of these names.
-    hours, curve
-        Arrivals by hour, and the interarrival curve, without survivors.
-    demand, starts_assumed
-        GPU demand by hour, and whether jobs are assumed to start when submitted.
-    capacity
-        GPUs of all machines.
-    lorenz
-        Lorenz curve.
-    observation
-        What the trace's window cuts off; None without runtimes.
-    waits
-        Distribution function of the queueing delay.
-    """
+    """Results on the jobs of a trace; None where columns are missing."""
 
     by: str | None
+    """Column of the groups; None if there is none with several values."""
     survivors: int
     first_end_s: float
+    """Jobs submitted before the first recorded end, if the trace lists only survivors of that time,
+    and that end; 0 if there are none."""
     summary: pl.DataFrame
     by_group: pl.DataFrame | None
+    """Summary of all jobs, and by group."""
     concentration: Split | None
     interarrivals: Split | None
     queueing: pl.DataFrame | None
+    """Results of the functions of these names."""
     hours: pl.DataFrame | None
     curve: pl.DataFrame | None
+    """Arrivals by hour, and the interarrival curve, without survivors."""
     demand: pl.DataFrame | None
     starts_assumed: bool
+    """GPU demand by hour, and whether jobs are assumed to start when submitted."""
     capacity: float | None
+    """GPUs of all machines."""
     lorenz: pl.DataFrame | None
+    """Lorenz curve."""
     observation: Observation | None
+    """What the trace's window cuts off; None without runtimes."""
     waits: pl.DataFrame | None
+    """Distribution function of the queueing delay."""
 
 
 def describe_workload(session: Session, trace: str, /) -> Workload:
@@ -106,7 +94,14 @@ def describe_workload(session: Session, trace: str, /) -> Workload:
         return Split(function(jobs), function(since) if survivors else None)
 
     observation, rows, columns = (None, jobs, {}) if derived else _observed(session, trace)
-    summarize = partial(analysis.workload_summary, rows, **columns)
+
+    def summarize(by: Names = ()) -> pl.DataFrame:
+        found = analysis.workload_summary(rows, by=by)  # GPU-hours of recorded runtimes
+        if not columns:
+            return found
+        seen = analysis.workload_summary(rows, by=by, **columns)
+        return seen.with_columns(found.select(cs.matches("gpu_hours|jobs_with")))
+
     curve = analysis.interarrival_curve(since) if timed else pl.DataFrame()
     lorenz = analysis.lorenz_curve(jobs) if sized else pl.DataFrame()
     queueing = waits = None
@@ -182,7 +177,7 @@ def _observed(session: Session, trace: str) -> tuple[Observation | None, IntoFra
     rows, observation = observe(session.frame(trace, "jobs"), manifest, sample=sample)
     if not observation.n_truncated + observation.n_censored:
         return observation, session.frame(trace, "jobs"), {}
-    return observation, rows, {"entry": "entry_s", "observed": "observed"}
+    return observation, rows, _SEEN
 
 
 def _delays(jobs: IntoFrame, *by: str) -> IntoFrame:

@@ -37,19 +37,13 @@ _FIRST_ROWS: Final = 10
 
 @dataclass(frozen=True)
 class Cells:
-    """A table whose cells are text.
-
-    Attributes
-    ----------
-    headings, numeric
-        Of each column, its heading and whether it contains numbers.
-    rows
-        The rows; the first cell names the row.
-    """
+    """A table whose cells are text."""
 
     headings: tuple[str, ...]
     numeric: tuple[bool, ...]
+    """Of each column, its heading and whether it contains numbers."""
     rows: tuple[tuple[str, ...], ...]
+    """The rows; the first cell names the row."""
 
 
 def neutral(frame: Frame, /) -> Frame:

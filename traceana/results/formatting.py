@@ -129,14 +129,21 @@ def pvalue(value: float) -> str:
     return "< 0.0001" if value < 1e-4 else f"{value:.2g}"
 
 
+def p_equals(value: float) -> str:
+    """Write a p-value within a sentence: p = 0.012, p < 0.001."""
+    return "p < 0.001" if value < 0.001 else f"p = {pvalue(value)}"
+
+
 def correlation(r: float, low: float | None = None, high: float | None = None) -> str:
     """Write a coefficient to two decimals, with its interval where it has one."""
-    return f"{r:.2f}" if low is None or high is None else f"{r:.2f} ({low:.2f} to {high:.2f})"
+    if low is None or high is None:
+        return f"{r:z.2f}"
+    return f"{r:z.2f} ({correlation_range(low, high)})"
 
 
 def correlation_range(low: float, high: float) -> str:
     """Write an interval of a correlation to two decimals."""
-    return f"{low:.2f} to {high:.2f}"
+    return f"{low:z.2f} to {high:z.2f}"
 
 
 def three_digits(value: float) -> str:

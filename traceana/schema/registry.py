@@ -33,10 +33,7 @@ TABLES: Final[dict[str, type[dy.Schema]]] = {
 def get_table(name: str, /) -> type[dy.Schema]:
     """Return the declaration of a table.
 
-    Raises
-    ------
-    DataError
-        If no table has that name.
+    Raises a DataError if no table has that name.
     """
     if name not in TABLES:
         raise DataError(f"no table is called {name!r}; the tables are {', '.join(TABLES)}")

@@ -31,17 +31,12 @@ class Cache:
     A file is written under a temporary name and renamed, and begins with the digest of the rest,
     so that one that was cut short or changed counts as none. If the folder cannot be written,
     nothing is kept and nothing fails.
-
-    Attributes
-    ----------
-    name
-        Name of the folder.
-    limit_bytes
-        Size of the folder beyond which files are deleted.
     """
 
     name: str
+    """Name of the folder."""
     limit_bytes: int = 1 << 30
+    """Size of the folder beyond which files are deleted."""
 
     def load(self, key: str, /) -> Any:  # noqa: ANN401  whatever was saved
         """Return the object of a key, or None."""

@@ -31,18 +31,12 @@ _CACHE: Final = Cache("results")
 
 @dataclass(frozen=True)
 class Session:
-    """An open store, with what was computed from it.
-
-    Attributes
-    ----------
-    store
-        The store.
-    master
-        Master of the Spark that reduces tables; None: Polars does.
-    """
+    """An open store, with what was computed from it."""
 
     store: Store
+    """The store."""
     master: str | None = None
+    """Master of the Spark that reduces tables; None: Polars does."""
     _known: dict[Key, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def __getstate__(self) -> dict[str, Any]:

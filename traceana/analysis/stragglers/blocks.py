@@ -62,12 +62,8 @@ def read_parts(
 ) -> Iterator[Part]:
     """Cut a frame into parts of whole jobs, in the order of the keys, nulls last.
 
-    Raises
-    ------
-    DataError
-        If `time` or `worker` is null beside a value, or a
-        (*keys, time, worker) has more than one value; or the workers of a large job rarely share
-        a time.
+    Raises a DataError if `time` or `worker` is null beside a value, or a (*keys, time, worker) has
+    more than one value; or the workers of a large job rarely share a time.
     """
     for condition in cut_jobs(frame, keys):
         rows = collect(frame.filter(condition))
