@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -289,6 +290,17 @@ def test_a_trace_named_by_the_user(files: Path, tmp_path: Path) -> None:
     assert ledger.tables["trace"].unique().to_list() == ["microsoft-itp-2021"]
     with pytest.raises(SourceError, match=r"expected .* pai_"):
         ingest(files, store=tmp_path / "store", trace="alibaba-pai-2020")
+
+
+def test_a_file_that_is_not_recognized_has_the_command_that_maps_it(tmp_path: Path) -> None:
+    for name in ("own", "other"):
+        (tmp_path / f"{name}.csv").write_text("a,b\n1,2\n")
+    own = tmp_path / "own.csv"
+    with pytest.raises(SourceError, match=rf"`traceana map {re.escape(str(own))} --out"):
+        ingest(own, store=tmp_path / "store")
+    for several in (tmp_path, [own, tmp_path / "other.csv"]):
+        with pytest.raises(SourceError, match="`traceana map FILE --out"):
+            ingest(several, store=tmp_path / "store")
 
 
 def test_asking_a_store_for_what_it_lacks(files: Path, tmp_path: Path) -> None:
