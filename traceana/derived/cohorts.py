@@ -86,7 +86,11 @@ def form_cohort(session: Session, trace: str, /, *, end_imputation: str = "drop"
         return session.cached(
             ("cohort of jobs", trace), lambda: _jobs(session, trace), on_disk=False
         )
-    return _tasks(session, trace, end_imputation)
+    return session.cached(
+        ("cohort of tasks", trace, end_imputation),
+        lambda: _tasks(session, trace, end_imputation),
+        on_disk=False,
+    )
 
 
 def task_title(session: Session, trace: str, /) -> str:
