@@ -11,13 +11,7 @@ from traceana.errors import DataError
 
 
 def check_clock(frame: nw.LazyFrame[Any], time: str, /) -> None:
-    """Refuse a time column that has values and is neither a number nor a time.
-
-    Raises
-    ------
-    DataError
-        If it is of another type.
-    """
+    """Refuse a time column that has values and is neither a number nor a time."""
     kind = frame.collect_schema()[time]
     if kind.is_numeric() or kind.is_temporal():
         return
@@ -29,10 +23,7 @@ def check_clock(frame: nw.LazyFrame[Any], time: str, /) -> None:
 def with_seconds(frame: nw.LazyFrame[Any], time: str, /) -> nw.LazyFrame[Any]:
     """Return a frame with a datetime column as Unix seconds; numbers remain.
 
-    Raises
-    ------
-    DataError
-        If the column is neither a number nor a time.
+    Raises a DataError if the column is neither a number nor a time.
     """
     check_clock(frame, time)
     kind = frame.collect_schema()[time]

@@ -62,13 +62,9 @@ def open_frame(
     """Return the needed columns as a lazy frame, with measures checked for their range.
 
     Measures become Float64: datetimes as Unix seconds, durations as seconds. NaN is null, in
-    measures and in keys. `roles` has the keys that a parameter sets.
-
-    Raises
-    ------
-    DataError
-        If the engine is not listed, a column is missing or named twice, or a measure is not
-        numeric, is negative or is above :data:`LARGEST` (infinite).
+    measures and in keys. `roles` has the keys that a parameter sets. Raises a DataError if the
+    engine is not listed, a column is missing or named twice, or a measure is not numeric, is
+    negative or is above :data:`LARGEST` (infinite).
     """
     of_measures = measures if isinstance(measures, Mapping) else {}
     names = tuple(of_measures.values()) or tuple(measures)
@@ -84,6 +80,10 @@ def admit_columns(
 ) -> nw.LazyFrame[Any]:
     """Return the needed columns as a lazy frame, as they are.
 
+    Raises a DataError if the engine is not listed; a column is missing, named twice, has a name
+    that engines take for something else, or is of a type that cannot be put in order; or the query
+    behind a lazy frame fails.
+
     Parameters
     ----------
     frame
@@ -92,13 +92,6 @@ def admit_columns(
         The columns.
     roles
         Columns by the parameter that sets them, which an error names.
-
-    Raises
-    ------
-    DataError
-        If the engine is not listed; a column is missing, named twice, has a name that engines
-        take for something else, or is of a type that cannot be put in order; or the query behind
-        a lazy frame fails.
     """
     _refuse_nameless(columns)
     unfit = [name for name in columns if _UNFIT.search(name)]
@@ -120,10 +113,7 @@ def admit_columns(
 def column_names(frame: IntoFrame, /) -> list[str]:
     """Return the names of a frame's columns.
 
-    Raises
-    ------
-    DataError
-        If the engine is not listed.
+    Raises a DataError if the engine is not listed.
     """
     admitted = _admit(frame)
     with reading():
@@ -133,10 +123,7 @@ def column_names(frame: IntoFrame, /) -> list[str]:
 def clean_columns(lazy: nw.LazyFrame[Any], measures: Sequence[str], /) -> nw.LazyFrame[Any]:
     """Make measures Float64 (times in seconds), and NaN null in all columns.
 
-    Raises
-    ------
-    DataError
-        If a measure is not numeric.
+    Raises a DataError if a measure is not numeric.
     """
     schema = lazy.collect_schema()
     cleaned = []
@@ -170,13 +157,7 @@ def as_seconds(time: nw.Expr, dtype: nw.dtypes.DType, engine: nw.Implementation)
 
 
 def check_range(frame: nw.LazyFrame[Any], measures: Sequence[str], /) -> None:
-    """Refuse measures that are negative or above :data:`LARGEST`.
-
-    Raises
-    ------
-    DataError
-        If there is one.
-    """
+    """Refuse measures that are negative or above :data:`LARGEST`."""
     ends = collect(
         frame.select(
             *(nw.col(name).min().alias(f"{name} low") for name in measures),
@@ -197,10 +178,7 @@ def reduce_frame(
 ) -> pl.DataFrame:
     """Return [*keys, *aggregates]: one row a group, sorted, nulls last; one row without keys.
 
-    Raises
-    ------
-    DataError
-        If a key has the name of an aggregate.
+    Raises a DataError if a key has the name of an aggregate.
     """
     refuse_clash(keys, aggregates)
     named = [expression.alias(name) for name, expression in aggregates.items()]
@@ -211,6 +189,12 @@ def reduce_frame(
     # engines count in integers of their own
     counts = pl.selectors.integer() & pl.selectors.by_name(*aggregates)
     return result.with_columns(counts.cast(pl.Int64))
+
+
+def count_values(frame: nw.LazyFrame[Any], columns: Sequence[str], /) -> pl.DataFrame:
+    """Return [*columns, .n]: the rows of each combination of values, sorted, nulls last."""
+    n = "rows of a value"  # Spark takes no name with a dot
+    return reduce_frame(frame, columns, **{n: nw.len()}).rename({n: ".n"})
 
 
 def with_totals(
@@ -224,13 +208,7 @@ def with_totals(
 
 
 def refuse_clash(keys: Iterable[str], columns: Iterable[str], /) -> None:
-    """Refuse keys that have the name of a column of the result.
-
-    Raises
-    ------
-    DataError
-        If there is one.
-    """
+    """Refuse keys that have the name of a column of the result."""
     named = tuple(keys)
     _refuse_nameless(named)
     clash = sorted(name for name in columns if name in named)

@@ -94,47 +94,33 @@ class Content:
 
 @dataclass(frozen=True)
 class Trace:
-    """A public trace: what it is, whose it is, and the files it consists of.
-
-    Attributes
-    ----------
-    id
-        Name of the trace here, such as ``zeus-2023``.
-    title, description
-        The trace's name and one sentence on it.
-    tables
-        Tables that its files become.
-    rows
-        Rows of the published files by table, where known; rejected ones are among them.
-    license, citation, homepage, revision
-        Terms of use, the paper to cite, where it is published, and the pinned revision.
-    notes
-        What a reader of the files should know, one sentence each.
-    files
-        The publisher's files.
-    contents
-        The kinds of CSV in these files.
-    text
-        The entry's TOML, whose sections ``[trace]`` and ``[<table>]`` are a mapping.
-    tried
-        Whether it was tried on the publisher's files; else on files made as the publisher
-        describes them.
-    """
+    """A public trace: what it is, whose it is, and the files it consists of."""
 
     id: str
+    """Name of the trace here, such as ``zeus-2023``."""
     title: str
     description: str
+    """The trace's name and one sentence on it."""
     tables: tuple[str, ...]
+    """Tables that its files become."""
     rows: dict[str, int]
+    """Rows of the published files by table, where known; rejected ones are among them."""
     license: str
     citation: str
     homepage: str
     revision: str
+    """Terms of use, the paper to cite, where it is published, and the pinned revision."""
     notes: tuple[str, ...]
+    """What a reader of the files should know, one sentence each."""
     files: tuple[PublishedFile, ...]
+    """The publisher's files."""
     contents: tuple[Content, ...]
+    """The kinds of CSV in these files."""
     text: str
+    """The entry's TOML, whose sections ``[trace]`` and ``[<table>]`` are a mapping."""
     tried: bool = True
+    """Whether it was tried on the publisher's files; else on files made as the publisher describes
+    them."""
 
 
 @cache

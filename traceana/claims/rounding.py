@@ -36,10 +36,7 @@ def round_as(value: float | None, printed: str, /) -> str:
 def span(values: pl.Series, /) -> tuple[float, float]:
     """Return the smallest and the largest of some numbers.
 
-    Raises
-    ------
-    DataError
-        If there is none.
+    Raises a DataError if there is none.
     """
     known = values.drop_nulls().to_numpy()
     if not known.size:

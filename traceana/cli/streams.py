@@ -41,12 +41,8 @@ class Stream:
     def write(self, text: str) -> int:
         """Write a text.
 
-        Raises
-        ------
-        ReaderGoneError
-            If the reader has closed it.
-        TraceanaError
-            If it cannot be written.
+        Raises a ReaderGoneError if the reader has closed it. Raises a TraceanaError if it cannot be
+        written.
         """
         self._attempt(self._stream.write, printable(text) if self._escape else text)
         return len(text)

@@ -31,6 +31,8 @@ def copy_trace(
 ) -> None:
     """Copy the tables of a trace.
 
+    Raises a DataError if the target is the store itself.
+
     Parameters
     ----------
     source, manifest, target
@@ -43,11 +45,6 @@ def copy_trace(
         Facts on its tables that stay.
     write
         Called with a table and a file: writes the rows as Parquet and returns their columns.
-
-    Raises
-    ------
-    DataError
-        If the target is the store itself.
     """
     if target.resolve() == source.path.resolve():
         raise DataError(f"{target}: this is the store itself; pass another folder (--out)")

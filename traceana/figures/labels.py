@@ -45,10 +45,7 @@ def natural_order(names: Iterable[Any], /) -> list[str]:
 def find_clock(frame: pl.DataFrame, time: str | None = None, /) -> tuple[str, str]:
     """Return the time column of a frame, by default a known one with values, and its label.
 
-    Raises
-    ------
-    DataError
-        If the frame has no such column.
+    Raises a DataError if the frame has no such column.
     """
     names = list(_CLOCKS) if time is None else [time]
     there = [name for name in names if name in frame.columns]
@@ -90,12 +87,8 @@ def split_lines(
     """Return the name and the rows of each line: of a group, or of all rows (an empty name).
 
     The columns before `first` are those of the group; `unique` (`first` if not given) is the
-    position on the line.
-
-    Raises
-    ------
-    DataError
-        If there is no row, or a position occurs twice on a line.
+    position on the line. Raises a DataError if there is no row, or a position occurs twice on a
+    line.
     """
     unique = unique or first
     keys = result.columns[: result.columns.index(first)]
@@ -111,8 +104,9 @@ def place_legend(ax: Axes, /) -> None:
     assert root is not None  # noqa: S101  axes stand on a figure
     below = ScaledTranslation(0, _BELOW_IN, root.dpi_scale_trans)
     handles, labels = ax.get_legend_handles_labels()
+    whole = [label.replace(" %", "\N{NO-BREAK SPACE}%") for label in labels]
     ax.legend(
-        handles, [fill(label, _LEGEND_CHARACTERS) for label in labels],
+        handles, [fill(label, _LEGEND_CHARACTERS) for label in whole],
         loc="upper left", bbox_to_anchor=(-0.12, 0), bbox_transform=ax.transAxes + below,
         borderaxespad=0, fontsize=small_size(),
         ncols=3 if max(map(len, labels), default=0) <= _SHORT else 1,

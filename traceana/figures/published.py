@@ -10,27 +10,18 @@ from traceana.errors import DataError
 
 @dataclass(frozen=True)
 class PublishedFigure:
-    """A figure of a paper.
-
-    Attributes
-    ----------
-    shows
-        What it shows.
-    figure
-        Id of ours; empty if the published data cannot show it.
-    options
-        Options of ``traceana figures`` that choose it.
-    number
-        Its number in the paper; empty where the source does not number its figures.
-    note
-        How ours differs, or why there is none.
-    """
+    """A figure of a paper."""
 
     shows: str
+    """What it shows."""
     figure: str = ""
+    """Id of ours; empty if the published data cannot show it."""
     options: str = ""
+    """Options of ``traceana figures`` that choose it."""
     number: str = ""
+    """Its number in the paper; empty where the source does not number its figures."""
     note: str = ""
+    """How ours differs, or why there is none."""
 
     @property
     def command(self) -> str:
@@ -189,10 +180,7 @@ PUBLISHED: Final[dict[str, tuple[PublishedFigure, ...]]] = {
 def figures_of(paper: str, /) -> tuple[PublishedFigure, ...]:
     """Return the figures of a paper, those with a number first.
 
-    Raises
-    ------
-    DataError
-        If there is no such paper; the message lists the papers.
+    Raises a DataError if there is no such paper; the message lists the papers.
     """
     if paper not in PUBLISHED:
         raise DataError(f"no paper is called {paper!r}; the papers are {', '.join(PUBLISHED)}")

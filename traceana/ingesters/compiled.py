@@ -37,68 +37,45 @@ _TEMPORAL: Final = (pl.Date, pl.Datetime, pl.Time, pl.Duration)
 
 @dataclass(frozen=True)
 class Derived:
-    """A column derived from a column of the source.
-
-    Attributes
-    ----------
-    value
-        The expression; null if the cell cannot be read.
-    of
-        Its source; null if the cell is empty.
-    label
-        Name in messages and rules.
-    rule
-        Rule that such a row breaks; empty for a status, which becomes ``unknown``.
-    """
+    """A column derived from a column of the source."""
 
     value: pl.Expr
+    """The expression; null if the cell cannot be read."""
     of: pl.Expr
+    """Its source; null if the cell is empty."""
     label: str
+    """Name in messages and rules."""
     rule: str
+    """Rule that such a row breaks; empty for a status, which becomes ``unknown``."""
 
 
 @dataclass(frozen=True)
 class CompiledMapping:
-    """Expressions that convert each row of a source; none of them can lose a row.
-
-    Attributes
-    ----------
-    table
-        Name of the table.
-    schema
-        The table's columns with the kept ones.
-    views
-        By column of the source, the internal name under which it is read.
-    numbers
-        By internal name of a number, the source's name of it.
-    nulls
-        By internal name, values that mean missing.
-    reread
-        Numbers among the columns that are read as text too.
-    derived
-        Columns derived before the table's own, in terms of all these.
-    stated
-        The table's columns; those that are not stated are null.
-    whole
-        By rule, expressions that must be whole numbers.
-    rules
-        Rules of the table and of the mapping, each false where a row breaks it.
-    reshape
-        Turns a frame of text cells (with a column of line numbers that it must carry along)
-        into one with another number of rows, before anything else.
-    """
+    """Expressions that convert each row of a source; none of them can lose a row."""
 
     table: str
+    """Name of the table."""
     schema: dict[str, pl.DataType]
+    """The table's columns with the kept ones."""
     views: dict[str, str]
+    """By column of the source, the internal name under which it is read."""
     numbers: dict[str, str]
+    """By internal name of a number, the source's name of it."""
     nulls: dict[str, tuple[str, ...]]
+    """By internal name, values that mean missing."""
     reread: dict[str, Derived]
+    """Numbers among the columns that are read as text too."""
     derived: dict[str, Derived]
+    """Columns derived before the table's own, in terms of all these."""
     stated: dict[str, pl.Expr]
+    """The table's columns; those that are not stated are null."""
     whole: dict[str, pl.Expr]
+    """By rule, expressions that must be whole numbers."""
     rules: dict[str, pl.Expr]
+    """Rules of the table and of the mapping, each false where a row breaks it."""
     reshape: Callable[[pl.DataFrame], pl.DataFrame] | None = None
+    """Turns a frame of text cells (with a column of line numbers that it must carry along) into one
+    with another number of rows, before anything else."""
 
     @property
     def kinds(self) -> dict[str, Kind]:
@@ -207,17 +184,18 @@ class _Compiler:
 
     def dtype_of(self, value: pl.Expr, at: str) -> pl.DataType:
         """Return the type of an expression, tried on no rows."""
-        views = {
+        dtypes: dict[str, pl.DataType] = {
             view_name(name, kind): self.dtypes.get(name, pl.String())
             if kind == "time"
             else {"text": pl.String(), "number": pl.Float64()}[kind]
             for name, kinds in self.columns.used.items()
             for kind in kinds
         }
-        frame = pl.DataFrame(schema=views).with_columns(
-            pl.lit(None, pl.Float64 if one.rule else pl.String).alias(name)
-            for name, one in self.derived.items()
-        )
+        dtypes |= {
+            name: pl.Float64() if one.rule else pl.String() for name, one in self.derived.items()
+        }
+        roots = set(value.meta.root_names())
+        frame = pl.DataFrame(schema={name: dtypes[name] for name in dtypes if name in roots})
         try:
             return frame.select(value.alias("\0")).schema["\0"]
         except PolarsError as error:
@@ -234,6 +212,7 @@ _FOLLOWING_TIMES: Final = {
     "start_s": {"end_s": 1, "runtime_s": -1},
 }
 """Of start, end and runtime, the one that a mapping does not state follows from the others."""
+_ROUNDING_S: Final = 1e-6
 
 
 def compile_mapping(
@@ -288,6 +267,10 @@ def compile_mapping(
             stated[name] = pl.sum_horizontal(
                 *(sign * stated[other] for other, sign in follows.items()), ignore_nulls=False
             )
+            if name == "start_s" and "submit_s" in stated:  # not before it by a rounding error
+                submit = stated["submit_s"]
+                close = (submit - stated[name]).is_between(0, _ROUNDING_S)
+                stated[name] = pl.when(close).then(submit).otherwise(stated[name])
     views, numbers, reread = {}, {}, {}
     for name, kinds in known.used.items():
         main: Kind = next(one for one in ("text", "time", "number") if one in kinds)

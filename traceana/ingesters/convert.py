@@ -30,21 +30,14 @@ _LONGEST_VALUE: Final = 100
 
 @dataclass(frozen=True)
 class Converted:
-    """One block's rows.
-
-    Attributes
-    ----------
-    kept
-        Columns of the table, and ``LINE``.
-    rejected
-        Columns of :data:`~traceana.ingesters.readers.lines.BAD_LINES`.
-    unknown_words
-        By column of the source, the count of each unmapped value.
-    """
+    """One block's rows."""
 
     kept: pl.DataFrame
+    """Columns of the table, and ``LINE``."""
     rejected: pl.DataFrame
+    """Columns of :data:`~traceana.ingesters.readers.lines.BAD_LINES`."""
     unknown_words: dict[str, Counter[str]]
+    """By column of the source, the count of each unmapped value."""
 
 
 def convert(block: AnyBlock, compiled: CompiledMapping, /) -> Iterator[tuple[AnyBlock, Converted]]:

@@ -40,27 +40,18 @@ class MissingColumnError(DataError):
 
 @dataclass
 class Columns:
-    """The columns of a source, and how those that expressions use are read.
-
-    Attributes
-    ----------
-    names
-        The source's columns.
-    declared
-        Kinds that the mapping declares, by column.
-    literals
-        Values of pseudo-columns, such as ``file_name``.
-    used
-        The kinds in which each column is used so far.
-    casts
-        Casts that a row may fail, and what each is of.
-    """
+    """The columns of a source, and how those that expressions use are read."""
 
     names: Sequence[str]
+    """The source's columns."""
     declared: Mapping[str, Kind] = field(default_factory=dict)
+    """Kinds that the mapping declares, by column."""
     literals: Mapping[str, str] = field(default_factory=dict)
+    """Values of pseudo-columns, such as ``file_name``."""
     used: dict[str, set[Kind]] = field(default_factory=dict)
+    """The kinds in which each column is used so far."""
     casts: list[tuple[pl.Expr, pl.Expr]] = field(default_factory=list)
+    """Casts that a row may fail, and what each is of."""
 
     def use(self, name: str, kind: Kind, where: str) -> str:
         """Note that a column is used, and return the name under which it is read in that kind."""

@@ -39,33 +39,22 @@ _PACKED: Final = (ZIP_STORED, ZIP_DEFLATED, ZIP_BZIP2, ZIP_LZMA)
 
 @dataclass(frozen=True)
 class CsvFile:
-    """One CSV as it lies on disk, perhaps inside an archive.
-
-    Attributes
-    ----------
-    name
-        Base name without wrapping and without the mark of synthetic data.
-    paths
-        The file, or its split parts in order.
-    member
-        Name inside the tar archive, if it is in one.
-    synthetic
-        Whether its name, or its archive's, marks it as synthetic.
-    head
-        Its first line (or the first 16 MiB where there is no line end), without the line end.
-    last
-        Whether it is taken for the last member of an archive that was not read through.
-    within
-        Its folder with a slash, where another file has its name.
-    """
+    """One CSV as it lies on disk, perhaps inside an archive."""
 
     name: str
+    """Base name without wrapping and without the mark of synthetic data."""
     paths: tuple[Path, ...]
+    """The file, or its split parts in order."""
     member: str | None
+    """Name inside the tar archive, if it is in one."""
     synthetic: bool
+    """Whether its name, or its archive's, marks it as synthetic."""
     head: bytes = field(repr=False)
+    """Its first line (or the first 16 MiB where there is no line end), without the line end."""
     last: bool = False
+    """Whether it is taken for the last member of an archive that was not read through."""
     within: str = ""
+    """Its folder with a slash, where another file has its name."""
 
     @property
     def folder(self) -> Path:
@@ -106,6 +95,8 @@ def list_csvs(
 ) -> Listing:
     """List every CSV under a folder, or the one file given.
 
+    Raises a SourceError if `root` does not exist.
+
     Parameters
     ----------
     root
@@ -117,11 +108,6 @@ def list_csvs(
         ends after a large member is not read further.
     suffixes
         Ends of the names of files that are listed; the file given may have any. None lists CSVs.
-
-    Raises
-    ------
-    SourceError
-        If `root` does not exist.
     """
     if not root.exists():
         raise SourceError(f"{root}: no such file or folder")

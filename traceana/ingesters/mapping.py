@@ -31,66 +31,43 @@ _SIZED: Final = {"GiB", "bytes"}
 
 @dataclass(frozen=True)
 class SourceColumn:
-    """How a column of the source is read, where its target does not decide that.
-
-    Attributes
-    ----------
-    type
-        ``text`` or ``number``; None where the target decides.
-    null
-        Words that mean missing, beside the empty cell.
-    """
+    """How a column of the source is read, where its target does not decide that."""
 
     type: str | None = None
+    """``text`` or ``number``; None where the target decides."""
     null: tuple[str, ...] = ()
+    """Words that mean missing, beside the empty cell."""
 
 
 @dataclass(frozen=True)
 class TableMapping:
-    """How rows of a source become rows of one table.
-
-    Attributes
-    ----------
-    table
-        The table.
-    columns
-        By column of the table, its form (``column``, ``time``, ``duration`` or ``size``, with the
-        expression) and its options.
-    source
-        Exceptions by column of the source.
-    """
+    """How rows of a source become rows of one table."""
 
     table: str
+    """The table."""
     columns: dict[str, dict[str, Any]]
+    """By column of the table, its form (``column``, ``time``, ``duration`` or ``size``, with the
+    expression) and its options."""
     source: dict[str, SourceColumn] = field(default_factory=dict)
+    """Exceptions by column of the source."""
 
 
 @dataclass(frozen=True)
 class Mapping:
-    """A whole mapping.
-
-    Attributes
-    ----------
-    text
-        The TOML.
-    where
-        Its file's name, for messages.
-    reader
-        Format of the files; None where it is detected.
-    timezone
-        Time zone of times without an offset.
-    keep
-        Further columns of the source to carry along.
-    tables
-        The tables by name, in the order of the text.
-    """
+    """A whole mapping."""
 
     text: str
+    """The TOML."""
     where: str
+    """Its file's name, for messages."""
     reader: str | None
+    """Format of the files; None where it is detected."""
     timezone: str
+    """Time zone of times without an offset."""
     keep: tuple[str, ...]
+    """Further columns of the source to carry along."""
     tables: dict[str, TableMapping]
+    """The tables by name, in the order of the text."""
 
 
 def parse_mapping(text: str, /, *, where: str) -> Mapping:

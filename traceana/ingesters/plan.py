@@ -43,33 +43,22 @@ _SCRATCH: Final = ".update"
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be ingested of one trace.
-
-    Attributes
-    ----------
-    trace
-        Id of the trace.
-    mapping
-        From its sources to its tables.
-    sources
-        The sources.
-    kind
-        Where the mapping is from: catalog, mapping or api.
-    checksums
-        sha256 of sources that are no files, by label.
-    facts
-        Facts of the manifest that are not in the mapping.
-    replace
-        Whether tables of a mapping are replaced, rather than updated by newer records.
-    """
+    """What is to be ingested of one trace."""
 
     trace: str
+    """Id of the trace."""
     mapping: Mapping
+    """From its sources to its tables."""
     sources: list[Source]
+    """The sources."""
     kind: str
+    """Where the mapping is from: catalog, mapping or api."""
     checksums: dict[str, str] = field(default_factory=dict)
+    """sha256 of sources that are no files, by label."""
     facts: dict[str, Any] = field(default_factory=dict)
+    """Facts of the manifest that are not in the mapping."""
     replace: bool = False
+    """Whether tables of a mapping are replaced, rather than updated by newer records."""
 
     @property
     def known(self) -> Trace | None:

@@ -23,30 +23,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Source:
-    """A source of rows for one or more tables.
-
-    Attributes
-    ----------
-    file
-        The file; None for a frame.
-    rows
-        Its columns and rows, as a reader opened it.
-    tables
-        Tables that its rows go to.
-    not_applicable
-        Tables that its rows are not for, although its name and columns suggest it.
-    reader
-        How it is read.
-    unused_columns
-        Columns beyond the published ones.
-    """
+    """A source of rows for one or more tables."""
 
     file: CsvFile | None
+    """The file; None for a frame."""
     rows: Rows = field(repr=False)
+    """Its columns and rows, as a reader opened it."""
     tables: tuple[str, ...] = ()
+    """Tables that its rows go to."""
     not_applicable: tuple[str, ...] = ()
+    """Tables that its rows are not for, although its name and columns suggest it."""
     reader: str = "csv"
+    """How it is read."""
     unused_columns: tuple[str, ...] = ()
+    """Columns beyond the published ones."""
 
     @property
     def columns(self) -> tuple[str, ...]:

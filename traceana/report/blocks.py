@@ -100,34 +100,23 @@ SMALL_MULTIPLES: Final = "small-multiples"
 
 @dataclass(frozen=True)
 class Drawing:
-    """A result to be drawn.
-
-    Attributes
-    ----------
-    figure
-        Id of the figure in the registry.
-    result
-        What it takes.
-    trace
-        The trace that it shows; synthetic rows are marked. None where it shows none: then it is
-        marked if all of the page is synthetic.
-    key
-        Name of the picture, unique on the page.
-    about
-        What is shown: the first words of the caption.
-    title
-        What the trace is called; None: its title.
-    options
-        Passed on to the figure.
-    """
+    """A result to be drawn."""
 
     figure: str
+    """Id of the figure in the registry."""
     result: Any
+    """What it takes."""
     trace: str | None
+    """The trace that it shows; synthetic rows are marked. None where it shows none: then it is
+    marked if all of the page is synthetic."""
     key: str
+    """Name of the picture, unique on the page."""
     about: str
+    """What is shown: the first words of the caption."""
     title: str | None = None
+    """What the trace is called; None: its title."""
     options: dict[str, Any] = field(default_factory=dict)
+    """Passed on to the figure."""
 
     @property
     def members(self) -> tuple[Drawing, ...]:
@@ -194,29 +183,20 @@ Block: TypeAlias = Text | Heading | Points | Facts | Quote | Table | Gallery | A
 
 @dataclass(frozen=True)
 class Content:
-    """What a section's builder returns, in the order of the page.
-
-    Attributes
-    ----------
-    findings
-        One to three results, each with effect, interval, n, comparison, and the trace's title.
-    blocks
-        The rest, in a fold "Details" that is closed at first.
-    headline
-        The most important finding in one sentence for the page's summary, beside the first
-        figure of `lead`; by default the first finding.
-    lead
-        One or two figures that show the findings, and one compact table. Without it the first
-        figure and table of `blocks` take its place.
-    limitations
-        Two sentences.
-    """
+    """What a section's builder returns, in the order of the page."""
 
     findings: tuple[str, ...] = ()
+    """One to three results, each with effect, interval, n, comparison, and the trace's title."""
     blocks: tuple[Block, ...] = ()
+    """The rest, in a fold "Details" that is closed at first."""
     headline: str = ""
+    """The most important finding in one sentence for the page's summary, beside the first figure of
+    `lead`; by default the first finding."""
     lead: tuple[Block, ...] = ()
+    """One or two figures that show the findings, and one compact table. Without it the first figure
+    and table of `blocks` take its place."""
     limitations: str = ""
+    """Two sentences."""
 
     @property
     def all_blocks(self) -> tuple[Block, ...]:

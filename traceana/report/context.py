@@ -13,15 +13,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Context(Session):
-    """A session with what the page states.
-
-    Attributes
-    ----------
-    data_source
-        Where the store is from.
-    date
-        The date to show, if any.
-    """
+    """A session with what the page states."""
 
     data_source: DataSource = field(kw_only=True)
+    """Where the store is from."""
     date: str | None = None
+    """The date to show, if any."""

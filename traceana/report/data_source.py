@@ -83,10 +83,7 @@ def find_data_source(store: str | os.PathLike[str] | None = None, /) -> DataSour
 def read_date() -> str | None:
     """Return the date in SOURCE_DATE_EPOCH, if it is set.
 
-    Raises
-    ------
-    DataError
-        If it is not a whole number of seconds.
+    Raises a DataError if it is not a whole number of seconds.
     """
     epoch = os.environ.get("SOURCE_DATE_EPOCH")
     if not epoch:
@@ -102,13 +99,9 @@ def read_date() -> str | None:
 def open_data_source(data_source: DataSource, /) -> Store:
     """Open the store, or a cached store of the synthetic sample if there is none.
 
-    The store of the sample is in the user's cache folder, under a name of the version,
-    the seed and the digest of the code. It is built beside that name and then renamed.
-
-    Raises
-    ------
-    StoreError
-        If the store cannot be read, or the cache folder cannot be written.
+    The store of the sample is in the user's cache folder, under a name of the version, the seed and
+    the digest of the code. It is built beside that name and then renamed. Raises a StoreError if
+    the store cannot be read, or the cache folder cannot be written.
     """
     if not data_source.is_sample:
         return open_store(data_source.path)

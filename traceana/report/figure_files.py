@@ -181,10 +181,7 @@ def _choose_drawings(
 ) -> list[Drawing]:
     """Return the drawings of a figure that are chosen.
 
-    Raises
-    ------
-    DataError
-        If there is none.
+    Raises a DataError if there is none.
     """
     if name in DIRECT and choice.has(DIRECT[name].options):
         found, errors = _direct_drawings(context, name, trace, choice)

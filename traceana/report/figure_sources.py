@@ -58,21 +58,14 @@ class Choice:
 
 @dataclass(frozen=True)
 class Direct:
-    """How a figure is built from its trace and a choice alone.
-
-    Attributes
-    ----------
-    options
-        Of a choice.
-    needs
-        Tables, and columns of each with values.
-    drawings
-        Returns the drawings of a trace, among them this figure's.
-    """
+    """How a figure is built from its trace and a choice alone."""
 
     options: tuple[str, ...]
+    """Of a choice."""
     needs: Needs
+    """Tables, and columns of each with values."""
     drawings: Callable[[Context, str, Choice], list[Drawing]]
+    """Returns the drawings of a trace, among them this figure's."""
 
     def traces(self, context: Context, /) -> list[str]:
         """Return the traces in the store that qualify."""

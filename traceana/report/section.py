@@ -48,44 +48,30 @@ PARTS: Final = (
 
 @dataclass(frozen=True)
 class Section:
-    """A section of the report.
-
-    Attributes
-    ----------
-    id, title
-        Its name in addresses, and its heading.
-    order
-        Order within a part.
-    build
-        Returns the content: of a session and the traces that qualify, or of the session alone if
-        nothing is needed.
-    needs
-        Alternatives: a trace qualifies if it has the tables and columns of one of them.
-    figures
-        Ids of the figures that the section draws.
-    always
-        Whether it has content without a trace that qualifies.
-    of_tasks
-        Whether it needs one row per task: such sections share these in one process.
-    part
-        One of :data:`PARTS`.
-    question
-        What the section answers, in one line below its heading.
-    more
-        Returns drawings that the page has not, for ``traceana figures``.
-    """
+    """A section of the report."""
 
     id: str
     title: str
+    """Its name in addresses, and its heading."""
     order: int
+    """Order within a part."""
     build: Callable[..., Content] = field(repr=False)
+    """Returns the content: of a session and the traces that qualify, or of the session alone if
+    nothing is needed."""
     needs: tuple[Needs, ...] = ()
+    """Alternatives: a trace qualifies if it has the tables and columns of one of them."""
     figures: tuple[str, ...] = ()
+    """Ids of the figures that the section draws."""
     always: bool = False
+    """Whether it has content without a trace that qualifies."""
     of_tasks: bool = False
+    """Whether it needs one row per task: such sections share these in one process."""
     part: str = "Appendix"
+    """One of :data:`PARTS`."""
     question: str = ""
+    """What the section answers, in one line below its heading."""
     more: Callable[[Context, list[str]], list[Drawing]] | None = field(default=None, repr=False)
+    """Returns drawings that the page has not, for ``traceana figures``."""
 
     def traces(self, context: Context, /) -> list[str]:
         """Return the traces in the store that qualify, in alphabetical order."""
@@ -150,12 +136,8 @@ def _could_qualify(trace: Trace, needs: Needs) -> bool:
 def sections() -> tuple[Section, ...]:
     """Return the sections in their order: SECTION of each module of the package `sections`.
 
-    Other packages add sections by entry points of the group ``traceana.sections``.
-
-    Raises
-    ------
-    DataError
-        If another package's section cannot be loaded.
+    Other packages add sections by entry points of the group ``traceana.sections``. Raises a
+    DataError if another package's section cannot be loaded.
     """
     package = import_module("traceana.report.sections")
     modules = (

@@ -62,13 +62,6 @@ class AttributeResult(Result):
     """What explains the slowness of jobs, as :func:`traceana.analysis.straggler_attributes` finds.
 
     Both frames begin with the columns of `by`.
-
-    Attributes
-    ----------
-    attributes
-        One row per job and attribute.
-    groups
-        One row per job, attribute and group.
     """
 
     tables: ClassVar[Mapping[str, type[ResultTable]]] = {
@@ -78,15 +71,14 @@ class AttributeResult(Result):
     drawn_by: ClassVar[str] = "traceana.figures.straggler_attributes:plot_straggler_attributes"
 
     attributes: pl.DataFrame
+    """One row per job and attribute."""
     groups: pl.DataFrame
+    """One row per job, attribute and group."""
 
     def of_job(self, job: object, /) -> AttributeResult:
         """Return the result of one job, by its key; a tuple if several columns are its key.
 
-        Raises
-        ------
-        DataError
-            If there is no such job.
+        Raises a DataError if there is no such job.
         """
         by = self.attributes.columns[: self.attributes.columns.index("attribute")]
         key = job if isinstance(job, tuple) else (job,)

@@ -25,18 +25,13 @@ class Result:
     ``print(result)`` and :meth:`summary` give a short text; ``repr(result)`` names the fields and
     gives the size of each frame; a notebook shows the summary and the first rows of the tables. A
     dataclass takes it with ``@dataclass(frozen=True, repr=False)``.
-
-    Attributes
-    ----------
-    tables
-        Declaration of each field that is a frame.
-    drawn_by
-        Function that draws the result, as ``module:function``.
     """
 
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
     tables: ClassVar[Mapping[str, type[ResultTable]]] = {}
+    """Declaration of each field that is a frame."""
     drawn_by: ClassVar[str] = ""
+    """Function that draws the result, as ``module:function``."""
 
     def __post_init__(self) -> None:
         for name, table in self.tables.items():
@@ -60,10 +55,7 @@ class Result:
     def plot(self, *, ax: Axes | None = None, **options: object) -> Axes:
         """Draw the result; the options are those of the figure's function.
 
-        Raises
-        ------
-        TypeError
-            If no figure draws results of this class.
+        Raises a TypeError if no figure draws results of this class.
         """
         if not self.drawn_by:
             raise TypeError(f"no figure draws a {type(self).__name__}")

@@ -144,21 +144,14 @@ class _Curves(Result):
 
 @dataclass(frozen=True, repr=False)
 class CumulativeIncidence(_Curves):
-    """Cumulative incidence of competing events, from :func:`traceana.cumulative_incidence`.
-
-    Attributes
-    ----------
-    curves
-        One row per group, event and time at which a row had the event.
-    groups
-        One row per group and event.
-    at_risk
-        Rows at risk at round durations, such as 1 min, 1 h and 1 d.
-    """
+    """Cumulative incidence of competing events, from :func:`traceana.cumulative_incidence`."""
 
     curves: pl.DataFrame
+    """One row per group, event and time at which a row had the event."""
     groups: pl.DataFrame
+    """One row per group and event."""
     at_risk: pl.DataFrame
+    """Rows at risk at round durations, such as 1 min, 1 h and 1 d."""
     tables: ClassVar[Mapping[str, type[ResultTable]]] = {
         "curves": IncidenceSteps,
         "groups": IncidenceGroups,
@@ -179,10 +172,7 @@ class CumulativeIncidence(_Curves):
     def only(self, event: str, /) -> CumulativeIncidence:
         """Return the result of one event.
 
-        Raises
-        ------
-        DataError
-            If there is no such event.
+        Raises a DataError if there is no such event.
         """
         if event not in self.events:
             raise DataError(f"event must be one of {', '.join(self.events)}; it is {event!r}")
@@ -205,24 +195,16 @@ class CumulativeIncidence(_Curves):
 
 @dataclass(frozen=True, repr=False)
 class SurvivalCurves(_Curves):
-    """Survival functions, from :func:`traceana.kaplan_meier`.
-
-    Attributes
-    ----------
-    curves
-        One row per group and time at which a row ended.
-    groups
-        One row per group.
-    quantiles
-        One row per group and quantile.
-    horizon_s
-        Horizon of the restricted mean.
-    """
+    """Survival functions, from :func:`traceana.kaplan_meier`."""
 
     curves: pl.DataFrame
+    """One row per group and time at which a row ended."""
     groups: pl.DataFrame
+    """One row per group."""
     quantiles: pl.DataFrame
+    """One row per group and quantile."""
     horizon_s: float
+    """Horizon of the restricted mean."""
     tables: ClassVar[Mapping[str, type[ResultTable]]] = {
         "curves": SurvivalSteps,
         "groups": SurvivalGroups,

@@ -63,27 +63,18 @@ class JointCounts(ResultTable):
 
 @dataclass(frozen=True, repr=False)
 class CorrelationResult(Result):
-    """Correlations of one family, as :func:`traceana.analysis.correlate` returns them.
-
-    Attributes
-    ----------
-    table
-        One row per correlation.
-    by
-        Columns that the rows were grouped by.
-    adjust
-        Adjustment of the p-values over the family.
-    confidence
-        Coverage of the intervals.
-    cluster
-        Columns of the independent unit; empty if rows or groups are treated as independent.
-    """
+    """Correlations of one family, as :func:`traceana.analysis.correlate` returns them."""
 
     table: pl.DataFrame
+    """One row per correlation."""
     by: tuple[str, ...]
+    """Columns that the rows were grouped by."""
     adjust: str
+    """Adjustment of the p-values over the family."""
     confidence: float
+    """Coverage of the intervals."""
     cluster: tuple[str, ...]
+    """Columns of the independent unit; empty if rows or groups are treated as independent."""
 
     tables: ClassVar = {"table": Correlations}
 
@@ -122,20 +113,14 @@ class CorrelationResult(Result):
 
 @dataclass(frozen=True)
 class ImpliedN:
-    """Numbers of points at which a printed r and p belong to one test.
-
-    Attributes
-    ----------
-    low, high
-        Smallest and largest such number; every integer between is one too. `low` is None if there
-        is none, and `high` also if there is no largest.
-    note
-        Why a bound is None; None if both are known.
-    """
+    """Numbers of points at which a printed r and p belong to one test."""
 
     low: int | None
     high: int | None
+    """Smallest and largest such number; every integer between is one too. `low` is None if there is
+    none, and `high` also if there is no largest."""
     note: str | None
+    """Why a bound is None; None if both are known."""
 
     def __str__(self) -> str:
         """Return the range as text."""

@@ -39,19 +39,13 @@ _FORMULA: Final = "(?s)^([=+@\t\r\n\uff1d\uff0b\uff20\uff0d-].)"  # wide signs c
 
 @dataclass(frozen=True)
 class Cells:
-    """A table whose cells are text.
-
-    Attributes
-    ----------
-    headings, numeric
-        Of each column, its heading and whether it contains numbers.
-    rows
-        The rows; the first cell names the row.
-    """
+    """A table whose cells are text."""
 
     headings: tuple[str, ...]
     numeric: tuple[bool, ...]
+    """Of each column, its heading and whether it contains numbers."""
     rows: tuple[tuple[str, ...], ...]
+    """The rows; the first cell names the row."""
 
 
 def neutral(frame: Frame, /) -> Frame:

@@ -196,33 +196,23 @@ class DistributionPairs(ResultTable):
 
 @dataclass(frozen=True, repr=False)
 class DistributionFits(Result):
-    """Families fitted to the same values, from :func:`traceana.fit_distributions`.
-
-    Attributes
-    ----------
-    table
-        One row per family, the best by `criterion` first.
-    parameters
-        One row per parameter.
-    comparisons
-        One row per family other than the best.
-    quantiles
-        Quantiles of the values and of the families; None if values are censored or fewer than two.
-    criterion
-        "aic" or "bic".
-    n_missing
-        Values that were null or NaN, excluded.
-    confidence
-        Coverage of all intervals.
-    """
+    """Families fitted to the same values, from :func:`traceana.fit_distributions`."""
 
     table: pl.DataFrame
+    """One row per family, the best by `criterion` first."""
     parameters: pl.DataFrame
+    """One row per parameter."""
     comparisons: pl.DataFrame
+    """One row per family other than the best."""
     quantiles: pl.DataFrame | None
+    """Quantiles of the values and of the families; None if values are censored or fewer than
+    two."""
     criterion: str
+    """"aic" or "bic"."""
     n_missing: int
+    """Values that were null or NaN, excluded."""
     confidence: float
+    """Coverage of all intervals."""
     tables: ClassVar[Mapping[str, type[ResultTable]]] = {
         "table": FittedFamilies,
         "parameters": FamilyParameters,
@@ -240,10 +230,7 @@ class DistributionFits(Result):
     def params(self, family: str, /) -> dict[str, float]:
         """Return the parameters of one family by name; empty if it has no maximum.
 
-        Raises
-        ------
-        DataError
-            If the family was not fitted.
+        Raises a DataError if the family was not fitted.
         """
         if family not in self.table["family"]:
             raise DataError(

@@ -220,21 +220,14 @@ class RuntimePairs(ResultTable):
 
 @dataclass(frozen=True, repr=False)
 class RuntimeComparison(Result):
-    """Runtimes of groups compared, from :func:`traceana.compare_runtimes`.
-
-    Attributes
-    ----------
-    test
-        One row: the test of all groups.
-    groups
-        One row per group.
-    pairs
-        One row per pair of groups.
-    """
+    """Runtimes of groups compared, from :func:`traceana.compare_runtimes`."""
 
     test: pl.DataFrame
+    """One row: the test of all groups."""
     groups: pl.DataFrame
+    """One row per group."""
     pairs: pl.DataFrame
+    """One row per pair of groups."""
     tables: ClassVar[Mapping[str, type[ResultTable]]] = {
         "test": RuntimeTest,
         "groups": RuntimeGroups,
@@ -327,25 +320,17 @@ class ModelFit(ResultTable):
 
 @dataclass(frozen=True, repr=False)
 class FailureModel(Result):
-    """Logistic regression of failure, from :func:`traceana.failure_model`.
-
-    Attributes
-    ----------
-    odds_ratios
-        One row per numeric feature and per level of a categorical one.
-    calibration
-        One row per tenth of the rows, by predicted probability of failure.
-    fit
-        One row: the rows of the fit, and how well it predicts held-out rows.
-    success, failure
-        Status values that count as success and as failure.
-    """
+    """Logistic regression of failure, from :func:`traceana.failure_model`."""
 
     odds_ratios: pl.DataFrame
+    """One row per numeric feature and per level of a categorical one."""
     calibration: pl.DataFrame
+    """One row per tenth of the rows, by predicted probability of failure."""
     fit: pl.DataFrame
+    """One row: the rows of the fit, and how well it predicts held-out rows."""
     success: tuple[str, ...] = ("completed",)
     failure: tuple[str, ...] = ("failed",)
+    """Status values that count as success and as failure."""
     tables: ClassVar[Mapping[str, type[ResultTable]]] = {
         "odds_ratios": OddsRatios,
         "calibration": Calibration,

@@ -136,21 +136,15 @@ class MappedWorkloads(ResultTable):
 
 @dataclass(frozen=True, repr=False)
 class WorkloadMapping(Result):
-    """Recurring groups with the training workload assigned to each.
-
-    Attributes
-    ----------
-    jobs
-        One row per job of a recurring group, by start: the form of the table recurring_jobs.
-    groups
-        The groups, as :func:`traceana.analysis.recurring_groups` returns them, with the data set.
-    workloads
-        The workloads, the shortest default run first. A data set without a default run comes last.
-    """
+    """Recurring groups with the training workload assigned to each."""
 
     jobs: pl.DataFrame
+    """One row per job of a recurring group, by start: the form of the table recurring_jobs."""
     groups: pl.DataFrame
+    """The groups, as :func:`traceana.analysis.recurring_groups` returns them, with the data set."""
     workloads: pl.DataFrame
+    """The workloads, the shortest default run first. A data set without a default run comes
+    last."""
 
     tables: ClassVar = {"jobs": MappedJobs, "groups": RecurringGroups, "workloads": MappedWorkloads}
 

@@ -96,10 +96,7 @@ def declared(
 ) -> pl.DataFrame:
     """Return the columns of `by` and the declared ones, in order, with the declared types.
 
-    Raises
-    ------
-    TypeError
-        If a declared column is missing or has another type: a defect of the caller.
+    Raises a TypeError if a declared column is missing or has another type: a defect of the caller.
     """
     columns = table.columns()
     there = frame.schema

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
@@ -33,10 +34,7 @@ TABLES: Final[dict[str, type[dy.Schema]]] = {
 def get_table(name: str, /) -> type[dy.Schema]:
     """Return the declaration of a table.
 
-    Raises
-    ------
-    DataError
-        If no table has that name.
+    Raises a DataError if no table has that name.
     """
     if name not in TABLES:
         raise DataError(f"no table is called {name!r}; the tables are {', '.join(TABLES)}")
@@ -73,6 +71,7 @@ def rule_expressions(name: str, /) -> dict[str, str]:
     return {rule: str(expression) for rule, expression in get_rules(name).items()}
 
 
+@cache
 def get_rules(name: str, /) -> dict[str, pl.Expr]:
     """Return a table's rules by name, each an expression that is false where a row breaks it.
 
@@ -98,6 +97,7 @@ def privacy_of(name: str, /) -> dict[str, str]:
     }
 
 
+@cache
 def schema_version(name: str, /) -> str:
     """Return a digest of all that a table declares: it changes whenever the declaration does."""
     text = describe_table(name).write_json() + repr(rule_expressions(name))

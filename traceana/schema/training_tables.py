@@ -31,11 +31,8 @@ class TrainingTables:
 def check_rows(name: str, rows: pl.DataFrame, /) -> pl.DataFrame:
     """Return the rows of a table in their order, cast to its declaration.
 
-    Raises
-    ------
-    DataError
-        If a column has neither text nor numbers, one of whole numbers has fractions, or a row
-        breaks a rule.
+    Raises a DataError if a column has neither text nor numbers, one of whole numbers has fractions,
+    or a row breaks a rule.
     """
     table = get_table(name)
     for column, declared in table.columns().items():
@@ -60,10 +57,8 @@ def check_eta(eta: float, /) -> None:
 def target_of(tables: TrainingTables, /, *, gpu: str, dataset: str, target: float | None) -> float:
     """Return the given target, or the data set's default, after checking all three names.
 
-    Raises
-    ------
-    DataError
-        If the GPU, the data set or the target is not there; those that are, are listed.
+    Raises a DataError if the GPU, the data set or the target is not there; those that are, are
+    listed.
     """
     power = tables.power_profiles
     check_one_of("gpu", gpu, power["gpu"])
@@ -116,10 +111,7 @@ def default_batch_size(profiles: pl.DataFrame, default: TrainingDefault, /) -> i
 def refuse_several_rates(runs: pl.DataFrame, /, *, dataset: str) -> None:
     """Refuse runs of one batch size with several learning rates.
 
-    Raises
-    ------
-    DataError
-        If there are; the first batch size is named with its rates.
+    Raises a DataError if there are; the first batch size is named with its rates.
     """
     rates = runs.group_by(CONFIGURATION).agg(rates=pl.col("learning_rate").unique().sort())
     several = rates.filter(pl.col("rates").list.len() > 1).sort("batch_size")
@@ -135,10 +127,7 @@ def refuse_several_rates(runs: pl.DataFrame, /, *, dataset: str) -> None:
 def refuse_several_kinds(joined: pl.DataFrame, /, *, gpu: str, dataset: str) -> None:
     """Refuse what was trained and profiled with several (network, optimizer).
 
-    Raises
-    ------
-    DataError
-        If there are; they are listed.
+    Raises a DataError if there are; they are listed.
     """
     kinds = joined.select("network", "optimizer").unique().sort("network", "optimizer").rows()
     if len(kinds) > 1:

@@ -34,15 +34,10 @@ def read_columns(
 ) -> pl.DataFrame:
     """Return the columns of a frame of any engine as these types.
 
-    Datetimes become Unix seconds, durations seconds, and NaN null in columns of numbers;
-    categories and numbers become text in columns of text. `roles` has columns by the parameter
-    that sets them.
-
-    Raises
-    ------
-    DataError
-        If a column is missing, holds something else, or has an infinite number; the message names
-        the table.
+    Datetimes become Unix seconds, durations seconds, and NaN null in columns of numbers; categories
+    and numbers become text in columns of text. `roles` has columns by the parameter that sets them.
+    Raises a DataError if a column is missing, holds something else, or has an infinite number; the
+    message names the table.
     """
     numbers = [name for name, kind in kinds.items() if kind.is_numeric()]
     try:
@@ -63,10 +58,8 @@ def read_result(
 ) -> pl.DataFrame:
     """Return columns of a result that may have passed through another engine, as declared.
 
-    Raises
-    ------
-    DataError
-        If a column is missing or cannot have its declared type; the message names the function.
+    Raises a DataError if a column is missing or cannot have its declared type; the message names
+    the function.
     """
     dtypes = schema_of(table)
     try:

@@ -14,21 +14,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Alignment:
-    """The best shift of a series along another.
-
-    Attributes
-    ----------
-    shift
-        Index of the longer run at which the other's index 0 lies; negative where it begins earlier.
-    overlap
-        Entries that both have at this shift.
-    mean_square
-        Mean square of their differences.
-    """
+    """The best shift of a series along another."""
 
     shift: int
+    """Index of the longer run at which the other's index 0 lies; negative where it begins
+    earlier."""
     overlap: int
+    """Entries that both have at this shift."""
     mean_square: float
+    """Mean square of their differences."""
 
 
 def best_alignment(

@@ -26,10 +26,7 @@ def check_confidence(confidence: float, /) -> None:
 def as_generator(rng: int | np.random.Generator, /) -> np.random.Generator:
     """Return the generator of a seed, or the given generator.
 
-    Raises
-    ------
-    DataError
-        If it is neither a whole number from 0 on nor a generator.
+    Raises a DataError if it is neither a whole number from 0 on nor a generator.
     """
     if isinstance(rng, np.random.Generator) or (is_number(rng, whole=True) and rng >= 0):
         return np.random.default_rng(rng)

@@ -54,7 +54,7 @@ def between_groups(
     of freedom, c = tr(M^2) / tr(M) and f = tr(M)^2 / tr(M^2) (Satterthwaite; for ranks: Brunner,
     Dette and Munk, JASA 92, 1997). Independent rows have c = 1 and f = groups - 1. The interval of
     Q / (N - 1) contains the noncentralities of c times noncentral chi-squared for which Q is not
-    extreme.
+    extreme. Raises a DataError if `confidence` is not in (0, 1).
 
     Parameters
     ----------
@@ -71,11 +71,6 @@ def between_groups(
         Degrees of freedom of `null`: Q / (c f) has an F distribution of f and so many.
     confidence
         Coverage, in (0, 1).
-
-    Raises
-    ------
-    DataError
-        If `confidence` is not in (0, 1).
     """
     check_confidence(confidence)
     count, sums = np.asarray(n, dtype=float), np.asarray(total, dtype=float)

@@ -148,11 +148,12 @@ def fisher_interval(
 ) -> tuple[float, float]:
     """Interval of a correlation by Fisher's transformation: tanh(arctanh(r) -+ q se).
 
-    q is the normal quantile, and se^2 is 1 / (n - 3) for Pearson (Fisher, 1921), (1 + r^2 / 2) /
-    (n - 3) for Spearman (Bonett and Wright, Psychometrika 65, 2000) and 0.437 / (n - 4) for
-    Kendall (Fieller, Hartley and Pearson, Biometrika 44, 1957). Pearson's is made for normal
-    pairs: where both are skewed and correlated it is too short, and `error` mends it. The other two
-    do not depend on how values are distributed, but take them to be without many ties.
+    q is the normal quantile, and se^2 is 1 / (n - 3) for Pearson (Fisher, 1921), (1 + r^2 / 2) / (n
+    - 3) for Spearman (Bonett and Wright, Psychometrika 65, 2000) and 0.437 / (n - 4) for Kendall
+    (Fieller, Hartley and Pearson, Biometrika 44, 1957). Pearson's is made for normal pairs: where
+    both are skewed and correlated it is too short, and `error` mends it. The other two do not
+    depend on how values are distributed, but take them to be without many ties. Raises a DataError
+    if `confidence` is not in (0, 1).
 
     Parameters
     ----------
@@ -168,11 +169,6 @@ def fisher_interval(
     -------
     (low, high)
         NaN if r is, or if n is not above 3 (Kendall: 4).
-
-    Raises
-    ------
-    DataError
-        If `confidence` is not in (0, 1).
     """
     check_confidence(confidence)
     quantile = ndtri((1 + confidence) / 2)

@@ -22,7 +22,8 @@ def autocorrelation(values: ArrayLike, /, *, lags: int) -> Floats:
 
     r(k) = sum_t (x_t - m)(x_(t+k) - m) / sum_t (x_t - m)^2 over the n - k pairs there are, with m
     the mean of all n: the usual estimator, biased towards 0 at long lags, and what keeps the
-    sequence positive definite (Box and Jenkins, 1970).
+    sequence positive definite (Box and Jenkins, 1970). Raises a DataError if `lags` is out of
+    range, or a value is not finite.
 
     Parameters
     ----------
@@ -35,11 +36,6 @@ def autocorrelation(values: ArrayLike, /, *, lags: int) -> Floats:
     -------
     array
         One entry a lag; NaN where a lag is not below n, and throughout if all values are equal.
-
-    Raises
-    ------
-    DataError
-        If `lags` is out of range, or a value is not finite.
     """
     if not (is_number(lags, whole=True) and 1 <= lags <= MOST_LAGS):
         raise DataError(f"lags must be a whole number from 1 to {MOST_LAGS:,}; it is {lags!r}")
@@ -51,11 +47,11 @@ def autocorrelation(values: ArrayLike, /, *, lags: int) -> Floats:
 def effective_sample_size(values: ArrayLike, /) -> float:
     """Number of independent values whose mean would be as certain as this series' mean.
 
-    n / t with t = 1 + 2 sum_k r(k), the integrated autocorrelation time, cut off by Geyer's
-    initial positive sequence (Statistical Science 7, 1992): the sums r(2i) + r(2i + 1) are added
-    from i = 0 on while they are positive. For an AR(1) series it estimates n (1 - a) / (1 + a);
-    for values each held for h samples, n / h. It is never above n^2 / 2 and can exceed n where
-    values alternate.
+    n / t with t = 1 + 2 sum_k r(k), the integrated autocorrelation time, cut off by Geyer's initial
+    positive sequence (Statistical Science 7, 1992): the sums r(2i) + r(2i + 1) are added from i = 0
+    on while they are positive. For an AR(1) series it estimates n (1 - a) / (1 + a); for values
+    each held for h samples, n / h. It is never above n^2 / 2 and can exceed n where values
+    alternate. Raises a DataError if a value is not finite.
 
     Parameters
     ----------
@@ -66,11 +62,6 @@ def effective_sample_size(values: ArrayLike, /) -> float:
     -------
     float
         NaN for fewer than four values or if all are equal.
-
-    Raises
-    ------
-    DataError
-        If a value is not finite.
     """
     x = _series(values)
     r = _correlations(x)

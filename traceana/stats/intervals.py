@@ -25,7 +25,8 @@ def mean_interval(
 ) -> Bounds:
     """Return Student's t interval of means: mean -+ t(n - 1) std / sqrt(n).
 
-    Skewed and heavy-tailed values, such as runtimes, need a large n for its coverage.
+    Skewed and heavy-tailed values, such as runtimes, need a large n for its coverage. Raises a
+    DataError if `confidence` is not in (0, 1).
 
     Parameters
     ----------
@@ -38,11 +39,6 @@ def mean_interval(
     -------
     (ci_low, ci_high)
         NaN for fewer than two values.
-
-    Raises
-    ------
-    DataError
-        If `confidence` is not in (0, 1).
     """
     tail = _upper_tail(confidence)
     m, s, count = (np.atleast_1d(np.asarray(part, dtype=float)) for part in (mean, std, n))
@@ -138,6 +134,7 @@ def wilson_interval(successes: ArrayLike, n: ArrayLike, /, *, confidence: float 
 
     With z the normal quantile, (k + z^2 / 2 -+ z sqrt(k (n - k) / n + z^2 / 4)) / (n + z^2): the
     same values as ``statsmodels.stats.proportion.proportion_confint``, without its import time.
+    Raises a DataError if `confidence` is not in (0, 1), or successes are not from 0 to n.
 
     Parameters
     ----------
@@ -150,11 +147,6 @@ def wilson_interval(successes: ArrayLike, n: ArrayLike, /, *, confidence: float 
     -------
     (ci_low, ci_high)
         NaN without a trial.
-
-    Raises
-    ------
-    DataError
-        If `confidence` is not in (0, 1), or successes are not from 0 to n.
     """
     z = ndtri(_upper_tail(confidence))
     k, trials = (np.atleast_1d(np.asarray(part, dtype=float)) for part in (successes, n))

@@ -17,7 +17,8 @@ def kmeans_1d(values: ArrayLike, /, *, k: int) -> Ints:
     """Partition numbers into the k clusters with the smallest within-cluster sum of squares.
 
     Dynamic programming over the sorted numbers finds the global optimum in k n log n steps (Wang
-    and Song, The R Journal 3(2), 2011; Groenlund et al., arXiv:1701.07204).
+    and Song, The R Journal 3(2), 2011; Groenlund et al., arXiv:1701.07204). Raises a ValueError if
+    a number is not finite, or k is out of range.
 
     Parameters
     ----------
@@ -32,11 +33,6 @@ def kmeans_1d(values: ArrayLike, /, *, k: int) -> Ints:
         The cluster of each number, from 0 (the smallest numbers) to k - 1; none is empty. Among
         several optima, the one whose last cluster begins first, then the one before it, and so
         on.
-
-    Raises
-    ------
-    ValueError
-        If a number is not finite, or k is out of range.
     """
     numbers = np.asarray(values, dtype=np.float64)
     if not np.isfinite(numbers).all():

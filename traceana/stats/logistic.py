@@ -51,10 +51,11 @@ def fit_logistic(
 
     Independent rows: HC1. Clusters: the linearized jackknife CV3 (MacKinnon, Nielsen and Webb,
     Journal of Applied Econometrics 38, 2023), which statsmodels lacks: with H the information and
-    s_g, H_g the score and the information of a cluster, the covariance is (G - 1) / G sum of
-    d_g d_g', d_g = (H - H_g)^-1 s_g. The sandwich of ``cov_type="cluster"`` is too small for few
-    or unequal clusters. A coefficient that depends on a single cluster has no error (NaN).
-    Intervals and p-values use Student's t with clusters - 1, or rows - columns.
+    s_g, H_g the score and the information of a cluster, the covariance is (G - 1) / G sum of d_g
+    d_g', d_g = (H - H_g)^-1 s_g. The sandwich of ``cov_type="cluster"`` is too small for few or
+    unequal clusters. A coefficient that depends on a single cluster has no error (NaN). Intervals
+    and p-values use Student's t with clusters - 1, or rows - columns. Raises a DataError if there
+    are no more rows than columns, or no finite coefficients, as with separation.
 
     Parameters
     ----------
@@ -66,11 +67,6 @@ def fit_logistic(
         Codes from 0; None for independent rows.
     confidence
         Coverage of the intervals, in (0, 1).
-
-    Raises
-    ------
-    DataError
-        If there are no more rows than columns, or no finite coefficients, as with separation.
     """
     rows, columns = design.shape
     if rows <= columns:

@@ -22,7 +22,8 @@ def adjust_pvalues(pvalues: ArrayLike, /, *, method: str = "fdr_bh") -> NDArray[
     `bonferroni` and `holm` (Scandinavian Journal of Statistics 6, 1979) control the family-wise
     error rate. `fdr_bh` (Benjamini and Hochberg, JRSS B 57, 1995) controls the false discovery rate
     of independent or positively dependent tests, `fdr_by` (Benjamini and Yekutieli, Annals of
-    Statistics 29, 2001) of any tests: :func:`scipy.stats.false_discovery_control`.
+    Statistics 29, 2001) of any tests: :func:`scipy.stats.false_discovery_control`. Raises a
+    DataError if the method is unknown or a p-value is not in [0, 1].
 
     Parameters
     ----------
@@ -35,11 +36,6 @@ def adjust_pvalues(pvalues: ArrayLike, /, *, method: str = "fdr_bh") -> NDArray[
     -------
     array
         One adjusted p-value per test, at most 1; NaN if the p-value is.
-
-    Raises
-    ------
-    DataError
-        If the method is unknown or a p-value is not in [0, 1].
     """
     if method not in ADJUSTMENTS:
         raise DataError(f"adjust must be one of {', '.join(ADJUSTMENTS)}; it is {method!r}")

@@ -87,7 +87,8 @@ def censored_quantiles(
 ) -> Floats:
     """Return quantiles of right-censored durations by the Kaplan-Meier estimator.
 
-    The q-quantile is the smallest duration t with S(t) <= 1 - q.
+    The q-quantile is the smallest duration t with S(t) <= 1 - q. Raises a DataError if there is no
+    duration, or the numbers of durations and flags differ.
 
     Parameters
     ----------
@@ -102,11 +103,6 @@ def censored_quantiles(
     -------
     array
         One entry per quantile; NaN where S does not fall that low.
-
-    Raises
-    ------
-    DataError
-        If there is no duration, or the numbers of durations and flags differ.
     """
     t, cut = np.asarray(durations, dtype=float), np.asarray(censored, dtype=bool)
     if not len(t) or t.shape != cut.shape:

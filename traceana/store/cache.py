@@ -6,6 +6,7 @@ import hashlib
 import pickle
 import platform
 import tempfile
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -31,17 +32,12 @@ class Cache:
     A file is written under a temporary name and renamed, and begins with the digest of the rest,
     so that one that was cut short or changed counts as none. If the folder cannot be written,
     nothing is kept and nothing fails.
-
-    Attributes
-    ----------
-    name
-        Name of the folder.
-    limit_bytes
-        Size of the folder beyond which files are deleted.
     """
 
     name: str
+    """Name of the folder."""
     limit_bytes: int = 1 << 30
+    """Size of the folder beyond which files are deleted."""
 
     def load(self, key: str, /) -> Any:  # noqa: ANN401  whatever was saved
         """Return the object of a key, or None."""
@@ -62,14 +58,16 @@ class Cache:
         if len(packed) > _LARGEST_OBJECT_BYTES:
             return
         path = self._path(key)
-        try:
+        with suppress(OSError):  # a folder that cannot be written, or is full
             path.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as beside:
-                beside.write(hashlib.sha256(packed).digest() + packed)
-            Path(beside.name).replace(path)
+            number, beside = tempfile.mkstemp(dir=path.parent)  # for no other user to read
+            try:
+                with open(number, "wb") as stream:  # noqa: PTH123
+                    stream.write(hashlib.sha256(packed).digest() + packed)
+                Path(beside).replace(path)
+            finally:
+                Path(beside).unlink(missing_ok=True)
             self._tidy(path.parent)
-        except OSError:  # a folder that cannot be written
-            return
 
     def _path(self, key: str) -> Path:
         return user_cache_path("traceana") / self.name / f"{key}.pickle"

@@ -24,11 +24,8 @@ def read_values(
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.float64] | None, int]:
     """Return values that are not missing, whether each is censored, entries, and number missing.
 
-    Raises
-    ------
-    DataError
-        If a value is not a number, not positive or infinite, or there is not one Boolean and one
-        entry from 0 to the value per value.
+    Raises a DataError if a value is not a number, not positive or infinite, or there is not one
+    Boolean and one entry from 0 to the value per value.
     """
     series = _series(values, "values")
     if not (series.dtype.is_numeric() or series.null_count() == len(series)):

@@ -23,13 +23,7 @@ def note_few(clusters: pl.Expr | pl.Series, effective: pl.Expr | pl.Series, /) -
 
 
 def refuse_missing(cluster: pl.Series, rows: pl.Series, /) -> None:
-    """Refuse rows whose cluster is null.
-
-    Raises
-    ------
-    DataError
-        If there is one.
-    """
+    """Refuse rows whose cluster is null."""
     if missing := rows.filter(cluster.is_null()).sum():
         raise DataError(
             f"cluster {cluster.name} is null in {missing} row(s); fill it or drop these rows"
@@ -39,10 +33,7 @@ def refuse_missing(cluster: pl.Series, rows: pl.Series, /) -> None:
 def add_up_clusters(parts: pl.DataFrame, keys: Sequence[str], cluster: str, /) -> pl.DataFrame:
     """Return the counts of each group, from counts of its clusters in a column `rows` and others.
 
-    Raises
-    ------
-    DataError
-        If a cluster is null.
+    Raises a DataError if a cluster is null.
     """
     refuse_missing(parts[cluster], parts["rows"])
     counts = parts.drop(cluster)

@@ -23,10 +23,7 @@ MOST_GROUPS: Final = 50
 def group_codes(rows: pl.DataFrame, keys: Sequence[str], /) -> tuple[Integers, pl.DataFrame]:
     """Return the code of each row's group, and the keys of the groups in order, nulls last.
 
-    Raises
-    ------
-    DataError
-        If there are fewer than two groups, or more than :data:`MOST_GROUPS`.
+    Raises a DataError if there are fewer than two groups, or more than :data:`MOST_GROUPS`.
     """
     name = ", ".join(keys)
     if not keys:
@@ -47,10 +44,7 @@ def group_codes(rows: pl.DataFrame, keys: Sequence[str], /) -> tuple[Integers, p
 def cluster_codes(column: pl.Series, /) -> Integers:
     """Return the code of each row's cluster.
 
-    Raises
-    ------
-    DataError
-        If there are fewer than two clusters.
+    Raises a DataError if there are fewer than two clusters.
     """
     codes = (column.rank("dense") - 1).cast(pl.Int64).to_numpy()
     if codes.max(initial=0) < 1:

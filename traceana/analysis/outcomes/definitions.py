@@ -34,6 +34,9 @@ def open_statuses(
 ) -> nw.LazyFrame[Any]:
     """Return [*keys, status, *measures] as a lazy frame, the status as text.
 
+    Raises a DataError if a column is missing or used twice, a status value is unknown, or a measure
+    is not numeric, negative or infinite.
+
     Parameters
     ----------
     frame, keys
@@ -45,12 +48,6 @@ def open_statuses(
         the values of the column; otherwise each must occur.
     measures
         Columns of numbers by the parameter that sets them.
-
-    Raises
-    ------
-    DataError
-        If a column is missing or used twice, a status value is unknown, or a measure is not
-        numeric, negative or infinite.
     """
     roles = {"status": status, **(measures or {})}
     numbers = tuple(roles.values())[1:]
@@ -83,10 +80,8 @@ def open_outcomes(
 ) -> tuple[nw.LazyFrame[Any], tuple[str, ...], tuple[str, ...]]:
     """Return [*keys, status] as a lazy frame, and the status values of success and of failure.
 
-    Raises
-    ------
-    DataError
-        As :func:`open_statuses`; or if `success` or `failure` is empty, or they share a value.
+    Raises a DataError as :func:`open_statuses`; or if `success` or `failure` is empty, or they
+    share a value.
     """
     succeeded, failed = as_names(success), as_names(failure)
     for name, words in (("success", succeeded), ("failure", failed)):
@@ -105,10 +100,7 @@ def with_failure(
 ) -> nw.LazyFrame[Any]:
     """Return the successes and failures, with a column `failure` of 0 and 1.
 
-    Raises
-    ------
-    DataError
-        If another column has that name.
+    Raises a DataError if another column has that name.
     """
     if "failure" in lazy.collect_schema().names() and status != "failure":
         raise DataError("column failure needs another name: the outcome of a row has it")

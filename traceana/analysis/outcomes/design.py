@@ -23,35 +23,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Design:
-    """Design matrix of a model, and the meaning of its columns.
-
-    Attributes
-    ----------
-    rows
-        The rows of the fit.
-    failed
-        0 or 1 for each row.
-    matrix
-        The constant 1, then one column per term that has one; numbers are standardized.
-    terms
-        Meaning of the coefficients: feature, level, reference, n, failures; `scale` is the divisor
-        of the column, and a term without a column has a note instead.
-    """
+    """Design matrix of a model, and the meaning of its columns."""
 
     rows: pl.DataFrame
+    """The rows of the fit."""
     failed: Floats
+    """0 or 1 for each row."""
     matrix: Floats
+    """The constant 1, then one column per term that has one; numbers are standardized."""
     terms: list[dict[str, Any]]
+    """Meaning of the coefficients: feature, level, reference, n, failures; `scale` is the divisor
+    of the column, and a term without a column has a note instead."""
 
 
 def make_design(rows: pl.DataFrame, features: Sequence[str], /) -> Design:
     """Return the design matrix of a model of failure.
 
-    Raises
-    ------
-    DataError
-        If no row or every row failed, a value is infinite, a feature has more than 50 levels, or
-        features are collinear.
+    Raises a DataError if no row or every row failed, a value is infinite, a feature has more than
+    50 levels, or features are collinear.
     """
     numeric = {name for name in features if rows.schema[name].is_numeric()}
     texts = [name for name in features if name not in numeric]

@@ -43,10 +43,7 @@ class Columns(NamedTuple):
 def check_events(events: Names, /) -> tuple[str, ...]:
     """Return the status values that are events.
 
-    Raises
-    ------
-    DataError
-        If one is named twice, or there is none.
+    Raises a DataError if one is named twice, or there is none.
     """
     names = as_names(events)
     if not names or len(set(names)) < len(names):

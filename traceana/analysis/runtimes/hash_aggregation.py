@@ -26,22 +26,15 @@ _WIDTH: Final = 8  # of a task's row: its times, and four counts by kind in the 
 
 
 class Reduced(NamedTuple):
-    """Instances aggregated by task.
-
-    Attributes
-    ----------
-    by_task
-        One row per task, in the order of the tasks: n_instances, n_start, n_end, n_known, first_s,
-        last_s, known_s, open_first_s, open_last_s, open_sum_s; null where there is none.
-    in_no_task
-        How many of them are in no task.
-    extremes
-        Lowest and highest start, lowest and highest end, and shortest time of all.
-    """
+    """Instances aggregated by task."""
 
     by_task: pl.DataFrame
+    """One row per task, in the order of the tasks: n_instances, n_start, n_end, n_known, first_s,
+    last_s, known_s, open_first_s, open_last_s, open_sum_s; null where there is none."""
     in_no_task: int
+    """How many of them are in no task."""
     extremes: list[float | None]
+    """Lowest and highest start, lowest and highest end, and shortest time of all."""
 
 
 def aggregate_by_hash(

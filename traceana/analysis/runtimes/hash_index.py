@@ -45,20 +45,14 @@ class HashIndex(NamedTuple):
     Of tasks that share a slot the last one keeps it, the others move to the next table. A slot thus
     has one task, whose second hash (64 bits) must equal the instance's: for ten million keys
     without a task the chance of a false match is below 1e-10.
-
-    Attributes
-    ----------
-    checks
-        The second hash of each task, and 0 at the end for "no task".
-    tables
-        From the largest to the smallest.
-    n_found
-        Tasks without a null key, which can be found.
     """
 
     checks: Hashes
+    """The second hash of each task, and 0 at the end for "no task"."""
     tables: list[_Table]
+    """From the largest to the smallest."""
     n_found: int
+    """Tasks without a null key, which can be found."""
 
     @classmethod
     def of(cls, tasks: pl.DataFrame, keys: Sequence[str]) -> Self | None:

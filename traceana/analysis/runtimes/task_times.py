@@ -30,35 +30,25 @@ _COUNTS: Final = ("n_instances", "n_start", "n_end", "n_known")
 
 @dataclass(frozen=True)
 class TaskTimes:
-    """Tasks with the times of their instances; every imputation of ends follows from these.
-
-    Attributes
-    ----------
-    tasks
-        The rows of the tasks table in their order, its times as task_start_s and task_end_s, with
-        n_instances, n_start, n_end (instances that have one) and n_known (both); first_s, last_s
-        and known_s (first start, last end and summed time of the n_known); open_first_s,
-        open_last_s and open_sum_s (first, last and summed start of those that have no end).
-    first_s, last_s
-        Earliest and latest time known in either table; None without any.
-    instances_of_no_task
-        Rows of instances whose task is not in the tasks table.
-    """
+    """Tasks with the times of their instances; every imputation of ends follows from these."""
 
     tasks: pl.DataFrame
+    """The rows of the tasks table in their order, its times as task_start_s and task_end_s, with
+    n_instances, n_start, n_end (instances that have one) and n_known (both); first_s, last_s and
+    known_s (first start, last end and summed time of the n_known); open_first_s, open_last_s and
+    open_sum_s (first, last and summed start of those that have no end)."""
     first_s: float | None
     last_s: float | None
+    """Earliest and latest time known in either table; None without any."""
     instances_of_no_task: int
+    """Rows of instances whose task is not in the tasks table."""
 
 
 def read_task_times(tasks: IntoFrame, instances: IntoFrame, /) -> TaskTimes:
     """Aggregate instances by task: one pass over them, then a join.
 
-    Raises
-    ------
-    DataError
-        If a column is missing, not numeric or out of range, an instance ends before it starts, a
-        task has two rows, or the keys of the tables differ in type.
+    Raises a DataError if a column is missing, not numeric or out of range, an instance ends before
+    it starts, a task has two rows, or the keys of the tables differ in type.
     """
     rows = clean_columns(admit_columns(instances, (*KEYS, *_TIMES)), _TIMES)
     listed = _read_tasks(tasks)

@@ -35,11 +35,8 @@ def tick_moments(
 ) -> pl.DataFrame:
     """Return [*by, time, n_workers, mean, std], sorted by (by, time), nulls last.
 
-    Raises
-    ------
-    DataError
-        If `value` is not numeric, negative or infinite; `time` or `worker` is null beside a
-        value; or a (by, time, worker) has more than one value.
+    Raises a DataError if `value` is not numeric, negative or infinite; `time` or `worker` is null
+    beside a value; or a (by, time, worker) has more than one value.
     """
     columns = (by, time, worker, value)
     if frame.implementation is nw.Implementation.POLARS:

@@ -24,32 +24,22 @@ ROWS_A_BLOCK: Final = 1 << 17
 
 @dataclass(frozen=True)
 class FrameBlock:
-    """Some consecutive rows.
-
-    Attributes
-    ----------
-    frame
-        The rows; text is that of the source, other columns have their types.
-    kinds
-        How the columns that are used are read.
-    first_line
-        Number of the first row, counted from 1.
-    texts
-        The lines of the source; None where the rows are a frame's.
-    bad
-        Rows that cannot be read.
-    not_applicable
-        Rows of the source that are read and belong to no table, such as the steps of jobs.
-    """
+    """Some consecutive rows."""
 
     frame: pl.DataFrame
+    """The rows; text is that of the source, other columns have their types."""
     kinds: Mapping[str, Kind]
+    """How the columns that are used are read."""
     first_line: int
+    """Number of the first row, counted from 1."""
     texts: pl.Series | None = None
+    """The lines of the source; None where the rows are a frame's."""
     bad: pl.DataFrame = field(default_factory=BAD_LINES.to_frame)
+    """Rows that cannot be read."""
     header_lines: int = 0
     not_utf8: bool = False
     not_applicable: int = 0
+    """Rows of the source that are read and belong to no table, such as the steps of jobs."""
 
     @property
     def lines(self) -> int:

@@ -27,37 +27,26 @@ _LARGEST: Final = 1e15
 
 @dataclass(frozen=True)
 class Seen:
-    """Observations of a controller; workers are on the last axis, runs on any axis before it.
-
-    Attributes
-    ----------
-    batches
-        Samples of each worker in the last step.
-    times_s
-        Iteration times of the last step.
-    mean_times_s
-        Their means since the batches last changed.
-    n_steps
-        Steps done.
-    overhead_s, samples_per_s
-        True values of the next step; only an oracle uses them.
-    global_batch, min_batch, max_batch
-        Samples of a step, and the bounds of a worker's batch size.
-    speed
-        Samples per second from (batches, samples_per_s); None: samples_per_s. As above, only an
-        oracle uses it.
-    """
+    """Observations of a controller; workers are on the last axis, runs on any axis before it."""
 
     batches: Batches
+    """Samples of each worker in the last step."""
     times_s: Reals
+    """Iteration times of the last step."""
     mean_times_s: Reals
+    """Their means since the batches last changed."""
     n_steps: int
+    """Steps done."""
     overhead_s: Reals
     samples_per_s: Reals
+    """True values of the next step; only an oracle uses them."""
     global_batch: int
     min_batch: int
     max_batch: float
+    """Samples of a step, and the bounds of a worker's batch size."""
     speed: Speed | None = None
+    """Samples per second from (batches, samples_per_s); None: samples_per_s. As above, only an
+    oracle uses it."""
 
 
 @runtime_checkable

@@ -21,52 +21,35 @@ class Epoch(NamedTuple):
 
 @dataclass(frozen=True)
 class BatchTrace:
-    """What is known of one batch size.
-
-    Attributes
-    ----------
-    epochs
-        Epochs to the target of each run, in the trace's order; None: it never reached it.
-    limits
-        An epoch by power limit in W, from the highest to the lowest.
-    profiling
-        The first epoch of a run that profiles the limits: each limit has an equal part of it.
-    """
+    """What is known of one batch size."""
 
     epochs: tuple[int | None, ...]
+    """Epochs to the target of each run, in the trace's order; None: it never reached it."""
     limits: Mapping[float, Epoch]
+    """An epoch by power limit in W, from the highest to the lowest."""
     profiling: Epoch
+    """The first epoch of a run that profiles the limits: each limit has an equal part of it."""
 
 
 @dataclass(frozen=True)
 class JobTrace:
-    """A data set trained to a target on a GPU: all that a policy and a simulation may know.
-
-    Attributes
-    ----------
-    gpu, dataset, target
-        Which job it is.
-    default_batch_size
-        b0, cut to the largest batch size profiled on the GPU.
-    max_epochs
-        Epochs after which a run is given up.
-    max_power_w
-        The GPU's largest power limit: the power that time is weighed with.
-    batches
-        By batch size, ascending: those both trained and profiled.
-    gaps
-        [batch_size, runs, power_limits, points_missing, note]: batch sizes of which the trace
-        answers nothing or not every power limit; points_missing counts (batch size, limit).
-    """
+    """A data set trained to a target on a GPU: all that a policy and a simulation may know."""
 
     gpu: str
     dataset: str
     target: float
+    """Which job it is."""
     default_batch_size: int
+    """b0, cut to the largest batch size profiled on the GPU."""
     max_epochs: int
+    """Epochs after which a run is given up."""
     max_power_w: float
+    """The GPU's largest power limit: the power that time is weighed with."""
     batches: Mapping[int, BatchTrace]
+    """By batch size, ascending: those both trained and profiled."""
     gaps: pl.DataFrame
+    """[batch_size, runs, power_limits, points_missing, note]: batch sizes of which the trace
+    answers nothing or not every power limit; points_missing counts (batch size, limit)."""
 
     @property
     def power_limits_w(self) -> list[float]:

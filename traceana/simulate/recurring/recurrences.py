@@ -26,10 +26,8 @@ def recur(
 ) -> list[tuple[int, Run]]:
     """Return every run with the number of its recurrence, from 1.
 
-    Raises
-    ------
-    DataError
-        If the first recurrence's first run misses the target, or any recurrence's 20 runs do.
+    Raises a DataError if the first recurrence's first run misses the target, or any recurrence's 20
+    runs do.
     """
     runner = Runner(job, maker(job, eta, rng), eta=eta, beta=beta, rng=rng)
     policy = runner.batch_size_policy
