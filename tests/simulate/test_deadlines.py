@@ -130,6 +130,9 @@ def test_mistakes_are_told_in_one_line() -> None:
         synthesize_deadlines(jobs_of(2), rng=-1)
     with pytest.raises(DataError, match="a builtins list is no frame"):
         synthesize_deadlines([1])  # type: ignore[arg-type]
+    for wrong in (-1.0, 1e300, np.nan):
+        with pytest.raises(DataError, match="distribution must return 2 numbers from 0 to"):
+            synthesize_deadlines(jobs_of(2), distribution=lambda _, n, x=wrong: np.full(n, x))
     assert synthesize_deadlines(jobs_of(0)).height == 0
 
 

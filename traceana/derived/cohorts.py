@@ -34,7 +34,7 @@ class Cohort:
     noun: str
     """What a row is, in the plural."""
     rows: pl.DataFrame
-    """[status, runtime_s, entry_s, observed, gpus, cpus, memory_gib, gpus_requested, ...]."""
+    """[status, runtime_s, duration_s, entry_s, observed, gpus, cpus, memory_gib, ...]."""
     cluster: str | None
     """Column of the independent unit; None if the trace has none."""
     by: str | None
@@ -48,6 +48,11 @@ class Cohort:
     """Whether the rows are tasks whose runtimes are those of their instances."""
     observation: Observation | None = None
     """What the trace's window cuts off; None for tasks."""
+
+    @property
+    def fails(self) -> bool:
+        """Whether a row has status failed."""
+        return "failed" in self.rows["status"].cast(pl.String)
 
     @property
     def independence(self) -> str:
@@ -113,7 +118,7 @@ def _tasks(session: Session, trace: str, end_imputation: str) -> Cohort:
         task_title(session, trace),
         manifest.tables["tasks"].unit_noun,
         _with_requested(rows.drop("job_id")).with_columns(
-            entry_s=pl.lit(0.0), observed=pl.lit(value=True)
+            duration_s="runtime_s", entry_s=pl.lit(0.0), observed=pl.lit(value=True)
         ),
         cluster,
         _grouping(rows),

@@ -23,11 +23,16 @@ class Observation:
     stated: bool
     """Whether the manifest states it; else it is derived from the times in the trace."""
     n: int
-    """Rows with a runtime."""
+    """Rows with a runtime, or with a start and no end."""
     n_truncated: int
     """Those that started before the window: seen only because they lasted into it."""
     n_censored: int
     """Those still running at its end."""
+    n_open: int
+    """Those of them without an end."""
+    n_unstarted: int
+    n_ended: int
+    """Other rows without a start, but pending ones; and those of them with an end."""
     n_unlisted: float | None
     """Estimate of the rows that a trace without unfinished rows omits; None for other traces."""
 
@@ -35,6 +40,7 @@ class Observation:
         """Return what the window cuts off, as sentences; empty for no row."""
         if not self.n:
             return ""
+        known = "a runtime or a start" if self.n_open else "a runtime"
         window = f"window {'stated' if self.stated else 'derived'}"
         text = (
             f"None of the {noun} started before the observation window or were still running "
@@ -42,10 +48,19 @@ class Observation:
         )
         if self.n_truncated + self.n_censored:
             text = (
-                f"Of {self.n:,} {noun} with a runtime, {self.n_truncated:,} started before the "
+                f"Of {self.n:,} {noun} with {known}, {self.n_truncated:,} started before the "
                 f"observation window (left-truncated) and {self.n_censored:,} were still running "
                 f"at its end (right-censored; {window})."
             )
+        if self.n_open:
+            text += (
+                f" The {self.n_open:,} {noun} with a start and no end are taken as running until "
+                "the window's end; their GPU-hours are not counted."
+            )
+        if self.n_unstarted:
+            text += f" {self.n_unstarted:,} {noun} without a start are excluded"
+            text += f", of which {self.n_ended:,} have an end" if self.n_ended else ""
+            text += ": they may have started before the window."
         if self.n_unlisted is not None:
             more = max(self.n_unlisted, 0.0)
             text += (
@@ -58,37 +73,49 @@ class Observation:
 
 
 def observe(rows: pl.DataFrame, manifest: Manifest, /) -> tuple[pl.DataFrame, Observation]:
-    """Add the columns entry_s and observed to rows with runtime_s, by the window of their trace.
+    """Add the columns duration_s, entry_s and observed, by the window of the rows' trace.
 
-    A row that started before the window has the runtime at its start as entry_s, others 0. A row
-    of status running that ends at the window's end, or without a recorded end, is not observed to
-    end. If the trace lists only survivors of an earlier time, a derived window starts at the first
-    recorded end.
+    duration_s is the runtime; without one, that of a row with a start and no end lasts until the
+    window's end, unless its status is that of an ended or pending row. A row that started before
+    the window has the runtime at its start as entry_s, others 0. Not observed to end is such a row,
+    and one of status running that has no end or ends at the window's end. If the trace lists only
+    survivors of an earlier time, a derived window starts at the first recorded end.
     """
     stated = manifest.window == "stated"
     first, last = manifest.window_start_s, manifest.window_end_s
     names = {*rows.columns}
     if not stated and manifest.lists_only_survivors and "end_s" in names:
         first = rows["end_s"].min()  # type: ignore[assignment]
-    runtime = pl.col("runtime_s")
+    runtime, status = pl.col("runtime_s"), pl.lit(None, pl.String)
+    if "status" in names:
+        status = pl.col("status").cast(pl.String)
     start = next((name for name in ("start_s", "submit_s") if _has(rows, name)), None)
-    entry, observed = pl.lit(0.0), pl.lit(value=True)
-    if start is not None and first is not None:
-        entry = pl.min_horizontal((first - pl.col(start)).clip(0), runtime).fill_null(0.0)
-    end = pl.col("end_s") if _has(rows, "end_s") else pl.col(start or "runtime_s") + runtime
+    null = pl.lit(None, pl.Float64)
+    begin = pl.col("start_s") if start == "start_s" else null
+    end = pl.col(start) + runtime if start else null
+    if _has(rows, "end_s"):
+        end = pl.col("end_s")
     if start is not None and last is not None and not stated:
         last = max(last, rows.select(end.max()).item() or last)
-    if last is not None and "status" in names and (start or _has(rows, "end_s")):
-        ended = (end < last).fill_null(value=False)
-        still = (pl.col("status").cast(pl.String) == "running") & ~ended
-        observed = ~still.fill_null(value=False)
-    rows = rows.with_columns(entry_s=entry, observed=observed)
-    used = dict.fromkeys(("runtime_s", "entry_s", "observed", start or "runtime_s"))
-    known = rows.select(*used).filter(runtime.is_not_null())  # not all columns: memory
+    until = null if last is None else pl.lit(float(last))
+    running = status.is_null() | status.is_in(("running", "unknown"))
+    open_ = runtime.is_null() & end.is_null() & running & (begin <= until)
+    rows = rows.with_columns(duration_s=pl.when(open_).then(until - begin).otherwise(runtime))
+    duration, entry = pl.col("duration_s"), pl.lit(0.0)
+    if start is not None and first is not None:
+        entry = pl.min_horizontal((first - pl.col(start)).clip(0), duration).fill_null(0.0)
+    still = (status == "running") & ~(end < until).fill_null(value=False)
+    rows = rows.with_columns(entry_s=entry, observed=~(still | open_).fill_null(value=False))
+    used = dict.fromkeys(("runtime_s", "duration_s", "entry_s", "observed", start or "runtime_s"))
+    known = rows.select(*used).filter(duration.is_not_null())  # not all columns: memory
+    unstarted = rows.filter(duration.is_null() & begin.is_null(), status.ne_missing("pending"))
+    if start != "start_s":
+        unstarted = rows.clear()
     truncated, censored = int((known["entry_s"] > 0).sum()), int((~known["observed"]).sum())
     complete = known.height == rows.height and not censored and not truncated
     return rows, Observation(
         first, last, stated, known.height, truncated, censored,
+        known["runtime_s"].null_count(), unstarted.height, unstarted.select(end.count()).item(),
         estimate_unlisted(known, start, last) if complete and start and last is not None else None,
     )  # fmt: skip
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import polars as pl
+import polars.selectors as cs
 
 from traceana import analysis
 from traceana.analysis.runtimes.capacity import sum_gpus
@@ -19,11 +19,13 @@ if TYPE_CHECKING:
 
     from narwhals.stable.v2.typing import IntoFrame
 
+    from traceana.analysis.frames import Names
     from traceana.store.manifest import Manifest
     from traceana.store.session import Session
 
 _DAY_S: Final = 86_400
 _MAX_GROUPS: Final = 50
+_SEEN: Final = {"runtime": "duration_s", "entry": "entry_s", "observed": "observed"}
 
 
 @dataclass(frozen=True)
@@ -88,7 +90,14 @@ def describe_workload(session: Session, trace: str, /) -> Workload:
         return Split(function(jobs), function(since) if survivors else None)
 
     observation, rows, columns = (None, jobs, {}) if derived else _observed(session, trace)
-    summarize = partial(analysis.workload_summary, rows, **columns)
+
+    def summarize(by: Names = ()) -> pl.DataFrame:
+        found = analysis.workload_summary(rows, by=by)  # GPU-hours of recorded runtimes
+        if not columns:
+            return found
+        seen = analysis.workload_summary(rows, by=by, **columns)
+        return seen.with_columns(found.select(cs.matches("gpu_hours|jobs_with")))
+
     curve = analysis.interarrival_curve(since) if timed else pl.DataFrame()
     lorenz = analysis.lorenz_curve(jobs) if sized else pl.DataFrame()
     queueing = waits = None
@@ -160,8 +169,8 @@ def _observed(session: Session, trace: str) -> tuple[Observation | None, IntoFra
     times, observation = observe(jobs.select(names).collect(), manifest)
     if not observation.n_truncated + observation.n_censored:
         return observation, session.frame(trace, "jobs"), {}
-    rows = pl.concat([jobs, times.lazy().select("entry_s", "observed")], how="horizontal")
-    return observation, rows, {"entry": "entry_s", "observed": "observed"}
+    rows = pl.concat([jobs, times.lazy().select(_SEEN.values())], how="horizontal")
+    return observation, rows, _SEEN
 
 
 def _value(jobs: pl.LazyFrame, of: pl.Expr) -> Any:  # noqa: ANN401  a number

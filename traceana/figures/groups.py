@@ -13,6 +13,7 @@ from traceana.figures.labels import name_columns, name_group, small_size
 from traceana.figures.registry import figure
 from traceana.figures.scales import use_log_axis
 from traceana.figures.style import color_of, shade, start_axes
+from traceana.results.formatting import plural
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -285,4 +286,4 @@ def describe_runtime_ratio(result: pl.DataFrame) -> str:
     reaches_0 = (known["p05"] == 0).any()
     cut = " Bars clipped at the left reach 0." if reaches_0 else ""
     sizes = " to ".join(f"{n:,}" for n in dict.fromkeys((min(known["n"]), max(known["n"]))))
-    return f"{known.height} groups of {sizes} runtimes.{cut}"
+    return f"{plural(known.height, 'group')} of {sizes} runtimes.{cut}"

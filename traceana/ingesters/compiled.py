@@ -211,6 +211,7 @@ _FOLLOWING_TIMES: Final = {
     "start_s": {"end_s": 1, "runtime_s": -1},
 }
 """Of start, end and runtime, the one that a mapping does not state follows from the others."""
+_ROUNDING_S: Final = 1e-6
 
 
 def compile_mapping(
@@ -265,6 +266,10 @@ def compile_mapping(
             stated[name] = pl.sum_horizontal(
                 *(sign * stated[other] for other, sign in follows.items()), ignore_nulls=False
             )
+            if name == "start_s" and "submit_s" in stated:  # not before it by a rounding error
+                submit = stated["submit_s"]
+                close = (submit - stated[name]).is_between(0, _ROUNDING_S)
+                stated[name] = pl.when(close).then(submit).otherwise(stated[name])
     views, numbers, reread = {}, {}, {}
     for name, kinds in known.used.items():
         main: Kind = next(one for one in ("text", "time", "number") if one in kinds)

@@ -39,6 +39,11 @@ def test_a_known_distance_with_a_cut_by_hand() -> None:
     sample = make_sample(np.log([1.0, 2.0, 3.0]), np.array([False, True, False]), None)
     fit = fit_family(FAMILIES["exponential"], sample)
     assert np.isclose(ks_distance(fit, sample), np.exp(-3 / 3))
+    # an end at 1, with a mean of 117; the cut at 100 is further off, and does not count
+    x, cut = np.array([1.0] + [2.0] * 8 + [100.0]), np.arange(10) > 0
+    late = make_sample(np.log(x), cut, None)
+    fit = fit_family(FAMILIES["exponential"], late)
+    assert np.isclose(ks_distance(fit, late), np.exp(-1 / 117) - 0.9)
 
 
 def test_resamples_are_cut_about_as_often_as_the_data() -> None:

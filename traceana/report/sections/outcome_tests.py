@@ -53,7 +53,7 @@ def findings_of(cohort: Cohort, found: Outcomes, tests: pl.DataFrame, /) -> list
     """
     by = found.by
     if by is None:
-        return _overall(cohort, found)
+        return _overall(cohort, found) if cohort.fails else []
     group = in_sentence(key_heading(by))
     rows = {row["question"]: row for row in tests.iter_rows(named=True)}
     findings = []

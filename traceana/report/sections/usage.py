@@ -74,7 +74,12 @@ def _group(found: Usage, name: str, title: str, *, rows: int | None = None) -> B
         table.head(rows) if rows else table,
         GpuHours,
         caption=f"GPU-hours by {what}. {title}",
-        columns=[c for c in table.columns if c not in ("users", "n_missing") or rows is None],
+        columns=[
+            c
+            for c in table.columns
+            if (c not in ("users", "n_missing") or rows is None)
+            and (c not in ("failed", "cancelled") or table[c].sum())
+        ],
     )
 
 
