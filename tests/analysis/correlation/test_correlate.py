@@ -10,6 +10,7 @@ import scipy.stats
 from polars.testing import assert_frame_equal
 
 from traceana.analysis import correlate, implied_n, runtime_correlations
+from traceana.analysis.correlation import family
 from traceana.errors import DataError
 from traceana.store import Store
 
@@ -54,6 +55,12 @@ def test_what_cannot_be_told_has_its_reason(
     line = correlate(ROWS.with_columns(**change), "x", "y", method=method).table
     assert line.select("r", "ci_low", "ci_high", "pvalue", "pvalue_adjusted").row(0) == (None,) * 5
     assert line.select(pl.col("note").str.contains(note)).item()
+
+
+def test_ranks_of_rows_need_the_rows_however_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    few = correlate(ROWS, "x", "y", method="spearman").table
+    monkeypatch.setattr(family, "MAX_ROWS", 5)
+    assert correlate(ROWS, "x", "y", method="spearman").table.equals(few)
 
 
 def test_rows_without_both_values_are_counted() -> None:
