@@ -130,7 +130,7 @@ def _name(value: int, slot: str) -> str:
     "same for a Poisson process of equal rate. Daily and weekly cycles alone cause differences.",
 )
 def plot_interarrivals(curve: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
-    """Draw the fraction of times between submissions that are longer than each, by group.
+    """Draw the survival function of the times between submissions, one line per group.
 
     Parameters
     ----------
