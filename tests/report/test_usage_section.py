@@ -51,7 +51,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> str:
 def test_top_users_and_losses_are_the_planted_ones(page: str) -> None:
     # 1,800 jobs of 1 GPU and 200 of 8, an hour each; user 0 has every second job, none of 8 GPUs
     assert "1 of 40 users used 29.4 % of the GPU-hours, and the 2 with the most " in page
-    assert "of 3,400 GPU-hours, " in page
+    assert "Of 3,400 GPU-hours, " in page
     assert " % were in failed jobs." in page
 
 

@@ -73,7 +73,7 @@ def name_rows(ax: Axes, groups: Groups, /) -> None:
     ax.grid(visible=False, axis="y")
     for row, count in zip(rows, groups.counts, strict=True):
         ax.annotate(
-            f"n = {count:,}", (1.02, row), xycoords=("axes fraction", "data"), va="center",
+            f"n = {count:,}", (1.04, row), xycoords=("axes fraction", "data"), va="center",
             fontsize=small_size(), annotation_clip=False,
         )  # fmt: skip
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 from decimal import Decimal
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 _CONTROL: Final = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"
@@ -86,8 +89,8 @@ def fine_share(value: float) -> str:
 
 
 def plain(value: float) -> str:
-    """Write a number without needless zeros: 0.5, 8."""
-    return f"{value:,.6g}"
+    """Write a number without needless zeros or a power of ten: 0.5, 8, 4,580,688."""
+    return f"{value:,.0f}" if abs(value) >= 1e6 else f"{value:,.6g}"
 
 
 def seconds_range(low: float, high: float) -> str:
@@ -117,6 +120,12 @@ def size(value: float) -> str:
 def plural(number: int, noun: str) -> str:
     """Write a count with its noun: 1 job, 1,234 jobs."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def listed(parts: Iterable[str]) -> str:
+    """Join parts of a sentence: a, b and c."""
+    *most, last = parts
+    return f"{', '.join(most)} and {last}" if most else last
 
 
 def in_sentence(heading: str) -> str:

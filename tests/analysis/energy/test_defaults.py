@@ -38,7 +38,8 @@ def test_the_hardest_target_that_most_batch_sizes_reach() -> None:
     assert (found.target, found.batch_size, found.max_epochs) == (0.6, 16, 9)
     assert not found.lower_is_harder
     # no batch size reaches it in every run
-    both = pl.concat([runs({0.5: {8: 2, 16: None}}), runs({0.5: {8: None, 16: 3}})])
+    first, second = runs({0.5: {8: 2, 16: None}}), runs({0.5: {8: None, 16: 3}})
+    both = pl.concat([first, second.with_columns(run=pl.lit(2, pl.Int64))])
     assert training_defaults(both, profiles(8, 16))["own"].batch_size == 8
 
 

@@ -38,6 +38,7 @@ from traceana.results.distributions import (
 from traceana.results.formatting import (
     duration,
     in_sentence,
+    listed,
     p_equals,
     seconds,
     share,
@@ -299,7 +300,7 @@ def _rivals(fits: DistributionFits) -> str:
         f"{row['family']} (adjusted {p_equals(row['pvalue_adjusted'])})"
         for row in close.iter_rows(named=True)
     ]
-    return f" Vuong's test does not distinguish it from {' and '.join(named)}."
+    return f" Vuong's test does not distinguish it from {listed(named)}."
 
 
 def _without_cut_rows(fits: DistributionFits, found: RuntimeDistributions) -> str:

@@ -8,7 +8,7 @@ import polars as pl
 
 from traceana.report.blocks import Gallery, drawing
 from traceana.results.display import key_heading
-from traceana.results.formatting import correlation, in_sentence, p_equals
+from traceana.results.formatting import correlation, in_sentence, listed, p_equals
 from traceana.stats.effect_sizes import INCONCLUSIVE, NEGLIGIBLE, conclude
 
 if TYPE_CHECKING:
@@ -127,4 +127,4 @@ def _reversed(cohort: Cohort, row: dict[str, Any], within: pl.DataFrame | None) 
         return ""
     named = [f"{group} {correlation(r)}" for group, r in own.select(cohort.by, "r").rows()]
     by = in_sentence(key_heading(cohort.by))
-    return f" over all, but of opposite sign within {by} {' and '.join(named)}"
+    return f" over all, but of opposite sign within {by} {listed(named)}"

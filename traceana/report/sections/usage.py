@@ -13,6 +13,7 @@ from traceana.results.display import key_heading
 from traceana.results.formatting import (
     count,
     in_sentence,
+    listed,
     p_equals,
     plural,
     ratio,
@@ -125,29 +126,31 @@ def _nodes(found: Usage, title: str) -> list[Block]:
 
 def _findings(found: Usage, title: str) -> list[str]:
     """State who used the cluster and what was lost, then what differs, then what does not."""
-    findings, others = list[str](), list[str]()
+    used, findings, others = list[str](), list[str](), list[str]()
     if found.top_share is not None and found.n_top is not None:
         first = found.groups["user"].drop_nulls("user")["share"][0]
         several = f", and the {found.n_top} with the most {share(found.top_share)}"
-        findings.append(
-            f"{title}: 1 of {found.n_users:,} users used {share(first)} of the GPU-hours"
+        used.append(
+            f"1 of {found.n_users:,} users used {share(first)} of the GPU-hours"
             f"{several if found.n_top > 1 else ''}."
         )
     by_status = found.groups.get("status")
     if by_status is not None and (total := float(by_status["gpu_hours"].sum())):
         parts = [
-            f"{share(row['share'])} were in {row['status']}"
+            f"{share(row['share'])} were in {row['status']} jobs"
             for row in by_status.drop_nulls("status").rows(named=True)
             if row["status"] != "completed" and row["gpu_hours"]
         ]
         if parts:
-            others.append(f"{title}: of {count(total)} GPU-hours, {' and '.join(parts)} jobs.")
+            used.append(f"Of {count(total)} GPU-hours, {listed(parts)}.")
+    if used:
+        findings.append(f"{title}: {' '.join([used[0][0].lower() + used[0][1:], *used[1:]])}")
     tests = found.wait_tests.rows(named=True)
     differ = [one for one in tests if one["conclusion"] not in (NEGLIGIBLE, INCONCLUSIVE)]
     findings += [_wait_differs(found.waits[one["by"]], one, title) for one in differ]
     if alike := [_by(one["by"]) for one in tests if one not in differ]:
         what = "differs negligibly or inconclusively"
-        others.append(f"{title}: the queueing delay {what} by {' and by '.join(alike)}.")
+        others.append(f"{title}: the queueing delay {what} by {listed(alike)}.")
     if found.nodes is not None:
         more = (found.nodes["pvalue_adjusted"] < 0.05) & (found.nodes["odds_ratio"] > 1)
         (findings if more.any() else others).append(_outliers(found.nodes, title))
