@@ -39,7 +39,7 @@ def plot_straggler_overview(
     unit: str = "s",
     ddof: int | None = 0,
 ) -> Axes:
-    """Draw the times, the CoV and the straggler map of one job above each other.
+    """Draw the times, the CoV and the straggler map of one job in stacked panels.
 
     Parameters
     ----------

@@ -184,17 +184,18 @@ class _Compiler:
 
     def dtype_of(self, value: pl.Expr, at: str) -> pl.DataType:
         """Return the type of an expression, tried on no rows."""
-        views = {
+        dtypes: dict[str, pl.DataType] = {
             view_name(name, kind): self.dtypes.get(name, pl.String())
             if kind == "time"
             else {"text": pl.String(), "number": pl.Float64()}[kind]
             for name, kinds in self.columns.used.items()
             for kind in kinds
         }
-        frame = pl.DataFrame(schema=views).with_columns(
-            pl.lit(None, pl.Float64 if one.rule else pl.String).alias(name)
-            for name, one in self.derived.items()
-        )
+        dtypes |= {
+            name: pl.Float64() if one.rule else pl.String() for name, one in self.derived.items()
+        }
+        roots = set(value.meta.root_names())
+        frame = pl.DataFrame(schema={name: dtypes[name] for name in dtypes if name in roots})
         try:
             return frame.select(value.alias("\0")).schema["\0"]
         except PolarsError as error:

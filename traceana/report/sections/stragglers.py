@@ -100,7 +100,7 @@ def _draw_costliest(session: Context, results: dict[str, StragglerResult]) -> li
     pictures: list[Drawing] = []
     for trace, job in chosen:
         if len(pictures) < _MAX_DRAWN:
-            samples = workers.worker_samples(session, trace).filter(job_id=job)
+            samples = workers.worker_samples(session, trace, job)
             drawn = draw_job(session, trace, samples, results[trace].of_job(job))
             pictures += [one for one in drawn if one.figure == "straggler-overview"]
     return pictures
