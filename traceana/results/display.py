@@ -32,8 +32,6 @@ KEY_HEADINGS: Final = {
     "qos": "QoS class",
     "worker_id": "Worker",
 }
-UNITS: Final = {"s": "s", "w": "W", "j": "J", "gib": "GiB", "bytes": "bytes"}
-"""Units that are the last part of a column's name."""
 _FIRST_ROWS: Final = 10
 _FORMULA: Final = "(?s)^([=+@\t\r\n\uff1d\uff0b\uff20\uff0d-].)"  # wide signs count as well
 
@@ -64,8 +62,8 @@ def neutral(frame: Frame, /) -> Frame:
 def key_heading(name: str, /) -> str:
     """Return the heading of a column that no table declares, such as one of `by`."""
     words, _, unit = name.rpartition("_")
-    if unit in UNITS and words:
-        return f"{key_heading(words)} ({UNITS[unit]})"
+    if unit in formatting.UNITS and words:
+        return f"{key_heading(words)} ({formatting.UNITS[unit]})"
     return KEY_HEADINGS.get(name, name.replace("_", " ").capitalize())
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import dataframely as dy
 import polars as pl
 
-from traceana.results.display import UNITS
+from traceana.results.formatting import UNITS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
