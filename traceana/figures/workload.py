@@ -136,15 +136,12 @@ def _listed(numbers: Iterable[float]) -> str:
 def plot_interarrivals(curve: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
     """Draw the fraction of times between submissions that are longer than each, by group.
 
+    Both axes logarithmic; a time of 0 is drawn at the left end.
+
     Parameters
     ----------
     curve
         [*by, n, gap_s, share_longer, share_longer_poisson], as `interarrival_curve` returns it.
-
-    Returns
-    -------
-    Axes
-        Both axes logarithmic; a time of 0 is drawn at the left end.
 
     Raises
     ------
