@@ -2,7 +2,9 @@
 
 ``python -m tests.mutants --sample 200 --rng 1`` draws mutants of traceana's stats, analysis,
 ingesters and simulate, and runs those tests in the folder of the same name that call the changed
-function, the quickest first. ``mutants_equivalent.txt`` lists changes that no result shows.
+function, the quickest first. ``--only traceana/stats/`` draws from one package. A mutant is noticed
+if a test fails that passes without the change, or if the tests exceed their time. A mutant that
+pytest cannot load is not counted. ``mutants_equivalent.txt`` lists changes that no result shows.
 """
 
 from __future__ import annotations
@@ -14,10 +16,12 @@ import os
 import random
 import resource
 import shutil
+import signal
 import sys
 import tempfile
 import threading
 import time
+from collections import Counter
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -87,7 +91,8 @@ def mutants(path: Path) -> Iterator[Mutant]:
                     at(test.lineno, test.col_offset),
                     at(test.end_lineno, test.end_col_offset),
                 )
-                return (start, end, f"not {source[start:end]}") if end - start != 13 else None
+                tested = source[start:end]
+                return (start, end, f"not {tested}") if tested != "TYPE_CHECKING" else None
             case _:
                 return None
         old, new = OPERATORS.get(type(op).__name__, ("\0", ""))
@@ -160,10 +165,14 @@ class Watch:
 
 
 class Choose:
-    """Plugin: run the named tests alone, in their order."""
+    """Plugin: run the named tests alone, in their order, and write down which one fails."""
 
     def __init__(self, tests: list[str]) -> None:
         self.order = {test: n for n, test in enumerate(tests)}
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        if report.failed:
+            Path("failed.txt").write_text(report.nodeid)
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[Any]) -> None:
@@ -183,6 +192,7 @@ def run(root: Path, files: list[str], plugin: Watch | Choose, cpu_s: int) -> int
             os.chdir(root)
             os.environ["PYTHONPATH"] = sys.path[0] = str(root)
             resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, cpu_s))
+            signal.alarm(20 * cpu_s)  # ends tests that wait forever
             for name in [n for n in sys.modules if n.split(".")[0] in ("tests", "traceana")]:
                 del sys.modules[name]
             first = "--maxfail=0" if isinstance(plugin, Watch) else "-x"
@@ -216,25 +226,55 @@ def covering(tests: dict[str, Any], mutant: Mutant, cpu_s: int) -> list[str]:
     return [test for _, seconds, test in found if (total := total + seconds) < cpu_s]
 
 
+def judge(root: Path, mutant: Mutant, calls: dict[str, Any], sound: set[str], cpu_s: int) -> str:
+    """Run the tests of one mutant; those that fail without the change too are left out."""
+    path = root / mutant.path
+    source = path.read_text()
+    while tests := covering(calls, mutant, cpu_s):
+        shutil.rmtree(path.parent / "__pycache__", ignore_errors=True)
+        path.write_text(source[: mutant.start] + mutant.new + source[mutant.end :])
+        files = list(dict.fromkeys(test.partition("::")[0] for test in tests))
+        code = run(root, files, Choose(tests), cpu_s=3 * cpu_s)
+        path.write_text(source)
+        if code < 0:  # ended by a limit
+            return "noticed"
+        if code != 1:
+            return "CANNOT RUN" if code else f"NOT NOTICED by {len(tests)} tests"
+        shutil.rmtree(path.parent / "__pycache__", ignore_errors=True)
+        failed = (root / "failed.txt").read_text()
+        alone = failed in sound or not run(
+            root, [failed.partition("::")[0]], Choose([failed]), cpu_s=3 * cpu_s
+        )
+        if alone:
+            sound.add(failed)
+            return "noticed"
+        del calls[failed]
+    return "NOT NOTICED by 0 tests"
+
+
 def main() -> None:
     """Draw mutants, run their tests and print which are noticed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sample", type=int, default=200)
     parser.add_argument("--rng", type=int, default=1)
-    parser.add_argument("--only", default="", help="text in 'path:line: change' of those to try")
+    parser.add_argument("--only", default="", help="draw from 'path:line: change' with this text")
     parser.add_argument("--cpu", type=int, default=60, help="seconds of tests per mutant")
-    parser.add_argument("--calls", type=Path, help="file that keeps which test calls what")
+    parser.add_argument(
+        "--calls",
+        type=Path,
+        help="file that keeps which test calls what; delete it after a change of tests",
+    )
     options = parser.parse_args()
     paths = [path for area in AREAS for path in sorted((ROOT / "traceana" / area).rglob("*.py"))]
     every = [mutant for path in paths for mutant in mutants(path)]
+    every = [m for m in every if options.only in f"{m.path}:{m.line}: {m.text}"]
     drawn = random.Random(options.rng).sample(every, min(options.sample, len(every)))
-    drawn = [m for m in drawn if options.only in f"{m.path}:{m.line}: {m.text}"]
     listed = {line.partition("  # ")[0] for line in EQUIVALENT.read_text().splitlines()}
     tried = [m for m in drawn if f"{m.path}: {m.text}" not in listed]
     calls: dict[str, dict[str, Any]] = {}
     if options.calls and options.calls.exists():
         calls = json.loads(options.calls.read_text())
-    noticed = 0
+    counts, sound = Counter[str](), set[str]()
     with tempfile.TemporaryDirectory(prefix="mutants-") as name:
         root = Path(name) / "copy"
         shutil.copytree(ROOT, root, ignore=shutil.ignore_patterns(".git", "__pycache__", "_build"))
@@ -247,18 +287,12 @@ def main() -> None:
                 calls[folder] = json.loads((root / "calls.json").read_text())
                 if options.calls:
                     options.calls.write_text(json.dumps(calls))
-            path = root / mutant.path
-            source = path.read_text()
-            shutil.rmtree(path.parent / "__pycache__", ignore_errors=True)
-            path.write_text(source[: mutant.start] + mutant.new + source[mutant.end :])
-            tests = covering(calls[folder], mutant, options.cpu)
-            files = list(dict.fromkeys(test.partition("::")[0] for test in tests))
-            code = run(root, files, Choose(tests), cpu_s=3 * options.cpu) if tests else 0
-            path.write_text(source)
-            noticed += code != 0
-            word = "noticed" if code else f"NOT NOTICED by {len(tests)} tests"
-            print(f"{word}: {mutant.path}:{mutant.line}: {mutant.text}", flush=True)  # noqa: T201
-    print(f"{noticed} of {len(tried)} noticed; {len(drawn) - len(tried)} equivalent")  # noqa: T201
+            verdict = judge(root, mutant, calls[folder], sound, options.cpu)
+            counts[verdict.partition(" by ")[0]] += 1
+            print(f"{verdict}: {mutant.path}:{mutant.line}: {mutant.text}", flush=True)  # noqa: T201
+    cannot, equivalent = counts.pop("CANNOT RUN", 0), len(drawn) - len(tried)
+    found = f"{counts['noticed']} of {counts.total()} noticed"
+    print(f"{found}; {equivalent} equivalent, {cannot} cannot run")  # noqa: T201
 
 
 if __name__ == "__main__":

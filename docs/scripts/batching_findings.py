@@ -61,10 +61,10 @@ def jobs(replay: BatchingReplay) -> str:
         "job_id", *(percent(each).alias(f"{each}") for each in CONTROLLERS)
     )
     return (
-        "### Recorded workers: times as fast as uniform batches\n\n"
+        "### Recorded workers: speedup over uniform batches\n\n"
         + as_table(shown)
-        + "\nOf what the oracle saves, the proportional controller saves "
-        f"{100 * float(str(saved.min())):.0f} to {100 * float(str(saved.max())):.0f} %.\n\n"
+        + f"\nThe proportional controller saves {100 * float(str(saved.min())):.0f} to "
+        f"{100 * float(str(saved.max())):.0f} % of the time that the oracle saves.\n\n"
         "### Idle time of the workers, in percent\n\n" + as_table(idle)
     )
 
@@ -77,10 +77,7 @@ def equalised(replay: BatchingReplay) -> str:
         .sort("job_id")
         .select("job_id", *(fixed(each, 2) for each in CONTROLLERS))
     )
-    return (
-        "### Are iteration times near-equal? Largest over smallest of the workers' medians\n\n"
-        + as_table(spread)
-    )
+    return "### Largest over smallest median iteration time of the workers\n\n" + as_table(spread)
 
 
 def dead_bands(samples: pl.DataFrame) -> str:
@@ -98,10 +95,9 @@ def dead_bands(samples: pl.DataFrame) -> str:
         .sort("job_id")
     )
     return (
-        "### Dead-band and averaging: times as fast as uniform (adjustments)\n\n"
+        "### Dead-band and averaging: speedup over uniform batches (adjustments)\n\n"
         + as_table(wide)
-        + "\nBy the times of the last step or their mean since the last adjustment, and by "
-        "dead-band.\n"
+        + "\nColumns: times of the last step, or their mean since the last adjustment; dead-band.\n"
     )
 
 
@@ -129,17 +125,17 @@ def costs(replay: BatchingReplay) -> str:
         pl.len().alias("all"),
         (pl.col("share_within") * pl.col("n_steps")).sum() / pl.col("n_steps").sum(),
     )
-    told = [
-        f"{row['controller']} {row['n']} of {row['all']}"
-        + ("" if row["median"] is None else f" (median {row['median']:g} steps)")
-        + f", near the oracle at {100 * row['share_within']:.0f} % of the steps"
-        for row in by.iter_rows(named=True)
-    ]
+    recovered = by.select(
+        "controller",
+        pl.format("{} of {}", "n", "all").alias("recovered"),
+        pl.col("median").alias("median steps"),
+        (100 * pl.col("share_within")).round(0).alias("% of steps near the oracle"),
+    )
     return (
         "### Cost of straggler episodes, in percent (steps to recovery)\n\n"
         + as_table(shown)
-        + f"\nRecovered (three steps in a row within {replay.within:.0%} of the oracle's): "
-        f"{'; '.join(told)}.\n"
+        + f"\nRecovered: three consecutive steps within {100 * replay.within:.0f} % of the "
+        f"oracle's.\n\n{as_table(recovered)}"
     )
 
 
@@ -149,14 +145,14 @@ def levels() -> str:
         summary.pivot(
             "controller", index=["level", "mean_over_min", "overhead_s"], values="speedup"
         )
-        .rename({"mean_over_min": "mean / least", "overhead_s": "a (s)"})
+        .rename({"mean_over_min": "mean / min", "overhead_s": "a (s)"})
         .drop("uniform")
     )
     names = shown.columns[3:]
     shown = shown.select(
-        pl.col("level").alias("cores"), fixed("mean / least"), "a (s)", *map(fixed, names)
+        pl.col("level").alias("cores"), fixed("mean / min"), "a (s)", *map(fixed, names)
     )
-    return "### Heterogeneity at 48 cores, without noise: times as fast as uniform\n\n" + as_table(
+    return "### Heterogeneity at 48 cores, without noise: speedup over uniform\n\n" + as_table(
         shown
     )
 
@@ -170,7 +166,7 @@ def noise() -> str:
         "uniform"
     )
     return (
-        "### Noise from step to step: times as fast as uniform, a = 0.1 s, mean of 10 seeds\n\n"
+        "### Noise from step to step: speedup over uniform, a = 0.1 s, mean of 10 seeds\n\n"
         + as_table(shown.select("level", "noise_cv", *map(fixed, shown.columns[2:])))
     )
 
@@ -187,8 +183,8 @@ def negative() -> str:
         after = result.batches.filter(step=1)["batch"].to_list()
         rows.append({"": words, "batches after one step": ", ".join(map(str, after))})
     return (
-        "### Restoring the global batch by equal parts: three workers at 1,000, 1,000 and 1 "
-        "samples/s\n\n" + as_table(pl.DataFrame(rows))
+        "### Equal correction of the global batch: workers at 1,000, 1,000 and 1 samples/s\n\n"
+        + as_table(pl.DataFrame(rows))
     )
 
 
@@ -203,10 +199,10 @@ def published() -> str:
     )  # fmt: skip
     devices = DEVICES.with_columns(fixed("tflops", 2))
     return (
-        "### Published gains: the ratio of throughputs that they imply\n\n"
+        "### Published gains: implied ratio of throughputs\n\n"
         + as_table(gains)
-        + "\noverhead_at_flops: percent of the uniform step that must be overhead for the "
-        "devices' FLOPS to give just this gain; there is none where it is more than they allow.\n"
+        + "\noverhead_at_flops: percent of the uniform step that must be overhead if the devices' "
+        "FLOPS imply this gain; empty if the gain exceeds what they allow.\n"
         + "\n### Devices\n\n"
         + as_table(devices)
     )

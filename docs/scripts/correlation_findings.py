@@ -40,7 +40,7 @@ def measure(store: Store) -> str:
             table = table.filter(outcome="failure")
         parts += [
             f"Failure as {name}; p adjusted over {found.n_tested} tests.\n",
-            as_table(table.select(*SHOWN, "pvalue_adjusted", "n_effective", "note"), digits=5),
+            as_table(table.select(*SHOWN, "pvalue_adjusted", "n_effective", "note")),
         ]
     implied = pl.DataFrame(
         [
@@ -54,7 +54,7 @@ def measure(store: Store) -> str:
             for outcome, feature, r, p in PUBLISHED
         ]
     )
-    parts += ["### PAI, the number of groups that the published r and p imply\n", as_table(implied)]
+    parts += ["### PAI: number of groups that the published r and p imply\n", as_table(implied)]
     return "\n".join(parts)
 
 

@@ -48,10 +48,10 @@ def sequence(plans: pl.DataFrame) -> str:
     pooled = plans.filter(pl.col("cluster") != "195job").group_by("model", "batch_size").len()
     chi = stats.chisquare(pooled["len"])
     return (
-        "### The sequence of models by file\n\n"
+        "### Sequence of models by file\n\n"
         + as_table(table)
-        + f"\nBy chance the walk would pass over 13 draws a plan. Pooled over the ten clusters, "
-        f"equally likely pairs would be rejected: chi-squared {chi.statistic:.1f}, "
+        + f"\nn_passed_over: skipped draws; by chance they would be 13 per plan. Equally likely "
+        f"pairs are rejected over the ten clusters: chi-squared {chi.statistic:.1f}, "
         f"p = {chi.pvalue:.1g}.\n"
     )
 
@@ -68,9 +68,9 @@ def throughput(plans: pl.DataFrame, jobs: pl.DataFrame) -> str:
         "model", "batch_size", samples_per_s_on_one_gpu=pl.col("samples_per_s").round(1)
     )
     return (
-        f"### Throughput of the plans\n\n{rates.height} (model, batch size, GPUs); all the "
-        f"plans of a cell agree on one rate in {rates['is_one_rate'].sum()} of them, known to "
-        f"{width.max():.1g} of its value at the worst.\n\n" + as_table(table) + "\n" + as_table(one)
+        f"### Throughput of the plans\n\nAll plans agree on one rate in "
+        f"{rates['is_one_rate'].sum()} of {rates.height} cells (model, batch size, GPUs), known to "
+        f"within {width.max():.1g} of its value.\n\n" + as_table(table) + "\n" + as_table(one)
     )
 
 
@@ -94,9 +94,9 @@ def testbed(plans: pl.DataFrame, jobs: pl.DataFrame) -> str:
     }
     kept = ", ".join(f"{name} {number}" for name, number in same.items())
     return (
-        f"### The testbed's list\n\n{bed.height} jobs, {known.height} of them rows of "
-        f"{', '.join(known['cluster'].unique().sort())}. Rows whose generated column equals "
-        f"the cluster's file: {kept}.\n"
+        f"### The list of the testbed\n\n{known.height} of {bed.height} jobs are rows of "
+        f"{', '.join(known['cluster'].unique().sort())}. Rows with the value of its file: "
+        f"{kept}.\n"
     )
 
 

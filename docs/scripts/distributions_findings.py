@@ -35,7 +35,7 @@ def bound(itp: pl.DataFrame) -> str:
         f"### ITP: bound of the runtimes\n\nThe shortest runtime is {low:g} s, in {at_bound} of "
         f"{least.height} clusters. Jobs in each of the next ten minutes: "
         f"{', '.join(map(str, counts))}.\n\n"
-        + as_table(least.rename({"len": "jobs", "runtime_s": "least runtime_s"}), digits=4)
+        + as_table(least.rename({"len": "jobs", "runtime_s": "min runtime_s"}), digits=4)
     )
 
 
@@ -64,12 +64,11 @@ def families(itp: pl.DataFrame) -> str:
     return (
         "### ITP: six families with the bound\n\n"
         + as_table(told(within).drop("ks_pvalue"), digits=4)
-        + f"\nFor {within.best}, p of the distance is {p.table['ks_pvalue'].item():g}, the least "
-        f"that {RESAMPLES} re-fits can give. Against the others, {within.best} has a ratio a value "
-        "of\n\n"
+        + f"\nFor {within.best}, p of the distance is {p.table['ks_pvalue'].item():g}, the minimum "
+        f"with {RESAMPLES} refits. Log-likelihood ratios of {within.best} to the others, all with "
+        f"adjusted p below {ceiling(within.comparisons['pvalue_adjusted']):g}:\n\n"
         + as_table(others)
-        + f"\nall with adjusted p below {ceiling(within.comparisons['pvalue_adjusted']):g}.\n\n"
-        "### ITP: six families without the bound\n\n"
+        + "\n### ITP: six families without the bound\n\n"
         + as_table(told(whole).drop("ks_pvalue", "share_above_bound"), digits=4)
     )
 
@@ -93,7 +92,7 @@ def clusters(itp: pl.DataFrame) -> str:
                 "best": first["family"],
                 "ks": first["ks_statistic"],
                 "next": second["family"],
-                "bic +": second["delta"],
+                "BIC difference": second["delta"],
                 "adjusted p": fits.comparisons["pvalue_adjusted"][0],
             }
         )
@@ -117,33 +116,33 @@ def pods(openb: pl.DataFrame) -> str:
     last = openb["end_s"].max()
     running = openb["status"] == "running"
     still = running & (openb["end_s"] == last)
-    readings = {
-        "every pod ended when it was deleted": None,
-        "cut: running and deleted at the trace's last second": still,
-        "cut: every running pod": running,
+    treatments = {
+        "every deletion is an end": None,
+        "running pods deleted at the last second are censored": still,
+        "every running pod is censored": running,
     }
     rows = []
-    for reading, cut in readings.items():
+    for treatment, cut in treatments.items():
         fits = fit_distributions(
             openb["runtime_s"], observed=None if cut is None else ~cut, rng=1, resamples=RESAMPLES
         )
         first, second = fits.table.head(2).to_dicts()
         rows.append(
             {
-                "reading": reading,
-                "cut": first["n_censored"],
+                "treatment": treatment,
+                "censored": first["n_censored"],
                 "best": first["family"],
                 "parameters": told(fits)["parameters"][0],
                 "ks": first["ks_statistic"],
                 "p": first["ks_pvalue"],
                 "next": second["family"],
-                "aic +": second["delta"],
+                "AIC difference": second["delta"],
             }
         )
     return (
         f"### openb: {openb.height:,} pods that started\n\n{running.sum():,} of them have the "
-        f"phase Running, and all of these have a deletion; {still.sum()} of these deletions are at "
-        "the trace's last second.\n\n" + as_table(pl.DataFrame(rows))
+        f"phase Running and a deletion, {still.sum()} of them at the trace's last second.\n\n"
+        + as_table(pl.DataFrame(rows))
     )
 
 

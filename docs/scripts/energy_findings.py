@@ -67,7 +67,7 @@ def falls_out(coverage: pl.DataFrame) -> str:
         pl.col("runs").filter("feasible").min().alias("fewest runs"),
     )
     return (
-        "### Batch sizes with savings, and why others have none\n\n"
+        "### Feasible batch sizes, and why others are excluded\n\n"
         + as_table(table.sort("gpu", "dataset"))
         + "\nWith gaps: profiled at some of the GPU's power limits only. Runs without a row at the "
         f"target: {coverage['runs_unknown'].sum()}.\n"
@@ -106,9 +106,8 @@ def saved(savings: pl.DataFrame) -> str:
         "### Least energy and cost relative to the baseline\n\n"
         + as_table(table)
         + f"\nOn the V100, both together save {100 * (1 - v100.max()):.1f} % to "
-        f"{100 * (1 - v100.min()):.1f} % of energy (published as 23.8 % to 74.7 %). Both, 95 %: "
-        "over resamples of the runs of each batch size, the best chosen anew in each; runs: those "
-        "of the batch size chosen.\n"
+        f"{100 * (1 - v100.min()):.1f} % of energy (published as 23.8 % to 74.7 %). "
+        "95 %: bootstrap interval; runs: those of the chosen batch size.\n"
     )
 
 
@@ -149,10 +148,9 @@ def noise(power: pl.DataFrame) -> str:
     wrong = steps.filter(pl.col("longer") > 0)
     return (
         "### Noise of epoch times\n\n"
-        f"Of {steps.height:,} steps up in power limit, {wrong.height} made the epoch longer: half "
-        f"of these by more than {100 * wrong['longer'].median():.1f} %, the worst by "
-        f"{100 * wrong['longer'].max():.0f} %. A higher limit should not slow a GPU down; this "
-        "is noise of single measurements.\n"
+        f"{wrong.height} of {steps.height:,} increases of the power limit made the epoch longer, "
+        f"by {100 * wrong['longer'].median():.1f} % in the median and "
+        f"{100 * wrong['longer'].max():.0f} % at most. This is noise of single measurements.\n"
     )
 
 
@@ -163,9 +161,9 @@ def late(coverage: pl.DataFrame, energy: pl.DataFrame, savings: pl.DataFrame) ->
     chosen = savings.filter(choice="both").join(is_late, on=key, how="semi").height
     names = sorted({f"{row['dataset']} at {row['batch_size']}" for row in is_late.to_dicts()})
     return (
-        "### Runs later than max_epochs\n\n"
-        f"Feasible batch sizes with such runs: {', '.join(names)}. On a front: {on_front} of their "
-        f"configurations; best by energy or cost: {chosen}.\n"
+        "### Targets reached after max_epochs\n\n"
+        f"Feasible batch sizes with such runs: {', '.join(names)}. {on_front} of their "
+        f"configurations are on a front, and {chosen} are best by energy or cost.\n"
     )
 
 

@@ -76,7 +76,7 @@ def rows_in_clusters(clusters: int, share: float, cluster: str | None) -> Sample
             "`runtime_by`": holds(runtime_by(jobs, (), cluster=cluster).row(0, named=True), MEAN),
             "`cumulative_incidence`": holds(curve.filter(by_then).row(-1, named=True), ended / 3),
             "`kaplan_meier`": holds(whole.curves.filter(by_then).row(-1, named=True), 1 - ended),
-            "its median": holds(whole.groups.row(0, named=True), np.log(2) / 3),
+            "median runtime": holds(whole.groups.row(0, named=True), np.log(2) / 3),
             "`failure_odds`": holds(odds, 2.0 if odds["g"] == 1 else 0.5),
         }
 
@@ -97,7 +97,7 @@ def main() -> None:
     body = "\n".join(f"| {name} | {' | '.join(line)} |" for name, line in lines.items())
     write_measured(
         "error-rates.md",
-        f"{samples:,} samples of {ROWS} rows each: a fraction of 95 % is uncertain by "
+        f"{samples:,} samples of {ROWS} rows each: two standard errors of 95 % are "
         f"{200 * np.sqrt(0.95 * 0.05 / samples):.1f} points.\n\n| {head} |\n"
         f"|{' --- |' * (len(columns) + 1)}\n{body}",
         name="outcomes in clusters",

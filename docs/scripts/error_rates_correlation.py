@@ -160,7 +160,7 @@ def unlike_clusters(rng: np.random.Generator, n: int) -> pl.DataFrame:
     return pl.DataFrame({"c": of, "x": x, "y": values()})
 
 
-UNLIKE = "unlike clusters"
+UNLIKE = "different clusters"
 ALIKE = {"normal": 0, "lognormal, 0.5": 0.5, "lognormal, 1": 1}
 
 
@@ -223,8 +223,8 @@ def false_discoveries(repetitions: int) -> pl.DataFrame:
         lines.append(
             {
                 "adjust": method,
-                "false among rejections": float(np.mean(shares)),
-                "any false": float(np.mean(any_false)),
+                "false discovery rate": float(np.mean(shares)),
+                "any false rejection": float(np.mean(any_false)),
             }
         )
     return pl.DataFrame(lines)
@@ -276,12 +276,13 @@ def main() -> None:
         f"{repetitions:,} repetitions each: the standard error of a fraction of 0.95 or 0.05 is "
         f"{np.sqrt(0.05 * 0.95 / repetitions):.3f}. {RESAMPLES} resamples of clusters.\n\n"
         f"### Independent rows\n\n{as_table(independent(repetitions))}\n"
-        "### Groups of unequal sizes, nothing is correlated\n\n"
+        "### Groups of unequal sizes, no correlation\n\n"
         f"{as_table(wide(unequal, groups, COVERED | limited | REJECTED | MEANS))}\n"
         f"### Rows in clusters\n\n{as_table(wide(alike, clusters, COVERED | REJECTED | NAIVE))}\n"
-        f"### Clusters unlike each other, {repetitions // 5:,} repetitions\n\n"
+        "### Clusters of different sizes, means and variances, "
+        f"{repetitions // 5:,} repetitions\n\n"
         f"{as_table(wide(unlike, clusters, REJECTED | NAIVE))}\n"
-        f"### Families of 20 tests, 15 of them of nothing\n\n"
+        f"### Families of 20 tests, 15 without a correlation\n\n"
         f"{as_table(false_discoveries(repetitions))}"
     )
     write_measured("error-rates.md", text, name="correlation")

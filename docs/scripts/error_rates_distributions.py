@@ -21,23 +21,23 @@ SAMPLES = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
 RESAMPLES = 39  # p is then at most 0.05 in 2 of 40 by chance
 # location (logarithm of the scale) and logarithm of width or shape; shares below the bound and cut
 TRUTH = {name: np.array([9.0, 0.2][: len(FAMILIES[name].parameters)]) for name in FAMILIES}
-SETTINGS = ("all seen", "bound known", "bound the least", "cut", "bound known, cut")
+SETTINGS = ("complete", "bound known", "bound estimated", "censored", "bound known, censored")
 
 
 def draw(
     name: str, n: int, setting: str, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray | None, float | str | None]:
-    """Values of a family, a fifth of it below a bound or about a third of them cut."""
+    """Values of a family, a fifth of it below a bound or about a third of them censored."""
     family, theta = FAMILIES[name], TRUTH[name]
     bounded = "bound" in setting
     share = np.log(0.8) if bounded else 0.0
     x = np.exp(family.quantile(share - rng.exponential(size=n), theta))
     cut = None
-    if "cut" in setting:
+    if "censored" in setting:
         limit = np.exp(family.quantile(share - 2 * rng.exponential(size=n), theta))
         cut, x = limit < x, np.minimum(x, limit)
     known = float(np.exp(family.quantile(np.array([share]), theta)[0])) if bounded else None
-    return x, cut, "min" if setting == "bound the least" else known
+    return x, cut, "min" if setting == "bound estimated" else known
 
 
 def goodness() -> str:
@@ -63,7 +63,7 @@ def goodness() -> str:
         rows.append(row)
     return (
         "### Goodness of fit: rejected at 0.05\n\n"
-        f"{SAMPLES // 2} samples of 100 values each, {RESAMPLES} re-fits a p.\n\n"
+        f"{SAMPLES // 2} samples of 100 values each, {RESAMPLES} refits per p.\n\n"
         + as_table(pl.DataFrame(rows))
     )
 
@@ -196,7 +196,7 @@ def tails() -> str:
             for label, k in (("root of n", None), ("n / 10", n // 10)):
                 found = pl.concat([tail_index(draw_values(rng, n), k=k) for _ in range(SAMPLES)])
                 inside = (found["ci_low"] <= 1.5) & (found["ci_high"] >= 1.5)
-                row[f"n = {n:,}, k {label}"] = inside.mean()
+                row[f"n = {n:,}, k = {label}"] = inside.mean()
         rows.append(row)
     return "### Tail index: covered by intervals of 95 %\n\n" + as_table(pl.DataFrame(rows))
 
@@ -219,7 +219,7 @@ def groups() -> str:
         "### Groups that do not differ: rejected at 0.05\n\n"
         f"{count} frames of four groups of {', '.join(map(str, sizes))} values.\n\n"
         + as_table(rejected)
-        + "\n### Groups beside each other: covered by intervals of 95 %\n\n"
+        + "\n### Two groups: covered by intervals of 95 %\n\n"
         + as_table(pl.DataFrame(pair_intervals()))
     )
 
@@ -232,9 +232,9 @@ def pair_intervals() -> list[dict[str, object]]:
     rows = []
     for label, mean, std in (
         ("the same", 0.0, 1.0),
-        ("moved by 0.3 of a deviation", 0.3, 1.0),
-        ("moved by a deviation", 1.0, 1.0),
-        ("three times as wide", 0.0, 3.0),
+        ("shifted by 0.3 sd", 0.3, 1.0),
+        ("shifted by 1 sd", 1.0, 1.0),
+        ("three times the sd", 0.0, 3.0),
     ):
         distance = np.abs(norm.cdf(grid) - norm.cdf(grid, mean, std)).max()
         larger = norm.cdf(-mean / np.hypot(1, std))

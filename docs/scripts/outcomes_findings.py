@@ -62,7 +62,7 @@ def rates(pods: pl.DataFrame) -> str:
     parts = ["### Failure rates\n"]
     for by in ("qos", "gpu_demand"):
         table = by_definition(lambda failure, by=by: failure_rates(pods, by, failure=failure))
-        parts.append(as_table(table.drop("cancelled", "unknown", "n_missing"), digits=6))
+        parts.append(as_table(table.drop("cancelled", "unknown", "n_missing"), digits=4))
         strength = by_definition(
             lambda failure, by=by: outcome_association(pods, by, failure=failure)
         ).select(
@@ -84,14 +84,13 @@ def confounding(pods: pl.DataFrame) -> str:
     return (
         "### Failure rates within quality of service\n\n"
         + as_table(table.drop("failures_reference", "n_reference"), digits=4)
-        + "\nIf every status but completed is a failure, the odds of failure of pods with more "
-        "than one GPU are "
+        + "\nIf every status but completed is a failure, pods with more than one GPU have "
         f"{more['crude_odds_ratio']:.2f} times ({more['crude_ci_low']:.2f} to "
-        f"{more['crude_ci_high']:.2f}) those of pods with one in all pods, and "
-        f"{more['odds_ratio']:.2f} times ({more['ci_low']:.2f} to {more['ci_high']:.2f}) within "
-        f"quality of service (Simpson's paradox). {shares['more']:.1%} of the pods with more than "
-        f"one GPU are Burstable and {shares['one']:.1%} of those with one, and Burstable pods fail "
-        "least. Rates by both columns:\n\n"
+        f"{more['crude_ci_high']:.2f}) the odds of failure of pods with one. Within quality of "
+        f"service, they have {more['odds_ratio']:.2f} times ({more['ci_low']:.2f} to "
+        f"{more['ci_high']:.2f}) these odds (Simpson's paradox): {100 * shares['more']:.1f} % of "
+        f"the former and {100 * shares['one']:.1f} % of the latter are Burstable, and Burstable "
+        "pods fail least. Rates by both columns:\n\n"
         + as_table(within.select("qos", "gpu_demand", "n", "failures", "rate", "ci_low", "ci_high"))
     )
 
@@ -99,14 +98,14 @@ def confounding(pods: pl.DataFrame) -> str:
 def runtimes(pods: pl.DataFrame) -> str:
     parts = ["### Runtimes\n"]
     by_each = ("status", "qos", "gpu_demand")
-    parts += [as_table(runtime_by(pods, by), digits=6) for by in by_each]
+    parts += [as_table(runtime_by(pods, by), digits=4) for by in by_each]
     found = compare_runtimes(pods, "qos")
     test = found.test.row(0, named=True)
     parts.append(
         f"Between qualities of service: epsilon squared {test['epsilon_squared']:.4f} "
         f"({test['ci_low']:.4f} to {test['ci_high']:.4f}), H {test['statistic']:.5g}, df "
         f"{test['df']:g}, p {test['pvalue']:.2g}, n {test['n']:,}. Medians, and pairs:\n\n"
-        + as_table(found.groups.drop("n_clusters"), digits=6)
+        + as_table(found.groups.drop("n_clusters"), digits=4)
         + "\n"
         + as_table(found.pairs.drop("note"), digits=4)
     )
@@ -120,7 +119,6 @@ def model(pods: pl.DataFrame) -> str:
         ratios = found.odds_ratios.drop("log_odds", "std_error")
         parts.append(f"Failure: {name}:\n\n{as_table(ratios, digits=4)}")
         parts.append(as_table(found.fit.drop("n_clusters", "note"), digits=4))
-        parts.append(as_table(found.calibration))
     return "\n".join(parts)
 
 
@@ -137,10 +135,10 @@ def curves(pods: pl.DataFrame) -> str:
     medians = kaplan_meier(pods, by="qos", events=events).groups
     return (
         "### Cumulative incidence of completion and failure\n\n"
-        "Status running: removed while it ran.\n\n"
+        "Status running: the pod was deleted while it ran.\n\n"
         + as_table(pl.concat(steps).sort("qos", "event", "within_h"))
         + "\nMedian runtimes to any event:\n\n"
-        + as_table(medians.drop("note"), digits=6)
+        + as_table(medians.drop("note"), digits=4)
     )
 
 

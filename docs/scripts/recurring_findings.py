@@ -77,9 +77,9 @@ def saved(sweep: pl.DataFrame) -> str:
         "### Savings of the last five recurrences, in percent of the default\n\n"
         + as_table(shown)
         + f"\nMeans of {sweep['seed'].n_unique()} seeds; {sweep['runs'].null_count()} of "
-        f"{sweep.height} simulations failed. In {slower} of {table.height} jobs less energy is "
-        f"bought with more time. {sweep['runs_missed'].sum():,} of {sweep['runs'].sum():,} runs "
-        "missed the target.\n"
+        f"{sweep.height} simulations failed. In {slower} of {table.height} jobs, "
+        f"energy is saved at the cost of time. {sweep['runs_missed'].sum():,} of "
+        f"{sweep['runs'].sum():,} runs missed the target.\n"
     )
 
 
@@ -99,14 +99,14 @@ def published(runs: pl.DataFrame, power: pl.DataFrame, sweep: pl.DataFrame) -> s
             {
                 "eta": f"{eta:g}",
                 "mean over seeds": span(*mean),
-                "least by seed": span(min(least), max(least)),
-                "most by seed": span(min(most), max(most)),
+                "lowest by seed": span(min(least), max(least)),
+                "highest by seed": span(min(most), max(most)),
             }
         )
     return (
         f"### Energy saved on the V100 (published as {PUBLISHED})\n\n"
         + as_table(pl.DataFrame(rows))
-        + "\nLeast and most are those of the six data sets.\n"
+        + "\nRanges over the six data sets.\n"
     )
 
 
@@ -150,7 +150,7 @@ def knobs(runs: pl.DataFrame, power: pl.DataFrame) -> str:
     return (
         "### Early stopping, mean over all jobs and seeds\n\n"
         + as_table(pl.DataFrame(rows))
-        + "\nFailed simulations have no number and are in no mean.\n"
+        + "\nMeans exclude failed simulations.\n"
     )
 
 

@@ -50,7 +50,7 @@ def within(jobs: pl.DataFrame, groupings: tuple[tuple[str, ...], ...]) -> str:
                 *("n", "cov", "p05", "median", "p95"),
             )
         )
-    return f"Ratios of all groups together, groups of one left out:\n\n{as_table(pl.concat(rows))}"
+    return f"Ratios of all groups together, without groups of one:\n\n{as_table(pl.concat(rows))}"
 
 
 def default_runs(store: Store) -> str:
@@ -61,7 +61,7 @@ def default_runs(store: Store) -> str:
         .pivot("gpu", index="dataset", values="tta_s")
         .sort("v100")
     )
-    heading = "Zeus, seconds of the default run by GPU, whose order groups are mapped in"
+    heading = "Zeus: seconds of the default run by GPU"
     return f"### {heading}\n\n{as_table(table)}"
 
 

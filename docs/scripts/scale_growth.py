@@ -24,7 +24,7 @@ from findings import as_table, write_measured
 from traceana.derived.job_sample import SAMPLED_TASKS
 
 TRACE = "alibaba-pai-2020"
-STEPS = ("sample", "tar", "ingest", "report", "its workload alone")
+STEPS = ("sample", "tar", "ingest", "report", "workload section alone")
 SAMPLED_EVERY_S = 0.05
 Row: TypeAlias = tuple[float, str, float, float, float]
 TRACEANA = [sys.executable, "-m", "traceana"]
@@ -64,7 +64,7 @@ def of_scale(
         "report": [*TRACEANA, "report", "--store", str(store), "--out", str(out)],
     }
     # the one section that keeps one row per job in memory
-    commands["its workload alone"] = [*commands["report"], "--only", "workload"]
+    commands["workload section alone"] = [*commands["report"], "--only", "workload"]
     rows = []
     for step in STEPS:
         shutil.rmtree(folder / "cache", ignore_errors=True)
@@ -98,7 +98,7 @@ def plan(runs: pl.DataFrame, sizes: pl.DataFrame) -> str:
     times = csv_gb / largest["GB of CSV"]
     ingest_h = took["ingest"]["seconds"] * times / 3600
     report_h = took["report"]["seconds"] * times / 3600
-    held = runs.filter(pl.col("step") == "its workload alone").sort("scale")["peak MiB"]
+    held = runs.filter(pl.col("step") == "workload section alone").sort("scale")["peak MiB"]
     # from the smallest scale on: between two neighbors what an allocator keeps weighs as much
     (first, *_, last), (fewer, *_, more) = held.to_list(), sizes.sort("scale")["jobs"].to_list()
     per_job = (last - first) * 2**20 / (more - fewer)

@@ -89,8 +89,8 @@ def main() -> None:
     frame = read(Path(sys.argv[1]))
     table = frame.to_arrow(compat_level=pl.CompatLevel.newest())
     ways: dict[str, tuple[dict[str, object], int]] = {
-        "as chosen: zstd 1, dictionary for what comes again, lengths apart": (CHOSEN, 1 << 17),
-        "as chosen, names of jobs not as dictionary": (
+        "default: zstd 1, dictionary for repeated text, lengths apart": (CHOSEN, 1 << 17),
+        "default, job names not as dictionary": (
             {**CHOSEN, "use_dictionary": WORDS, "column_encoding": ALL_APART},
             1 << 17,
         ),
@@ -102,25 +102,25 @@ def main() -> None:
             {"compression_level": 1, "use_dictionary": WORDS},
             1 << 17,
         ),
-        "as chosen, minimum and maximum of text too": (
+        "default, minimum and maximum of text too": (
             {**CHOSEN, "write_statistics": True},
             1 << 17,
         ),
-        "as chosen, zstd 3": ({**CHOSEN, "compression_level": 3}, 1 << 17),
-        "as chosen, lz4": (
+        "default, zstd 3": ({**CHOSEN, "compression_level": 3}, 1 << 17),
+        "default, lz4": (
             {**CHOSEN, "compression": "lz4", "compression_level": None},
             1 << 17,
         ),
-        "as chosen, snappy": (
+        "default, snappy": (
             {**CHOSEN, "compression": "snappy", "compression_level": None},
             1 << 17,
         ),
-        "as chosen, not compressed": (
+        "default, not compressed": (
             {**CHOSEN, "compression": "none", "compression_level": None},
             1 << 17,
         ),
-        "as chosen, groups of 32,768 rows": (CHOSEN, 1 << 15),
-        "as chosen, groups of 524,288 rows": (CHOSEN, 1 << 19),
+        "default, groups of 32,768 rows": (CHOSEN, 1 << 15),
+        "default, groups of 524,288 rows": (CHOSEN, 1 << 19),
     }
     rows = []
     with tempfile.TemporaryDirectory() as folder:
@@ -141,7 +141,7 @@ def main() -> None:
         }
         plain["compression_level"] = dict.fromkeys(WORDS + TIMES, 1)
         measure(
-            "identifiers as 96 and 240 bits, not compressed, turned on the way",
+            "identifiers as 96 and 240 bits, not compressed, converted while writing",
             lambda: write(binary(frame), to, plain),
         )
     told = pl.DataFrame(

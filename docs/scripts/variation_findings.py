@@ -37,8 +37,8 @@ def pooled(cov: pl.DataFrame) -> str:
             {
                 "quantile": name,
                 "CoV": row[name],
-                "from": row[f"{name}_ci_low"],
-                "to": row[f"{name}_ci_high"],
+                "ci_low": row[f"{name}_ci_low"],
+                "ci_high": row[f"{name}_ci_high"],
             }
             for name in ("q05", "q25", "median", "q75", "q95")
         ]
@@ -62,7 +62,7 @@ def dependence(jobs: pl.DataFrame) -> str:
     first = jobs["autocorrelation"].list.first()
     table = pl.DataFrame(
         {
-            "of the jobs": ["a quarter below", "half below", "three quarters below"],
+            "over the jobs": ["first quartile", "median", "third quartile"],
             **{
                 name: [values.quantile(q, interpolation="linear") for q in (0.25, 0.5, 0.75)]
                 for name, values in (
@@ -75,8 +75,8 @@ def dependence(jobs: pl.DataFrame) -> str:
     )
     return (
         "### Effective sample size\n\n"
-        f"{as_table(table)}\nThe table's {jobs['n'].sum():,} samples are worth "
-        f"{jobs['effective_n'].sum():,.0f} independent ones of their jobs.\n"
+        f"{as_table(table)}\nThe effective sample size of the table's {jobs['n'].sum():,} samples "
+        f"is {jobs['effective_n'].sum():,.0f}.\n"
     )
 
 

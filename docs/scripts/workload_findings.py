@@ -79,9 +79,9 @@ def demand(itp: pl.DataFrame) -> str:
     gpus, last = hourly["gpus_mean"], itp["submit_s"].max()
     while_submitting = hourly.filter(pl.col("bin_start_s") <= last)["gpus_mean"]
     return (
-        "### ITP, had every job started when it was submitted\n\n"
-        f"GPUs requested, by hour up to the last submission: median "
-        f"{while_submitting.median():,.0f}, largest {gpus.max():,.0f}.\n"
+        "### ITP, GPUs requested if every job started at submission\n\n"
+        f"By hour up to the last submission: median {while_submitting.median():,.0f}, maximum "
+        f"{gpus.max():,.0f}.\n"
     )
 
 

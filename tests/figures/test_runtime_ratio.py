@@ -59,7 +59,7 @@ def test_groups_are_named_with_n_and_those_without_a_runtime_left_out() -> None:
     assert [text.get_text() for text in ax.texts] == ["n = 4", "n = 3", "n = 2"]
     told = describe_runtime_ratio(RESULT)
     assert told == "3 groups of 2 to 4 runtimes. Bars clipped at the left reach 0."
-    assert describe_runtime_ratio(RESULT.filter(user="a")) == "1 groups of 4 runtimes."
+    assert describe_runtime_ratio(RESULT.filter(user="a")) == "1 group of 4 runtimes."
 
 
 def test_without_any_ratio_there_is_nothing_to_draw() -> None:

@@ -37,7 +37,7 @@ def test_a_bar_an_hour_is_its_rate() -> None:
     assert heights(ax) == pytest.approx([1.5, 1, *[0] * 22])
     (mean,) = (line for line in ax.lines if line.get_gid() == "mean")
     assert np.asarray(mean.get_ydata()).tolist() == pytest.approx([5 / 48] * 2)
-    assert ax.get_xlabel() == "Hour of the day (clock of the trace)"
+    assert ax.get_xlabel() == "Hour, modulo 24 (clock of the trace; time of day unknown)"
     assert ax.get_ylabel() == "Jobs per hour"
 
 

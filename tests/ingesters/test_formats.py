@@ -16,6 +16,7 @@ from tests.ingesters.conftest import Write
 from traceana.errors import DataError, SourceError
 from traceana.ingesters import ingest
 from traceana.ingesters.readers.kubectl import read_quantity
+from traceana.ingesters.readers.registry import readers
 from traceana.store import Store, TableEntry
 
 
@@ -243,11 +244,15 @@ def test_another_package_adds_a_reader(
     (info / "entry_points.txt").write_text("[traceana.readers]\ntilde = tilde_plugin:READER\n")
     (site / "tilde_plugin.py").write_text(PLUGIN)
     monkeypatch.syspath_prepend(str(site))
+    readers.cache_clear()
     folder = write("log.tld", "#tilde\na~1\nb~2\nc~x\n")
     jobs, entry = read(folder / "log.tld", tmp_path / "store")
     assert dict(jobs.select("job_id", "gpus").iter_rows()) == {"a": 1.0, "b": 2.0}
     assert entry.rejected == {"n|not_a_number": 1}
     (info / "entry_points.txt").write_text("[traceana.readers]\ntilde = tilde_plugin:NONE\n")
+    readers.cache_clear()
     with pytest.raises(DataError, match=r"reader tilde \(tilde_plugin:NONE\): not loaded"):
         read(folder / "log.tld", tmp_path / "other")
+    monkeypatch.undo()
+    readers.cache_clear()
     sys.modules.pop("tilde_plugin")

@@ -367,6 +367,15 @@ a = { null = ["NA"] }
         assert store.scan("mine", "jobs").collect().height == entry.rows_kept
 
 
+def test_a_derived_start_is_not_before_submission_by_a_rounding_error(tmp_path: Path) -> None:
+    assert 2115072.0 - (2115072.0 - 989445.0000000001) < 989445.0000000001
+    text = "id,made,began,gone\na,989445.0000000001,989445.0000000001,2115072.0\nb,9,8,20\n"
+    mapping = f'{JOBS}submit_s = "made"\nend_s = "gone"\nruntime_s = "gone - began"\n'
+    store, _ = ingest_text(tmp_path, text, mapping)
+    assert store.scan("mine", "jobs").collect()["start_s"].to_list() == [989445.0000000001]
+    assert rules(store) == ["start_not_before_submission"]  # by a second
+
+
 @pytest.mark.parametrize("missing", ["start_s", "end_s", "runtime_s"])
 def test_of_start_end_and_runtime_the_third_follows(tmp_path: Path, missing: str) -> None:
     (tmp_path / "log.csv").write_text("id,start_s,end_s,runtime_s\na,100,160,60\nb,100,,\n")

@@ -111,6 +111,13 @@ def test_step_times_become_worker_samples(write: Write, tmp_path: Path) -> None:
     assert samples["host"].to_list() == ["n1", "n2"]
 
 
+def test_times_of_workers_without_steps_become_worker_samples(write: Write, tmp_path: Path) -> None:
+    text = "job_id,worker_id,time_s,batch_time\na,w0,0,0.5\na,w1,0,0.9\na,w0,10,0.5\n"
+    samples = ingested(write, tmp_path, text, "worker_samples")
+    assert samples["time_s"].to_list() == [0.0, 0.0, 10.0]
+    assert samples["batch_time"].to_list() == [0.5, 0.9, 0.5]
+
+
 def test_other_formats(write: Write) -> None:
     items = [{"jobid": "a", "user": "x", "run": {"gpus": 2}}, {"jobid": "b", "run": {"gpus": 1}}]
     mapping = propose(write, json.dumps(items), "x.json")

@@ -15,6 +15,7 @@ from traceana.stats.intervals import (
     clustered_mean_interval,
     clustered_wilson_interval,
     mean_interval,
+    ratio_interval,
     wilson_interval,
 )
 
@@ -127,3 +128,24 @@ def test_rows_in_clusters_have_fewer_degrees_of_freedom() -> None:
     assert rates[0][1] < 0.3 < rates[1][1]
     assert (rates[0][2], rates[1][3]) == (0, 1)
     assert rates[1][2] == pytest.approx(t**2 / (20 + t**2)) == 1 - rates[0][3]
+
+
+def test_a_ratio_over_units_has_the_linearized_interval() -> None:
+    x, y = np.array([1.0, 2, 3, 4, 6]), np.array([2.0, 3, 5, 9, 7])
+
+    def sums(x: np.ndarray, y: np.ndarray) -> list[float]:
+        return [x.sum(), y.sum(), x @ x, x @ y, y @ y, len(x)]
+
+    columns = [(x, y), (x / x, y), (x[:1], y[:1]), (0 * x, y), (np.array([0.001, 0.099]), y[:2])]
+    low, high = ratio_interval(np.transpose([sums(*both) for both in columns]), confidence=0.9)
+    # Cochran: 26 / 16, residuals y - r x, and Kish's 256 / 66 units
+    error = math.sqrt(5 / 4 * sum((y - 26 / 16 * x) ** 2)) / 16
+    half = stats.t.ppf(0.95, 256 / 66 - 1) * error
+    assert (low[0], high[0]) == pytest.approx((26 / 16 - half, 26 / 16 + half))
+    # units of one size: the mean's
+    mean = mean_interval(y.mean(), y.std(ddof=1), 5, confidence=0.9)
+    assert (low[1], high[1]) == pytest.approx((mean[0][0], mean[1][0]))
+    assert np.isnan([low[2:4], high[2:4]]).all()
+    # one unit of two has nearly all: not less than one degree of freedom
+    spread = math.sqrt(2 * sum((y[:2] - 50 * columns[4][0]) ** 2)) / 0.1
+    assert high[4] - 50 == pytest.approx(math.tan(math.pi * 0.45) * spread)

@@ -10,9 +10,10 @@ import pytest
 import scipy.stats
 
 from traceana.analysis import correlate
+from traceana.stats import permutation
 from traceana.stats.correlation import METHODS, kendall_tie_factor
 from traceana.stats.influence import carrying_rows
-from traceana.stats.permutation import group_mean_pvalues, row_pvalue
+from traceana.stats.permutation import _drawn, _tails, group_mean_pvalues, row_pvalue
 from traceana.stats.wild_bootstrap import effective_clusters, sign_flip_pvalue
 
 MEANS = [(level, method) for level in ("group_mean", "group_mean_weighted") for method in METHODS]
@@ -138,6 +139,7 @@ def test_a_drawn_p_is_never_below_one_in_resamples() -> None:
     found = group_mean_pvalues(x, x + 1e-3 * rng().random(len(x)), MEANS, rng=rng())
     assert min(found.values()) >= 1 / 10_001
     assert row_pvalue(x, x, rng=rng()) >= 1 / 10_100
+    assert row_pvalue(np.arange(10.0), np.arange(10.0), rng=rng()) >= 1 / 10_100  # of 10! orders
 
 
 def test_group_means_of_skewed_rows_reject_at_their_level() -> None:
@@ -234,3 +236,36 @@ def test_the_normal_limit_begins_at_2000_equal_clusters() -> None:
     assert drawn * 10_000 == pytest.approx(round(drawn * 10_000))
     # sums of an odd number of signs are odd: 61 or more
     assert drawn == pytest.approx(2 * scipy.stats.binom.sf(1029, 1999, 0.5), abs=0.012)
+
+
+def test_blocks_in_random_order_are_permutations_of_the_rows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # 10,007 rows: blocks of 10, and 7 rows after them; groups of one row but for one group
+    starts = np.r_[:30, 30, 10_000:10_007]
+    size = np.diff(starts, append=10_007)
+    y = np.arange(10_007.0)
+    found = list(_drawn(y, starts, size, rng()))
+    assert [part.shape for part in found] == [(100, 38)] * 10
+    for part in found:
+        np.testing.assert_allclose(part @ size, y.sum(), rtol=1e-12)
+        alone = np.delete(part, 30, axis=1).astype(int)
+        assert (np.sort(alone)[:, 1:] > np.sort(alone)[:, :-1]).all()
+        # blocks of the same ten rows, of which the last stay
+        assert len({frozenset(block) for block in alone[:, :30].reshape(300, 10)}) < 290
+        assert (alone[:, 30:] == alone[0, 30:]).all()
+    # rows are in a new order after 5 orders of the blocks
+    last = [part[0, 31:].tolist() for part in found]
+    assert last[0] != y[-7:].tolist()
+    assert last == [last[0]] * 5 + [last[5]] * 5 != [last[0]] * 10
+    monkeypatch.setattr(permutation, "_WHOLE", 50)
+    few = np.array(list(_drawn(y[:50], np.arange(50), np.ones(50, np.int64), rng())))
+    assert few.shape == (100, 100, 50)
+    np.testing.assert_array_equal(np.sort(few[::9, ::9], axis=2), np.tile(y[:50], (12, 12, 1)))
+
+
+def test_equal_sums_are_in_both_tails_whatever_their_rounding() -> None:
+    for scale in (1e-6, 1.0, 1e6):
+        resampled = scale * np.array([-1, 1, 2 * (1 - 1e-12), 2 * (1 + 1e-12), 2 - 1e-6, 3])
+        assert _tails(resampled, 2 * scale).tolist() == [3, 5]
+    assert _tails(np.array([-1.0, 0, 1]), 0).tolist() == [2, 2]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -149,8 +150,9 @@ def mean_ranks(values: np.ndarray, group: np.ndarray, weight: np.ndarray) -> np.
     return result
 
 
-def test_the_rank_anova_has_the_infinitesimal_jackknifes_covariance() -> None:
-    group, values = normal_groups(8, 11, 14)
+@pytest.mark.parametrize("first", [8, 2])
+def test_the_rank_anova_has_the_infinitesimal_jackknifes_covariance(first: int) -> None:
+    group, values = normal_groups(first, 11, 22 - first)
     n, one = np.bincount(group), np.ones(33)
     mean = mean_ranks(values, group, one)
     influence = np.array(
@@ -167,8 +169,12 @@ def test_the_rank_anova_has_the_infinitesimal_jackknifes_covariance() -> None:
     test, ranks = rank_anova(group, placements(values, group), None, confidence=0.95)
     np.testing.assert_allclose(ranks, mean)
     assert (test.df, test.error_df) == pytest.approx((df, error_df), rel=1e-4)
-    f = (n * (mean - 17) ** 2).sum() / np.trace(m)
-    assert test.pvalue == pytest.approx(stats.f.sf(f, df, error_df), rel=1e-4)
+    if first >= 6:  # otherwise p is not below that of permutations
+        f = (n * (mean - 17) ** 2).sum() / np.trace(m)
+        assert test.pvalue == pytest.approx(stats.f.sf(f, df, error_df), rel=1e-4)
+
+
+def test_the_rank_anova_of_clusters() -> None:
     # clusters of a row each are as independent rows, where groups are of equal size
     group, values = normal_groups(9, 9, 9)
     placed = placements(values, group)
@@ -238,3 +244,25 @@ def test_drawn_subsets_agree_with_brunner_and_munzel(larger: int) -> None:
     assert pvalue * 10_000 == pytest.approx(round(pvalue * 10_000))
     assert pvalue == pytest.approx(peer.pvalue, abs=0.03)
     assert 1.9 < critical < 2.4  # Student's t of 13 to 30 degrees of freedom is 2.16 to 2.04
+
+
+@pytest.mark.parametrize("rows", [5, 6])
+def test_all_subsets_of_tied_values_have_brunner_and_munzels_statistic(rows: int) -> None:
+    values = np.array([1.0, 1, 1, 2, 2, 2, 3, 3, 4, 4, 5, 5])[: 2 * rows]
+    own = np.isin(np.arange(2 * rows), [2, 4, 7, 8, 9, 11][:rows])
+    peer = stats.brunnermunzel(values[own], values[~own]).statistic
+    above = (values[:, None] > values) + (values[:, None] == values) / 2
+    mine = np.array(list(combinations(range(2 * rows), rows)))
+    others = mine[::-1]  # the complements
+    pairs = above[mine[:, :, None], others[:, None, :]]
+    p = pairs.mean(axis=(1, 2))
+    error = np.sqrt(sum(pairs.mean(axis=axis).var(axis=1, ddof=1) for axis in (1, 2)) / rows)
+    with np.errstate(divide="ignore"):  # of groups that do not overlap
+        t = np.abs(p - 0.5) / error
+        at = (mine == np.flatnonzero(own)).all(axis=1)
+        assert t[at] == pytest.approx(abs(peer))
+        if rows < 6:
+            t = np.abs(logit(p)) * p * (1 - p) / error
+    pvalue, critical = permuted_superiority(values, own, 0.9)
+    assert pvalue == pytest.approx((t >= t[at] - 1e-9).mean())
+    assert critical == pytest.approx(np.sort(t)[int(0.9 * len(t))])

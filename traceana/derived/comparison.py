@@ -103,12 +103,17 @@ def _of_jobs(session: Session, trace: str) -> dict[str, Row]:
 
 
 def _runtime(cohort: Cohort, kind: str | None) -> Row:
-    known = cohort.rows.drop_nulls("runtime_s")
+    known = cohort.rows.drop_nulls("duration_s")
     cut = _cut(known)
     if not cut:
-        return _median(cohort, known["runtime_s"], known, kind)
+        return _median(cohort, known["duration_s"], known, kind)
     found = analysis.kaplan_meier(
-        known, status=None, entry="entry_s", observed="observed", cluster=cohort.cluster
+        known,
+        status=None,
+        runtime="duration_s",
+        entry="entry_s",
+        observed="observed",
+        cluster=cohort.cluster,
     ).groups.row(0, named=True)
     return _row(
         known.height,

@@ -32,7 +32,7 @@ class RuntimeDistributions:
     n, n_used
         Rows, and runtimes above 0 that were analyzed.
     n_positive
-        Rows with a runtime above 0.
+        Rows with a runtime above 0, or still running at the end of the window.
     bound
         Smallest runtime, if the trace is left-truncated.
     fits
@@ -63,12 +63,12 @@ def analyze_runtime_distributions(session: Session, trace: str, /) -> RuntimeDis
     """Fit distributions to the runtimes of a trace, and compare its groups."""
     cohort = form_cohort(session, trace)
     table = session.manifest(trace).tables["tasks" if cohort.from_tasks else "jobs"]
-    columns = dict.fromkeys(("runtime_s", "entry_s", "observed", cohort.by))
+    columns = dict.fromkeys(("duration_s", "entry_s", "observed", cohort.by))
     used = cohort.rows.select(name for name in columns if name is not None)
-    positive = rows = used.filter(pl.col("runtime_s") > 0)
+    positive = rows = used.filter(pl.col("duration_s") > 0)
     if rows.height > MOST_ROWS:
         rows = rows.sample(MOST_ROWS, seed=SEED)
-    runtimes = rows["runtime_s"]
+    runtimes = rows["duration_s"]
     seen: dict[str, Any] = {"entry": rows["entry_s"], "observed": rows["observed"]}
     bound = float(min(runtimes)) if table.left_truncated and len(runtimes) else None
     counts = (cohort.rows.height, positive.height, rows.height, bound)
@@ -108,11 +108,13 @@ def _sensitivity(rows: pl.DataFrame, truncated: str | None) -> pl.DataFrame | No
         ("rows dropped", rows.filter(whole)),
     ):
         seen: dict[str, Any] = {"entry": own["entry_s"], "observed": own["observed"]}
-        survival = analysis.kaplan_meier(own, status=None, entry="entry_s", observed="observed")
-        fits = analysis.fit_distributions(
-            own["runtime_s"], truncated_below=truncated, criterion="bic", resamples=0, **seen
+        survival = analysis.kaplan_meier(
+            own, status=None, runtime="duration_s", entry="entry_s", observed="observed"
         )
-        tail = analysis.tail_index(own["runtime_s"], **seen)
+        fits = analysis.fit_distributions(
+            own["duration_s"], truncated_below=truncated, criterion="bic", resamples=0, **seen
+        )
+        tail = analysis.tail_index(own["duration_s"], **seen)
         row = survival.groups.row(0, named=True)
         estimable = row["n_truncated"] + row["n_censored"] == 0
         found.append(
@@ -121,7 +123,7 @@ def _sensitivity(rows: pl.DataFrame, truncated: str | None) -> pl.DataFrame | No
                 "n": row["n"],
                 "median_s": row["median_s"],
                 "restricted_mean_s": row["restricted_mean_s"],
-                "mean_s": own["runtime_s"].mean() if estimable else None,
+                "mean_s": own["duration_s"].mean() if estimable else None,
                 "tail_index": tail["tail_index"].item(),
                 "best": fits.best,
             }
@@ -133,7 +135,7 @@ def _best_families(rows: pl.DataFrame, by: str, bound: float | None) -> pl.DataF
     found = []
     for (group,), own in rows.sort(by).group_by(by, maintain_order=True):
         fits = analysis.fit_distributions(
-            own["runtime_s"], truncated_below=bound, criterion="bic", resamples=0,
+            own["duration_s"], truncated_below=bound, criterion="bic", resamples=0,
             entry=own["entry_s"], observed=own["observed"],
         )  # fmt: skip
         first, second = fits.table.row(0, named=True), fits.table.row(1, named=True)

@@ -120,14 +120,15 @@ def _outcomes(cohort: Cohort, by: str | None, strata: str | None, notes: list[st
         entry="entry_s", observed="observed", cluster=cluster,
     )  # fmt: skip
     comparisons, odds = {}, None
-    for status in COMPARED if by else ():
+    there = stated["status"].cast(pl.String)
+    for status in (one for one in COMPARED if by and one in there):
         try:
             comparisons[status] = analysis.compare_runtimes(
                 stated.filter(status=status), keys, cluster=cluster
             )
         except DataError as error:
             notes.append(f"Runtimes of {status} {cohort.noun} are not compared: {error}.")
-    if strata not in (None, by):
+    if strata not in (None, by) and cohort.fails:
         try:
             odds = analysis.failure_odds(stated, keys, strata=strata, cluster=cluster, **ENDED)
         except DataError as error:
@@ -149,7 +150,7 @@ def _tests(cohort: Cohort, found: Outcomes, by: str, notes: list[str]) -> Iterat
     known = found.rates.filter(pl.col(by).is_not_null() & (pl.col("n") > 0))
     mixed = known.filter(pl.col("failures").is_between(1, pl.col("n") - 1))[by].to_list()
     failure = f"failure of {cohort.noun} by {group}"
-    questions = {failure: known[by].to_list()}
+    questions = {failure: known[by].to_list()} if cohort.fails else {}
     if 1 < len(mixed) < known.height:
         questions[f"{failure}, {BOTH}"] = mixed
     for question, groups in questions.items():
@@ -163,12 +164,9 @@ def _tests(cohort: Cohort, found: Outcomes, by: str, notes: list[str]) -> Iterat
         yield _test(row, question, "cramers_v", row["method"])
     for status, compared in found.comparisons.items():
         row = compared.test.row(0, named=True)
-        yield _test(
-            row,
-            f"runtime of {status} {cohort.noun} by {group}",
-            "epsilon_squared",
-            "Kruskal-Wallis",
-        )
+        method = "Brunner-Munzel" if row["n_groups"] == 2 else "rank ANOVA"
+        question = f"runtime of {status} {cohort.noun} by {group}"
+        yield _test(row, question, "epsilon_squared", method)
 
 
 def _test(row: dict[str, Any], question: str, measure: str, method: str | None) -> dict[str, Any]:
@@ -204,6 +202,8 @@ def fit_failure_model(
     """
     cohort = form_cohort(session, trace)
     rows = cohort.rows
+    if failure is None and not cohort.fails:
+        return None, f"No model of failure: none of the {cohort.noun} has status failed."
     if rows.height > MODEL_ROWS:
         rows = rows.sample(MODEL_ROWS, seed=MODEL_SEED)
     columns = [name for name, _ in grouping_columns(session, cohort)]
@@ -258,6 +258,7 @@ def estimate_competing_risks(
     options: dict[str, Any] = {
         "by": () if by is None else (by,),
         "events": competing_events(session, cohort),
+        "runtime": "duration_s",
         "entry": "entry_s",
         "observed": "observed",
         "cluster": cohort.cluster,

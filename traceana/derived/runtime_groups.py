@@ -8,9 +8,9 @@ import polars as pl
 
 from traceana.analysis.runtimes.ratio import runtime_ratio, summarize_runtime_ratio
 from traceana.derived.cohorts import GROUPINGS
-from traceana.derived.tasks import OWNERS, task_owners, task_times
+from traceana.derived.tasks import OWNERS, sampled_rows, task_owners, task_times
 from traceana.results.display import key_heading
-from traceana.results.formatting import in_sentence
+from traceana.results.formatting import in_sentence, listed
 
 if TYPE_CHECKING:
     from traceana.store.session import Session
@@ -66,7 +66,7 @@ def ratio_tables(session: Session, trace: str, table: str, /) -> RatioTables:
 def grouping_title(by: tuple[str, ...], /) -> str:
     """Return the name of a grouping for a sentence: QoS class, status and GPUs."""
     names = [in_sentence(key_heading(name)) for name in by]
-    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:]))) or "none"
+    return listed(names) if names else "none"
 
 
 def _rows(session: Session, trace: str, table: str) -> pl.DataFrame:
@@ -74,7 +74,9 @@ def _rows(session: Session, trace: str, table: str) -> pl.DataFrame:
         rows = task_times(session, trace)
         owners = session.once(task_owners, trace)
         return rows.hstack(owners) if owners.width else rows
-    rows = session.scan(trace, table).drop("runtime_ratio", strict=False).collect()
+    there = session.scan(trace, table).collect_schema().names()
+    names = [name for name in there if name != "runtime_ratio"]
+    rows = sampled_rows(session, trace, table, *names).collect()
     if table == "recurring_jobs":
         return rows.with_columns(runtime_s=pl.col("end_s") - pl.col("start_s"))
     return rows
@@ -88,7 +90,7 @@ def _groupings(rows: pl.DataFrame, groups: tuple[str, ...]) -> list[tuple[str, .
 
     candidates = dict.fromkeys((*groups, *GROUPINGS))
     varying = [name for name in candidates if varies(name)]
-    single = [*varying, *(name for name in ("status", *OWNERS) if varies(name))]
+    single = dict.fromkeys((*varying, *(name for name in ("status", *OWNERS) if varies(name))))
     joint = [
         tuple(name for name in (*varying[:1], "status", "gpus") if varies(name)),
         tuple(name for name in ("group", "status") if varies(name)),

@@ -137,7 +137,7 @@ _SYSTEMS: Final = {
     "batches for a slowdown and of dynamic ones for a speedup.",
 )
 def plot_batching_clusters(comparison: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
-    """Draw the time of each cluster under uniform, static and dynamic batches, four bars each.
+    """Draw the time of each cluster under uniform, static and dynamic batch sizes.
 
     One group of bars per cluster, from the top, with its published factors.
 

@@ -11,6 +11,7 @@ from matplotlib.ticker import PercentFormatter
 from traceana.figures.labels import place_legend, split_lines
 from traceana.figures.registry import figure
 from traceana.figures.style import shade, start_axes
+from traceana.results.formatting import listed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -73,5 +74,5 @@ def describe_concentration(curve: pl.DataFrame) -> str:
     keys = curve.columns[: curve.columns.index("share_of_jobs")]
     lower = curve.filter(pl.col("share_of_jobs") <= 0.5)
     halves = lower.group_by(keys, maintain_order=True).last() if keys else lower.tail(1)
-    shares = " and ".join(f"{100 * half:.2f} %" for half in halves["share_of_gpu_hours"])
+    shares = listed(f"{100 * half:.2f} %" for half in halves["share_of_gpu_hours"])
     return f"The smaller half of the jobs uses {shares} of the GPU-hours."

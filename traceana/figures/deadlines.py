@@ -122,7 +122,7 @@ def describe_deadline_tightness(tightness: pl.DataFrame) -> str:
 def plot_throughput(
     rates: pl.DataFrame, /, *, ax: Axes | None = None, measure: str = "samples_per_s"
 ) -> Axes:
-    """Draw rates against GPUs, one line per (model, batch size).
+    """Draw throughput against GPUs, one line per model and batch size.
 
     One line per (model, batch size), labeled at its end where there is room.
 

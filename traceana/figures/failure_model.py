@@ -65,8 +65,10 @@ def plot_failure_odds(result: FailureModel, /, *, ax: Axes | None = None) -> Axe
         if term is None:
             continue
         if term["odds_ratio"] is None:
+            apart = (term["note"] or "").startswith("not comparable")
             ax.annotate(
-                "no finite odds ratio", (0.98, place), xycoords=("axes fraction", "data"),
+                "not comparable" if apart else "no finite odds ratio",
+                (0.98, place), xycoords=("axes fraction", "data"),
                 ha="right", va="center", fontsize=small_size(), fontstyle="italic",
                 bbox={"facecolor": shade(ax, 0), "edgecolor": "none", "pad": 0.4},
                 gid=f"none-{place}",

@@ -13,6 +13,7 @@ from traceana.figures.labels import name_columns, name_group, small_size
 from traceana.figures.registry import figure
 from traceana.figures.scales import use_log_axis
 from traceana.figures.style import color_of, shade, start_axes
+from traceana.results.formatting import plural
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -72,7 +73,7 @@ def name_rows(ax: Axes, groups: Groups, /) -> None:
     ax.grid(visible=False, axis="y")
     for row, count in zip(rows, groups.counts, strict=True):
         ax.annotate(
-            f"n = {count:,}", (1.02, row), xycoords=("axes fraction", "data"), va="center",
+            f"n = {count:,}", (1.04, row), xycoords=("axes fraction", "data"), va="center",
             fontsize=small_size(), annotation_clip=False,
         )  # fmt: skip
 
@@ -276,4 +277,4 @@ def describe_runtime_ratio(result: pl.DataFrame) -> str:
     reaches_0 = (known["p05"] == 0).any()
     cut = " Bars clipped at the left reach 0." if reaches_0 else ""
     sizes = " to ".join(f"{n:,}" for n in dict.fromkeys((min(known["n"]), max(known["n"]))))
-    return f"{known.height} groups of {sizes} runtimes.{cut}"
+    return f"{plural(known.height, 'group')} of {sizes} runtimes.{cut}"

@@ -8,6 +8,7 @@ from traceana.errors import DataError
 from traceana.figures.registry import figure
 from traceana.figures.scales import use_log_axis
 from traceana.figures.style import MOST_MARKS, color_of, start_axes
+from traceana.results.formatting import plural
 
 if TYPE_CHECKING:
     import polars as pl
@@ -85,8 +86,9 @@ def plot_runtime_against(
 
 def describe_runtime_against(means: pl.DataFrame) -> str:
     """Return a sentence on the means for the caption."""
-    alone = (means["n"] == 1).sum()
+    alone = int((means["n"] == 1).sum())
+    have = "has" if alone == 1 else "have"
     return (
-        f"{means.height:,} distinct values, n = {means['n'].sum():,} rows; {alone:,} points have "
-        f"one row, and the largest has {max(means['n']):,}."
+        f"{means.height:,} distinct values, n = {means['n'].sum():,} rows; "
+        f"{plural(alone, 'point')} {have} one row, and the largest has {max(means['n']):,}."
     )

@@ -29,14 +29,14 @@ _RETURNS: Final = "\nReturns\n-------\nAxes\n    Those drawn on.\n"
 
 @dataclass(frozen=True)
 class FigureEntry:
-    """A kind of figure.
+    """A registered figure: its function, its input and how to read it.
 
     Attributes
     ----------
     plot
         Draws a result on axes and returns them.
     result
-        What the figure takes: a table's rows, or the analysis whose result it is.
+        What the figure takes: rows of a table, or the result of an analysis.
     reading
         How the figure is read.
 
@@ -69,10 +69,10 @@ _ENTRIES: Final[dict[str, FigureEntry]] = {}
 
 
 def figure(name: str, /, *, result: str, reading: str) -> Callable[[Plot], Plot]:
-    """Register a function that draws a figure: it draws in the style, `ax` and Axes documented.
+    """Register a function that draws a figure.
 
-    `reading` states how the figure is read. The module has ``describe_<figure>``, which returns a
-    sentence on a result for the caption.
+    The function draws in traceana's style, and its docstring describes `ax` and what it returns.
+    `reading` states how the figure is read. ``describe_<figure>`` in the same module returns a sentence for the caption.
 
     Examples
     --------
@@ -97,7 +97,7 @@ def figure(name: str, /, *, result: str, reading: str) -> Callable[[Plot], Plot]
 
 
 def figures() -> dict[str, FigureEntry]:
-    """Return every figure by its id; each module of this package is imported.
+    """Return every registered figure by its id.
 
     Examples
     --------
@@ -133,7 +133,7 @@ def get_figure(name: str, /) -> FigureEntry:
 
 
 def draw_figure(name: str, result: Any, /, **options: object) -> Figure:  # noqa: ANN401
-    """Draw a result as the registered figure of that id, on axes of its own.
+    """Draw a result as a registered figure on new axes.
 
     Raises
     ------

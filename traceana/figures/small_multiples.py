@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator
 
 from traceana.errors import DataError
 from traceana.figures.registry import figure, get_figure
@@ -92,8 +94,13 @@ def plot_small_multiples(
             artist.set_gid(f"{artist.get_gid()}-{place + 1}")  # ids within an SVG are unique
     if share_x:
         ends = [one.get_xlim() for one in axes]
+        widest = max(
+            axes, key=lambda one: np.ptp(one.xaxis.get_transform().transform(one.get_xlim()))
+        )
+        ticks = FixedLocator([*widest.get_xticks()])  # of a narrower panel they would overlap
         for place, one in enumerate(axes):
             one.set_xlim(min(low for low, _ in ends), max(high for _, high in ends))
+            one.xaxis.set_major_locator(ticks)
             if place + columns < len(axes):
                 one.set_xlabel("")
     return axes[0]

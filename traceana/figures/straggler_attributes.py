@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 def plot_straggler_attributes(
     result: AttributeResult, /, *, ax: Axes | None = None, job: object = None
 ) -> Axes:
-    """Draw the time gained by each group of each attribute, one row per attribute.
+    """Draw the job time that each group of workers costs, one row per attribute.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ def plot_straggler_attributes(
     ax.set_yticks(range(len(names)), names)
     ax.set_ylim(len(names) - 0.5, -0.5)
     ax.set_xlim(0, max(0.1, 1.3 * result.groups["gain"].fill_null(0.0).to_numpy().max()))
-    ax.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+    ax.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0, symbol=" %"))
     ax.set_xlabel("Job time gained")
     ax.set_ylabel("Attribute")
     return ax

@@ -39,7 +39,7 @@ def plot_straggler_overview(
     unit: str = "s",
     ddof: int | None = 0,
 ) -> Axes:
-    """Draw the times, the CoV and the straggler map of one job above each other.
+    """Draw the times, the CoV and the straggler map of one job in stacked panels.
 
     Those of the map; two more above it share its time axis.
 
@@ -100,6 +100,5 @@ def plot_straggler_overview(
 
 
 def describe_straggler_overview(result: StragglerResult) -> str:
-    """Return a sentence on the span, and one on the ratios."""
-    times = result.ratios["time_s"].to_numpy()
-    return f"From {times.min():,.0f} to {times.max():,.0f}. {describe_straggler_map(result)}"
+    """Return one sentence on the ratios."""
+    return describe_straggler_map(result)

@@ -9,7 +9,7 @@ import polars as pl
 from matplotlib.ticker import PercentFormatter
 
 from traceana.errors import DataError
-from traceana.figures.labels import find_clock, format_axis, name_lines, natural_order
+from traceana.figures.labels import find_clock, format_axis, name_lines, natural_order, place_legend
 from traceana.figures.registry import figure
 from traceana.figures.style import color_of, shade, start_axes
 from traceana.results.formatting import three_digits
@@ -158,16 +158,13 @@ def plot_cov_ecdf(
             ax, known["cov"], color=color_of(0), linewidth=1.8, linestyle="-",
             label="all time steps",
         )  # fmt: skip
-    if len(jobs) <= _MOST_NAMED:
-        ax.legend(loc="lower right")
-    else:  # many lines leave no room within
-        ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, borderaxespad=0.2)
     ax.set_xlim(left=0)
     ax.set_ylim(0, 1)
     ax.set_xlabel(label_cov(ddof))
-    ax.set_title("Distribution of CoV by job", pad=20 if len(jobs) > _MOST_NAMED else None)
+    ax.set_title("Distribution of CoV by job")
     ax.set_ylabel("Fraction of time steps")
     ax.yaxis.set_major_formatter(PercentFormatter(xmax=1, symbol=" %"))
+    place_legend(ax)
     return ax
 
 

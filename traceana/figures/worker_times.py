@@ -124,7 +124,9 @@ def _write_legend(ax: Axes, lines: list[tuple[str, Line2D]], slow: list[str]) ->
 
 
 def draw_worker_times(samples: pl.DataFrame, /, **options: str) -> Figure:
-    """Draw the workers of several jobs, one panel per job; options of :func:`plot_worker_times`.
+    """Draw the mini-batch times of several jobs, one panel per job.
+
+    `options` are those of :func:`plot_worker_times`.
 
     Examples
     --------

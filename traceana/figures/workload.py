@@ -13,10 +13,9 @@ from traceana.figures.labels import place_legend, split_lines
 from traceana.figures.registry import figure
 from traceana.figures.scales import use_log_axis
 from traceana.figures.style import color_of, palette, shade, start_axes
+from traceana.results.formatting import listed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from matplotlib.axes import Axes
 
 _VISIBLE: Final = 0.01
@@ -44,8 +43,8 @@ def plot_arrivals(
         of one group are bars; those of several are lines, divided by the mean rate of the group.
         An hour that was not observed has neither.
     clock
-        Name of the local time of the hours, such as "UTC+8". None: the clock counts from the
-        beginning of the trace.
+        Name of the local time of the hours, such as "UTC+8". None: the time of day is unknown,
+        and hours count from the beginning of the trace.
 
     Raises
     ------
@@ -83,13 +82,13 @@ def plot_arrivals(
     ax.yaxis.set_major_formatter("{x:,.5g}")
     ax.locator_params(axis="y", nbins=4)
     ax.set_ylabel("Jobs per hour / mean" if len(lines) > 1 else "Jobs per hour")
-    names = {"hour": "Hour of the day", "weekday": "Weekday"}
+    names = {"hour": "Hour of the day" if clock else "Hour, modulo 24", "weekday": "Weekday"}
     ax.set_title(f"Submissions by {names[slot].lower()}")
     if slot == "hour":
         ax.set_xticks(range(0, 24, 3))
     else:
         ax.set_xticks(range(1, 8), _WEEKDAYS)
-    ax.set_xlabel(f"{names[slot]} ({clock or 'clock of the trace'})")
+    ax.set_xlabel(f"{names[slot]} ({clock or 'clock of the trace; time of day unknown'})")
     if len(lines) > 1:
         place_legend(ax)
     return ax
@@ -106,8 +105,9 @@ def describe_arrivals(rhythm: pl.DataFrame) -> str:
     """Return one sentence on what the figure of these arrivals shows."""
     slot = _slot(rhythm)
     lines = [own for _, own in split_lines(rhythm, slot)]
-    days = " and ".join(f"{sum(own['observed_h']) / 24:,.1f}" for own in lines)
-    text = f"{_listed(sum(own['jobs']) for own in lines)} jobs over {days} days"
+    days = listed(f"{sum(own['observed_h']) / 24:,.1f}" for own in lines)
+    jobs = listed(f"{sum(own['jobs']):,.0f}" for own in lines)
+    text = f"{jobs} jobs over {days} days"
     if len(lines) == 1:
         rates = rhythm.drop_nulls("jobs_per_h").sort("jobs_per_h", slot).rows(named=True)
         extremes = (*rates[:1], *rates[-1:])
@@ -116,15 +116,11 @@ def describe_arrivals(rhythm: pl.DataFrame) -> str:
             text += f"({row['jobs_per_h']:,.3g} jobs per hour)"
         return f"{text}."
     busiest = (own.sort("jobs_per_h", nulls_last=False)[slot][-1] for own in lines)
-    return f"{text}; busiest {slot} {' and '.join(_name(one, slot) for one in busiest)}."
+    return f"{text}; busiest {slot} {listed(_name(one, slot) for one in busiest)}."
 
 
 def _name(value: int, slot: str) -> str:
     return _WEEKDAYS[value - 1] if slot == "weekday" else str(value)
-
-
-def _listed(numbers: Iterable[float]) -> str:
-    return " and ".join(f"{one:,.0f}" for one in numbers)
 
 
 @figure(
@@ -134,7 +130,7 @@ def _listed(numbers: Iterable[float]) -> str:
     "same for a Poisson process of equal rate. Daily and weekly cycles alone cause differences.",
 )
 def plot_interarrivals(curve: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
-    """Draw the fraction of times between submissions that are longer than each, by group.
+    """Draw the survival function of the times between submissions, one line per group.
 
     Both axes logarithmic; a time of 0 is drawn at the left end.
 
@@ -184,7 +180,7 @@ def _gid(kind: str, name: str) -> str:
 def describe_interarrivals(curve: pl.DataFrame) -> str:
     """Return one sentence on what the figure of this curve shows."""
     lines = [own for _, own in split_lines(curve, "n", "gap_s")]
-    n, longest = (_listed(own[name].max() for own in lines) for name in ("n", "gap_s"))  # type: ignore[misc]
+    n, longest = (listed(f"{max(own[name]):,.0f}" for own in lines) for name in ("n", "gap_s"))
     if len(lines) > 1:
         return f"n = {n} times between submissions; the longest is {longest} s."
     above = curve.filter(pl.col("gap_s") > 0)["gap_s"]

@@ -184,17 +184,18 @@ class _Compiler:
 
     def dtype_of(self, value: pl.Expr, at: str) -> pl.DataType:
         """Return the type of an expression, tried on no rows."""
-        views = {
+        dtypes: dict[str, pl.DataType] = {
             view_name(name, kind): self.dtypes.get(name, pl.String())
             if kind == "time"
             else {"text": pl.String(), "number": pl.Float64()}[kind]
             for name, kinds in self.columns.used.items()
             for kind in kinds
         }
-        frame = pl.DataFrame(schema=views).with_columns(
-            pl.lit(None, pl.Float64 if one.rule else pl.String).alias(name)
-            for name, one in self.derived.items()
-        )
+        dtypes |= {
+            name: pl.Float64() if one.rule else pl.String() for name, one in self.derived.items()
+        }
+        roots = set(value.meta.root_names())
+        frame = pl.DataFrame(schema={name: dtypes[name] for name in dtypes if name in roots})
         try:
             return frame.select(value.alias("\0")).schema["\0"]
         except PolarsError as error:
@@ -211,6 +212,7 @@ _FOLLOWING_TIMES: Final = {
     "start_s": {"end_s": 1, "runtime_s": -1},
 }
 """Of start, end and runtime, the one that a mapping does not state follows from the others."""
+_ROUNDING_S: Final = 1e-6
 
 
 def compile_mapping(
@@ -265,6 +267,10 @@ def compile_mapping(
             stated[name] = pl.sum_horizontal(
                 *(sign * stated[other] for other, sign in follows.items()), ignore_nulls=False
             )
+            if name == "start_s" and "submit_s" in stated:  # not before it by a rounding error
+                submit = stated["submit_s"]
+                close = (submit - stated[name]).is_between(0, _ROUNDING_S)
+                stated[name] = pl.when(close).then(submit).otherwise(stated[name])
     views, numbers, reread = {}, {}, {}
     for name, kinds in known.used.items():
         main: Kind = next(one for one in ("text", "time", "number") if one in kinds)

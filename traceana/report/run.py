@@ -39,7 +39,7 @@ _opened: list[Context] = []
 
 
 def count_workers() -> int:
-    """Return how many processes build sections: one a core that this one may use, at most four.
+    """Return the number of processes that build sections: one per core, at most four.
 
     Examples
     --------

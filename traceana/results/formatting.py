@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 from decimal import Decimal
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 _CONTROL: Final = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"
@@ -86,8 +89,8 @@ def fine_share(value: float) -> str:
 
 
 def plain(value: float) -> str:
-    """Write a number without needless zeros: 0.5, 8."""
-    return f"{value:,.6g}"
+    """Write a number without needless zeros or a power of ten: 0.5, 8, 4,580,688."""
+    return f"{value:,.0f}" if abs(value) >= 1e6 else f"{value:,.6g}"
 
 
 def seconds_range(low: float, high: float) -> str:
@@ -119,6 +122,12 @@ def plural(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
+def listed(parts: Iterable[str]) -> str:
+    """Join parts of a sentence: a, b and c."""
+    *most, last = parts
+    return f"{', '.join(most)} and {last}" if most else last
+
+
 def in_sentence(heading: str) -> str:
     """Write a heading within a sentence: cluster, but QoS class."""
     return heading if any(letter.isupper() for letter in heading[1:]) else heading.lower()
@@ -129,14 +138,21 @@ def pvalue(value: float) -> str:
     return "< 0.0001" if value < 1e-4 else f"{value:.2g}"
 
 
+def p_equals(value: float) -> str:
+    """Write a p-value within a sentence: p = 0.012, p < 0.001."""
+    return "p < 0.001" if value < 0.001 else f"p = {pvalue(value)}"
+
+
 def correlation(r: float, low: float | None = None, high: float | None = None) -> str:
     """Write a coefficient to two decimals, with its interval where it has one."""
-    return f"{r:.2f}" if low is None or high is None else f"{r:.2f} ({low:.2f} to {high:.2f})"
+    if low is None or high is None:
+        return f"{r:z.2f}"
+    return f"{r:z.2f} ({correlation_range(low, high)})"
 
 
 def correlation_range(low: float, high: float) -> str:
     """Write an interval of a correlation to two decimals."""
-    return f"{low:.2f} to {high:.2f}"
+    return f"{low:z.2f} to {high:z.2f}"
 
 
 def three_digits(value: float) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
@@ -70,6 +71,7 @@ def rule_expressions(name: str, /) -> dict[str, str]:
     return {rule: str(expression) for rule, expression in get_rules(name).items()}
 
 
+@cache
 def get_rules(name: str, /) -> dict[str, pl.Expr]:
     """Return a table's rules by name, each an expression that is false where a row breaks it.
 
@@ -95,6 +97,7 @@ def privacy_of(name: str, /) -> dict[str, str]:
     }
 
 
+@cache
 def schema_version(name: str, /) -> str:
     """Return a digest of all that a table declares: it changes whenever the declaration does."""
     text = describe_table(name).write_json() + repr(rule_expressions(name))

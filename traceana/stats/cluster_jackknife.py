@@ -46,35 +46,20 @@ def jackknife_errors(
     dict
         The error by method; NaN if a coefficient without one of the cells is undefined.
     """
-    found: dict[str, list[float]] = {method: [] for method in methods}
-    in_order = np.argsort(x, kind="stable")
-    x, y, cells = x[in_order], y[in_order], cells[in_order]
-    _, starts, group, size = np.unique(
-        x, return_index=True, return_inverse=True, return_counts=True
-    )
-    _, rank, often = np.unique(y, return_inverse=True, return_counts=True)
-    a, b = x - x.mean(), y - y.mean()
-    moments = np.stack([np.ones(len(x)), a, b, a * a, b * b, a * b])
-    everything = moments.sum(axis=1)
-    order = np.argsort(cells, kind="stable")
-    for part in np.split(order, np.flatnonzero(np.diff(cells[order])) + 1):
-        for method, coefficients in found.items():
-            if len(x) - len(part) < _MIN_POINTS:
-                r = float("nan")
-            elif method == "pearson":
-                r = _pearson(everything - moments[:, part].sum(axis=1))
-            elif method == "spearman":
-                left = size - np.bincount(group[part], minlength=len(size))
-                y_left = often - np.bincount(rank[part], minlength=len(often))
-                y_rank = _centered_ranks(y_left)
-                ranks = y_rank[rank]
-                sums = np.add.reduceat(ranks, starts)
-                sums -= np.bincount(group[part], ranks[part], len(size))
-                r = _ratio(_centered_ranks(left), left, sums, float(y_left @ y_rank**2))
-            else:
-                kept = np.delete(np.arange(len(x)), part)
-                r = correlation(x[kept], y[kept], method=method)
-            coefficients.append(r)
+    found: dict[str, list[float]] = {}
+    for method in methods:
+        if method == "pearson":
+            found[method] = _without_each(x, y, cells)
+        elif method == "spearman":
+            found[method] = _ranked_without_each(x, y, cells)
+        else:
+            kept = (cells != cell for cell in np.unique(cells))
+            found[method] = [
+                correlation(x[rows], y[rows], method=method)
+                if np.count_nonzero(rows) >= _MIN_POINTS
+                else float("nan")
+                for rows in kept
+            ]
     return {method: _error(np.array(r)) for method, r in found.items()}
 
 
@@ -133,8 +118,42 @@ def _error(r: Floats) -> float:
     return float(np.sqrt((m - 1) / m * np.sum((z - z.mean()) ** 2)))
 
 
+def _without_each(x: Floats, y: Floats, cells: Integers) -> list[float]:
+    """Return Pearson's r without the rows of each cell, from the sums over cells."""
+    a, b = x - x.mean(), y - y.mean()
+    sums = np.stack(
+        [np.bincount(cells, part) for part in (np.ones(len(x)), a, b, a * a, b * b, a * b)]
+    )
+    sums = sums[:, sums[0] > 0]
+    return [_pearson(without) for without in (sums.sum(axis=1)[:, None] - sums).T]
+
+
+def _ranked_without_each(x: Floats, y: Floats, cells: Integers) -> list[float]:
+    """Return Spearman's r without the rows of each cell: the others are ranked again."""
+    in_order = np.argsort(x, kind="stable")
+    x, y, cells = x[in_order], y[in_order], cells[in_order]
+    _, starts, group, size = np.unique(
+        x, return_index=True, return_inverse=True, return_counts=True
+    )
+    _, rank, often = np.unique(y, return_inverse=True, return_counts=True)
+    order = np.argsort(cells, kind="stable")
+    found = []
+    for part in np.split(order, np.flatnonzero(np.diff(cells[order])) + 1):
+        left = size - np.bincount(group[part], minlength=len(size))
+        y_left = often - np.bincount(rank[part], minlength=len(often))
+        y_rank = _centered_ranks(y_left)
+        ranks = y_rank[rank]
+        sums = np.add.reduceat(ranks, starts)
+        sums -= np.bincount(group[part], ranks[part], len(size))
+        r = _ratio(_centered_ranks(left), left, sums, float(y_left @ y_rank**2))
+        found.append(r if len(x) - len(part) >= _MIN_POINTS else float("nan"))
+    return found
+
+
 def _pearson(moments: Floats) -> float:
     n, a, b, aa, bb, ab = moments
+    if n < _MIN_POINTS:
+        return float("nan")
     squares = (aa - a * a / n) * (bb - b * b / n)
     # what rounding leaves of a constant column is no variance
     if aa - a * a / n <= 1e-12 * aa or bb - b * b / n <= 1e-12 * bb:

@@ -12,7 +12,7 @@ _FORMAT: Final = 1
 
 @dataclass(frozen=True, kw_only=True)
 class TableManifest:
-    """One table of a trace.
+    """Facts about one table of a trace.
 
     Attributes
     ----------
@@ -78,14 +78,14 @@ class TableManifest:
 
 @dataclass(frozen=True, kw_only=True)
 class Manifest:
-    """One trace.
+    """Facts about one trace.
 
     Attributes
     ----------
     trace
         Id of the trace.
     title, description, license, citation, homepage
-        What it is, and on which terms.
+        Description and terms of use.
     source
         Where its description is from: ``catalog``, ``mapping`` or ``api``.
     synthetic

@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+import narwhals.stable.v2 as nw
+import polars as pl
+
 from traceana.store.cache import Cache, code_digest, key_of, versions
 from traceana.store.ledger import Ledger, ledger_json
 from traceana.store.spark import scan_by_spark
@@ -14,7 +17,6 @@ from traceana.store.spark import scan_by_spark
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    import polars as pl
     from narwhals.stable.v2.typing import IntoFrame
 
     from traceana.store.manifest import Manifest
@@ -66,6 +68,19 @@ class Session:
             return self.scan(trace, table)
         rows: IntoFrame = scan_by_spark(self.store, trace, table, master=self.master)
         return rows
+
+    def rows(self, trace: str, table: str, /) -> nw.LazyFrame[Any]:
+        """Return the table of :meth:`frame` for expressions that every engine runs."""
+        rows: nw.LazyFrame[Any] = nw.from_native(self.frame(trace, table)).lazy()
+        return rows
+
+    def local(self, rows: IntoFrame, trace: str, table: str, /) -> pl.LazyFrame:
+        """Return rows of a table's frame as Polars has them, with the types of the store."""
+        if isinstance(rows, pl.LazyFrame):
+            return rows
+        frame: pl.DataFrame = nw.from_native(rows).lazy().collect(backend="polars").to_native()
+        types = self.scan(trace, table).collect_schema()
+        return frame.cast({name: types[name] for name in frame.columns if name in types}).lazy()
 
     def cached(self, key: Key, function: Callable[[], Found], /, *, on_disk: bool = True) -> Found:
         """Return the result of a function, called once per session and kept between sessions.

@@ -32,11 +32,15 @@ def test_the_hardest_target_that_most_batch_sizes_reach() -> None:
     accuracy: dict[float, dict[int, int | None]] = {
         0.5: {8: 2, 16: 3, 32: 4},
         0.6: {8: 4, 16: 5, 32: 9},
-        0.7: {8: 8, 16: None, 32: None},
+        0.7: {4: 7, 8: 8, 16: None, 32: None},
     }
-    found = training_defaults(runs(accuracy), profiles(8, 16, 32))["own"]
+    found = training_defaults(runs(accuracy), profiles(4, 8, 16, 32))["own"]
     assert (found.target, found.batch_size, found.max_epochs) == (0.6, 16, 9)
     assert not found.lower_is_harder
+    # no batch size reaches it in every run
+    first, second = runs({0.5: {8: 2, 16: None}}), runs({0.5: {8: None, 16: 3}})
+    both = pl.concat([first, second.with_columns(run=pl.lit(2, pl.Int64))])
+    assert training_defaults(both, profiles(8, 16))["own"].batch_size == 8
 
 
 def test_of_an_error_the_hardest_target_is_the_lowest() -> None:

@@ -261,6 +261,16 @@ def test_what_cannot_be_a_runtime_is_refused(bad: float) -> None:
         compare_runtimes(nothing, "g")
 
 
+def test_p_of_a_group_of_five_rows_is_approximate() -> None:
+    x = np.random.default_rng(3).lognormal(0, 1, 18)
+    for few, text in ((5, "a group has fewer than 6 rows: p is approximate"), (6, None)):
+        frame = pl.DataFrame({"g": np.repeat([0, 1, 2], [few, 12 - few, 6]), "runtime_s": x})
+        assert compare_runtimes(frame, "g").test["note"].item() == text
+        assert compare_runtimes(frame, "g", method="mann-whitney").test["note"].item() is None
+        users = frame.with_columns(user=pl.int_range(pl.len()) // 2)
+        assert compare_runtimes(users, "g", cluster="user").test["note"].item() is None
+
+
 def test_three_against_three_are_exact() -> None:
     # 20 permutations, 2 as extreme as groups that do not overlap
     frame = pl.DataFrame({"g": list("aaabbb"), "runtime_s": [1.0, 2, 3, 4, 5, 6]})

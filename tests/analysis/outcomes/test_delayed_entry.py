@@ -129,6 +129,23 @@ def test_rows_before_the_window_and_at_its_end() -> None:
     assert observe(rows, derived)[1].start_s == 15
 
 
+def test_a_running_row_without_a_recorded_end_is_censored() -> None:
+    # as in accounting records: the time elapsed so far, and no end
+    rows = pl.DataFrame(
+        {
+            "status": ["completed", "running", "running"],
+            "start_s": [5.0, 20, 60],
+            "end_s": [15.0, None, None],
+            "runtime_s": [10.0, 80, 40],
+        }
+    )
+    window = Manifest(trace="t", title="T", window_start_s=5, window_end_s=100)
+    seen, observation = observe(rows, window)
+    assert seen["observed"].to_list() == [True, False, False]
+    assert observation.n_censored == 2
+    assert "2 were still running at its end" in observation.describe("jobs")
+
+
 def test_unlisted_jobs_are_estimated_from_the_listed() -> None:
     rng = np.random.default_rng(7)
     start, runtime = rng.uniform(0, 100, 20_000), rng.exponential(20, 20_000)

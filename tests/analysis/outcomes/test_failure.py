@@ -112,6 +112,8 @@ def test_small_counts_get_a_monte_carlo_p_that_is_fishers() -> None:
 def test_one_outcome_and_one_group_are_told() -> None:
     row = outcome_association(table_frame({"a": (3, 0), "b": (4, 0)}), "g").row(0, named=True)
     assert (row["note"], row["pvalue"], row["cramers_v"]) == ("every row failed", None, None)
+    row = outcome_association(table_frame({"a": (0, 3), "b": (0, 4)}), "g").row(0, named=True)
+    assert (row["note"], row["pvalue"], row["cramers_v"]) == ("no row failed", None, None)
     apart = outcome_association(table_frame({"a": (30, 0), "b": (0, 40)}), "g").row(0, named=True)
     assert apart["cramers_v"] == pytest.approx(1)
     assert apart["ci_low"] is None
@@ -139,6 +141,20 @@ def test_alike_rows_are_not_taken_for_many() -> None:
         aware += outcome_association(frame, "g", cluster="user")["pvalue"][0] < 0.05
     assert naive > 25
     assert aware < 9
+
+
+def test_copies_of_rows_are_worth_the_rows() -> None:
+    alone = table_frame({"a": (30, 70), "b": (60, 50)}).with_row_index("user")
+    once, four = (
+        outcome_association(rows, "g", cluster="user").row(0, named=True)
+        for rows in (alone, pl.concat([alone] * 4))
+    )
+    assert four["n"] == 840
+    assert once["n_effective"] == pytest.approx(210, rel=0.01)
+    # but for N - 1 in the variance of all outcomes
+    assert four["n_effective"] == pytest.approx(once["n_effective"] * 4 * 209 / 839)
+    for name in ("cramers_v", "df", "pvalue"):
+        assert four[name] == pytest.approx(once[name]), name
 
 
 def admissions(published: dict[str, Any]) -> pl.DataFrame:
@@ -283,7 +299,7 @@ def test_features_may_have_any_name_but_the_outcomes() -> None:
 @pytest.mark.parametrize(
     ("column", "text"),
     [
-        (2 * pl.col("gpa") + 1, "features .* are collinear; remove one"),
+        (2 * pl.col("gpa") + 1, "features bad, gpa are collinear; remove one"),
         (pl.col("gpa") / 0, "column bad holds a value beyond 1e.150"),
         (
             pl.lit(None, pl.String),
@@ -309,6 +325,8 @@ def test_features_that_allow_no_model_are_refused(column: pl.Expr, text: str) ->
         ({"features": "gpa", "failure": "loose"}, "failure names status 'loose'; statuses are"),
         ({"features": "gpa", "confidence": 2}, "confidence must lie between 0 and 1"),
         ({"features": "gpa", "cluster": "one"}, "column one has one cluster"),
+        ({"features": "gpa", "cluster": "psi", "method": "firth"}, "not firth with cluster"),
+        ({"features": "gpa", "method": "probit"}, "it is 'probit'"),
     ],
 )
 def test_bad_arguments_are_refused(options: dict[str, Any], text: str) -> None:
@@ -340,6 +358,8 @@ def test_few_events_have_firths_estimate() -> None:
     assert row["odds_ratio"] == pytest.approx(expected, rel=1e-4)
     assert model.fit["events_per_parameter"].item() == 9
     assert "Firth" in model.fit["errors"].item()
+    chosen = failure_model(frame, features="g", method="firth")
+    assert chosen.odds_ratios.equals(model.odds_ratios)
 
 
 def test_levels_without_common_support_are_not_compared() -> None:

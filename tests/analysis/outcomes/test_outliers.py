@@ -67,6 +67,9 @@ def test_few_expected_failures_are_not_tested() -> None:
     notes = dict(found.select("node", "note").iter_rows())
     assert notes["a"] == "fewer than 5 expected failures"
     assert found.filter(node="a")["pvalue"].item() is None
+    five = pl.DataFrame({"node": ["a"] * 10 + ["b"] * 90, "status": ["failed", "completed"] * 50})
+    assert traceana.failure_outliers(five, "node")["expected"].to_list() == [5, 45]
+    assert traceana.failure_outliers(five, "node")["pvalue"].to_list() == [1, 1]
 
 
 def test_rows_without_a_node_are_left_out() -> None:

@@ -140,3 +140,13 @@ def test_the_published_traces_average_one(real_store: Store, trace: str, by: str
     means = result.group_by(by).agg(pl.col("runtime_ratio").mean())["runtime_ratio"]
     assert means.to_list() == pytest.approx([1] * len(means), rel=1e-9)
     assert result["runtime_ratio"].count() == jobs.collect()["runtime_s"].count()
+
+
+def test_means_below_1e_150_have_no_ratio() -> None:
+    jobs = pl.DataFrame({"g": ["a", "b", "b"], "runtime_s": [1e-150, 9e-151, 9e-151]})
+    found = summarize_runtime_ratio(jobs, by="g")
+    assert found["median"].to_list() == [1, None]
+    assert found["note"].to_list() == [
+        "one runtime has no standard deviation",
+        "the mean runtime is too close to 0 for a ratio",
+    ]

@@ -84,6 +84,9 @@ def test_a_permutation_pvalue_is_that_of_all_pairings() -> None:
     (row,) = found.attributes.filter(attribute="host").iter_rows(named=True)
     # the two slow ones share a host in 4 of 28 pairs
     assert row["pvalue"] == pytest.approx(4 / 28, abs=0.015)
+    default = straggler_attributes(job(times), attributes="host", time="step").attributes
+    tried = 1000 * default.filter(attribute="host")["pvalue"].item()  # 999 and the observed one
+    assert tried == pytest.approx(round(tried))
 
 
 def test_noise_alone_is_explained_by_no_attribute() -> None:

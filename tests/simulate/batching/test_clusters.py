@@ -30,6 +30,9 @@ def test_published_factors_stand_beside_the_cluster_that_they_are_of() -> None:
     found = compare_clusters()
     rows = found.filter(workers="published").rows_by_key(["cluster", "system"], unique=True)
     assert rows["2 T4 and 2 P4", "ResNet-50"][-1] == 4.5
+    assert rows["P100 and 48-core Xeon", "ResNet-50"][-1] == 4
+    assert rows["P100 and 48-core Xeon", "CNN"][-1] == 1.2
+    assert rows["3 CPU workers, 6/12/30 cores", "ResNet-50, CNN"][-2:] == (3.0, None)
     # uniform batches wait for the P4: (8.1 + 5.5) / 2 / 5.5
     uniform = (8.1 + 5.5) / 2 / 5.5
     assert rows["2 T4 and 2 P4", "CNN"][-2] == pytest.approx(uniform / 2.1)

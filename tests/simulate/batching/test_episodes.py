@@ -80,6 +80,11 @@ def test_what_cannot_be_told_has_a_note() -> None:
     ).episodes.row(0, named=True)
     assert never["time"] is None
     assert never["note"] == "no time of the episode has all workers"
+    for start in (50, 110):  # an episode of one time
+        one = replay_batching(two_workers(), episodes=episode(onset_s=start, end_s=start))
+        assert one.episodes["note"].is_null().all()
+    with pytest.raises(DataError, match="an end not before its onset"):
+        replay_batching(two_workers(), episodes=episode(onset_s=51, end_s=50))
     other = episode().with_columns(job_id=pl.lit("elsewhere"))
     assert replay_batching(two_workers(), episodes=other).episodes.is_empty()
 

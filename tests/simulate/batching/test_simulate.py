@@ -17,6 +17,7 @@ from traceana.errors import DataError
 from traceana.simulate import Measured, OmniLearn, Proportional, Static, Uniform, Workers
 from traceana.simulate.batching.controllers import CONTROLLERS, Seen
 from traceana.simulate.batching.gains import largest_gain
+from traceana.simulate.batching.split import share
 
 workers = st.lists(
     st.tuples(st.floats(0, 0.5), st.floats(1, 1000)), min_size=1, max_size=6
@@ -106,18 +107,43 @@ def test_restoring_by_equal_parts_can_make_a_batch_negative_and_says_so() -> Non
     assert bounded.note is None
 
 
+def test_omnilearns_defaults_are_those_of_the_authors() -> None:
+    assert (OmniLearn().bounds, OmniLearn().dead_band) == ((16, 96), 0.2)
+
+
+def test_a_worker_without_samples_can_run() -> None:
+    zero, seen = np.zeros(3), np.array([0.4, 1, 1])
+    setting = Seen(np.array([0, 64, 64]), seen, seen, 1, zero, seen, 128, 0, np.inf)
+    # rates (0, 64, 64) and a mean time of 0.8: moved to 51.2, and a third of the rest to each
+    assert OmniLearn(bounds=(0, 96)).adjust(setting).tolist() == [8, 60, 60]
+
+
+def test_shares_at_a_bound_leave_the_rest_to_the_others() -> None:
+    np.testing.assert_allclose(share(100, [1, 1, 8], min_batch=0, max_batch=60), [20, 20, 60])
+    both = share(100, [1, 10, 10, 79], min_batch=5, max_batch=40)
+    np.testing.assert_allclose(both, [5, 27.5, 27.5, 40])
+    late = share(100, [1, 3, 1], offsets=[0, 20, 200], min_batch=0, max_batch=np.inf)
+    np.testing.assert_allclose(late, [30, 70, 0])  # 30 / 1 = (70 + 20) / 3
+
+
+def test_the_last_sample_goes_to_the_worker_that_ends_first() -> None:
+    # 32.5 and 97.5: 33 / 1 is later than 98 / 3
+    job = simulate_batching([(0, 1), (0, 3)], controller=Static([1, 3]), global_batch=130, steps=1)
+    assert job.workers["batch_first"].to_list() == [32, 98]
+
+
 @settings(max_examples=60, deadline=None)
 @given(
     crew=workers,
     name=st.sampled_from(sorted(CONTROLLERS)),
     size=st.integers(1, 80),
-    share=st.floats(0, 1),
+    part=st.floats(0, 1),
 )
 def test_global_batch_and_bounds_are_kept(
-    crew: list[tuple[float, float]], name: str, size: int, share: float
+    crew: list[tuple[float, float]], name: str, size: int, part: float
 ) -> None:
     total = size * len(crew)
-    low, high = max(1, round(share * size)), 3 * size
+    low, high = max(1, round(part * size)), 3 * size
     result = simulate_batching(
         crew, controller=name, global_batch=total, min_batch=low, max_batch=high, steps=12
     )

@@ -286,15 +286,17 @@ def _quantiles(
         # interval: its lower end is 0, its upper end unknown
         level = 1 - q + 1e-12
         at_zero = (pl.col("survival") < 1e-12) & pl.col("ci_low").is_not_null().any()
+        below = {
+            name: pl.when(at_zero).then(pl.lit(unknown)).otherwise(pl.col(name)) <= level
+            for name, unknown in (("survival", 0), ("ci_low", 0), ("ci_high", 1))
+        }
+        # few clusters: an interval may contain 1 - q at the first times, then not for a while
+        above = pl.col("time_s").filter(~below["survival"] & ~below["ci_low"]).max()
+        after = pl.col("time_s") > above.fill_null(-1.0)
         ends = {
-            name: pl.col("time_s")
-            .filter(pl.when(at_zero).then(pl.lit(unknown)).otherwise(column) <= level)
-            .min()
-            for name, column, unknown in (
-                ("time_s", "survival", 0),
-                ("ci_low", "ci_low", 0),
-                ("ci_high", "ci_high", 1),
-            )
+            "time_s": pl.col("time_s").filter(below["survival"]).min(),
+            "ci_low": pl.col("time_s").filter(below["ci_low"] & after).min(),
+            "ci_high": pl.col("time_s").filter(below["ci_high"]).min(),
         }
         found = curves.group_by(keys).agg(**ends) if keys else curves.select(**ends)
         parts.append(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 _OWN = (operations, parquet, sacct, swf, kubectl, json, jsonl, csv)
 
 
+@cache
 def readers() -> dict[str, Reader]:
     """Return every reader by its name, in the order in which they are tried."""
     found: dict[str, Reader] = {}

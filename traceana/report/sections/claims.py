@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from traceana.catalog import load_catalog
 from traceana.claims import PAPERS, check_claims
 from traceana.report.blocks import Block, Content, Heading, Points, Table, Text, result_table
 from traceana.report.section import Section
@@ -26,7 +27,9 @@ _MEANINGS: Final = {
 
 
 def build(context: Context) -> Content:
-    """Check every published claim against the store."""
+    """Check every published claim against the store, if it has a public trace."""
+    if not context.ledgers.keys() & load_catalog().keys():
+        return Content((), (Text("No public trace is stored, so no published claim is checked."),))
     results = check_claims(context.store, session=context)
     papers = results.table.partition_by("paper", maintain_order=True)
     blocks: list[Block] = [

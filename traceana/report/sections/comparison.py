@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from traceana.derived.comparison import compare_traces
-from traceana.report.blocks import Content, Points, Table, result_table
+from traceana.report.blocks import Absent, Content, Points, Table, result_table
 from traceana.report.section import Section
 from traceana.results.comparison import reasons
 from traceana.results.formatting import three_digits
@@ -16,18 +16,19 @@ if TYPE_CHECKING:
     from traceana.report.context import Context
 
 _FINDINGS: Final = ("Runtime", "Failure", "Stragglers")
+_NONE: Final = Content(blocks=(Absent("Two or more traces are compared here.", ()),))
 
 
 def build(session: Context) -> Content:
     """Compare all traces of the store; nothing with fewer than two."""
     traces = session.store.traces()
     if len(traces) < 2:
-        return Content()
+        return _NONE
     found = session.once(_compare, *traces)
     found = found.filter(pl.col("estimate").count().over("question") > 0)
     answered = found.filter(pl.col("estimate").count().over("question") > 1)
     if answered.is_empty():
-        return Content()
+        return _NONE
     return Content(
         tuple(_finding(answered.filter(question=one)) for one in _FINDINGS
               if one in answered["question"].to_list()),

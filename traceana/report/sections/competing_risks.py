@@ -119,7 +119,7 @@ def _excluded(cohort: Cohort) -> tuple[Table, ...]:
     by = [cohort.by] if cohort.by else []
     counts = (
         cohort.rows.group_by(*by, "status")
-        .agg(n=pl.len().cast(pl.Int64), n_excluded=pl.col("runtime_s").null_count().cast(pl.Int64))
+        .agg(n=pl.len().cast(pl.Int64), n_excluded=pl.col("duration_s").null_count().cast(pl.Int64))
         .filter(pl.col("n_excluded") > 0)
         .sort(*by, "status", nulls_last=True)
     )

@@ -110,7 +110,10 @@ def _cohort(session: Context, cohort: Cohort) -> Content:
         ),
     )
     stated = [
-        state_correlations(cohort, f"runtime ({outcome})", ranks.filter(outcome=outcome))
+        state_correlations(
+            *(cohort, f"runtime ({outcome})", ranks.filter(outcome=outcome)),
+            None if within is None else within.filter(outcome=outcome),
+        )
         for outcome in ("success", "failure")
     ]
     findings = tuple(text for text in stated if text)

@@ -52,7 +52,8 @@ def _without_zeros(tables: pl.DataFrame) -> pl.DataFrame:
 
 def _findings(tables: pl.DataFrame) -> tuple[str, ...]:
     traces = tables["trace"].n_unique()
-    read = f"{plural(tables.height, 'table')} of {plural(traces, 'trace')} were read."
+    verb = "was" if tables.height == 1 else "were"
+    read = f"{plural(tables.height, 'table')} of {plural(traces, 'trace')} {verb} read."
     replaced = int(tables["rows_replaced"].sum())
     if replaced:
         read += f" {plural(replaced, 'row')} were replaced by newer records."

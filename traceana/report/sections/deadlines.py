@@ -205,14 +205,16 @@ def draw_more(session: Context, traces: list[str]) -> list[Drawing]:
 
 def _of_jobs(session: Context, trace: str) -> Content:
     """Show synthetic deadlines of a trace that has none."""
-    finding, blocks = _missed(session, trace)
+    finding, blocks = _missed(session, trace, "randomly drawn deadlines")
     about = _DRAWN
     if from_tasks(session, trace):
         about = f"{_OF_TASKS}{_DRAWN}{sample_note(session, trace)}"
     return Content(finding, (Text(about), *blocks))
 
 
-def _missed(session: Context, trace: str) -> tuple[tuple[str, ...], tuple[Block, ...]]:
+def _missed(
+    session: Context, trace: str, what: str = "deadlines"
+) -> tuple[tuple[str, ...], tuple[Block, ...]]:
     title = _title(session, trace)
     try:
         found = session.once(missed_deadlines, trace)
@@ -224,7 +226,7 @@ def _missed(session: Context, trace: str) -> tuple[tuple[str, ...], tuple[Block,
     best, worst = rows[0], rows[-1]
     finding = (
         f"{title}: at a utilization of {share(best['utilization'])} the policy {best['policy']} "
-        f"misses {share(best['share_missed'])} of {count(best['n'])} deadlines, {worst['policy']} "
+        f"misses {share(best['share_missed'])} of {count(best['n'])} {what}, {worst['policy']} "
         f"{share(worst['share_missed'])} (simulated; a deadline before submission plus runtime is "
         "missed in any case)."
     )

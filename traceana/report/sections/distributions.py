@@ -35,7 +35,15 @@ from traceana.results.distributions import (
     RuntimeSensitivity,
     TailIndex,
 )
-from traceana.results.formatting import duration, in_sentence, pvalue, seconds, share, three_digits
+from traceana.results.formatting import (
+    duration,
+    in_sentence,
+    listed,
+    p_equals,
+    seconds,
+    share,
+    three_digits,
+)
 
 if TYPE_CHECKING:
     from traceana.derived.cohorts import Cohort
@@ -43,7 +51,7 @@ if TYPE_CHECKING:
 
 _ALPHA: Final = 0.05
 _LIMITATIONS: Final = (
-    "With many values every family is rejected, so the best family is a summary, not the law. "
+    "With many values nearly every family is rejected: the best is a summary, not the law. "
     "Values are treated as independent, which jobs of one user are not, and whole seconds as "
     "continuous."
 )
@@ -273,13 +281,13 @@ def _finding(fits: DistributionFits, found: RuntimeDistributions, title: str) ->
     first = fits.table.row(0, named=True)
     bound = "" if found.bound is None else f", left-truncated at {seconds(found.bound)} s"
     finding = (
-        f"{title}: of {fits.table.height} families {fits.best} fits best (n = {first['n']:,}"
+        f"{title}: of {fits.table.height} families {fits.best} fits best by BIC (n = {first['n']:,}"
         f"{bound}); it differs from the empirical distribution function by at most "
         f"{share(first['ks_statistic'])}"
     )
     if found.pvalue is not None:
         least = ", the smallest possible" if found.pvalue <= 1 / (REFITS + 1) else ""
-        finding += f" (p = {pvalue(found.pvalue)}{least} with {REFITS} simulated samples)"
+        finding += f" ({p_equals(found.pvalue)}{least} with {REFITS} simulated samples)"
     return f"{finding}.{_rivals(fits)}{_without_cut_rows(fits, found)}"
 
 
@@ -289,10 +297,10 @@ def _rivals(fits: DistributionFits) -> str:
     if close.is_empty():
         return ""
     named = [
-        f"{row['family']} (adjusted p = {pvalue(row['pvalue_adjusted'])})"
+        f"{row['family']} (adjusted {p_equals(row['pvalue_adjusted'])})"
         for row in close.iter_rows(named=True)
     ]
-    return f" Vuong's test does not distinguish it from {' and '.join(named)}."
+    return f" Vuong's test does not distinguish it from {listed(named)}."
 
 
 def _without_cut_rows(fits: DistributionFits, found: RuntimeDistributions) -> str:

@@ -33,7 +33,7 @@ from traceana.results.energy import (
     EtaSweep,
     SavingsByChoice,
 )
-from traceana.results.formatting import plural, share, share_range
+from traceana.results.formatting import listed, plural, share, share_range
 
 if TYPE_CHECKING:
     from traceana.report.context import Context
@@ -178,13 +178,13 @@ def _coverage(batches: pl.DataFrame, title: str) -> Table:
 
 def _draw_savings(savings: pl.DataFrame, trace: str) -> list[Drawing]:
     both = savings.filter(objective="energy", choice="both").with_columns(
-        energy_saved=1 - pl.col("ratio"),
+        energy_saved=1 - pl.coalesce("ratio_held_out", "ratio"),
         energy_saved_ci_low=1 - pl.col("ci_high"),
         energy_saved_ci_high=1 - pl.col("ci_low"),
     )
     if not both["energy_saved"].count():
         return []
-    about = "Energy saved by the best batch size and power limit (line: held-out runs)"
+    about = "Energy saved by the best batch size and power limit, in held-out runs if any"
     return [drawing("energy-saved", both, trace=trace, key=f"saved-{trace}", about=about)]
 
 
@@ -218,7 +218,7 @@ def _findings(savings: pl.DataFrame, gpu: str, title: str) -> list[str]:
         for row in (least, most)
         if row["ci_low"] is not None
     ]
-    unbiased = f" Held-out runs save {' and '.join(held)}." if held else ""
+    unbiased = f" Held-out runs save {listed(held)}." if held else ""
     return [f"{effect}{others}.{unbiased}"]
 
 

@@ -95,7 +95,7 @@ def correlate_failure(session: Context, cohort: Cohort, /) -> tuple[str, list[Bl
                 "Wilson's interval of the effective n."
             )
         )
-    return state_correlations(cohort, "failure", ranks), blocks
+    return state_correlations(cohort, "failure", ranks, groups), blocks
 
 
 def _named(found: CorrelationResult) -> pl.DataFrame:

@@ -11,7 +11,7 @@ from traceana.derived.outcomes import MODEL_ROWS, MODEL_SEED, fit_failure_model
 from traceana.report.blocks import Block, Content, Gallery, Text, drawing, result_table
 from traceana.report.per_cohort import build_per_cohort
 from traceana.report.section import Section
-from traceana.results.formatting import pvalue, ratio, three_digits, three_digits_range
+from traceana.results.formatting import p_equals, ratio, three_digits, three_digits_range
 from traceana.results.outcomes import FailureModel, ModelFit, OddsRatios
 
 if TYPE_CHECKING:
@@ -126,11 +126,10 @@ def _name(row: dict[str, Any]) -> str:
 
 
 def _ratio_of(row: dict[str, Any]) -> str:
-    p = pvalue(row["pvalue_adjusted"])
     return (
         f"{_name(row)} {three_digits(row['odds_ratio'])} (95 % CI "
-        f"{three_digits_range(row['ci_low'], row['ci_high'])}; adjusted p "
-        f"{p if p.startswith('<') else f'= {p}'})"
+        f"{three_digits_range(row['ci_low'], row['ci_high'])}; adjusted "
+        f"{p_equals(row['pvalue_adjusted'])})"
     )
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
 from traceana.report.blocks import Gallery, drawing
 from traceana.results.display import key_heading
-from traceana.results.formatting import correlation, in_sentence, pvalue
+from traceana.results.formatting import correlation, in_sentence, listed, p_equals
 from traceana.stats.effect_sizes import INCONCLUSIVE, NEGLIGIBLE, conclude
 
 if TYPE_CHECKING:
@@ -91,29 +91,40 @@ def draw_forest(
     return Gallery((figure,))
 
 
-def state_correlations(cohort: Cohort, what: str, ranks: pl.DataFrame, /) -> str:
-    """Return a finding on all rank correlations of a quantity with requested resources."""
+def state_correlations(
+    cohort: Cohort, what: str, ranks: pl.DataFrame, within: pl.DataFrame | None, /
+) -> str:
+    """Return a finding on all rank correlations of a quantity with requested resources.
+
+    `within` has those within the cohort's groups: a sign that reverses there is stated.
+    """
     stated = []
     for row in ranks.drop_nulls("r").iter_rows(named=True):
-        p, verdict = (
-            row["pvalue_adjusted"],
-            conclude(
-                "correlation", row["r"], row["ci_low"], row["ci_high"], row["pvalue_adjusted"]
-            ),
-        )
-        size = {NEGLIGIBLE: "negligible", INCONCLUSIVE: "inconclusive"}.get(verdict, verdict)
-        shown = (
-            "not tested"
-            if p is None
-            else f"adjusted p {pvalue(p) if p < 1e-4 else f'= {pvalue(p)}'}"
-        )
+        p = row["pvalue_adjusted"]
+        size = conclude("correlation", row["r"], row["ci_low"], row["ci_high"], p)
+        shown = "not tested" if p is None else f"adjusted {p_equals(p)}"
+        reversed_in = "" if size in (NEGLIGIBLE, INCONCLUSIVE) else _reversed(cohort, row, within)
         stated.append(
-            f"{row['feature']} {correlation(row['r'], row['ci_low'], row['ci_high'])}, {size} "
-            f"(n = {row['n']:,}; {shown})"
+            f"{row['feature']} {correlation(row['r'], row['ci_low'], row['ci_high'])}, {size}"
+            f"{reversed_in} (n = {row['n']:,}; {shown})"
         )
     if not stated:
         return ""
+    why = ranks.filter(pl.col("r").is_not_null() & pl.col("pvalue_adjusted").is_null())["note"]
+    reasons = "".join(f" {note[0].upper()}{note[1:]}." for note in why.drop_nulls().unique().sort())
     return (
         f"{cohort.title}: Spearman's rho (95 % CI) of {what} of {cohort.noun} and the resources "
-        f"requested: {'; '.join(stated)}."
+        f"requested: {'; '.join(stated)}.{reasons}"
     )
+
+
+def _reversed(cohort: Cohort, row: dict[str, Any], within: pl.DataFrame | None) -> str:
+    """Return the groups in which a correlation is significant, if all have the opposite sign."""
+    if within is None or cohort.by is None:
+        return ""
+    own = within.filter(x=row["x"]).filter(pl.col("pvalue_adjusted") < ALPHA)
+    if own.is_empty() or not (own["r"] * row["r"] < 0).all():
+        return ""
+    named = [f"{group} {correlation(r)}" for group, r in own.select(cohort.by, "r").rows()]
+    by = in_sentence(key_heading(cohort.by))
+    return f" over all, but of opposite sign within {by} {listed(named)}"

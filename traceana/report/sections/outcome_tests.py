@@ -11,7 +11,7 @@ from traceana.report.blocks import Block, Table, result_table
 from traceana.results.display import key_heading
 from traceana.results.formatting import (
     in_sentence,
-    pvalue,
+    p_equals,
     ratio,
     ratio_range,
     seconds,
@@ -53,7 +53,7 @@ def findings_of(cohort: Cohort, found: Outcomes, tests: pl.DataFrame, /) -> list
     """
     by = found.by
     if by is None:
-        return _overall(cohort, found)
+        return _overall(cohort, found) if cohort.fails else []
     group = in_sentence(key_heading(by))
     rows = {row["question"]: row for row in tests.iter_rows(named=True)}
     findings = []
@@ -74,8 +74,8 @@ def findings_of(cohort: Cohort, found: Outcomes, tests: pl.DataFrame, /) -> list
     return findings
 
 
-def headline_of(cohort: Cohort, found: Outcomes, /) -> str:
-    """Return the failure rates of the largest groups, as one sentence."""
+def headline_of(cohort: Cohort, found: Outcomes, tests: pl.DataFrame, /) -> str:
+    """Return the failure rates of the largest groups and what their test concludes."""
     if found.by is None:
         return "".join(_overall(cohort, found)[:1])
     rates = [
@@ -84,8 +84,14 @@ def headline_of(cohort: Cohort, found: Outcomes, /) -> str:
         for row in _largest(found.rates, found.by)
     ]
     group = in_sentence(key_heading(found.by))
+    tested = tests.filter(question=f"failure of {cohort.noun} by {group}")
+    verdict = ""
+    for test in tested.drop_nulls("pvalue_adjusted").iter_rows(named=True):
+        size = test["conclusion"]
+        what = "no significant" if size == INCONCLUSIVE else f"a {size}"
+        verdict = f" ({what} difference; adjusted {p_equals(test['pvalue_adjusted'])})"
     named = "; ".join(rates)
-    return f"{cohort.title}: failure rate of ended {cohort.noun} by {group}: {named}."
+    return f"{cohort.title}: failure rate of ended {cohort.noun} by {group}{verdict}: {named}."
 
 
 def _overall(cohort: Cohort, found: Outcomes) -> list[str]:
@@ -114,10 +120,9 @@ def _state(what: str, group: str, test: dict[str, Any]) -> str:
     interval = ""
     if test["ci_low"] is not None:
         interval = f", 95 % CI {ratio_range(test['ci_low'], test['ci_high'])}"
-    p = pvalue(test["pvalue_adjusted"])
     size = (
-        f"({test['measure']} {ratio(test['effect'])}{interval}; n = {test['n']:,}; adjusted p "
-        f"{p if p.startswith('<') else f'= {p}'})"
+        f"({test['measure']} {ratio(test['effect'])}{interval}; n = {test['n']:,}; adjusted "
+        f"{p_equals(test['pvalue_adjusted'])})"
     )
     verdict = test["conclusion"]
     what = what if what.startswith("in ") else f"the {what}"

@@ -80,11 +80,16 @@ def _build(session: Context, cohort: Cohort) -> Content:
         blocks += others
         if found.strata is None:  # a confounded difference is no finding
             findings += findings_of(cohort, found, tests)
-    blocks += [rates for rates, *_ in tables[1:]]
-    correlated, more = correlate_failure(session, cohort)
-    findings += [correlated] if correlated else []
-    blocks += [*more, *rate_tables(session, cohort)]
-    rates = draw_rates(session, cohort)
+    rates = list[Drawing]()
+    if cohort.fails:
+        blocks += [rates for rates, *_ in tables[1:]]
+        correlated, more = correlate_failure(session, cohort)
+        findings += [correlated] if correlated else []
+        blocks += [*more, *rate_tables(session, cohort)]
+        rates = draw_rates(session, cohort)
+    else:
+        text = f"None of the {cohort.noun} has status failed, so there are no failure rates."
+        blocks.insert(1, Text(text))
     runtimes = [one for found in groupings for one in _draw_runtimes(cohort, found)]
     figures = [
         small_multiples(
@@ -100,8 +105,8 @@ def _build(session: Context, cohort: Cohort) -> Content:
         )
     ]
     pictures = tuple(picture for gallery in figures for picture in gallery.pictures)
-    lead = (Gallery(pictures), tables[0][0])
-    headline = headline_of(cohort, groupings[0]) if groupings else ""
+    lead = (Gallery(pictures), *tables[0][:1]) if cohort.fails else (Gallery(pictures),)
+    headline = headline_of(cohort, groupings[0], tests) if cohort.fails else "".join(findings[:1])
     return Content(tuple(findings), tuple(blocks), headline, lead, _LIMITATIONS)
 
 

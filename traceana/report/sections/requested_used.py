@@ -6,18 +6,20 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from traceana.derived.cohorts import sample_note, task_title
 from traceana.derived.requested_used import REQUESTED_NEEDS, requested_curves, requested_used
 from traceana.report.blocks import (
     Block,
     Content,
     Drawing,
     Gallery,
+    Text,
     drawing,
     result_table,
 )
 from traceana.report.section import Section
 from traceana.results.display import key_heading
-from traceana.results.formatting import hours, in_sentence, share
+from traceana.results.formatting import count, in_sentence, share, share_range
 from traceana.results.utilization import RequestedUsed
 
 if TYPE_CHECKING:
@@ -35,7 +37,7 @@ def build(session: Context, traces: list[str]) -> Content:
     for trace in traces:
         if session.manifest(trace).repeats in traces:
             continue
-        found, title = session.once(requested_used, trace), session.title(trace)
+        found, title = session.once(requested_used, trace), task_title(session, trace)
         whole = found[""]
         if not whole["n"].sum():
             continue
@@ -43,6 +45,8 @@ def build(session: Context, traces: list[str]) -> Content:
         headlines.append(headline)
         findings += each
         lead.append(whole.select(pl.lit(title).alias("trace"), pl.all()))
+        note = sample_note(session, trace).strip()
+        blocks += [Text(note)] if note else []
         drawings.append(
             drawing(
                 "empirical-distribution",
@@ -75,7 +79,8 @@ def build(session: Context, traces: list[str]) -> Content:
         headlines[0],
         lead=(Gallery(tuple(drawings[:2])), table),
         limitations="Memory used is the largest that the scheduler sampled, of one task of a job "
-        "for Slurm, so it can be too low. Jobs without a recorded use are excluded and counted.",
+        "for Slurm, so it can be too low. Jobs without a recorded use are excluded; below 3 "
+        "effective users (one has most jobs) a median has no interval.",
     )
 
 
@@ -83,19 +88,18 @@ def _findings(rows: pl.DataFrame, title: str) -> tuple[str, list[str]]:
     """Return one sentence on all resources, and one on each with its interval."""
     known = rows.filter(pl.col("n") > 0).rows(named=True)
     names = [in_sentence(row["resource"].partition(" (")[0]) for row in known]
-    medians = [
-        f"{share(row['median'])} of the {name}" for row, name in zip(known, names, strict=True)
-    ]
-    each = []
-    for row, median in zip(known, medians, strict=True):
+    medians, each = list[str](), list[str]()
+    for row, name in zip(known, names, strict=True):
         interval = ""
         if row["ci_low"] is not None:
-            interval = f"95 % CI {share(row['ci_low'])} to {share(row['ci_high'])}; "
+            interval = f"95 % CI {share_range(row['ci_low'], row['ci_high'])}; "
+        median = f"{share(row['median'])} of the {name}"
+        medians.append(f"{median} ({interval}n = {row['n']:,})")
         unit = row["resource"].partition(" (")[2].rstrip(")")
         each.append(
             f"{title}: the median job used {median} that it requested ({interval}quartiles "
             f"{share(row['p25'])} and {share(row['p75'])}; n = {row['n']:,}); "
-            f"{hours(row['unused_hours'])} {unit} were unused."
+            f"{count(row['unused_hours'])} {unit} were unused."
         )
     return f"{title}: the median job used {', '.join(medians)} that it requested.", each
 

@@ -64,23 +64,22 @@ def build(session: Context, traces: list[str]) -> Content:
         tuple(findings),
         tuple(blocks),
         findings[0] if findings else "",
-        lead=tuple(_lead(cohorts)),
+        lead=tuple(_lead([one for one in cohorts if not one.cut])),
         limitations=_LIMITATIONS,
     )
 
 
 def _form(session: Context, trace: str, table: str) -> _Cohort:
     noun = session.manifest(trace).tables[table].unit_noun
-    title = task_title(session, trace) if table == "tasks" else session.title(trace)
+    title = session.title(trace) if table == "recurring_jobs" else task_title(session, trace)
     seen = form_cohort(session, trace).observation if table == "jobs" else None
     cut = seen is not None and seen.n_truncated + seen.n_censored
     found = session.once(ratio_tables, trace, table)
     return _Cohort(trace, table, title, noun, found, seen.describe(noun) if seen and cut else "")
 
 
-def _lead(cohorts: list[_Cohort]) -> list[Block]:
+def _lead(known: list[_Cohort], key: str = "runtime-ratio") -> list[Block]:
     """Show the ratios of each trace without groups, and within its first grouping."""
-    known = [one for one in cohorts if not one.cut]
     parts = [
         one.found.groupings.head(2).select(
             pl.format(
@@ -99,9 +98,7 @@ def _lead(cohorts: list[_Cohort]) -> list[Block]:
     shown = rows.with_columns(wrapped).filter(pl.col("p95") > 0)
     title = "; ".join(one.name for one in known)
     about = "Runtime ratios over all rows, and within groups"
-    picture = drawing(
-        "runtime-ratio", shown, trace=None, title=title, key="runtime-ratio", about=about
-    )
+    picture = drawing("runtime-ratio", shown, trace=None, title=title, key=key, about=about)
     table = result_table(
         rows,
         RuntimeRatioSummary,
@@ -137,7 +134,9 @@ def _details(session: Context, cohort: _Cohort) -> list[Block]:
         headings={"grouping": "Grouped by", "n_excluded": "Excluded: alone or no group"},
         caption=f"{what} by grouping. {cohort.title}",
     )
-    return [*([Text(notes.strip())] if notes else []), spread, *_groups(cohort, what)]
+    figure = _lead([cohort], f"runtime-ratio-{cohort.trace}")[:-1] if cohort.cut else []
+    text = [Text(notes.strip())] if notes else []
+    return [*text, *figure, spread, *_groups(cohort, what)]
 
 
 def _groups(cohort: _Cohort, what: str) -> list[Block]:

@@ -20,7 +20,7 @@ from traceana.report.blocks import (
     result_table,
 )
 from traceana.report.section import Section
-from traceana.results.formatting import plural, share, share_range
+from traceana.results.formatting import listed, plural, share, share_range
 from traceana.results.stragglers import Episodes, Levels, StragglerJobs
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def _draw_costliest(session: Context, results: dict[str, StragglerResult]) -> li
     pictures: list[Drawing] = []
     for trace, job in chosen:
         if len(pictures) < _MAX_DRAWN:
-            samples = workers.worker_samples(session, trace).filter(job_id=job)
+            samples = workers.worker_samples(session, trace, job)
             drawn = draw_job(session, trace, samples, results[trace].of_job(job))
             pictures += [one for one in drawn if one.figure == "straggler-overview"]
     return pictures
@@ -286,28 +286,33 @@ def _finding(jobs: pl.DataFrame) -> str:
     hit = jobs.filter(pl.col("n_episodes") > 0).height
     slow = jobs.filter(pl.col("n_slow_workers") > 0).height
     calm = jobs.filter(n_episodes=0)["job_id"].to_list()
-    none_in = f" (none in {' and '.join(calm)})" if 0 < len(calm) < min(jobs.height, 4) else ""
+    none_in = f" (none in {listed(calm)})" if 0 < len(calm) < min(jobs.height, 4) else ""
     text = (
         f"{hit} of {plural(jobs.height, 'job')} had straggler episodes{none_in}, and "
         f"{slow or 'none'} had persistent stragglers.{_unknown(jobs)}"
     )
-    by_cost = jobs.drop_nulls("slowdown").sort("slowdown").rows(named=True)
-    if by_cost:
-        text += f" If every iteration waited for its slowest worker, {_cost(by_cost[-1])}"
-        text += f" The smallest slowdown: {_cost(by_cost[0])}" if len(by_cost) > 1 else ""
-    return text
-
-
-def _cost(job: dict[str, Any]) -> str:
-    text = f"{job['job_id']} would take {share(job['slowdown'] - 1)} longer than its mean worker"
-    if job["slowdown_noise"] is not None:
-        text += f" ({share(job['slowdown_noise'] - 1)} by random variation alone)"
-    if None in (job["episodes_share"], job["levels_share"]):
-        return f"{text}."
+    by_cost = jobs.drop_nulls("slowdown").sort("slowdown", descending=True).rows(named=True)
+    if not by_cost:
+        return text
+    costs = [
+        f"{job['job_id']} would take {share(job['slowdown'] - 1)} longer than its mean worker"
+        f"{_by_chance(job)}"
+        for job in (by_cost if len(by_cost) == 1 else (by_cost[0], by_cost[-1]))
+    ]
+    most = by_cost[0]
+    text += f" If every iteration waited for its slowest worker, {listed(costs)}."
+    if None in (most["episodes_share"], most["levels_share"]):
+        return text
     return (
-        f"{text}. Of this time, {share(job['episodes_share'])} is due to episodes and "
-        f"{share(job['levels_share'])} to different levels of its workers."
+        f"{text} Of the loss of {most['job_id']}, {share(most['episodes_share'])} is due to "
+        f"episodes and {share(most['levels_share'])} to different levels of its workers."
     )
+
+
+def _by_chance(job: dict[str, Any]) -> str:
+    if job["slowdown_noise"] is None:
+        return ""
+    return f" ({share(job['slowdown_noise'] - 1)} by random variation alone)"
 
 
 SECTION = Section(

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from traceana.derived.usage import USAGE_NEEDS, describe_usage
+from traceana.derived.usage import FEWEST, USAGE_NEEDS, describe_usage
 from traceana.report.blocks import Block, Content, Heading, Text, result_table
 from traceana.report.section import Section
 from traceana.results.display import key_heading
-from traceana.results.formatting import hours, in_sentence, plural, seconds, share, three_digits
+from traceana.results.formatting import (
+    count,
+    in_sentence,
+    listed,
+    p_equals,
+    plural,
+    ratio,
+    ratio_range,
+    seconds,
+    share,
+    three_digits,
+)
 from traceana.results.usage import FailureOutliers, GpuHours
 from traceana.results.workload import QueueingDelay
+from traceana.stats.effect_sizes import INCONCLUSIVE, NEGLIGIBLE
 
 if TYPE_CHECKING:
     from traceana.derived.usage import Usage
@@ -21,6 +33,7 @@ if TYPE_CHECKING:
 _LEAD = ("user", "account", "queue", "status")
 _MOST_NODES = 20
 _ROWS = 10
+_SIZE = {"size": "GPUs requested"}
 _WAITS = ("n", "median_s", "p90_s", "p99_s", "share_zero")
 
 
@@ -62,7 +75,12 @@ def _group(found: Usage, name: str, title: str, *, rows: int | None = None) -> B
         table.head(rows) if rows else table,
         GpuHours,
         caption=f"GPU-hours by {what}. {title}",
-        columns=[c for c in table.columns if c not in ("users", "n_missing") or rows is None],
+        columns=[
+            c
+            for c in table.columns
+            if (c not in ("users", "n_missing") or rows is None)
+            and (c not in ("failed", "cancelled") or table[c].sum())
+        ],
     )
 
 
@@ -74,7 +92,7 @@ def _wait(name: str, rows: pl.DataFrame, title: str) -> Block:
         QueueingDelay,
         caption=f"Queueing delay by {what}. {title}",
         columns=[name, *_WAITS],
-        headings={"size": "GPUs requested"},
+        headings=_SIZE,
     )
 
 
@@ -96,7 +114,7 @@ def _nodes(found: Usage, title: str) -> list[Block]:
     within = "of the same users " if found.n_users else ""
     text = (
         f"The failures of each node are compared with those of the jobs {within}on other nodes, "
-        f"over the {alone:,} of {ended:,} ended jobs that ran on one node."
+        f"over the {alone:,} of {ended:,} completed and failed jobs that ran on one node."
     )
     table = result_table(
         found.nodes.head(_MOST_NODES),
@@ -107,40 +125,58 @@ def _nodes(found: Usage, title: str) -> list[Block]:
 
 
 def _findings(found: Usage, title: str) -> list[str]:
-    findings = []
-    by_status = found.groups.get("status")
-    if found.top_share is not None and found.n_users is not None and found.n_top is not None:
-        findings.append(
-            f"{title}: {plural(found.n_top, 'user')} of {found.n_users:,}"
-            f"{' (the top 5 %)' if found.n_top / found.n_users < 0.1 else ''} used "
-            f"{share(found.top_share)} of the GPU-hours."
+    """State who used the cluster and what was lost, then what differs, then what does not."""
+    used, findings, others = list[str](), list[str](), list[str]()
+    if found.top_share is not None and found.n_top is not None:
+        first = found.groups["user"].drop_nulls("user")["share"][0]
+        several = f", and the {found.n_top} with the most {share(found.top_share)}"
+        used.append(
+            f"1 of {found.n_users:,} users used {share(first)} of the GPU-hours"
+            f"{several if found.n_top > 1 else ''}."
         )
-    if by_status is not None and by_status["gpu_hours"].sum():
+    by_status = found.groups.get("status")
+    if by_status is not None and (total := float(by_status["gpu_hours"].sum())):
         parts = [
-            f"{share(row['share'])} were in {row['status']} jobs ({hours(row['gpu_hours'])} h)"
+            f"{share(row['share'])} were in {row['status']} jobs"
             for row in by_status.drop_nulls("status").rows(named=True)
-            if row["status"] in ("failed", "cancelled")
+            if row["status"] != "completed" and row["gpu_hours"]
         ]
-        total = hours(float(by_status["gpu_hours"].sum()))
         if parts:
-            findings.append(f"{title}: of {total} GPU-hours, {' and '.join(parts)}.")
-    if "size" in found.waits:
-        findings += _slowest(found.waits["size"], title)
+            used.append(f"Of {count(total)} GPU-hours, {listed(parts)}.")
+    if used:
+        findings.append(f"{title}: {' '.join([used[0][0].lower() + used[0][1:], *used[1:]])}")
+    tests = found.wait_tests.rows(named=True)
+    differ = [one for one in tests if one["conclusion"] not in (NEGLIGIBLE, INCONCLUSIVE)]
+    findings += [_wait_differs(found.waits[one["by"]], one, title) for one in differ]
+    if alike := [_by(one["by"]) for one in tests if one not in differ]:
+        what = "differs negligibly or inconclusively"
+        others.append(f"{title}: the queueing delay {what} by {listed(alike)}.")
     if found.nodes is not None:
-        findings.append(_outliers(found.nodes, title))
-    return findings
+        more = (found.nodes["pvalue_adjusted"] < 0.05) & (found.nodes["odds_ratio"] > 1)
+        (findings if more.any() else others).append(_outliers(found.nodes, title))
+    return findings + others
 
 
-def _slowest(waits: pl.DataFrame, title: str) -> list[str]:
-    """Compare the delay of the smallest and the largest jobs."""
-    known = waits.drop_nulls(["size", "median_s"])
-    if known.height < 2:
-        return []
+def _by(name: str) -> str:
+    return in_sentence(_SIZE.get(name) or key_heading(name))
+
+
+def _wait_differs(waits: pl.DataFrame, test: dict[str, Any], title: str) -> str:
+    """State by which column the delay differs, from the smallest to the largest median."""
+    by = test["by"]
+    known = waits.drop_nulls([by, "median_s"]).filter(pl.col("n") >= FEWEST).sort("median_s")
     ends = [
-        f"{seconds(row['median_s'])} s for jobs with {row['size']} GPUs (n = {row['n']:,})"
+        f"{seconds(row['median_s'])} s ({row[by]}; n = {row['n']:,})"
         for row in (known.row(0, named=True), known.row(-1, named=True))
     ]
-    return [f"{title}: the median queueing delay was {' and '.join(ends)}."]
+    interval = ""
+    if test["ci_low"] is not None:
+        interval = f", 95 % CI {ratio_range(test['ci_low'], test['ci_high'])}"
+    return (
+        f"{title}: the queueing delay differs by {_by(by)}, a {test['conclusion']} difference "
+        f"(epsilon squared {ratio(test['effect'])}{interval}; n = {test['n']:,}; adjusted "
+        f"{p_equals(test['pvalue_adjusted'])}). Its median is from {' to '.join(ends)}."
+    )
 
 
 def _outliers(nodes: pl.DataFrame, title: str) -> str:

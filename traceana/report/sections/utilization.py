@@ -21,7 +21,7 @@ from traceana.report.blocks import (
 )
 from traceana.report.section import Section
 from traceana.results.display import key_heading
-from traceana.results.formatting import hours, share, share_range
+from traceana.results.formatting import hours, listed, share, share_range
 from traceana.results.utilization import (
     AllocationSummary,
     GpuSharing,
@@ -101,7 +101,7 @@ def _above_capacity(session: Context, trace: str, found: UtilizationTables) -> s
     summary = found.allocation_summary
     if summary is None or not summary["bins_over"].sum():
         return ""
-    where = " and ".join(
+    where = listed(
         f"{over} of {bins} bins ({kind})"
         for kind, over, bins in summary.select("gpu_type", "bins_over", "bins").rows()
         if over

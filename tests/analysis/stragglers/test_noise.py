@@ -1,0 +1,110 @@
+"""Noise of a job and of reports, and the evidence of a report, report by report from their text."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from traceana.analysis.stragglers.excess import evidence_of_reports, noise_of_reports
+from traceana.analysis.stragglers.levels import BLOCKS, measure_levels
+from traceana.analysis.stragglers.noise import measure_noise
+
+ROOT = np.sqrt
+
+
+@pytest.mark.parametrize(("n_times", "used"), [(6, [6]), (8, [6]), (30, [9, 19, 29]), (29, [27])])
+def test_the_slowdown_of_noise_is_the_mean_of_the_largest_draw(
+    n_times: int, used: list[int]
+) -> None:
+    # whole triples of the job, or of its thirds of 10 times
+    x = np.random.default_rng(1).lognormal(0, 0.1, (3, n_times)) * np.array([[1], [2], [5]])
+    parts = [x[:, end - (9 if len(used) == 3 else end) : end] for end in used]
+    relative = [part / part.mean(axis=1, keepdims=True) for part in parts]
+    left = np.concatenate([(part / part.mean(axis=0)).ravel() for part in relative]) - 1
+    largest = np.maximum(np.maximum.outer(left, left)[..., None], left).mean()
+    slowdown, as_one = measure_noise(x[None])
+    freedom = (1 - 1 / parts[0].shape[1]) * (1 - 1 / 3)
+    assert slowdown[0] - 1 == pytest.approx(largest / ROOT(freedom), rel=1e-9)
+    assert not as_one[0]
+
+
+@pytest.mark.parametrize("n_times", [2, 3, 5, 8 * 3, 8 * 3 + 2])
+def test_the_interval_of_two_workers_is_that_of_paired_blocks(n_times: int) -> None:
+    x = np.random.default_rng(4).lognormal(0, 0.2, (2, n_times)) * [[3], [2]]
+    length = max(n_times // BLOCKS, 1)
+    blocks = [np.median(own[: n_times // length * length].reshape(-1, length), axis=1) for own in x]
+    found = measure_levels(x[None], 1.2)
+    ratio = np.median(x[0]) / np.median(x[1])
+    assert found.ratio_to_peers[0] == pytest.approx([ratio, 1 / ratio])
+    paired = stats.ttest_rel(*np.log(blocks)).confidence_interval()
+    half = np.exp((paired.high - paired.low) / 2)
+    ends = [ratio / half, ratio * half] if n_times > 2 else [np.nan, np.nan]
+    assert [found.ci_low[0, 0], found.ci_high[0, 0]] == pytest.approx(ends, nan_ok=True)
+
+
+def of_reports(mean: np.ndarray, calm: np.ndarray) -> np.ndarray:
+    """Noise of the workers of one job."""
+    steps, factors = [], []
+    for own, quiet in zip(mean, calm, strict=True):
+        known = np.sort(quiet[~np.isnan(quiet)])
+        quarter, three = known[(len(known) - 1) // 4], known[3 * (len(known) - 1) // 4]
+        step = max(1.4826 * np.nanmedian(np.abs(np.diff(own))) / ROOT(2), 0.005)
+        most = 3 * max((three - quarter) / 1.349, step)
+        z = np.clip(own - np.median(known), -most, most) / step
+        blocks = {size: [z[at : at + size].mean() for at in range(0, len(z) - size + 1, size)]
+                  for size in (1, 4, 16) if (~np.isnan(own)).sum() >= 5 * size}  # fmt: skip
+        factors.append({size: 1.4826 * np.nanmedian(np.abs(each)) * ROOT(size)
+                        for size, each in blocks.items()})  # fmt: skip
+        steps.append(step)
+    # the lower median over the workers that have so many blocks
+    of_size = [sorted(f[size] for f in factors if size in f) for size in (1, 4, 16)]
+    factor = max(1, *(each[(len(each) - 1) // 2] for each in of_size if each))
+    reports: np.ndarray = (~np.isnan(mean)).sum(axis=1)
+    result: np.ndarray = np.array(steps) * factor * (1 + 1 / ROOT(reports))
+    return result
+
+
+@pytest.mark.parametrize(("n", "wander"), [(83, 0.0), (83, 0.9), (22, 0.9), (7, 0.9)])
+def test_noise_of_reports_counts_what_lasts(n: int, wander: float) -> None:
+    rng = np.random.default_rng(2)
+    mean = np.zeros((8, n))
+    for at in range(n):
+        mean[:, at] = wander * mean[:, at - 1] + 0.05 * rng.standard_normal(8)
+    mean[0, 3] += 9  # a spike
+    mean[5, 2:6] = np.nan
+    calm = np.where(np.arange(n) % 9 == 4, np.nan, mean)
+    found = noise_of_reports(mean, calm, n_workers=4)
+    expected = [*of_reports(mean[:4], calm[:4]), *of_reports(mean[4:], calm[4:])]
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    still = noise_of_reports(np.zeros((2, 25)), np.zeros((2, 25)), n_workers=2)
+    np.testing.assert_allclose(still, 0.005 * 1.2)
+
+
+@pytest.mark.parametrize("least", [0.02, 0.3])
+def test_evidence_of_a_report_has_the_limit_of_its_frequency(least: float) -> None:
+    rng = np.random.default_rng(3)
+    mean = 0.1 * rng.standard_t(2, (6, 40))
+    mean[0, 0], mean[1, 5] = 5, np.nan
+    mean[[2, 4]] = np.clip(mean[[2, 4]], -0.1, 0.1)  # without spikes, but for one
+    mean[4, 9] = 0.35
+    calm = np.where(np.arange(40) % 7 == 3, np.nan, mean)
+    noise = np.array([0.08, 0.1, 0.12, 0.1, 0.1, 0.05])
+    found = evidence_of_reports(mean, calm, noise, n_workers=3, least=least, enough=1.5)
+    reports = (~np.isnan(calm)).sum(axis=1)
+
+    def frequency(worker: int, tail: float) -> float:
+        others = (calm[worker] > tail * noise[worker]).sum() - 1
+        return float(max(others, 0) / reports[worker])
+
+    for (worker, at), excess in np.ndenumerate(mean):
+        s = float(noise[worker])
+        a = max(least / 2, 0.75 * s)
+        expected = 2 * a * (excess - a) / s**2
+        tail = min(float(np.ceil(excess / s)) - 1, 4.0) if excess > 2 * s else 0.0
+        if tail:
+            own = frequency(worker, tail)
+            own += ROOT(own / reports[worker])  # a standard error more
+            of_job = sorted(frequency(3 * (worker // 3) + k, tail) for k in range(3))
+            expected = min(expected, max(-np.log(max(own, of_job[1], 1e-9)), 1.5))
+        np.testing.assert_allclose(found[worker, at], expected, rtol=1e-9)
