@@ -107,6 +107,16 @@ def test_demand_at_absolute_times_is_drawn_over_dates() -> None:
     assert first.replace(tzinfo=None) == datetime(2026, 3, 29, 1)  # noqa: DTZ001
 
 
+@pytest.mark.parametrize("days", [0.15, 2.9, 3.6, 45, 1100, 1820])
+def test_dates_have_a_few_ticks_over_any_span(days: float) -> None:
+    begin = datetime(2026, 2, 1, 9, tzinfo=UTC).timestamp()
+    times = pl.DataFrame({"start_s": [begin, begin + 86400 * days]})
+    jobs = times.with_columns(gpus=1.0, end_s=pl.col("start_s") + 600)
+    ax = plot_gpu_demand(gpu_demand(jobs), timezone="UTC")
+    low, high = ax.get_xlim()
+    assert 2 <= sum(low <= tick <= high for tick in ax.get_xticks()) <= 8
+
+
 def test_demand_that_is_not_known_is_refused() -> None:
     nothing = gpu_demand(JOBS.with_columns(start_s=pl.lit(None, pl.Float64)))
     with pytest.raises(DataError, match="each bin once"):

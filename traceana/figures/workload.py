@@ -255,7 +255,7 @@ def plot_gpu_demand(
     ax.yaxis.set_major_formatter("{x:,.0f}")
     ax.locator_params(axis="y", nbins=4)
     if timezone is not None:
-        ax.xaxis.set_major_locator(locator := AutoDateLocator(maxticks=6))  # type: ignore[no-untyped-call]
+        ax.xaxis.set_major_locator(locator := AutoDateLocator(minticks=3, maxticks=7))  # type: ignore[no-untyped-call]
         ax.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
     ax.set_xlabel("Day of the trace" if timezone is None else f"Date ({timezone})")
     ax.set_title("GPU demand")
