@@ -72,7 +72,8 @@ def figure(name: str, /, *, result: str, reading: str) -> Callable[[Plot], Plot]
     """Register a function that draws a figure.
 
     The function draws in traceana's style, and its docstring describes `ax` and what it returns.
-    `reading` states how the figure is read. ``describe_<figure>`` in the same module returns a sentence for the caption.
+    `reading` states how the figure is read. ``describe_<figure>`` in the same module returns a
+    sentence for the caption.
 
     Examples
     --------
