@@ -43,8 +43,8 @@ def plot_arrivals(
         of one group are bars; those of several are lines, divided by the mean rate of the group.
         An hour that was not observed has neither.
     clock
-        Name of the local time of the hours, such as "UTC+8". None: the clock counts from the
-        beginning of the trace.
+        Name of the local time of the hours, such as "UTC+8". None: the time of day is unknown,
+        and hours count from the beginning of the trace.
 
     Raises
     ------
@@ -82,13 +82,13 @@ def plot_arrivals(
     ax.yaxis.set_major_formatter("{x:,.5g}")
     ax.locator_params(axis="y", nbins=4)
     ax.set_ylabel("Jobs per hour / mean" if len(lines) > 1 else "Jobs per hour")
-    names = {"hour": "Hour of the day", "weekday": "Weekday"}
+    names = {"hour": "Hour of the day" if clock else "Hour, modulo 24", "weekday": "Weekday"}
     ax.set_title(f"Submissions by {names[slot].lower()}")
     if slot == "hour":
         ax.set_xticks(range(0, 24, 3))
     else:
         ax.set_xticks(range(1, 8), _WEEKDAYS)
-    ax.set_xlabel(f"{names[slot]} ({clock or 'clock of the trace'})")
+    ax.set_xlabel(f"{names[slot]} ({clock or 'clock of the trace; time of day unknown'})")
     if len(lines) > 1:
         place_legend(ax)
     return ax
@@ -258,7 +258,7 @@ def plot_gpu_demand(
     ax.yaxis.set_major_formatter("{x:,.0f}")
     ax.locator_params(axis="y", nbins=4)
     if timezone is not None:
-        ax.xaxis.set_major_locator(locator := AutoDateLocator(maxticks=6))  # type: ignore[no-untyped-call]
+        ax.xaxis.set_major_locator(locator := AutoDateLocator(minticks=3, maxticks=7))  # type: ignore[no-untyped-call]
         ax.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
     ax.set_xlabel("Day of the trace" if timezone is None else f"Date ({timezone})")
     ax.set_title("GPU demand")
