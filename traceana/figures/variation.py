@@ -116,6 +116,9 @@ def plot_cov_ecdf(
 ) -> Axes:
     """Draw the empirical distribution function of CoV, one line per job.
 
+    Up to seven jobs are named in a legend; more are drawn thin and gray, with the distribution over
+    the time steps of all jobs on top.
+
     Parameters
     ----------
     cov
@@ -125,12 +128,6 @@ def plot_cov_ecdf(
         The ddof of these CoVs, for the label; None if the publisher computed them.
     published
         [job_id, cov] of other jobs, as published: drawn thin and gray behind.
-
-    Returns
-    -------
-    Axes
-        Up to seven jobs are named in a legend; more are drawn thin and gray, with the
-        distribution over the time steps of all jobs on top.
 
     Raises
     ------

@@ -132,15 +132,12 @@ def _name(value: int, slot: str) -> str:
 def plot_interarrivals(curve: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
     """Draw the survival function of the times between submissions, one line per group.
 
+    Both axes logarithmic; a time of 0 is drawn at the left end.
+
     Parameters
     ----------
     curve
         [*by, n, gap_s, share_longer, share_longer_poisson], as `interarrival_curve` returns it.
-
-    Returns
-    -------
-    Axes
-        Both axes logarithmic; a time of 0 is drawn at the left end.
 
     Raises
     ------

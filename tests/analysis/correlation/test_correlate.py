@@ -188,6 +188,15 @@ def test_the_published_pairs_imply(r: str, p: str, low: int, high: int) -> None:
     assert not agrees(high + 1)
 
 
+def test_implied_numbers_of_few_points_have_a_closed_form() -> None:
+    # p is 1 - 2 asin(r) / pi with 3 points, and 1 - r with 4
+    for r, p, n in (("0.5", "0.67", 3), ("0.50", "0.50", 4)):
+        found = implied_n(r, p)
+        assert (found.low, found.high) == (n, n)
+    line = implied_n("1.0", "0.00")
+    assert (line.low, line.high) == (3, None)
+
+
 def test_pairs_without_a_number_of_points() -> None:
     assert implied_n("0.99", "0.9").low is None
     assert implied_n("0.00", "0.5").high is None
