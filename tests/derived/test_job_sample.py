@@ -10,8 +10,10 @@ import polars as pl
 import pytest
 
 from traceana.derived import job_sample
+from traceana.derived.cohorts import form_cohort
 from traceana.derived.job_sample import draw_jobs
 from traceana.derived.tasks import task_owners
+from traceana.derived.workload import describe_workload
 from traceana.ingesters import add_table
 from traceana.store import Store
 from traceana.store.session import Session
@@ -120,3 +122,24 @@ def test_owners_are_those_of_the_jobs_of_the_tasks(tmp_path: Path) -> None:
     assert owners()["group"].to_list() == [y, None, None, y]
     table("job_tags", tags, group_fallback="user")
     assert owners()["group"].to_list() == [y, u, None, y]
+
+
+def test_a_trace_of_jobs_alone_is_sampled_as_well(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times = pl.int_range(N_JOBS, eager=True).cast(pl.Float64)
+    jobs = pl.DataFrame({"job_id": [f"j{i:05d}" for i in range(N_JOBS)], "submit_s": times})
+    jobs = jobs.with_columns(runtime_s=1 + times % 7, gpus=1.0, status=pl.lit("completed"))
+    add_table(jobs, trace="mine", table="jobs", store=tmp_path)
+    monkeypatch.setattr(job_sample, "MAX_TASKS", 10_000)
+    monkeypatch.setattr(job_sample, "SAMPLED_TASKS", 5_000)
+    session = Session(Store(tmp_path))
+    cohort = form_cohort(session, "mine")
+    # 1,000 endings of 20 jobs each, of which 250 are drawn
+    assert cohort.rows.height == 5_000
+    assert cohort.title.endswith("a sample of 25.0 % of its jobs")
+    assert "5,000 of 20,000 jobs (25.0 %), drawn by the end of their job_id" in cohort.sampled
+    whole = describe_workload(session, "mine")
+    assert whole.summary["jobs"].item() == N_JOBS
+    assert whole.observation is not None
+    assert whole.observation.n == N_JOBS

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -289,6 +290,26 @@ def test_a_trace_named_by_the_user(files: Path, tmp_path: Path) -> None:
     assert ledger.tables["trace"].unique().to_list() == ["microsoft-itp-2021"]
     with pytest.raises(SourceError, match=r"expected .* pai_"):
         ingest(files, store=tmp_path / "store", trace="alibaba-pai-2020")
+
+
+def test_a_wrong_file_is_a_failure_of_its_own_trace(write: Write, tmp_path: Path) -> None:
+    write("cluster01.csv", itp_csv(1))
+    folder = write("coefficient_variation.csv", "a,b\n1,2\n")
+    with pytest.raises(IngestError, match="columns are not the published ones") as error:
+        ingest(folder, store=tmp_path / "store")
+    assert [entry.trace for entry in error.value.ledger.entries] == ["microsoft-itp-2021"]
+    assert [trace for trace, _ in error.value.ledger.failures] == ["alibaba-minibatch-2020"]
+
+
+def test_a_file_that_is_not_recognized_has_the_command_that_maps_it(tmp_path: Path) -> None:
+    for name in ("own", "other"):
+        (tmp_path / f"{name}.csv").write_text("a,b\n1,2\n")
+    own = tmp_path / "own.csv"
+    with pytest.raises(SourceError, match=rf"`traceana map {re.escape(str(own))} --out"):
+        ingest(own, store=tmp_path / "store")
+    for several in (tmp_path, [own, tmp_path / "other.csv"]):
+        with pytest.raises(SourceError, match="`traceana map FILE --out"):
+            ingest(several, store=tmp_path / "store")
 
 
 def test_asking_a_store_for_what_it_lacks(files: Path, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from traceana.derived import job_sample
-from traceana.derived.tasks import instance_times, task_sample
+from traceana.derived.tasks import instance_times, sample_jobs
 from traceana.report.blocks import Drawing, Gallery, Table, Text
 from traceana.report.build import open_context
 from traceana.report.data_source import find_data_source
@@ -49,13 +49,13 @@ def test_the_published_trace_and_whatever_has_no_more_tasks_is_analysed_whole(
     data = open_context(find_data_source(store.path), None)
     tasks = data.scan(TRACE, "tasks").collect()
     monkeypatch.setattr(job_sample, "MAX_TASKS", tasks.height)
-    assert data.once(task_sample, TRACE) is None
+    assert data.once(sample_jobs, TRACE) is None
 
 
 @pytest.mark.parametrize("name", OF_TASKS)
 def test_every_number_of_a_sample_says_that_it_is_one(sampled: Context, name: str) -> None:
     content = build(sampled, name)
-    sample = sampled.once(task_sample, TRACE)
+    sample = sampled.once(sample_jobs, TRACE)
     assert sample is not None
     share = f", a sample of {100 * sample.fraction:.1f} % of its tasks"
     texts = [block.text for block in content.all_blocks if isinstance(block, Text)]
@@ -110,6 +110,6 @@ def test_the_end_of_the_trace_is_that_of_all_its_rows(sampled: Context) -> None:
         times.select(pl.col("time_s").min(), last=pl.col("time_s").max()).collect().row(0)
     )
     assert (records.first_s, records.last_s) == (first_s, last_s)
-    sample = sampled.once(task_sample, TRACE)
+    sample = sampled.once(sample_jobs, TRACE)
     assert sample is not None
     assert records.tasks.height == sample.drawn

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import polars as pl
 import pytest
@@ -25,6 +27,10 @@ def jobs_of(n: int, *, gpus: float = 1.0, runtime_s: float = 1000.0) -> pl.DataF
             "gpus": [gpus] * n,
         }
     )
+
+
+def drawn(_: np.random.Generator, n: int, *, value: float) -> np.typing.NDArray[np.float64]:
+    return np.full(n, value)
 
 
 def test_same_seed_same_plans() -> None:
@@ -132,7 +138,7 @@ def test_mistakes_are_told_in_one_line() -> None:
         synthesize_deadlines([1])  # type: ignore[arg-type]
     for wrong in (-1.0, 1e300, np.nan):
         with pytest.raises(DataError, match="distribution must return 2 numbers from 0 to"):
-            synthesize_deadlines(jobs_of(2), distribution=lambda _, n, x=wrong: np.full(n, x))
+            synthesize_deadlines(jobs_of(2), distribution=partial(drawn, value=wrong))
     assert synthesize_deadlines(jobs_of(0)).height == 0
 
 

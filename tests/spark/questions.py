@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import fields, is_dataclass
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from tests.analysis.test_frames import COMPARISONS, QUESTIONS, ROWS
@@ -41,6 +44,15 @@ from traceana.analysis import (
     utilization,
     workload_summary,
 )
+from traceana.derived.cohorts import form_cohort
+from traceana.derived.recurring import grouped_jobs
+from traceana.derived.requested_used import requested_used
+from traceana.derived.runtime_groups import ratio_tables
+from traceana.derived.usage import describe_usage
+from traceana.derived.workers import cov_by_job, stragglers, worker_samples
+from traceana.derived.workload import describe_workload, weekdays_and_waits
+from traceana.ingesters import add_table
+from traceana.store.session import Session
 
 ROW_QUESTIONS: dict[str, Callable[[Any], pl.DataFrame]] = {
     **QUESTIONS,
@@ -146,3 +158,71 @@ TABLES: dict[str, tuple[tuple[str, ...], Callable[..., pl.DataFrame]]] = {
 
 # those that an engine reduces; docs/scripts/engine_parity.py asks all of real tables
 REAL = ("iteration_cov", "detect_stragglers", "summarize_cov", "workload_summary", "runtime_by")
+
+
+def write_own(store: Path) -> None:
+    """Add a trace of jobs and one of worker samples, with ties, missing values and a time zone."""
+    n, draw = 400, np.random.default_rng(3)
+    submit = 1_583_000_000 + np.sort(draw.integers(0, 60 * 86_400, n) // 600 * 600.0)
+    start = submit + draw.integers(0, 900, n)
+    runtime = np.floor(draw.lognormal(6, 2, n)) + 1
+    gpus = draw.choice([0, 0.5, 1, 2, 8], n)
+    jobs = pl.DataFrame(
+        {
+            "job_id": [f"job-{i}" for i in range(n)],
+            "user": draw.choice([f"u{i}" for i in range(30)], n),
+            "queue": draw.choice(["long", "short"], n),
+            "gpu_type": draw.choice(["T4", "V100"], n),
+            "group": draw.choice([f"g{i}" for i in range(40)], n),
+            "status": draw.choice(["completed", "failed", "cancelled"], n),
+            "submit_s": submit,
+            "start_s": start,
+            "end_s": start + runtime,
+            "runtime_s": runtime,
+            "gpus": gpus,
+            "cpus": 4 * gpus + 2,
+            "cpu_time_s": runtime * gpus,
+        }
+    ).with_columns(pl.when(pl.int_range(n) % 9 > 0).then("start_s").alias("start_s"))
+    add_table(jobs, trace="own", table="jobs", store=store)
+    step, job, rank = (axis.ravel() for axis in np.mgrid[:60, :3, :4])
+    slow = np.where((job == 1) & (rank == 2), 2.0, 1.0)
+    samples = pl.DataFrame(
+        {
+            "job_id": [f"run-{one}" for one in job],
+            "worker_id": rank.astype(str),
+            "time_s": 1.6e9 + 30.0 * step,
+            "batch_time": slow * draw.lognormal(0, 0.1, step.size),
+        }
+    )
+    shuffled = samples.sample(fraction=1, shuffle=True, seed=2)
+    add_table(shuffled, trace="own", table="worker_samples", store=store)
+
+
+# what a report reduces of jobs and worker samples
+OWN: dict[str, Callable[[Session, str], Any]] = {
+    "workload": describe_workload,
+    "weekdays": weekdays_and_waits,
+    "usage": describe_usage,
+    "cohort": form_cohort,
+    "requested": requested_used,
+    "groups": grouped_jobs,
+    "ratios": lambda session, trace: ratio_tables(session, trace, "jobs"),
+    "cov": cov_by_job,
+    "stragglers": stragglers,
+    "samples": worker_samples,
+}
+
+
+def frames_of(found: Any) -> Iterator[tuple[str, object]]:
+    """The frames and numbers of a result, by their place in it."""
+    if is_dataclass(found):
+        found = {one.name: getattr(found, one.name) for one in fields(found)}
+    if isinstance(found, tuple):
+        found = dict(enumerate(found))
+    if not isinstance(found, dict):
+        yield "", found
+        return
+    for name, part in found.items():
+        for place, frame in frames_of(part):
+            yield f"{name} {place}", frame

@@ -22,7 +22,15 @@ from polars.testing import assert_frame_equal
 
 from tests.analysis.test_frames import QUESTIONS, ROWS
 from tests.conftest import NO_FILES
-from tests.spark.questions import REAL, ROW_QUESTIONS, TABLES, ask_of_ended
+from tests.spark.questions import (
+    OWN,
+    REAL,
+    ROW_QUESTIONS,
+    TABLES,
+    ask_of_ended,
+    frames_of,
+    write_own,
+)
 from traceana import analysis
 from traceana.analysis import runtime_by
 from traceana.cli import main
@@ -36,6 +44,7 @@ from traceana.report.data_source import find_data_source
 from traceana.report.section import sections
 from traceana.samples import write_sample
 from traceana.store import Store, open_spark, open_store
+from traceana.store.session import Session
 
 MASTER = "local[2]"
 ABSENT = "is not here: nothing is tested with Spark (pip install -e '.[spark]', and Java 17)"
@@ -132,6 +141,43 @@ def test_tables_read_by_each_engine_give_the_same_values(
     assert_frame_equal(
         there.with_columns(words), here.with_columns(words), rel_tol=1e-12, abs_tol=0
     )
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory: pytest.TempPathFactory) -> Session:
+    folder = tmp_path_factory.mktemp("own")
+    write_own(folder)
+    return Session(open_store(folder))
+
+
+@pytest.mark.parametrize("question", OWN)
+@pytest.mark.usefixtures("spark")
+def test_tables_of_a_user_are_reduced_by_spark_to_the_same_values(
+    own: Session, question: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[str] = []
+    frame = Session.frame
+
+    def note_and_read(session: Session, trace: str, table: str) -> Any:
+        found = frame(session, trace, table)
+        read.append(type(found).__module__.partition(".")[0])
+        return found
+
+    monkeypatch.setattr(Session, "frame", note_and_read)
+    there = dict(frames_of(OWN[question](replace(own, master=MASTER), "own")))
+    assert {*read} == {"pyspark"}
+    here = dict(frames_of(OWN[question](own, "own")))
+    assert there.keys() == here.keys()
+    words = pl.selectors.by_dtype(pl.Categorical, pl.Enum).cast(pl.String)
+    for place, one in here.items():
+        other = there[place]
+        if isinstance(one, pl.DataFrame) and isinstance(other, pl.DataFrame):
+            both = (other.with_columns(words), one.with_columns(words))
+            assert_frame_equal(*both, rel_tol=1e-12, abs_tol=0)
+        elif isinstance(one, float):
+            assert one == pytest.approx(other, rel=1e-12, abs=0), place
+        else:
+            assert one == other, place
 
 
 def test_whatever_takes_a_frame_is_asked_of_spark() -> None:

@@ -111,7 +111,7 @@ def test_what_was_not_tested_is_no_part_of_the_family() -> None:
         adjust_pvalues([1.1])
 
 
-@pytest.mark.parametrize("n", [12, 50.5])
+@pytest.mark.parametrize("n", [5, 12, 50.5])
 def test_fishers_variance_by_method(n: float) -> None:
     # Fieller, Hartley and Pearson (Biometrika 44, 1957); Bonett and Wright (Psychometrika 65, 2000)
     variances = {"pearson": 1 / (n - 3), "spearman": 1.18 / (n - 3), "kendall": 0.437 / (n - 4)}

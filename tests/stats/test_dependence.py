@@ -63,6 +63,12 @@ def test_values_held_count_once(hold: int) -> None:
     assert np.mean(sizes) == pytest.approx(n / hold, rel=0.1)
 
 
+def test_the_effective_size_of_a_short_series_by_hand() -> None:
+    # about 2.4, r is 1, -.3, -.225, .2875 (and -.2625): sums of .7 and .0625
+    found = effective_sample_size([1, 3, 3, 2, 3])
+    assert found == pytest.approx(5 / (2 * (0.7 + 0.0625) - 1))
+
+
 @pytest.mark.parametrize("values", [[], [1.0], [1, 2, 3], [0.1] * 50])
 def test_where_nothing_can_be_said_it_is_not_said(values: list[float]) -> None:
     assert np.isnan(effective_sample_size(values))

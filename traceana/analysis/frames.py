@@ -191,6 +191,12 @@ def reduce_frame(
     return result.with_columns(counts.cast(pl.Int64))
 
 
+def count_values(frame: nw.LazyFrame[Any], columns: Sequence[str], /) -> pl.DataFrame:
+    """Return [*columns, .n]: the rows of each combination of values, sorted, nulls last."""
+    n = "rows of a value"  # Spark takes no name with a dot
+    return reduce_frame(frame, columns, **{n: nw.len()}).rename({n: ".n"})
+
+
 def with_totals(
     frame: nw.LazyFrame[Any], keys: Sequence[str], /, **totals: nw.Expr
 ) -> nw.LazyFrame[Any]:

@@ -16,7 +16,7 @@ from traceana.analysis.runtimes.tasks import END_IMPUTATIONS
 from traceana.claims.claim import Claim, Judgement, decide, untested
 from traceana.claims.papers import PAPERS
 from traceana.claims.rounding import agrees, round_as, span
-from traceana.derived.tasks import instance_times, task_sample, task_times
+from traceana.derived.tasks import instance_times, sample_jobs, task_times
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -120,7 +120,7 @@ def _under_policies(
         measured,
         key=lambda policy: abs((measured[policy].get(first) or 1e99) - float(printed[first])),
     )
-    sample = session.once(task_sample, _TRACE)
+    sample = session.once(sample_jobs, _TRACE)
     note = (
         f"The printed numbers fit end_imputation {', '.join(fits)}."
         if fits
@@ -147,7 +147,7 @@ def terminated_runtime(session: Session, _claim: Claim) -> Judgement:
         return untested("no completed task has both runtimes")
     gap = (both["task"] - both["instances"]).abs()
     same, mean = int((gap < 1).sum()), float(gap.to_numpy().mean())
-    sample = session.once(task_sample, _TRACE)
+    sample = session.once(sample_jobs, _TRACE)
     return decide(
         holds=same == both.height,
         measured=f"{same:,} of {both.height:,} are equal to the second; the differences are up to "

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from traceana.derived.observation import Observation, observe
-from traceana.derived.tasks import task_owners, task_sample, task_times
+from traceana.derived.tasks import sample_jobs, sampled_rows, task_owners, task_times
 
 if TYPE_CHECKING:
     from traceana.store.manifest import Manifest
@@ -94,17 +94,17 @@ def form_cohort(session: Session, trace: str, /, *, end_imputation: str = "drop"
 
 
 def task_title(session: Session, trace: str, /) -> str:
-    """Return the title of a trace, with the fraction of its tasks that was sampled."""
-    sample = session.once(task_sample, trace)
+    """Return the title of a trace, with the fraction of its tasks or jobs that was sampled."""
+    sample = session.once(sample_jobs, trace)
     title = session.title(trace)
     if sample is None:
         return title
-    return f"{title}, a sample of {100 * sample.fraction:.1f} % of its tasks"
+    return f"{title}, a sample of {100 * sample.fraction:.1f} % of its {sample.noun}"
 
 
 def sample_note(session: Session, trace: str, /) -> str:
-    """Return a sentence on the sample of a trace's tasks; empty if all are analyzed."""
-    sample = session.once(task_sample, trace)
+    """Return a sentence on the sample of a trace's jobs; empty if all are analyzed."""
+    sample = session.once(sample_jobs, trace)
     return "" if sample is None else f" All results are from a sample: {sample.description}."
 
 
@@ -136,26 +136,27 @@ def _tasks(session: Session, trace: str, end_imputation: str) -> Cohort:
 
 def _jobs(session: Session, trace: str) -> Cohort:
     manifest = session.store.manifest(trace)
-    rows, observation = observe(_used(session.scan(trace, "jobs")), manifest)
+    # no analysis of a cohort uses the names of each job
+    there = session.scan(trace, "jobs").collect_schema().names()
+    used = [name for name in there if name not in ("job_name", "inst_id", "array_id")]
+    jobs = sampled_rows(session, trace, "jobs", *used).collect()
+    rows, observation = observe(jobs, manifest)
+    note = sample_note(session, trace)
     table = manifest.tables["jobs"]
     rows, cluster = _with_unit(rows, manifest.independent_unit or "user")
     return Cohort(
         trace,
-        session.title(trace),
+        task_title(session, trace),
         table.unit_noun,
         _with_requested(rows),
         cluster,
         _grouping(rows),
         " ".join(
-            (*table.notes, _definition(manifest), observation.describe(table.unit_noun))
+            (*table.notes, _definition(manifest), observation.describe(table.unit_noun), note[1:])
         ).strip(),
+        note,
         observation=observation,
     )
-
-
-def _used(jobs: pl.LazyFrame) -> pl.DataFrame:
-    """Return jobs without the names of each, which no analysis of a cohort uses."""
-    return jobs.drop("job_name", "inst_id", "array_id", strict=False).collect()
 
 
 def _definition(manifest: Manifest) -> str:

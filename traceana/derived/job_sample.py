@@ -1,4 +1,4 @@
-"""A reproducible sample of whole jobs from a trace with too many tasks to analyze them all."""
+"""A reproducible sample of whole jobs from a trace with too many to analyze them all."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame, IntoFrameT
 
 MAX_TASKS: Final = 1_300_000
-"""A trace with at most so many tasks is analyzed completely, such as the published PAI trace."""
+"""A trace with at most so many tasks is analyzed completely, such as the published PAI trace.
+
+In a trace without tasks, each job counts as one.
+"""
 SAMPLED_TASKS: Final = 1_000_000
 """About so many tasks are sampled from a larger trace."""
 SEED: Final = 1
@@ -40,6 +43,8 @@ class JobSample:
     drawn: int
     tasks: int
     """Tasks of the jobs drawn, and of all jobs."""
+    noun: str = "tasks"
+    """What is counted: tasks, or jobs in a trace without tasks."""
 
     @property
     def fraction(self) -> float:
@@ -50,8 +55,9 @@ class JobSample:
     def description(self) -> str:
         """What is in the sample, for a sentence."""
         return (
-            f"{self.drawn:,} of {self.tasks:,} tasks ({100 * self.fraction:.1f} %), those of whole "
-            f"jobs drawn by the end of their job_id (seed {SEED})"
+            f"{self.drawn:,} of {self.tasks:,} {self.noun} ({100 * self.fraction:.1f} %), "
+            f"{'those of whole jobs ' * (self.noun != 'jobs')}drawn by the end of their job_id "
+            f"(seed {SEED})"
         )
 
     def rows_of(self, frame: IntoFrameT, /) -> IntoFrameT:
@@ -87,7 +93,7 @@ class JobSample:
         return errors
 
 
-def draw_jobs(tasks: IntoFrame, /, *, max_tasks: int) -> JobSample:
+def draw_jobs(tasks: IntoFrame, /, *, max_tasks: int, noun: str = "tasks") -> JobSample:
     """Draw endings of job_id at random until their jobs would exceed `max_tasks` tasks.
 
     Endings have three characters, or more if fewer than 50 of them would be drawn.
@@ -98,6 +104,8 @@ def draw_jobs(tasks: IntoFrame, /, *, max_tasks: int) -> JobSample:
         One row per task: [job_id]; eager or lazy, of any listed engine.
     max_tasks
         Largest number of tasks in the sample, which has at least one ending.
+    noun
+        What a row is, in the plural.
     """
     rows = admit_columns(tasks, ("job_id",))
     for letters in _LETTERS:
@@ -109,7 +117,7 @@ def draw_jobs(tasks: IntoFrame, /, *, max_tasks: int) -> JobSample:
             break
     chosen = mixed.head(max(within, 1)).sort("ending")
     drawn, total = (int(each["tasks"].sum()) for each in (chosen, parts))
-    return JobSample(tuple(chosen["ending"]), letters, known.height, drawn=drawn, tasks=total)
+    return JobSample(tuple(chosen["ending"]), letters, known.height, drawn, total, noun)
 
 
 def _ending(letters: int) -> nw.Expr:

@@ -37,7 +37,7 @@ def jobs_of_tasks(session: Session, trace: str, /) -> pl.DataFrame:
         n_gpus=(gpus * pl.col("known_s")).count(),
         gpu_type=pl.col("gpu_type").drop_nulls().first(),
     )
-    jobs = sampled_rows(session, trace, session.scan(trace, "jobs")).select("job_id", "submit_s")
+    jobs = sampled_rows(session, trace, "jobs", "job_id", "submit_s")
     early = pl.col("start_s") < pl.col("submit_s")
     known = (pl.col("n_gpus") > 0) & (pl.col("runtime_s") > 0)
     return (

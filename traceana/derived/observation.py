@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-import polars as pl
+import narwhals.stable.v2 as nw
 
+from traceana.analysis.frames import collect, reduce_frame
 from traceana.analysis.outcomes.truncation import estimate_unlisted
 
 if TYPE_CHECKING:
+    from narwhals.stable.v2.typing import IntoFrameT
+
+    from traceana.derived.job_sample import JobSample
     from traceana.store.manifest import Manifest
 
 
@@ -72,53 +76,73 @@ class Observation:
         return text
 
 
-def observe(rows: pl.DataFrame, manifest: Manifest, /) -> tuple[pl.DataFrame, Observation]:
+def observe(
+    rows: IntoFrameT, manifest: Manifest, /, *, sample: JobSample | None = None
+) -> tuple[IntoFrameT, Observation]:
     """Add the columns duration_s, entry_s and observed, by the window of the rows' trace.
 
     duration_s is the runtime; without one, that of a row with a start and no end lasts until the
     window's end, unless its status is that of an ended or pending row. A row that started before
     the window has the runtime at its start as entry_s, others 0. Not observed to end is such a row,
     and one of status running that has no end or ends at the window's end. If the trace lists only
-    survivors of an earlier time, a derived window starts at the first recorded end.
+    survivors of an earlier time, a derived window starts at the first recorded end. Rows that are
+    missing are estimated from the `sample` of the rows, if there is one.
     """
     stated = manifest.window == "stated"
     first, last = manifest.window_start_s, manifest.window_end_s
-    names = {*rows.columns}
+    frame: Any = nw.from_native(rows)
+    names = frame.collect_schema().names()
+    times = [name for name in ("start_s", "submit_s", "end_s") if name in names]
+    count = reduce_frame(frame.lazy(), (), **{name: nw.col(name).count() for name in times})
+    there = [name for name in times if count[name].item()]
     if not stated and manifest.lists_only_survivors and "end_s" in names:
-        first = rows["end_s"].min()  # type: ignore[assignment]
-    runtime, status = pl.col("runtime_s"), pl.lit(None, pl.String)
+        first = reduce_frame(frame.lazy(), (), first=nw.col("end_s").min()).item()
+    null, status = nw.lit(None, nw.Float64), nw.lit(None, nw.String)
     if "status" in names:
-        status = pl.col("status").cast(pl.String)
-    start = next((name for name in ("start_s", "submit_s") if _has(rows, name)), None)
-    null = pl.lit(None, pl.Float64)
-    begin = pl.col("start_s") if start == "start_s" else null
-    end = pl.col(start) + runtime if start else null
-    if _has(rows, "end_s"):
-        end = pl.col("end_s")
+        status = nw.col("status").cast(nw.String)
+    start = next((name for name in there if name != "end_s"), None)
+    runtime, begin = nw.col("runtime_s"), nw.col("start_s") if start == "start_s" else null
+    end = nw.col(start) + runtime if start else null
+    if "end_s" in there:
+        end = nw.col("end_s")
     if start is not None and last is not None and not stated:
-        last = max(last, rows.select(end.max()).item() or last)
-    until = null if last is None else pl.lit(float(last))
+        last = max(last, reduce_frame(frame.lazy(), (), last=end.max()).item() or last)
+    until = null if last is None else nw.lit(float(last))
     running = status.is_null() | status.is_in(("running", "unknown"))
     open_ = runtime.is_null() & end.is_null() & running & (begin <= until)
-    rows = rows.with_columns(duration_s=pl.when(open_).then(until - begin).otherwise(runtime))
-    duration, entry = pl.col("duration_s"), pl.lit(0.0)
+    frame = frame.with_columns(
+        nw.when(open_).then(until - begin).otherwise(runtime).alias("duration_s")
+    )
+    duration, entry = nw.col("duration_s"), nw.lit(0.0)
     if start is not None and first is not None:
-        entry = pl.min_horizontal((first - pl.col(start)).clip(0), duration).fill_null(0.0)
+        entry = nw.min_horizontal((first - nw.col(start)).clip(0), duration).fill_null(0.0)
     still = (status == "running") & ~(end < until).fill_null(value=False)
-    rows = rows.with_columns(entry_s=entry, observed=~(still | open_).fill_null(value=False))
-    used = dict.fromkeys(("runtime_s", "duration_s", "entry_s", "observed", start or "runtime_s"))
-    known = rows.select(*used).filter(duration.is_not_null())  # not all columns: memory
-    unstarted = rows.filter(duration.is_null() & begin.is_null(), status.ne_missing("pending"))
+    observed = ~(still | open_).fill_null(value=False)
+    frame = frame.with_columns(entry.alias("entry_s"), observed.alias("observed"))
+    known, entered = ~duration.is_null(), nw.col("entry_s")
+    unstarted = ~known & begin.is_null() & ((status != "pending") | status.is_null())
     if start != "start_s":
-        unstarted = rows.clear()
-    truncated, censored = int((known["entry_s"] > 0).sum()), int((~known["observed"]).sum())
-    complete = known.height == rows.height and not censored and not truncated
-    return rows, Observation(
-        first, last, stated, known.height, truncated, censored,
-        known["runtime_s"].null_count(), unstarted.height, unstarted.select(end.count()).item(),
-        estimate_unlisted(known, start, last) if complete and start and last is not None else None,
-    )  # fmt: skip
-
-
-def _has(rows: pl.DataFrame, name: str) -> bool:
-    return name in rows.columns and rows[name].count() > 0
+        unstarted = nw.lit(value=False)
+    counts = reduce_frame(
+        frame.lazy(),
+        (),
+        rows=nw.len(),
+        n=duration.count(),
+        truncated=nw.when(known & (entered > 0)).then(entered).count(),
+        censored=nw.when(known & ~nw.col("observed")).then(entered).count(),
+        timed=runtime.count(),
+        unstarted=nw.when(unstarted).then(entered).count(),
+        ended=nw.when(unstarted).then(end).count(),
+    )
+    n_rows, n, truncated, censored, timed, unstarted_rows, ended = counts.row(0)
+    unlisted = None
+    if n == n_rows and not censored and not truncated and start and last is not None:
+        listed = frame.lazy().filter(known)
+        drawn: Any = nw.from_native(sample.rows_of(listed.to_native())) if sample else listed
+        unlisted = estimate_unlisted(collect(drawn.select("runtime_s", start)), start, last)
+        if unlisted is not None and sample is not None:
+            unlisted /= sample.fraction
+    native: IntoFrameT = frame.to_native()
+    return native, Observation(
+        first, last, stated, n, truncated, censored, n - timed, unstarted_rows, ended, unlisted
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import narwhals.stable.v2 as nw
 import polars as pl
 
 from traceana import analysis, simulate
@@ -37,19 +38,20 @@ def grouped_jobs(session: Session, trace: str, /) -> pl.DataFrame:
     manifest = session.manifest(trace)
     columns = ["group", "start_s", "end_s"]
     if manifest.has("recurring_jobs", tuple(columns)):
-        rows = session.scan(trace, "recurring_jobs")
+        table, start = "recurring_jobs", nw.col("start_s")
     else:
-        start = pl.coalesce("start_s", "submit_s").alias("start_s")
-        rows = session.scan(trace, "jobs").with_columns(start)
+        table, start = "jobs", nw.coalesce("start_s", "submit_s").alias("start_s")
+    rows = session.rows(trace, table).with_columns(start)
     if manifest.has("jobs", ("inst_id",)) and not manifest.has("jobs", ("group",)):
         jobs = rows.select("inst_id", "start_s", "end_s")
-        tags = session.scan(trace, "job_tags").select("inst_id", "group").unique("inst_id")
+        tags = session.rows(trace, "job_tags").group_by("inst_id").agg(nw.col("group").min())
         rows = jobs.join(tags, on="inst_id")
-    rows = rows.select(
-        *columns, pl.selectors.by_name("dataset", "runtime_ratio", require_all=False)
+    there = rows.collect_schema().names()
+    kept = [*columns, *(name for name in ("dataset", "runtime_ratio") if name in there)]
+    known = rows.select(kept).drop_nulls(columns).filter(nw.col("end_s") >= nw.col("start_s"))
+    return (
+        session.local(known.to_native(), trace, table).sort("start_s", "group", "end_s").collect()
     )
-    known = rows.drop_nulls(columns).filter(pl.col("end_s") >= pl.col("start_s"))
-    return known.sort("start_s", "group", "end_s").collect()
 
 
 def workloads_of(session: Session, trace: str, /) -> tuple[str, str]:

@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 
 from traceana import analysis
+from traceana.derived.tasks import sample_jobs, sampled_rows
 from traceana.results.tables import declared
 from traceana.results.utilization import RequestedUsed
 from traceana.stats.quantiles import woodruff_interval
@@ -40,15 +41,17 @@ _ENDED: Final = ("completed", "failed", "cancelled")
 def requested_used(session: Session, trace: str, /) -> dict[str, pl.DataFrame]:
     """Compare use with requests of ended jobs, overall (key "") and by queue and GPU type."""
     jobs, unit = _hours(session, trace), session.manifest(trace).independent_unit
+    sample = session.once(sample_jobs, trace)
+    drawn = sample.fraction if sample else 1.0
     cluster = unit if unit in jobs.columns else None
-    found = {"": _compare(jobs, cluster, {})}
+    found = {"": _compare(jobs, cluster, {}, drawn)}
     for name in _GROUPS:
         if name not in jobs.columns:
             continue
         largest = jobs.group_by(name).len().sort("len", name, descending=[True, False])
         groups = largest[name].drop_nulls().head(_MOST_GROUPS).to_list()
         if len(groups) > 1:
-            parts = [_compare(jobs.filter(pl.col(name) == one), cluster, {name: one})
+            parts = [_compare(jobs.filter(pl.col(name) == one), cluster, {name: one}, drawn)
                      for one in groups]  # fmt: skip
             found[name] = pl.concat(parts)
     return found
@@ -66,12 +69,14 @@ def requested_curves(session: Session, trace: str, /) -> pl.DataFrame:
 
 
 def _hours(session: Session, trace: str) -> pl.DataFrame:
-    """Return hours used and requested, and their ratio, of the jobs that ended."""
+    """Return hours used and requested, and their ratio, of the jobs that ended, or a sample."""
     manifest = session.manifest(trace)
     there = _stated(manifest)
     names = [name for name in (*_GROUPS, manifest.independent_unit)
              if name and manifest.has("jobs", (name,))]  # fmt: skip
-    ended = session.scan(trace, "jobs").filter(
+    stated = [needs["jobs"] for needs in REQUESTED_NEEDS if manifest.has("jobs", needs["jobs"])]
+    needed = {"status", "runtime_s", *names}.union(*stated)
+    ended = sampled_rows(session, trace, "jobs", *sorted(needed)).filter(
         pl.col("status").cast(pl.String).is_in(_ENDED), pl.col("runtime_s") > 0
     )
     columns = [pl.col(name).cast(pl.String) for name in dict.fromkeys(names)]
@@ -91,7 +96,10 @@ def _stated(manifest: Manifest) -> list[str]:
     return [name for name, needs in pairs if manifest.has("jobs", needs["jobs"])]
 
 
-def _compare(jobs: pl.DataFrame, cluster: str | None, group: dict[str, str]) -> pl.DataFrame:
+def _compare(
+    jobs: pl.DataFrame, cluster: str | None, group: dict[str, str], drawn: float
+) -> pl.DataFrame:
+    """Compare use with requests; totals are those of all jobs, of which a fraction is drawn."""
     rows: list[dict[str, object]] = []
     for name, (unit, _, _) in _RESOURCES.items():
         if f"{name} ratio" not in jobs.columns:
@@ -112,8 +120,8 @@ def _compare(jobs: pl.DataFrame, cluster: str | None, group: dict[str, str]) -> 
                    for q in (25, 50, 75)},
                 "ci_low": None if np.isnan(low) else low,
                 "ci_high": None if np.isnan(high) else high,
-                "requested_hours": total,
-                "unused_hours": unused,
+                "requested_hours": total / drawn,
+                "unused_hours": unused / drawn,
                 "share_unused": unused / total if total else None,
             }
         )  # fmt: skip

@@ -8,7 +8,7 @@ import polars as pl
 
 from traceana.analysis.runtimes.ratio import runtime_ratio, summarize_runtime_ratio
 from traceana.derived.cohorts import GROUPINGS
-from traceana.derived.tasks import OWNERS, task_owners, task_times
+from traceana.derived.tasks import OWNERS, sampled_rows, task_owners, task_times
 from traceana.results.display import key_heading
 from traceana.results.formatting import in_sentence, listed
 
@@ -74,7 +74,9 @@ def _rows(session: Session, trace: str, table: str) -> pl.DataFrame:
         rows = task_times(session, trace)
         owners = session.once(task_owners, trace)
         return rows.hstack(owners) if owners.width else rows
-    rows = session.scan(trace, table).drop("runtime_ratio", strict=False).collect()
+    there = session.scan(trace, table).collect_schema().names()
+    names = [name for name in there if name != "runtime_ratio"]
+    rows = sampled_rows(session, trace, table, *names).collect()
     if table == "recurring_jobs":
         return rows.with_columns(runtime_s=pl.col("end_s") - pl.col("start_s"))
     return rows

@@ -8,7 +8,7 @@ import polars as pl
 
 from traceana.analysis.runtimes.capacity import check_capacity, sum_gpus
 from traceana.analysis.runtimes.tasks import END_IMPUTATIONS, impute_ends
-from traceana.derived.tasks import instance_times, task_sample
+from traceana.derived.tasks import instance_times, sample_jobs
 from traceana.results.runtimes import MissingTimes
 from traceana.results.tables import declared
 
@@ -24,7 +24,7 @@ def capacity(session: Session, trace: str, /) -> tuple[pl.DataFrame, float | Non
     times = session.once(instance_times, trace)
     gpus = sum_gpus(session.frame(trace, "machines")) if session.has(trace, "machines") else None
     check = check_capacity(times, gpus)
-    sample = session.once(task_sample, trace)
+    sample = session.once(sample_jobs, trace)
     if sample is None:
         return check, None
     gpu_s = pl.col("gpus") * pl.col("instance_s")

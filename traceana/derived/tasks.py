@@ -14,7 +14,7 @@ from traceana.analysis.runtimes.tasks import impute_ends
 from traceana.derived import job_sample
 
 if TYPE_CHECKING:
-    from narwhals.stable.v2.typing import IntoFrame, IntoFrameT
+    from narwhals.stable.v2.typing import IntoFrame
 
     from traceana.store.session import Session
 
@@ -26,25 +26,30 @@ OWNERS: Final = ("user", "group", "account", "job_name")
 """Columns of a job by which its tasks are grouped, if they have values."""
 
 
-def task_sample(session: Session, trace: str, /) -> job_sample.JobSample | None:
-    """Return the sample of jobs whose tasks are analyzed; None if all tasks are."""
-    tasks = session.scan(trace, "tasks").select(pl.len()).collect().item()
-    if tasks <= job_sample.MAX_TASKS:
+def sample_jobs(session: Session, trace: str, /) -> job_sample.JobSample | None:
+    """Return the sample of jobs that are analyzed one by one; None if all are."""
+    tables = session.manifest(trace).tables
+    table = "tasks" if session.has(trace, "tasks") else "jobs"
+    if table not in tables or tables[table].rows <= job_sample.MAX_TASKS:
         return None
-    return job_sample.draw_jobs(session.frame(trace, "tasks"), max_tasks=job_sample.SAMPLED_TASKS)
+    rows = session.frame(trace, table)
+    return job_sample.draw_jobs(rows, max_tasks=job_sample.SAMPLED_TASKS, noun=table)
 
 
-def sampled_rows(session: Session, trace: str, frame: IntoFrameT, /) -> IntoFrameT:
-    """Return the rows of a table whose jobs are in the sample; all if there is none."""
-    sample = session.once(task_sample, trace)
-    return frame if sample is None else sample.rows_of(frame)
+def sampled_rows(session: Session, trace: str, table: str, /, *columns: str) -> pl.LazyFrame:
+    """Return columns of the rows of a table whose jobs are in the sample; all if there is none.
+
+    The engine of the session selects them.
+    """
+    rows = nw.from_native(_sampled(session, trace, table)).select(*columns)
+    return session.local(rows.to_native(), trace, table)
 
 
 def instance_times(session: Session, trace: str, /) -> TaskTimes:
     """Return the times of instances by task; the end of the trace is that of all its rows."""
     tables = [session.frame(trace, table) for table in ("tasks", "instances")]
-    times = read_task_times(*(sampled_rows(session, trace, table) for table in tables))
-    if session.once(task_sample, trace) is None:
+    times = read_task_times(*(_sampled(session, trace, table) for table in ("tasks", "instances")))
+    if session.once(sample_jobs, trace) is None:
         return times
     known = [time for table in tables for time in _ends(table) if time is not None]
     return replace(times, first_s=min(known, default=None), last_s=max(known, default=None))
@@ -66,12 +71,13 @@ def task_owners(session: Session, trace: str, /) -> pl.DataFrame:
     """
     owners = session.once(instance_times, trace).tasks.lazy().select("job_id")
     if session.store.has(trace, "jobs"):
-        scan = session.scan(trace, "jobs")
+        there = session.scan(trace, "jobs").collect_schema().names()
         tagged = session.store.has(trace, "job_tags")
         # identifiers of 60 characters are joined by 128 bits
         key = {f".inst {seed}": pl.col("inst_id").hash(seed) for seed in (1, 2)} if tagged else {}
-        named = [name for name in OWNERS if name in scan.collect_schema().names()]
-        jobs = sampled_rows(session, trace, scan).select(
+        named = [name for name in OWNERS if name in there]
+        needed = dict.fromkeys(("job_id", *named, *(["inst_id"] if tagged else [])))
+        jobs = sampled_rows(session, trace, "jobs", *needed).select(
             "job_id", *(pl.col(name).cast(pl.Categorical()) for name in named), **key
         )
         if tagged:
@@ -94,6 +100,12 @@ def task_owners(session: Session, trace: str, /) -> pl.DataFrame:
         .collect(engine="streaming")
     )
     return found[[column.name for column in found if column.count()]]
+
+
+def _sampled(session: Session, trace: str, table: str) -> IntoFrame:
+    frame, sample = session.frame(trace, table), session.once(sample_jobs, trace)
+    of_jobs = "job_id" in session.scan(trace, table).collect_schema()
+    return sample.rows_of(frame) if sample is not None and of_jobs else frame
 
 
 def _ends(frame: IntoFrame) -> tuple[float | None, ...]:

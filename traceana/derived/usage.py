@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
+import narwhals.stable.v2 as nw
 import numpy as np
 import polars as pl
 
 from traceana import analysis
+from traceana.analysis.frames import collect, reduce_frame
+from traceana.derived.local_time import read_clock
+from traceana.derived.tasks import sample_jobs
 from traceana.stats.effect_sizes import conclude
 from traceana.stats.multiplicity import adjust_pvalues
 from traceana.stats.ranks import placements, rank_anova
@@ -41,6 +45,7 @@ _SIZES: Final = {
 }  # fmt: skip
 _LARGEST: Final = "65 or more"
 _TOP: Final = 0.05
+_DAY_S: Final = 86_400
 
 
 @dataclass(frozen=True)
@@ -70,14 +75,16 @@ class Usage:
 def describe_usage(session: Session, trace: str, /) -> Usage:
     """Compute GPU-hours by group, waits, arrays and failures of nodes."""
     manifest = session.manifest(trace)
-    jobs = _with_calendar(session.scan(trace, "jobs"), manifest)
+    jobs = _with_calendar(session.rows(trace, "jobs"), manifest)
     columns = {*manifest.tables["jobs"].columns}
     present = columns | ({"month"} if manifest.absolute_times else set())
     user = "user" if "user" in columns else None
     groups = {}
     for name in _GROUPS:
         if name in present:
-            found = analysis.gpu_hours_by(jobs, name, user=user if name != "user" else None)
+            found = analysis.gpu_hours_by(
+                jobs.to_native(), name, user=user if name != "user" else None
+            )
             if found.height > 1:
                 groups[name] = found
     n_users = n_top = top_share = None
@@ -89,33 +96,32 @@ def describe_usage(session: Session, trace: str, /) -> Usage:
         top_share = float(hours.head(n_top).sum()) / total if total else None
     nodes, node_rows = _nodes(jobs, columns, user)
     waits = _waits(jobs, columns, manifest) if {"submit_s", "start_s"} <= columns else {}
+    sample = session.once(sample_jobs, trace)
+    drawn: Any = nw.from_native(sample.rows_of(jobs.to_native())) if sample else jobs
     return Usage(
         groups={name: _largest(found, name) for name, found in groups.items()},
         n_users=n_users,
         n_top=n_top,
         top_share=top_share,
         waits=waits,
-        wait_tests=_compare_waits(jobs, [*waits], user),
+        wait_tests=_compare_waits(drawn, [*waits], user),
         arrays=_arrays(jobs, columns),
         nodes=nodes,
         node_rows=node_rows,
     )
 
 
-def _with_calendar(jobs: pl.LazyFrame, manifest: Manifest) -> pl.LazyFrame:
-    """Add month and hour of submission in the trace's time zone, and the class of size."""
-    submitted = pl.coalesce("submit_s", "start_s")
+def _with_calendar(jobs: nw.LazyFrame[Any], manifest: Manifest) -> nw.LazyFrame[Any]:
+    """Add month and hour of submission in the trace's time zone, and the number of the size."""
     if manifest.absolute_times:
-        zone = manifest.timezone or "UTC"
-        utc = pl.from_epoch(submitted.cast(pl.Int64), time_unit="s").dt.replace_time_zone("UTC")
-        local = utc.dt.convert_time_zone(zone)
-        jobs = jobs.with_columns(month=local.dt.strftime("%Y-%m"), hour=local.dt.hour())
-    gpus, size = pl.col("gpus"), pl.lit(_LARGEST)
-    for label, low in reversed(_SIZES.items()):
-        size = pl.when(gpus < low).then(pl.lit(label)).otherwise(size)
-    size = pl.when(gpus <= 0).then(pl.lit("0")).when(gpus.is_not_null()).then(size)
-    size = size.cast(pl.Enum(["0", *_SIZES, _LARGEST]))
-    return jobs.with_columns(size=size)
+        submitted = nw.coalesce("submit_s", "start_s")
+        clock = read_clock(jobs, submitted, manifest.timezone or "UTC")
+        local = submitted + clock.offset_s(submitted)
+        hour = ((local % _DAY_S) / 3600).floor().cast(nw.Int64)
+        jobs = jobs.with_columns(month=clock.month(submitted), hour=hour)
+    gpus = nw.col("gpus")
+    above = [(gpus >= low).cast(nw.Int64) for low in _SIZES.values()]
+    return jobs.with_columns(size=sum(above, (gpus > 0).cast(nw.Int64)))
 
 
 def _largest(found: pl.DataFrame, name: str) -> pl.DataFrame:
@@ -137,11 +143,15 @@ def _largest(found: pl.DataFrame, name: str) -> pl.DataFrame:
     return pl.concat([found.head(MOST_GROUPS).cast({name: pl.String}), others], how="diagonal")
 
 
-def _waits(jobs: pl.LazyFrame, columns: set[str], manifest: Manifest) -> dict[str, pl.DataFrame]:
+def _waits(
+    jobs: nw.LazyFrame[Any], columns: set[str], manifest: Manifest
+) -> dict[str, pl.DataFrame]:
     names = ["size", *(name for name in ("queue", "qos", "gpu_type", "user") if name in columns)]
     if manifest.absolute_times:
         names.append("hour")
-    found = {name: analysis.queueing_delay(jobs, by=name) for name in names}
+    found = {name: analysis.queueing_delay(jobs.to_native(), by=name) for name in names}
+    labels = pl.Series(["0", *_SIZES, _LARGEST], dtype=pl.Enum(["0", *_SIZES, _LARGEST]))
+    found["size"] = found["size"].with_columns(pl.lit(labels).gather(pl.col("size")).alias("size"))
     return {
         name: rows
         if name in ("size", "hour")
@@ -151,14 +161,15 @@ def _waits(jobs: pl.LazyFrame, columns: set[str], manifest: Manifest) -> dict[st
     }
 
 
-def _compare_waits(jobs: pl.LazyFrame, names: list[str], user: str | None) -> pl.DataFrame:
+def _compare_waits(jobs: nw.LazyFrame[Any], names: list[str], user: str | None) -> pl.DataFrame:
     """Compare the delays of the groups of each column by their ranks."""
-    wait = pl.col("start_s") - pl.col("submit_s")
     names = [name for name in names if name not in ("hour", "user")]
+    columns = [nw.col(name).cast(nw.String) for name in (*names, user) if name and name != "size"]
+    wait = (nw.col("start_s") - nw.col("submit_s")).alias("wait_s")
+    every = collect(jobs.select(wait, *(["size"] if "size" in names else []), *columns))
     tests = []
     for name in names:
-        columns = (pl.col(name), *([pl.col(user)] if user else []))
-        known = jobs.select(wait.alias("wait_s"), *columns).drop_nulls().collect()
+        known = every.select("wait_s", name, *([user] if user else [])).drop_nulls()
         known = known.filter(pl.len().over(name) >= FEWEST)
         known = known.sample(min(known.height, _COMPARED), seed=1)
         units = known[user].rank("dense").to_numpy() - 1 if user else None
@@ -183,29 +194,27 @@ def _compare_waits(jobs: pl.LazyFrame, names: list[str], user: str | None) -> pl
     return found.sort("effect", descending=True, nulls_last=True)
 
 
-def _arrays(jobs: pl.LazyFrame, columns: set[str]) -> dict[str, int] | None:
+def _arrays(jobs: nw.LazyFrame[Any], columns: set[str]) -> dict[str, int] | None:
     if not {"array_id", "restarts"} & columns:
         return None
-    counts = jobs.select(
-        jobs=pl.len(),
-        arrays=pl.col("array_id").drop_nulls().n_unique(),
-        jobs_in_arrays=pl.col("array_id").count(),
-        restarted=(pl.col("restarts") > 0).sum(),
-    )
-    return {name: int(value) for name, value in counts.collect().row(0, named=True).items()}
+    array = nw.col("array_id")
+    again = (nw.col("restarts") > 0).cast(nw.Int64).sum()
+    counts = reduce_frame(jobs, (), jobs=nw.len(), jobs_in_arrays=array.count(), restarted=again)
+    named = reduce_frame(jobs.filter(~array.is_null()), (), arrays=array.n_unique())
+    return {**counts.row(0, named=True), **named.row(0, named=True)}
 
 
 def _nodes(
-    jobs: pl.LazyFrame, columns: set[str], user: str | None
+    jobs: nw.LazyFrame[Any], columns: set[str], user: str | None
 ) -> tuple[pl.DataFrame | None, tuple[int, int]]:
     """Compare the nodes of jobs that ran on one node."""
     name = next((name for name in _NODES if name in columns), None)
     if name is None:
         return None, (0, 0)
-    ended = jobs.filter(pl.col("status").is_in(["completed", "failed"]))
-    alone = ended.filter(~pl.col(name).str.contains(r"[,\[]"))
-    counts = tuple(int(rows.select(pl.len()).collect().item()) for rows in (ended, alone))
+    ended = jobs.filter(nw.col("status").cast(nw.String).is_in(["completed", "failed"]))
+    alone = ended.filter(~nw.col(name).str.contains(r"[,\[]"))
+    counts = tuple(reduce_frame(rows, (), n=nw.len()).item() for rows in (ended, alone))
     if not counts[1]:
         return None, (counts[0], 0)
-    found = analysis.failure_outliers(alone, name, strata=user)
+    found = analysis.failure_outliers(alone.to_native(), name, strata=user)
     return found.rename({name: "node"}), (counts[0], counts[1])

@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+import narwhals.stable.v2 as nw
 import polars as pl
 
 from traceana import analysis
+from traceana.analysis.frames import reduce_frame
 from traceana.analysis.runtimes.task_times import KEYS
 from traceana.analysis.utilization.used import RESOURCES
-from traceana.derived.tasks import instance_times, sampled_rows, task_owners, task_sample
+from traceana.derived.tasks import instance_times, sample_jobs, sampled_rows, task_owners
 from traceana.results.tables import declared
 from traceana.results.utilization import MachineUtilization
 
@@ -107,13 +109,16 @@ def _instances(session: Session, trace: str) -> pl.DataFrame:
     key = pl.struct(KEYS).hash(1).alias(".task")
     named = pl.col("worker_id").is_not_null()
     worker = pl.when(named).then(pl.col("worker_id").hash(2)).alias(".worker")
-    usage = sampled_rows(session, trace, session.scan(trace, "instance_usage"))
+    columns = (*KEYS, "worker_id", *RESOURCES, "machine_id", "gpu_device")
+    usage = sampled_rows(session, trace, "instance_usage", *columns)
     workers = usage.select(worker).collect(engine="streaming").with_row_index(".row")
     repeated = workers.filter(
         pl.col(".worker").is_not_null(), pl.col(".worker").is_last_distinct().not_()
     )[".row"]
     times = (
-        sampled_rows(session, trace, session.scan(trace, "instances"))
+        sampled_rows(
+            session, trace, "instances", "job_id", "worker_id", "start_s", "end_s", "status"
+        )
         .filter(named)
         .select(worker, "start_s", "end_s", ok=pl.col("status").cast(pl.String) == "completed")
         .join(workers.lazy().select(".worker"), on=".worker", how="semi")
@@ -199,7 +204,7 @@ def _allocation(
     manifest = session.manifest(trace)
     if not manifest.has("machines", ("gpus",)):
         return None, None, None
-    sample = session.once(task_sample, trace)
+    sample = session.once(sample_jobs, trace)
     key = pl.struct(KEYS).hash(1).alias(".task")
     requested = session.once(instance_times, trace).tasks.lazy().filter(pl.col("gpus") > 0)
     requested = requested.select(key, pl.col("gpu_type").cast(pl.String), "gpus")
@@ -207,7 +212,7 @@ def _allocation(
     located = manifest.has("instances", ("machine_id",))
     there = pl.col("machine_id").is_in(machines["machine_id"].implode()) if located else pl.lit(1)
     held = (
-        sampled_rows(session, trace, session.scan(trace, "instances"))
+        sampled_rows(session, trace, "instances", *KEYS, "start_s", "end_s", "machine_id")
         .filter(pl.col("end_s") > pl.col("start_s"))
         .select(key, "start_s", "end_s", there=there.cast(pl.Boolean))
         .join(requested, on=".task")
@@ -236,33 +241,38 @@ def _machines(session: Session, trace: str) -> pl.DataFrame | None:
     """Return the use of machines by GPU type, weighted by the time that each row covers."""
     if not session.manifest(trace).has("machine_usage", ("start_s", "end_s", "machine_id")):
         return None
-    machines = session.scan(trace, "machines") if session.has(trace, "machines") else None
-    rows = session.scan(trace, "machine_usage")
-    if machines is None:
-        rows = rows.with_columns(gpu_type=pl.lit(None, pl.String), gpus=pl.lit(None, pl.Float64))
+    rows = session.rows(trace, "machine_usage")
+    if session.has(trace, "machines"):
+        kinds = session.rows(trace, "machines")
+        kind = nw.col("gpu_type").cast(nw.String)
+        rows = rows.join(kinds.select("machine_id", kind, "gpus"), on="machine_id", how="left")
     else:
-        kinds = machines.select("machine_id", pl.col("gpu_type").cast(pl.String), "gpus")
-        rows = rows.join(kinds, on="machine_id", how="left")
-    seconds = pl.col("end_s") - pl.col("start_s")
-
-    def mean(value: pl.Expr) -> pl.Expr:
-        known = value.is_not_null() & (seconds > 0)
-        weight = pl.when(known).then(seconds)
-        return (value * weight).sum() / pl.when(weight.sum() > 0).then(weight.sum())
-
-    found = (
-        rows.group_by("gpu_type")
-        .agg(
-            machines=pl.col("machine_id").n_unique().cast(pl.Int64),
-            n=seconds.count().cast(pl.Int64),
-            n_missing=seconds.null_count().cast(pl.Int64),
-            cpu=mean(pl.col("cpu")),
-            iowait=mean(pl.col("cpu_iowait")),
-            gpu=mean(pl.when(pl.col("gpus") > 0).then("gpu")),
-            gpu_each=mean(pl.when(pl.col("gpus") > 0).then(pl.col("gpu") / pl.col("gpus"))),
-            workers=mean(pl.col("num_worker")),
-        )
-        .sort("gpu_type", nulls_last=True)
-        .collect(engine="streaming")
+        none = {"gpu_type": nw.lit(None, nw.String), "gpus": nw.lit(None, nw.Float64)}
+        rows = rows.with_columns(**none)
+    some, each = nw.when(nw.col("gpus") > 0), nw.col("gpu") / nw.col("gpus")
+    seconds = nw.col("end_s") - nw.col("start_s")
+    measures = {
+        "cpu": nw.col("cpu"),
+        "iowait": nw.col("cpu_iowait"),
+        "gpu": some.then(nw.col("gpu")),
+        "gpu_each": some.then(each),
+        "workers": nw.col("num_worker"),
+    }
+    weighed = {name: nw.when(~value.is_null() & (seconds > 0)) for name, value in measures.items()}
+    sums = reduce_frame(
+        rows,
+        ("gpu_type",),
+        machines=nw.col("machine_id").n_unique(),
+        n=seconds.count(),
+        n_missing=nw.len() - seconds.count(),
+        **{name: weighed[name].then(value * seconds).sum() for name, value in measures.items()},
+        **{f"{name}_s": each.then(seconds).sum() for name, each in weighed.items()},
+    )
+    weights = {name: pl.col(f"{name}_s") for name in measures}
+    found = sums.with_columns(
+        **{
+            name: pl.when(weight > 0).then(pl.col(name) / weight)
+            for name, weight in weights.items()
+        }
     )
     return declared(found, MachineUtilization, by=("gpu_type",))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
+import narwhals.stable.v2 as nw
 import polars as pl
 
 from traceana import analysis, simulate
+from traceana.analysis.frames import reduce_frame
 from traceana.errors import DataError
 from traceana.schema import get_table
 
@@ -36,30 +38,39 @@ def batch_time_unit(session: Session, trace: str, /) -> str:
     return session.manifest(trace).tables["worker_samples"].units.get("batch_time", "s")
 
 
-def worker_samples(session: Session, trace: str, /) -> pl.DataFrame:
-    """Return the worker samples that have a time: [job_id, worker_id, time, batch_time].
+def worker_rows(session: Session, trace: str, /) -> nw.LazyFrame[Any]:
+    """Return the worker samples that have a time, lazily: [job_id, worker_id, time, batch_time].
 
     Unix times become seconds since the first sample of the job.
     """
     time = clock(session, trace)
-    rows = session.scan(trace, "worker_samples").drop_nulls(time)
+    rows = session.rows(trace, "worker_samples").drop_nulls(time)
     if time == "time_s":
-        first = pl.col(time).min().over("job_id")
-        rows = rows.with_columns(pl.col(time) - pl.when(first >= _UNIX_S).then(first).otherwise(0))
-    rows = rows.select("job_id", "worker_id", time, "batch_time")
-    return rows.sort(*JOB_ORDER, maintain_order=True).collect()
+        at = nw.col(time)
+        first = at.min().over("job_id")
+        rows = rows.with_columns(at - nw.when(first >= _UNIX_S).then(first).otherwise(0))
+    return rows.select("job_id", "worker_id", time, "batch_time")
+
+
+def worker_samples(session: Session, trace: str, /, *jobs: str) -> pl.DataFrame:
+    """Return the rows of :func:`worker_rows`, or those of some jobs, sorted by job."""
+    rows = worker_rows(session, trace)
+    if jobs:
+        rows = rows.filter(nw.col("job_id").is_in(jobs))
+    local = session.local(rows.to_native(), trace, "worker_samples")
+    return local.sort(*JOB_ORDER, maintain_order=True).collect()
 
 
 def cov_samples(session: Session, trace: str, /) -> pl.DataFrame:
     """Return the published CoVs of a trace that have a time: [job_id, time, cov]."""
     time = clock(session, trace, "cov_samples")
-    rows = session.scan(trace, "cov_samples").drop_nulls(time)
-    return rows.select("job_id", time, "cov").collect()
+    rows = session.rows(trace, "cov_samples").drop_nulls(time).select("job_id", time, "cov")
+    return session.local(rows.to_native(), trace, "cov_samples").collect()
 
 
 def cov_by_job(session: Session, trace: str, /) -> pl.DataFrame:
     """Return the distribution of each job's CoV across workers, for ddof 0 and 1."""
-    time, samples = clock(session, trace), worker_samples(session, trace)
+    time, samples = clock(session, trace), worker_rows(session, trace).to_native()
     parts = [
         analysis.summarize_cov_series(
             analysis.iteration_cov(samples, ddof=ddof, time=time), time=time
@@ -90,24 +101,26 @@ def cov_matches(session: Session, trace: str, /) -> pl.DataFrame:
 
 def stragglers(session: Session, trace: str, /) -> StragglerResult:
     """Return the stragglers of a trace's jobs."""
-    samples = worker_samples(session, trace)
+    samples = worker_rows(session, trace).to_native()
     return analysis.detect_stragglers(samples, time=clock(session, trace))
 
 
 def attribute_columns(session: Session, trace: str, /) -> tuple[str, ...]:
     """Return the columns of the worker samples that group workers: host, and texts kept along."""
-    rows = session.scan(trace, "worker_samples")
+    types = session.scan(trace, "worker_samples").collect_schema()
     declared = set(get_table("worker_samples").column_names()) - {"host"}
-    texts = [name for name, dtype in rows.collect_schema().items() if dtype == pl.String]
-    kept = [name for name in texts if name not in declared]
-    known = rows.select(pl.col(kept).n_unique()).collect() if kept else pl.DataFrame()
+    kept = [name for name, kind in types.items() if kind == pl.String and name not in declared]
+    counts = {name: nw.col(name).n_unique() for name in kept}
+    if not kept:
+        return ()
+    known = reduce_frame(session.rows(trace, "worker_samples"), (), **counts)
     return tuple(name for name in kept if known[name].item() > 1)
 
 
 def straggler_attributes(session: Session, trace: str, /) -> AttributeResult:
     """Return what explains the slowness of a trace's jobs."""
     time, names = clock(session, trace), attribute_columns(session, trace)
-    rows = session.scan(trace, "worker_samples").drop_nulls(time)
+    rows = session.rows(trace, "worker_samples").drop_nulls(time).to_native()
     return analysis.straggler_attributes(rows, attributes=names, time=time)
 
 

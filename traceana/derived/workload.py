@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
+import narwhals.stable.v2 as nw
 import polars as pl
 import polars.selectors as cs
 
 from traceana import analysis
+from traceana.analysis.frames import reduce_frame
 from traceana.analysis.runtimes.capacity import sum_gpus
 from traceana.derived.cohorts import GROUPINGS
 from traceana.derived.jobs_of_tasks import from_tasks, jobs_of_tasks
+from traceana.derived.local_time import read_clock
 from traceana.derived.observation import Observation, observe
+from traceana.derived.tasks import sample_jobs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -73,7 +77,7 @@ def describe_workload(session: Session, trace: str, /) -> Workload:
     """Compute the results on the jobs of a trace."""
     manifest = session.manifest(trace)
     # a trace may have many jobs: each result reads the columns it needs
-    jobs, by = session.scan(trace, "jobs"), grouping_column(session, trace, "jobs")
+    jobs, by = session.frame(trace, "jobs"), grouping_column(session, trace, "jobs")
     there = set(manifest.tables["jobs"].columns)
     derived = from_tasks(session, trace)
     if derived:
@@ -84,12 +88,16 @@ def describe_workload(session: Session, trace: str, /) -> Workload:
         by = next((name for name in groups if name in there), None)
     since, survivors, first_end_s = _without_survivors(jobs, manifest)
     sized, timed = {"gpus", "runtime_s"} <= there, "submit_s" in there
-    demand, assumed = _demand(jobs, there)
 
     def split(function: Callable[..., pl.DataFrame]) -> Split:
         return Split(function(jobs), function(since) if survivors else None)
 
     observation, rows, columns = (None, jobs, {}) if derived else _observed(session, trace)
+    demand, assumed = _demand(jobs, there)
+    if observation and observation.n_open and sized and isinstance(rows, pl.LazyFrame):
+        ended = pl.col("start_s") + pl.col("runtime_s")
+        last = pl.when(pl.col("duration_s").is_not_null()).then(observation.end_s)
+        demand = analysis.gpu_demand(rows.with_columns(end_s=pl.coalesce("end_s", ended, last)))
 
     def summarize(by: Names = ()) -> pl.DataFrame:
         found = analysis.workload_summary(rows, by=by)  # GPU-hours of recorded runtimes
@@ -103,8 +111,7 @@ def describe_workload(session: Session, trace: str, /) -> Workload:
     queueing = waits = None
     if {"submit_s", "start_s"} <= there:
         queueing = analysis.queueing_delay(jobs)
-        delay = jobs.select(value=pl.col("start_s") - pl.col("submit_s"))
-        waits = analysis.empirical_distribution(delay, "value")
+        waits = analysis.empirical_distribution(_delays(jobs), "value")
     waited = queueing is not None and bool(queueing["n"].item())
     machines = manifest.has("machines", ("gpus",))
     return Workload(
@@ -136,9 +143,11 @@ def grouping_column(session: Session, trace: str, table: str, /) -> str | None:
     names = [name for name in (*known.groups, "cluster") if name in known.columns]
     if not names:
         return None
-    rows = session.scan(trace, table)
-    counts = rows.select(pl.col(*dict.fromkeys(names)).n_unique()).collect().row(0, named=True)
-    return next((name for name, n in counts.items() if 2 <= n <= _MAX_GROUPS), None)
+    rows = session.rows(trace, table)
+    counts = reduce_frame(rows, (), **{name: nw.col(name).n_unique() for name in names})
+    return next(
+        (name for name, n in counts.row(0, named=True).items() if 2 <= n <= _MAX_GROUPS), None
+    )
 
 
 def clock_name(manifest: Manifest, /) -> str | None:
@@ -148,15 +157,19 @@ def clock_name(manifest: Manifest, /) -> str | None:
     return (manifest.timezone or "UTC") if manifest.absolute_times else None
 
 
-def _without_survivors(jobs: pl.LazyFrame, manifest: Manifest) -> tuple[pl.LazyFrame, int, float]:
+def _without_survivors(jobs: IntoFrame, manifest: Manifest) -> tuple[IntoFrame, int, float]:
     """Return the jobs submitted after the first end, the number of the others, and that end."""
     if not (manifest.lists_only_survivors and manifest.has("jobs", ("submit_s", "end_s"))):
         return jobs, 0, 0.0
-    first_end_s = _value(jobs, pl.col("end_s").min())
-    if first_end_s - _value(jobs, pl.col("submit_s").min()) <= _DAY_S:
+    rows, submitted = nw.from_native(jobs).lazy(), nw.col("submit_s")
+    firsts = {"ended": nw.col("end_s").min(), "submitted": submitted.min()}
+    first_end_s, first_submit_s = reduce_frame(rows, (), **firsts).row(0)
+    if first_end_s - first_submit_s <= _DAY_S:
         return jobs, 0, 0.0
-    before = pl.col("submit_s") < first_end_s
-    return jobs.remove(before), _value(jobs.filter(before), pl.len()), first_end_s
+    before = submitted < first_end_s
+    since = rows.filter(~before | submitted.is_null())
+    n = reduce_frame(rows.filter(before), (), n=nw.len()).item()
+    return since.to_native(), n, first_end_s
 
 
 def _observed(session: Session, trace: str) -> tuple[Observation | None, IntoFrame, dict[str, str]]:
@@ -164,20 +177,25 @@ def _observed(session: Session, trace: str) -> tuple[Observation | None, IntoFra
     manifest = session.manifest(trace)
     if not manifest.has("jobs", ("runtime_s",)):
         return None, session.frame(trace, "jobs"), {}
-    jobs = session.scan(trace, "jobs")
-    names = ("status", "submit_s", "start_s", "end_s", "runtime_s")
-    times, observation = observe(jobs.select(names).collect(), manifest)
+    sample = session.once(sample_jobs, trace)
+    rows, observation = observe(session.frame(trace, "jobs"), manifest, sample=sample)
     if not observation.n_truncated + observation.n_censored:
         return observation, session.frame(trace, "jobs"), {}
-    rows = pl.concat([jobs, times.lazy().select(_SEEN.values())], how="horizontal")
     return observation, rows, _SEEN
 
 
-def _value(jobs: pl.LazyFrame, of: pl.Expr) -> Any:  # noqa: ANN401  a number
-    return jobs.select(of).collect().item()
+def _delays(jobs: IntoFrame, *by: str) -> IntoFrame:
+    """Return the queueing delay of each job as value, with `by` as text."""
+    delay = (nw.col("start_s") - nw.col("submit_s")).alias("value")
+    rows: IntoFrame = (
+        nw.from_native(jobs)
+        .select(*(nw.col(name).cast(nw.String) for name in by), delay)
+        .to_native()
+    )
+    return rows
 
 
-def _demand(jobs: pl.LazyFrame, there: set[str]) -> tuple[pl.DataFrame | None, bool]:
+def _demand(jobs: IntoFrame, there: set[str]) -> tuple[pl.DataFrame | None, bool]:
     """Return the demand, and whether jobs are assumed to start when submitted."""
     for start, end, assumed in (
         ("start_s", "end_s", False),
@@ -195,25 +213,22 @@ def _demand(jobs: pl.LazyFrame, there: set[str]) -> tuple[pl.DataFrame | None, b
 def weekdays_and_waits(
     session: Session, trace: str, /
 ) -> tuple[pl.DataFrame | None, pl.DataFrame | None, str | None]:
-    """Return the submissions by weekday, and the queueing delays by a column with its name."""
+    """Return the submissions by weekday where that is known, and delays by a column, its name."""
     manifest, found = session.manifest(trace), session.once(describe_workload, trace)
-    jobs = session.scan(trace, "jobs")
+    jobs = session.frame(trace, "jobs")
     since, _, _ = _without_survivors(jobs, manifest)
-    days = _rhythm(since, manifest, "weekday") if manifest.has("jobs", ("submit_s",)) else None
+    timed = manifest.has("jobs", ("submit_s",)) and clock_name(manifest)
+    days = _rhythm(since, manifest, "weekday") if timed else None
     if found.queueing is None or found.by is None:
         return days, None, None
     rows = session.once(jobs_of_tasks, trace).lazy() if from_tasks(session, trace) else jobs
-    delays = rows.select(
-        pl.col(found.by).cast(pl.String), value=pl.col("start_s") - pl.col("submit_s")
-    )
+    delays = _delays(rows, found.by)
     return days, analysis.empirical_distribution(delays, "value", by=found.by), found.by
 
 
-def _rhythm(
-    jobs: pl.LazyFrame, manifest: Manifest, per: Literal["hour", "weekday"]
-) -> pl.DataFrame:
+def _rhythm(jobs: IntoFrame, manifest: Manifest, per: Literal["hour", "weekday"]) -> pl.DataFrame:
     if manifest.absolute_times and manifest.timezone and manifest.utc_offset_h is None:
-        at = pl.from_epoch((pl.col("submit_s") * 1000).cast(pl.Int64), time_unit="ms")
-        local = at.dt.replace_time_zone("UTC").dt.convert_time_zone(manifest.timezone)
-        jobs = jobs.select(submit_s=local.dt.replace_time_zone(None))
+        rows, submitted = nw.from_native(jobs), nw.col("submit_s")
+        clock = read_clock(rows.lazy(), submitted, manifest.timezone)
+        jobs = rows.select((submitted + clock.offset_s(submitted)).alias("submit_s")).to_native()
     return analysis.arrival_rhythm(jobs, per=per, utc_offset_h=manifest.utc_offset_h or 0)

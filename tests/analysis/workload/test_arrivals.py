@@ -73,6 +73,7 @@ def test_groups_have_spans_of_their_own_and_missing_times_are_not_counted() -> N
     [
         ({"per": "month"}, "per must be one of hour, weekday; it is 'month'"),
         ({"per": "hour", "utc_offset_h": 28800}, "utc_offset_h must lie from -24 to 24 hours; it"),
+        ({"per": "hour", "utc_offset_h": -24.5}, "utc_offset_h must lie from -24 to 24 hours; it"),
         ({"per": "hour", "by": "share"}, "by cannot name share: the result has a column of that"),
         ({"per": "hour", "by": "hour"}, "by cannot name hour: the result has a column of that"),
     ],

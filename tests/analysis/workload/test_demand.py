@@ -14,6 +14,7 @@ from traceana.analysis import (
     gpu_demand,
     workload_summary,
 )
+from traceana.analysis.workload import demand
 from traceana.errors import DataError
 from traceana.store import Store
 
@@ -91,14 +92,22 @@ def test_what_cannot_be_is_refused(
 
 def test_the_published_clusters_add_up_to_their_gpu_hours(real_store: Store) -> None:
     jobs = real_store.scan("microsoft-itp-2021", "jobs")
-    demand = gpu_demand(jobs, by="cluster", start="submit_s", runtime="runtime_s")
-    hours = demand.group_by("cluster").agg(pl.col("gpus_mean").sum()).sort("cluster")
+    found = gpu_demand(jobs, by="cluster", start="submit_s", runtime="runtime_s")
+    hours = found.group_by("cluster").agg(pl.col("gpus_mean").sum()).sort("cluster")
     expected = workload_summary(jobs, by="cluster")
     assert hours["gpus_mean"].to_list() == pytest.approx(expected["gpu_hours"].to_list(), rel=1e-9)
     without_starts = gpu_demand(jobs)
     assert without_starts.rows() == [
         (None, None, None, 69351, "no job has start_s, end_s and gpus")
     ]
+
+
+def test_as_many_bins_as_are_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(demand, "_MOST_BINS", 4)
+    jobs = pl.DataFrame({"start_s": [0.0, 31.0], "end_s": [4.0, 33.0], "gpus": [1, 5]})
+    assert gpu_demand(jobs, bin_s=10).height == 4
+    with pytest.raises(DataError, match="there would be 5 bins, and at most 4"):
+        gpu_demand(jobs, bin_s=8)
 
 
 def test_the_number_of_bins_does_not_depend_on_the_clock() -> None:

@@ -83,6 +83,7 @@ def test_a_window_that_cannot_be_is_refused(window_s: float) -> None:
 def test_a_curve_is_the_share_of_times_that_are_longer() -> None:
     # times between submissions: 0, 1, 1, 100, of which the mean is 25.5
     jobs = pl.DataFrame({"submit_s": [5, 5, 6, 7, 107, None]})
+    assert interarrival_curve(jobs, points=2)["gap_s"].to_list() == pytest.approx([0, 1, 100])
     curve = interarrival_curve(jobs, points=3)
     assert curve.columns == ["n", "gap_s", "share_longer", "share_longer_poisson"]
     assert curve["n"].to_list() == [4] * 4

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import scipy.stats
 
@@ -97,3 +99,16 @@ def test_rows_enter_at_their_entry_and_before_they_end() -> None:
     np.testing.assert_array_equal(bounded.steps[3], [1, 1, 0, 0, 1, 0])
     plain = make_sample(y, cut, 0.0)
     np.testing.assert_array_equal(np.stack(plain.steps[1:]), [[1, 1, 0, 1], [0, 0, 1, 1], [0] * 4])
+
+
+def test_a_stationary_point_that_is_no_maximum_is_no_fit() -> None:
+    def rises(y: np.ndarray, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        like = np.ones(len(y))
+        second = np.outer([0.1, 0.0, 0.1], like)
+        return 0.05 * (theta @ theta) * like, np.outer(0.1 * theta, like), second
+
+    sample = make_sample(np.log([1.0, 2, 3]), np.zeros(3, bool), None)
+    family = replace(FAMILIES["gamma"], density=rises)
+    fit = fit_family(family, sample, start=np.zeros(2))
+    assert fit.note == "the search for the maximum did not converge"
+    assert np.isnan(fit.log_likelihood)

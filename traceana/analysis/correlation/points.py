@@ -110,7 +110,7 @@ def joint_counts(
         *keys,
         *(
             nw.when(nw.col(name) > 0)
-            .then(((nw.col(name).log() - first) / width + 0.5).floor().clip(0, bins - 1))
+            .then(((nw.col(name).log() - first) / width + 0.5).floor())
             .otherwise(nw.lit(-1.0))
             .alias(f"{axis} bin")
             for (axis, name), (first, width) in zip({"x": x, "y": y}.items(), scales, strict=True)

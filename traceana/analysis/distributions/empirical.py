@@ -8,7 +8,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import polars as pl
 
-from traceana.analysis.frames import Names, as_names, collect, open_frame, refuse_clash
+from traceana.analysis.frames import Names, as_names, count_values, open_frame, refuse_clash
 from traceana.errors import DataError
 from traceana.results.distributions import EmpiricalDistribution
 from traceana.results.tables import declared, returns
@@ -68,20 +68,26 @@ def empirical_distribution(
     keys = as_names(by)
     refuse_clash(keys, EmpiricalDistribution.columns())
     lazy = open_frame(frame, keys=keys, measures={"value": value})
-    rows = collect(lazy.filter(~nw.col(value).is_null()))
+    known = lazy.filter(~nw.col(value).is_null())
+    rows = count_values(known, (*keys, value))
     step = np.arange(points)
-    parts = rows.sort(keys, nulls_last=True).partition_by(keys, maintain_order=True) if keys else []
     found = []
-    for own in parts or [rows]:
-        ordered = np.sort(own[value].to_numpy())
-        if not len(ordered):
+    for own in rows.partition_by(keys, maintain_order=True) if keys else [rows]:
+        if own.is_empty():
             continue
-        rank = np.maximum(-(-step * len(ordered) // (points - 1)), 1)  # in whole numbers: exact
+        upto = own[".n"].cum_sum()
+        n = upto[-1]
+        rank = np.maximum(-(-step * n // (points - 1)), 1)  # in whole numbers: exact
         found.append(
             own[:1]
-            .select(*keys, pl.lit(len(ordered), pl.Int64).alias("n"))
+            .select(*keys, pl.lit(n, pl.Int64).alias("n"))
             .join(
-                pl.DataFrame({"share_below": step / (points - 1), "value": ordered[rank - 1]}),
+                pl.DataFrame(
+                    {
+                        "share_below": step / (points - 1),
+                        "value": own[value].gather(upto.search_sorted(rank)),
+                    }
+                ),
                 how="cross",
             )
         )

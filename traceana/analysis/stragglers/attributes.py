@@ -9,6 +9,7 @@ import polars as pl
 
 from traceana.analysis.clock import with_seconds
 from traceana.analysis.frames import Names, as_names, check_range, collect, open_frame, refuse_clash
+from traceana.analysis.stragglers.blocks import cut_jobs
 from traceana.errors import DataError
 from traceana.results.attributes import AttributeGroups, AttributeResult, StragglerAttributes
 from traceana.results.tables import declared
@@ -113,22 +114,25 @@ def straggler_attributes(
     used = tuple(dict.fromkeys((*keys, time, worker, *names)))
     frame = open_frame(samples, keys=used, measures={"value": value}, roles=roles)
     check_range(frame, (value,))
-    rows = collect(with_seconds(frame, time))
-    known = rows.drop_nulls(value)
-    if known.select(pl.struct(*keys, time, worker).is_duplicated().any()).item():
-        raise DataError(f"a ({', '.join((*keys, time, worker))}) has several values of {value}")
+    frame = with_seconds(frame, time)
     random = as_generator(rng)
-    parts = rows.partition_by(keys, maintain_order=True, as_dict=True) if keys else {(): rows}
     found: list[dict[str, Any]] = []
     groups: list[dict[str, Any]] = []
-    for key, job in parts.items():
-        of_job = dict(zip(keys, key, strict=True))
-        mine, each = _of_job(
-            job, names, time=time, worker=worker, value=value, resamples=resamples, rng=random
-        )
-        _choose(mine, min_explained)
-        found += [of_job | row for row in mine]
-        groups += [of_job | row for row in each]
+    # a bounded number of whole jobs at a time
+    for some in map(frame.filter, cut_jobs(frame, keys)) if keys else [frame]:
+        rows = collect(some)
+        known = rows.drop_nulls(value)
+        if known.select(pl.struct(*keys, time, worker).is_duplicated().any()).item():
+            raise DataError(f"a ({', '.join((*keys, time, worker))}) has several values of {value}")
+        parts = rows.partition_by(keys, maintain_order=True, as_dict=True) if keys else {(): rows}
+        for key, job in parts.items():
+            of_job = dict(zip(keys, key, strict=True))
+            mine, each = _of_job(
+                job, names, time=time, worker=worker, value=value, resamples=resamples, rng=random
+            )
+            _choose(mine, min_explained)
+            found += [of_job | row for row in mine]
+            groups += [of_job | row for row in each]
     like = rows.select(keys).schema
     return AttributeResult(
         _frame(found, StragglerAttributes, keys, like), _frame(groups, AttributeGroups, keys, like)

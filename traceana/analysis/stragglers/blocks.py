@@ -65,12 +65,12 @@ def read_parts(
     Raises a DataError if `time` or `worker` is null beside a value, or a (*keys, time, worker) has
     more than one value; or the workers of a large job rarely share a time.
     """
-    for condition in _cuts(frame, keys):
+    for condition in cut_jobs(frame, keys):
         rows = collect(frame.filter(condition))
         yield _part(rows, keys, time, worker, value)
 
 
-def _cuts(frame: nw.LazyFrame[Any], keys: Sequence[str]) -> Iterator[nw.Expr]:
+def cut_jobs(frame: nw.LazyFrame[Any], keys: Sequence[str]) -> Iterator[nw.Expr]:
     """Yield conditions on the key with most values, each for about ROWS_AT_ONCE rows."""
     jobs = reduce_frame(frame, keys, **{"rows of a job": nw.len()})
     key = max(keys, key=lambda name: jobs[name].n_unique())

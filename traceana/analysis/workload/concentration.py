@@ -8,7 +8,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import polars as pl
 
-from traceana.analysis.frames import Names, as_names, collect, open_frame, refuse_clash
+from traceana.analysis.frames import Names, as_names, count_values, open_frame, refuse_clash
 from traceana.errors import DataError
 from traceana.results.tables import declared, returns
 from traceana.results.workload import Concentration, LorenzCurve
@@ -36,8 +36,8 @@ def concentration(
     Parameters
     ----------
     jobs
-        One row per job; eager or lazy, of any listed engine. Polars sorts the rows in memory
-        (`by` and one number per job).
+        One row per job; eager or lazy, of any listed engine, which counts the jobs of each distinct
+        number of GPU-hours; Polars needs memory for these only.
     by
         Columns to group by; ``()`` for one row. Null in `by` is its own group.
     runtime, gpus
@@ -65,22 +65,24 @@ def concentration(
     """
     keys = as_names(by)
     refuse_clash(keys, Concentration.columns())
-    x = pl.col("gpu_hours")
-    rows = _gpu_hours(jobs, keys, runtime, gpus).sort("gpu_hours")  # nulls first, out of the way
-    held = x.drop_nulls()
-    n, total = held.len(), held.sum()
-    rank = pl.int_range(1, n + 1)  # from the smallest
-    share = {
-        name: ((top * n - (n - rank)).clip(0, 1) * held).sum() / total for name, top in _TOP.items()
-    }
+    rows = _gpu_hours(jobs, keys, runtime, gpus)
+    x, jobs_each, upto = pl.col("gpu_hours"), pl.col(".n"), pl.col(".upto")
+    n = jobs_each.filter(x.is_not_null()).sum()
+    total = (jobs_each * x).sum()
+
+    def sum_of(some: pl.Expr) -> pl.Expr:
+        """Return the fraction that so many jobs of each value have."""
+        return (some.clip(0, jobs_each) * x).sum() / total
+
     statistics = {
-        "jobs": pl.len().cast(pl.Int64),
-        "n_missing": x.null_count().cast(pl.Int64),
-        "n": n.cast(pl.Int64),
+        "jobs": jobs_each.sum(),
+        "n_missing": jobs_each.filter(x.is_null()).sum(),
+        "n": n,
         "gpu_hours": pl.when(n > 0).then(total),
-        **share,
-        "share_of_lower_half": ((n / 2 - rank + 1).clip(0, 1) * held).sum() / total,
-        "gini": 2 * (rank * held).sum() / (n * total) - (n + 1) / n,
+        **{name: sum_of(top * n - (n - upto)) for name, top in _TOP.items()},
+        "share_of_lower_half": sum_of(n / 2 - (upto - jobs_each)),
+        # the sum of the ranks of equal values
+        "gini": (jobs_each * (2 * upto - jobs_each + 1) * x).sum() / (n * total) - (n + 1) / n,
     }
     if keys:
         result = rows.group_by(keys).agg(**statistics).sort(keys, nulls_last=True)
@@ -141,15 +143,15 @@ def lorenz_curve(
     keys = as_names(by)
     refuse_clash(keys, ("share_of_jobs", "share_of_gpu_hours", "gpu_hours"))
     known = _gpu_hours(jobs, keys, runtime, gpus).drop_nulls("gpu_hours")
-    held = pl.col("gpu_hours").sort()
+    known = known.with_columns(gpu_hours=pl.col("gpu_hours") * pl.col(".n"))
+    held = pl.col("gpu_hours", ".upto")
     groups = known.group_by(keys).agg(held) if keys else known.select(held.implode())
     groups = groups.filter(pl.col("gpu_hours").list.sum() > 0)
     shares = np.linspace(0, 1, points)
     curves = []
-    for hours in groups["gpu_hours"]:
-        summed = np.concatenate(([0.0], np.cumsum(hours.to_numpy())))
-        jobs_below = np.arange(len(hours) + 1)
-        curves.append(np.interp(shares * len(hours), jobs_below, summed / summed[-1]))
+    for hours, upto in groups.select(held).iter_rows():
+        summed, below = np.cumsum([0.0, *hours]), [0, *upto]
+        curves.append(np.interp(shares * upto[-1], below, summed / summed[-1]))
     both = ("share_of_jobs", "share_of_gpu_hours")
     lists = pl.List(pl.Float64)
     curve = (
@@ -165,6 +167,12 @@ def lorenz_curve(
 
 
 def _gpu_hours(jobs: IntoFrame, keys: tuple[str, ...], runtime: str, gpus: str) -> pl.DataFrame:
+    """Return [*keys, gpu_hours, .n, .upto], one row per distinct value, in their order.
+
+    .upto is the number of jobs with at most as many GPU-hours.
+    """
     hours = nw.col(gpus) * nw.col(runtime) / 3600
     frame = open_frame(jobs, keys=keys, measures={"runtime": runtime, "gpus": gpus})
-    return collect(frame.select(*keys, hours.alias("gpu_hours")))
+    held = frame.select(*keys, hours.alias("gpu_hours"))
+    rows = count_values(held, (*keys, "gpu_hours"))
+    return rows.with_columns(pl.col(".n").cum_sum().over(pl.lit(0), *keys).alias(".upto"))

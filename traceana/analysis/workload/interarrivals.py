@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from traceana.analysis.frames import LARGEST, Names, as_names, collect, open_frame, refuse_clash
+from traceana.analysis.frames import (
+    LARGEST,
+    Names,
+    as_names,
+    count_values,
+    open_frame,
+    refuse_clash,
+)
 from traceana.errors import DataError
 from traceana.results.tables import declared, returns
 from traceana.results.workload import InterarrivalCurve, Interarrivals
@@ -44,8 +51,8 @@ def interarrivals(
     Parameters
     ----------
     jobs
-        One row per job; eager or lazy, of any listed engine. Polars sorts the rows in memory
-        (`by` and submissions only).
+        One row per job; eager or lazy, of any listed engine, which counts the jobs of each distinct
+        submission; Polars needs memory for these only.
     by
         Columns to group by; ``()`` for one row. Null in `by` is its own group.
     window_s
@@ -79,40 +86,52 @@ def interarrivals(
     if not (is_number(window_s) and 0 < window_s <= LARGEST):
         raise DataError(f"window_s must be a positive number of seconds; it is {window_s!r}")
     keys = as_names(by)
-    refuse_clash(keys, (*Interarrivals.columns(), "submit_s", "gap_s", "gap_before_s"))
-    time, gap, n, cv = (pl.col(name) for name in ("submit_s", "gap_s", "n", "cv"))
-    rows = _gaps(jobs, keys, submit).with_columns(gap_before_s=gap.shift(1).over(pl.lit(0), *keys))
-    if max(rows["submit_s"].drop_nulls(), default=0) / window_s > 2**53:
+    refuse_clash(keys, (*Interarrivals.columns(), "submit_s", "gap_s"))
+    rows = _submissions(jobs, keys, submit)
+    time, jobs_at = pl.col("submit_s"), pl.col(".n")
+    if rows.select(time.max().fill_null(0)).item() / window_s > 2**53:
         raise DataError(
             f"window_s {window_s:g} is too short for this clock, which allows 2^53 windows"
         )
     window = (time / window_s).floor()
     first, end = (time.min() / window_s).ceil(), (time.max() / window_s).floor()
-    whole = window.filter((window >= first) & (window < end))
-    memory = pl.corr("gap_s", "gap_before_s").fill_nan(None)
-    statistics = {
-        "jobs": pl.len().cast(pl.Int64),
-        "n_missing": time.null_count().cast(pl.Int64),
-        "n": gap.count().cast(pl.Int64),
-        "mean_s": gap.mean(),
-        "median_s": gap.median(),
-        "p99_s": gap.quantile(0.99, interpolation="linear"),
-        "max_s": gap.max(),
-        "share_zero": (gap == 0).mean(),
-        "cv": pl.when(gap.mean() > 0).then(gap.std(ddof=1) / gap.mean()),
-        "memory": pl.when(gap.min() < gap.max()).then(memory),
+    whole = (window >= first) & (window < end)
+    counts = {
+        "jobs": jobs_at.sum(),
+        "n_missing": jobs_at.filter(time.is_null()).sum(),
         "windows": (end - first).clip(0).fill_null(0).cast(pl.Int64, strict=False),
-        "in_windows": whole.count().cast(pl.Int64),
-        "squares": whole.unique_counts().cast(pl.Float64).pow(2).sum(),
+        "in_windows": jobs_at.filter(whole).sum(),
+        "squares": (jobs_at * pl.col(".in_window")).filter(whole).sum().cast(pl.Float64),
     }
-    if keys:
-        gaps = rows.group_by(keys).agg(**statistics).sort(keys, nulls_last=True)
-    else:
-        gaps = rows.select(**statistics)
+    gap, before, times = pl.col("gap_s"), pl.col(".before"), pl.col(".times")
+    total = times.filter(gap.is_not_null()).sum()
+    mean = _mean(gap, times)
+    statistics = {
+        "n": total,
+        "mean_s": mean,
+        "median_s": _quantile(gap, total, 0.5),
+        "p99_s": _quantile(gap, total, 0.99),
+        "max_s": gap.max(),
+        "share_zero": _mean((gap == 0).cast(pl.Float64), times),
+        "cv": pl.when(total > 1, mean > 0).then(
+            (((gap - mean) ** 2 * times).sum() / (total - 1)).sqrt() / mean
+        ),
+        "memory": _correlation(gap, before, times),
+    }
+    each = rows.with_columns(jobs_at.sum().over(window, *keys).alias(".in_window"))
+
+    def by_group(frame: pl.DataFrame, found: dict[str, pl.Expr]) -> pl.DataFrame:
+        if not keys:
+            return frame.select(**found)
+        return frame.group_by(keys).agg(**found).sort(keys, nulls_last=True)
+
+    parts = (by_group(each, counts), by_group(_gaps(rows, keys), statistics).drop(keys))
+    gaps = pl.concat(parts, how="horizontal")
     windows, arrivals = pl.col("windows"), pl.col("in_windows")
     variance = (pl.col("squares") - arrivals**2 / windows) / (windows - 1)
+    cv = pl.col("cv")
     note = (
-        pl.when(n < 2)
+        pl.when(pl.col("n") < 2)
         .then(pl.lit("fewer than 3 submissions"))
         .when(cv.is_null())
         .then(pl.lit("all at one time"))
@@ -173,43 +192,88 @@ def interarrival_curve(
         )
     keys = as_names(by)
     refuse_clash(keys, (*_CURVE, "submit_s"))
-    times = _gaps(jobs, keys, submit).drop_nulls("gap_s").cast({"gap_s": pl.Float64})
-    gaps = times.sort(*keys, "gap_s", nulls_last=True)
+    gaps = _gaps(_submissions(jobs, keys, submit), keys).drop_nulls("gap_s")
     schema = {key: gaps.schema[key] for key in keys} | dict.fromkeys(_CURVE, pl.Float64)
     curves = [pl.DataFrame(schema=schema | {"n": pl.Int64})]
     # without keys there is one group of all
-    parts = gaps.group_by(keys or pl.lit(0), maintain_order=True)
-    for group, own in parts:
-        known = own["gap_s"].to_numpy()
+    for group, own in gaps.group_by(keys or pl.lit(0), maintain_order=True):
+        known, upto = own["gap_s"].to_numpy(), own[".upto"].to_numpy()
         above = known[known > 0]
         if not above.size:
             continue
         at = np.geomspace(above[0], above[-1], points)
         at[0], at[-1] = above[0], above[-1]  # to the last digit
         at = np.unique(at if above.size == known.size else np.append(0.0, at))
+        mean = (known * own[".times"].to_numpy()).sum() / upto[-1]
+        shorter = np.append(0, upto)[np.searchsorted(known, at, side="right")]
         curve = pl.DataFrame(
             {
                 "gap_s": at,
-                "share_longer": 1 - np.searchsorted(known, at, side="right") / known.size,
-                "share_longer_poisson": np.exp(-at / known.mean()),
+                "share_longer": 1 - shorter / upto[-1],
+                "share_longer_poisson": np.exp(-at / mean),
             }
         )
         named = dict(zip(keys, group, strict=False))
         curves.append(
             curve.select(
                 *(pl.lit(named[key], dtype=schema[key]).alias(key) for key in keys),
-                pl.lit(known.size, dtype=pl.Int64).alias("n"),
+                pl.lit(upto[-1], dtype=pl.Int64).alias("n"),
                 *_CURVE[1:],
             )
         )
     return declared(pl.concat(curves), InterarrivalCurve, by=keys)
 
 
-def _gaps(jobs: IntoFrame, keys: tuple[str, ...], submit: str) -> pl.DataFrame:
-    """Return the rows in order of submission, with the time since the previous one."""
-    return (
-        collect(open_frame(jobs, keys=keys, measures={"submit": submit}))
-        .rename({submit: "submit_s"})
-        .sort("submit_s", nulls_last=True)
-        .with_columns(gap_s=pl.col("submit_s").diff().over(pl.lit(0), *keys))
+def _submissions(jobs: IntoFrame, keys: tuple[str, ...], submit: str) -> pl.DataFrame:
+    """Return [*keys, submit_s, .n], one row per distinct submission, in their order."""
+    times = open_frame(jobs, keys=keys, measures={"submit": submit})
+    return count_values(times, (*keys, submit)).rename({submit: "submit_s"})
+
+
+def _gaps(rows: pl.DataFrame, keys: tuple[str, ...]) -> pl.DataFrame:
+    """Return [*keys, gap_s, .before, .times, .upto] sorted: pairs of successive gaps, counted.
+
+    Jobs of one submission follow each other after gaps of 0. A gap or a pair that does not exist
+    is null.
+    """
+    time, jobs, gap = pl.col("submit_s"), pl.col(".n"), pl.col("gap_s")
+
+    def previous(column: pl.Expr) -> pl.Expr:
+        return column.shift(1).over(pl.lit(0), *keys)
+
+    rows = rows.with_columns(gap_s=time - previous(time), **{".one": pl.lit(1, pl.Int64)})
+    again = rows.drop_nulls("submit_s").filter(jobs > 1)
+    zero = pl.lit(0.0)
+    before = pl.when(previous(jobs) > 1).then(zero).otherwise(previous(gap))
+    parts = (
+        (rows, gap, before, pl.col(".one")),
+        (again, zero, gap, pl.col(".one")),
+        (again.filter(jobs > 2), zero, zero, jobs - 2),
     )
+    gaps = pl.concat(
+        part.select(*keys, gap_s=own, **{".before": last, ".times": times})
+        for part, own, last, times in parts
+    ).sort(*keys, "gap_s", nulls_last=True)
+    return gaps.with_columns(pl.col(".times").cum_sum().over(pl.lit(0), *keys).alias(".upto"))
+
+
+def _mean(x: pl.Expr, times: pl.Expr) -> pl.Expr:
+    n = times.filter(x.is_not_null()).sum()
+    return pl.when(n > 0).then((x * times).sum() / n)
+
+
+def _quantile(x: pl.Expr, n: pl.Expr, q: float) -> pl.Expr:
+    """Return the quantile of sorted values, interpolated between order statistics (type 7)."""
+    place = (n - 1) * q
+    low, high = (x.filter(pl.col(".upto") > rank).first() for rank in (place.floor(), place.ceil()))
+    return low + (high - low) * (place - place.floor())
+
+
+def _correlation(x: pl.Expr, y: pl.Expr, times: pl.Expr) -> pl.Expr:
+    """Return Pearson's correlation of the pairs without null; null if x or y is constant."""
+    known = x.is_not_null() & y.is_not_null()
+    x, y, times = x.filter(known), y.filter(known), times.filter(known)
+    of_x, of_y = x - _mean(x, times), y - _mean(y, times)
+    squares = (of_x**2 * times).sum() * (of_y**2 * times).sum()
+    varies = (x.min() < x.max()) & (y.min() < y.max())
+    return pl.when(varies).then((of_x * of_y * times).sum() / squares.sqrt())

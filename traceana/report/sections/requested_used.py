@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from traceana.derived.cohorts import sample_note, task_title
 from traceana.derived.requested_used import REQUESTED_NEEDS, requested_curves, requested_used
 from traceana.report.blocks import (
     Block,
     Content,
     Drawing,
     Gallery,
+    Text,
     drawing,
     result_table,
 )
@@ -35,7 +37,7 @@ def build(session: Context, traces: list[str]) -> Content:
     for trace in traces:
         if session.manifest(trace).repeats in traces:
             continue
-        found, title = session.once(requested_used, trace), session.title(trace)
+        found, title = session.once(requested_used, trace), task_title(session, trace)
         whole = found[""]
         if not whole["n"].sum():
             continue
@@ -43,6 +45,8 @@ def build(session: Context, traces: list[str]) -> Content:
         headlines.append(headline)
         findings += each
         lead.append(whole.select(pl.lit(title).alias("trace"), pl.all()))
+        note = sample_note(session, trace).strip()
+        blocks += [Text(note)] if note else []
         drawings.append(
             drawing(
                 "empirical-distribution",

@@ -71,7 +71,7 @@ def build(session: Context, traces: list[str]) -> Content:
 
 def _form(session: Context, trace: str, table: str) -> _Cohort:
     noun = session.manifest(trace).tables[table].unit_noun
-    title = task_title(session, trace) if table == "tasks" else session.title(trace)
+    title = session.title(trace) if table == "recurring_jobs" else task_title(session, trace)
     seen = form_cohort(session, trace).observation if table == "jobs" else None
     cut = seen is not None and seen.n_truncated + seen.n_censored
     found = session.once(ratio_tables, trace, table)

@@ -100,7 +100,7 @@ def _draw_costliest(session: Context, results: dict[str, StragglerResult]) -> li
     pictures: list[Drawing] = []
     for trace, job in chosen:
         if len(pictures) < _MAX_DRAWN:
-            samples = workers.worker_samples(session, trace).filter(job_id=job)
+            samples = workers.worker_samples(session, trace, job)
             drawn = draw_job(session, trace, samples, results[trace].of_job(job))
             pictures += [one for one in drawn if one.figure == "straggler-overview"]
     return pictures
@@ -213,16 +213,16 @@ def _definitions() -> str:
         "accounting for a slowdown of its peers (excess). Equal consecutive values are one report. "
         f"An episode is e^{rule['evidence']:g} times as likely under slowness as under the noise "
         f"of the worker, with at most {plural(rule['max_gap_reports'], 'normal report')} in a row "
-        "within it. Slowdown is the sum over time steps of the slowest worker's time divided by "
-        "the sum of the mean (or median) over workers: what a job would lose if every iteration "
-        "waited for its slowest worker. Traces do not state whether their jobs do. Slowdown "
-        "(noise) is expected from random variation alone: as many workers of one level with the "
-        "same distribution around it; excess is the difference. Workers that move as one cannot "
-        "be analyzed: their times include synchronization, and compute time is needed. The "
-        "job is also evaluated without its episodes (their samples at the peers' median), and then "
-        "with every slower worker at its peers' level. The fractions of (slowdown - 1) that "
-        "disappear are attributed to episodes and to levels, in this order; the rest is random "
-        "variation."
+        "within it. Slowdown is the sum over time steps, also those of one worker, of the slowest "
+        "worker's time divided by the sum of the mean (or median) over workers: what a job would "
+        "lose if every iteration waited for its slowest worker. Traces do not state whether their "
+        "jobs do. Slowdown (noise) is expected from random variation alone: as many workers of "
+        "one level with the same distribution around it; excess is the difference. Workers that "
+        "move as one cannot be analyzed: their times include synchronization, and compute time is "
+        "needed. The job is also evaluated without its episodes (their samples at the peers' "
+        "median), and then with every slower worker at its peers' level. The fractions of "
+        "(slowdown - 1) that disappear are attributed to episodes and to levels, in this order; "
+        "the rest is random variation."
     )
 
 

@@ -9,7 +9,7 @@ import polars as pl
 from traceana.analysis.runtimes.tasks import END_IMPUTATIONS
 from traceana.derived.cohorts import task_title
 from traceana.derived.task_tables import capacity, means_by_outcome, missing_times
-from traceana.derived.tasks import task_sample
+from traceana.derived.tasks import sample_jobs
 from traceana.report.blocks import Block, Content, Heading, Points, Text, result_table
 from traceana.report.section import Section
 from traceana.results.formatting import hours, plain, seconds, share, three_digits
@@ -83,7 +83,7 @@ def _details(session: Context, trace: str, title: str, error: float | None) -> l
 
 
 def _sample_text(session: Context, trace: str, error: float | None) -> tuple[Text, ...]:
-    sample = session.once(task_sample, trace)
+    sample = session.once(sample_jobs, trace)
     if sample is None:
         return ()
     text = (

@@ -135,7 +135,7 @@ def _draw_cov(session: Context, trace: str) -> Drawing:
 
 
 def _cov(session: Context, trace: str) -> pl.DataFrame:
-    samples = workers.worker_samples(session, trace)
+    samples = workers.worker_rows(session, trace).to_native()
     return analysis.iteration_cov(samples, ddof=0, time=workers.clock(session, trace))
 
 
