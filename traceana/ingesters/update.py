@@ -28,7 +28,7 @@ _ROWS: Final = 1 << 16
 def stored_kept(path: Path, table: str) -> dict[str, pl.DataType]:
     """Return the columns that a stored table carries along, with their types."""
     declared = get_table(table).column_names()
-    schema = pl.scan_parquet(path).collect_schema()
+    schema = pl.scan_parquet(path, glob=False).collect_schema()
     return {name: dtype for name, dtype in schema.items() if name not in declared}
 
 
@@ -46,7 +46,7 @@ def merge_newest(
     parts
         Parquet files in the order of their exports; the last has the columns of `UPDATE`.
     """
-    scans = [pl.scan_parquet(path) for path in parts]
+    scans = [pl.scan_parquet(path, glob=False) for path in parts]
     recurs = scans[-1].select(pl.col(OCCASION).is_not_null().any()).collect().item()
     index = pl.concat([_index(scan, table, recurs=recurs) for scan in scans]).with_row_index("at")
     newest = index.sort("state", "at").unique("record", keep="last")["at"]

@@ -170,7 +170,10 @@ def _build_by_id(name: str) -> Content:
 
 
 def _build(section: Section, context: Context) -> Content:
-    content = draw_content(section.content(context), context)
+    try:
+        content = draw_content(section.content(context), context)
+    finally:
+        context.check_unchanged()
     SECTION_CACHE.save(section_key(context, section), content)
     return content
 

@@ -170,8 +170,8 @@ def manifest_json(manifest: Manifest, /) -> str:
 def parse_manifest(text: str, /) -> Manifest:
     """Read what :func:`manifest_json` wrote."""
     content = json.loads(text)
-    if content.pop("format") != _FORMAT:
-        raise ValueError(f"the manifest's format is not {_FORMAT}")
+    if (found := content.pop("format")) != _FORMAT:
+        raise ValueError(f"manifest format {found}, not {_FORMAT}")
     tables = {
         name: TableManifest(**_tuples(table) | {"mapping": table["mapping"] or content["mapping"]})
         for name, table in content["tables"].items()
