@@ -246,7 +246,7 @@ def plot_missed_deadlines(missed: pl.DataFrame, /, *, ax: Axes | None = None) ->
         )  # fmt: skip
     ax.set_yticks(range(len(clusters)), clusters)
     ax.set_ylim(len(clusters) - 0.4, -0.6)
-    ax.set_xlim(0, 108 * max(known["share_missed"]) or None)
+    ax.set_xlim(0, 103 * max([*known["ci_high"].drop_nulls(), *known["share_missed"]]) or None)
     ax.grid(visible=False, axis="y")
     ax.set_xlabel("Missed deadlines (%)")
     ax.legend(

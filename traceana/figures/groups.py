@@ -33,7 +33,8 @@ class Groups:
     @property
     def height_in(self) -> float:
         """Height in inches of a figure with one row per group."""
-        return 0.95 + 0.24 * len(self.names)
+        lines = max(name.count("\n") + 1 for name in self.names)
+        return 0.95 + (0.1 + 0.14 * lines) * len(self.names)
 
 
 def split_groups(result: pl.DataFrame, /) -> Groups:

@@ -61,7 +61,7 @@ def plot_arrivals(
     """
     slot = _slot(rhythm)
     lines = split_lines(rhythm, slot)
-    ax = start_axes(ax, height_in=1.8)
+    ax = start_axes(ax, height_in=1.8 + 0.3 * (len(lines) - 1))  # names below
     for name, own in lines:
         observed_h = sum(own["observed_h"])
         mean = sum(own["jobs"]) / observed_h if observed_h else 0

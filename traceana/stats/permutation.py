@@ -192,7 +192,7 @@ def _drawn(
             continue
         if at % 5 == 0:
             inside = np.pad(
-                y[: blocks * length].reshape(blocks, length).cumsum(axis=1), ((0, 1), (1, 0))
+                y[: blocks * length].reshape(blocks, length).cumsum(axis=1), ((0, 0), (1, 0))
             )
             tail = np.append(0.0, y[blocks * length :].cumsum())
         total = np.zeros((_SIDE, blocks + 1))
