@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 
 import numpy as np
@@ -58,6 +59,14 @@ def test_each_log_is_in_the_captions_of_each_section(page: Element, name: str) -
     captions = [caption.text for caption in section(page, name).all("figcaption")]
     for title in ("Our training log", "A dated log"):
         assert any(title in caption for caption in captions), (name, title)
+
+
+def test_findings_on_a_single_run_state_one_number(page: Element) -> None:
+    assert "A dated log: the median CoV across workers (ddof 0) of run 0/a is" in (
+        section(page, "variation").text
+    )
+    gain = r"A dated log: with [^.]* 1 job would be [\d.]+ times as fast"
+    assert re.search(gain, section(page, "batching").text)
 
 
 def test_numbers_units_and_clocks_are_those_of_the_logs(page: Element) -> None:
