@@ -86,8 +86,8 @@ def test_numbers_units_and_clocks_are_those_of_the_logs(page: Element) -> None:
     part = section(page, "stragglers")
     texts = {text.text for figure in part.all("figure") for text in figure.all("text")}
     assert {"Time (s)", "Step", "Time since the job began (s)"} <= texts
-    assert "From 0 to 59." in part.text
-    assert "From 0 to 590." in part.text, "an absolute time is since the job's first sample"
+    ticks = {float(text.replace(",", "")) for text in texts if re.fullmatch(r"[\d,.]+", text)}
+    assert 400 <= max(ticks) <= 600, "an absolute time is since the job's first sample"
 
 
 def test_the_slow_worker_is_an_episode_in_steps(page: Element) -> None:
