@@ -201,8 +201,19 @@ def test_mistakes_are_named(write: Write, tmp_path: Path) -> None:
         propose(write, "a\x7f\x01,b\n1,2\n")
     with pytest.raises(SourceError, match="a folder; name one file"):
         traceana.propose_mapping(tmp_path)
-    with pytest.raises(SourceError, match="no row in its beginning"):
+    with pytest.raises(SourceError, match=r"no row in its beginning can be read$"):
         propose(write, "a,b\n")
+    with pytest.raises(SourceError, match="long_row: '1,2,', where the header names 2 columns"):
+        propose(write, "a,b\n1,2,\n3,4,\n")
+
+
+@pytest.mark.parametrize(
+    "text", ["job_id;;gpus;;user\na;;2;;x\nb;;4;;y\n", "job_id,gpus,user,,\na,2,x,,\nb,4,y,,\n"]
+)
+def test_columns_without_a_name_are_not_read(write: Write, tmp_path: Path, text: str) -> None:
+    assert "not used" not in propose(write, text)
+    jobs = ingested(write, tmp_path, text)
+    assert jobs.select("job_id", "gpus", "user").rows() == [("a", 2, "x"), ("b", 4, "y")]
 
 
 def test_the_command_previews_rows(write: Write, tmp_path: Path) -> None:

@@ -91,8 +91,6 @@ def propose_mapping(path: str | PathLike[str], /, *, reader: str | None = None) 
     if known:
         return f"# files of the format {source.reader} need no mapping; this one is used\n{known}"
     proposal = Proposal(_sample(source))
-    if proposal.cells.height == 0:
-        raise SourceError(f"{path}: no row in its beginning can be read")
     samples, jobs = (_match(source, names, proposal) for names in (WORKER_SAMPLES, JOBS))
     is_steps = "batch_time" in samples and not {"status", "submit_s"} & jobs.keys()
     is_steps &= "step" in samples or {"worker_id", "time_s"} <= samples.keys()
@@ -181,7 +179,13 @@ def _sample(source: Source) -> pl.DataFrame:
         for name in source.columns
     }
     block = next(iter(source.rows.blocks(kinds)), None)  # type: ignore[arg-type]
-    return block.cells.head(_SAMPLE) if block else pl.DataFrame()
+    if block and block.cells.height:
+        return block.cells.head(_SAMPLE)
+    reason = ""
+    if block and block.bad.height:
+        _, rule, text = block.bad.row(0)
+        reason = f" ({rule}: {text[:60]!r}, where the header names {len(source.columns)} columns)"
+    raise SourceError(f"{source.label}: no row in its beginning can be read{reason}")
 
 
 def _match(source: Source, synonyms: dict[str, str], proposal: Proposal) -> dict[str, str]:
