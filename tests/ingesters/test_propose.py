@@ -55,6 +55,12 @@ def test_doubts_state_their_evidence(write: Write) -> None:
         "# unsure: the meaning of 'LOST'",
     ):
         assert doubt in mapping
+    rows = "\n".join(f"{i},{1772438400 + i},{1772438500 + i},{{}}" for i in range(3))
+    for elapsed, times in ((150, "1.5"), (112, "1.12"), (108, None)):
+        log = f"job_id,start,end,elapsed\n{rows.format(*[elapsed] * 3)}\n"
+        found = [line for line in propose(write, log).splitlines() if "times end minus" in line]
+        text = f"# unsure: elapsed is {times} times end minus start (median of 3 rows)"
+        assert found == ([text] if times else [])
 
 
 @pytest.mark.parametrize(

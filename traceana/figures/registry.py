@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Plot = TypeVar("Plot", bound="Callable[..., Axes]")
-_FIRST_PARAMETER: Final = re.compile(r"Parameters\n-+\n\S+\n(?: {4}.*\n?)+")
+_PARAMETERS: Final = re.compile(r"(Parameters\n-+\n\S+\n(?: {4}.*\n)+)((?:\S.*\n(?: {4}.*\n)+)*)")
 _AX: Final = "ax\n    Axes to draw on; by default those of a new figure.\n"
+_RETURNS: Final = "\nReturns\n-------\nAxes\n    Those drawn on.\n"
 
 
 @dataclass(frozen=True)
@@ -70,8 +71,9 @@ _ENTRIES: Final[dict[str, FigureEntry]] = {}
 def figure(name: str, /, *, result: str, reading: str) -> Callable[[Plot], Plot]:
     """Register a function that draws a figure.
 
-    The function draws in traceana's style, and its docstring describes `ax`. `reading` states how
-    the figure is read. ``describe_<figure>`` in the same module returns a sentence for the caption.
+    The function draws in traceana's style, and its docstring describes `ax` and what it returns.
+    `reading` states how the figure is read. ``describe_<figure>`` in the same module returns a
+    sentence for the caption.
 
     Examples
     --------
@@ -88,7 +90,7 @@ def figure(name: str, /, *, result: str, reading: str) -> Callable[[Plot], Plot]
                 return plot(*args, **options)
 
         text = inspect.cleandoc(plot.__doc__ or "")
-        styled.__doc__ = _FIRST_PARAMETER.sub(lambda found: f"{found[0].rstrip()}\n{_AX}", text, 1)
+        styled.__doc__ = _PARAMETERS.sub(rf"\1{_AX}\2{_RETURNS}", text, 1)
         _ENTRIES[name] = FigureEntry(styled, result, reading)
         return cast("Plot", styled)
 

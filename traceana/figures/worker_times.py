@@ -45,6 +45,9 @@ def plot_worker_times(
 ) -> Axes:
     """Draw each worker's mini-batch time against time, one line per worker.
 
+    One step line per worker, with a gap where the worker has no sample for more than 1.5 times its
+    median sampling interval. Names are at the ends of the lines if they fit.
+
     Parameters
     ----------
     samples
@@ -58,12 +61,6 @@ def plot_worker_times(
     stragglers
         Workers to color, the others being gray, such as those of `detect_stragglers`; by default
         each worker has a color.
-
-    Returns
-    -------
-    Axes
-        One step line per worker, with a gap where the worker has no sample for more than 1.5
-        times its median sampling interval. Names are at the ends of the lines if they fit.
 
     Raises
     ------

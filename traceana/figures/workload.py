@@ -61,7 +61,7 @@ def plot_arrivals(
     """
     slot = _slot(rhythm)
     lines = split_lines(rhythm, slot)
-    ax = start_axes(ax, height_in=1.8)
+    ax = start_axes(ax, height_in=1.8 + 0.3 * (len(lines) - 1))  # names below
     for name, own in lines:
         observed_h = sum(own["observed_h"])
         mean = sum(own["jobs"]) / observed_h if observed_h else 0
@@ -132,15 +132,12 @@ def _name(value: int, slot: str) -> str:
 def plot_interarrivals(curve: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
     """Draw the survival function of the times between submissions, one line per group.
 
+    Both axes logarithmic; a time of 0 is drawn at the left end.
+
     Parameters
     ----------
     curve
         [*by, n, gap_s, share_longer, share_longer_poisson], as `interarrival_curve` returns it.
-
-    Returns
-    -------
-    Axes
-        Both axes logarithmic; a time of 0 is drawn at the left end.
 
     Raises
     ------

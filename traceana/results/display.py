@@ -32,7 +32,6 @@ KEY_HEADINGS: Final = {
     "qos": "QoS class",
     "worker_id": "Worker",
 }
-_UNITS: Final = {"s": "s", "w": "W", "j": "J", "gib": "GiB", "bytes": "bytes"}
 _FIRST_ROWS: Final = 10
 _FORMULA: Final = "(?s)^([=+@\t\r\n\uff1d\uff0b\uff20\uff0d-].)"  # wide signs count as well
 
@@ -63,8 +62,8 @@ def neutral(frame: Frame, /) -> Frame:
 def key_heading(name: str, /) -> str:
     """Return the heading of a column that no table declares, such as one of `by`."""
     words, _, unit = name.rpartition("_")
-    if unit in _UNITS and words:
-        return f"{key_heading(words)} ({_UNITS[unit]})"
+    if unit in formatting.UNITS and words:
+        return f"{key_heading(words)} ({formatting.UNITS[unit]})"
     return KEY_HEADINGS.get(name, name.replace("_", " ").capitalize())
 
 
@@ -139,7 +138,7 @@ def csv_text(frame: pl.DataFrame, table: type[ResultTable] | None = None, /) -> 
 
     from traceana.results.tables import headings  # noqa: PLC0415
 
-    names = dict(zip(frame.columns, headings(table, frame.columns), strict=True)) if table else {}
+    names = dict(zip(frame.columns, headings(table, frame.columns), strict=True))
     flat = frame.with_columns(
         pl.col(name).cast(pl.List(pl.String)).list.join(" ")
         for name, kind in frame.schema.items()
