@@ -6,7 +6,8 @@ import re
 from typing import Final
 
 JOBS: Final = {
-    "job_id": "job_id jobid job_number job_no job task_id app_id request_id uuid id name job_name",
+    "job_id": "job_id jobid job_number job_no job task_id app_id request_id collection_id "
+    "instance_id instance_sn uuid id name job_name",
     "user": "user username user_name user_id userid uid owner submitter submitted_by",
     "account": "account project project_id project_name team tenant organization cost_center vc",
     "queue": "queue partition queue_name pool resource_pool qname",
@@ -14,14 +15,15 @@ JOBS: Final = {
     "qos": "qos qos_class service_class",
     "job_name": "job_name jobname task_name name title command",
     "workload": "model workload framework application app executable task_type job_type",
-    "status": "status state final_status job_status job_state final_state phase result outcome",
+    "status": "status state final_status job_status job_state final_state phase result outcome "
+    "final_event",
     "end_reason": "end_reason reason failure_reason exit_reason termination_reason error_reason",
     "exit_code": "exit_code exitcode return_code exit_status rc",
     "submit_s": "submit_s submit submit_time submitted submitted_at submission_time submitted_time "
     "submit_ts submission creation_time created created_at create_time queued_at queue_time_start "
-    "arrival_time arrival enqueue_time",
+    "arrival_time arrival enqueue_time timestamp",
     "start_s": "start_s start start_time started started_at begin began begin_time start_ts "
-    "launch_time run_start scheduled_time started_time",
+    "launch_time run_start scheduled_time schedule_time started_time",
     "end_s": "end_s end end_time ended ended_at finished finish finish_time finished_at stop_time "
     "completion_time completed_at end_ts stopped_at finished_time deletion_time",
     "runtime_s": "runtime_s runtime run_time duration elapsed elapsed_time wall_time walltime "
@@ -60,7 +62,7 @@ WORKER_SAMPLES: Final = {
 
 STATUSES: Final = {
     "completed": r"complet|succe|done|finish|pass|^ok$|^cd$|^0$",
-    "cancelled": r"cancel|abort|killed|stopped|revoked|preempt|deleted|^ca$",
+    "cancelled": r"cancel|abort|kill|stopped|revoked|preempt|deleted|^ca$",
     "failed": r"fail|err|time_?out|oom|out_of_mem|crash|exception|deadline|_lost|lost_|evict|^f$|"
     "^to$",
     "running": r"running|active|started|executing|^r$",
