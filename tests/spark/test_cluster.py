@@ -21,7 +21,7 @@ from traceana.ingesters import ingest
 from traceana.report import build_report
 from traceana.samples import write_sample
 
-SECTIONS = "task-runtimes,usage,variation"
+SECTIONS = "task-runtimes,requested-used,variation"
 JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 ENVIRONMENT = {
     "SPARK_LOCAL_IP": "127.0.0.1",
@@ -71,7 +71,7 @@ def run(*command: str) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=300,
     )
 
 
