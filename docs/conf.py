@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from docutils.nodes import SkipNode
+from jupyter_client.manager import KernelManager
 from latex2mathml.converter import convert
 
 import traceana
@@ -31,6 +32,8 @@ nb_execution_mode = "force"
 nb_execution_raise_on_error = True
 nb_execution_timeout = 300
 nb_merge_streams = True
+if hasattr(KernelManager, "transport_encryption"):  # else new kernels warn of plain text
+    KernelManager.transport_encryption.default_value = "auto"
 sphinx_gallery_conf = {
     "examples_dirs": "examples",
     "gallery_dirs": "gallery",

@@ -59,7 +59,7 @@ class Mutant(NamedTuple):
 
 
 def mutants(path: Path) -> Iterator[Mutant]:
-    """Every change of one file, but for annotations, messages and docstrings."""
+    """Every change of one file, but for annotations, types, messages and docstrings."""
     source = path.read_text()
     lines = source.splitlines(keepends=True)
 
@@ -91,8 +91,7 @@ def mutants(path: Path) -> Iterator[Mutant]:
                     at(test.lineno, test.col_offset),
                     at(test.end_lineno, test.end_col_offset),
                 )
-                tested = source[start:end]
-                return (start, end, f"not {tested}") if tested != "TYPE_CHECKING" else None
+                return start, end, f"not {source[start:end]}"
             case _:
                 return None
         old, new = OPERATORS.get(type(op).__name__, ("\0", ""))
@@ -102,6 +101,8 @@ def mutants(path: Path) -> Iterator[Mutant]:
 
     def visit(node: ast.AST, function: str) -> Iterator[Mutant]:
         if isinstance(node, ast.Raise | ast.JoinedStr):
+            return
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
             return
         if here := change(node):
             start, end, new = here

@@ -6,11 +6,11 @@ from tests.mutants import EQUIVALENT, OPERATORS, ROOT, Mutant, covering, folder_
 
 
 def test_listed_changes_are_changes_of_the_code_with_a_reason() -> None:
-    for line in EQUIVALENT.read_text().splitlines():
-        change, _, reason = line.partition("  # ")
-        path = change.partition(": ")[0]
-        assert change in {f"{mutant.path}: {mutant.text}" for mutant in mutants(ROOT / path)}
-        assert reason
+    lines = [line.partition("  # ") for line in EQUIVALENT.read_text().splitlines()]
+    paths = {change.partition(": ")[0] for change, _, _ in lines}
+    changes = {f"{one.path}: {one.text}" for path in paths for one in mutants(ROOT / path)}
+    assert {change for change, _, _ in lines} <= changes
+    assert all(reason for _, _, reason in lines)
 
 
 def test_a_change_of_an_operator_is_one_of_one_place() -> None:

@@ -53,11 +53,11 @@ def told(fits: DistributionFits) -> pl.DataFrame:
 
 def families(itp: pl.DataFrame) -> str:
     runtime = itp["runtime_s"]
-    within = fit_distributions(runtime, truncated_below="min", criterion="bic")
+    within = fit_distributions(runtime, truncated_below="min", criterion="bic", resamples=0)
     p = fit_distributions(
         runtime, truncated_below="min", families=[str(within.best)], resamples=RESAMPLES, rng=1
     )
-    whole = fit_distributions(runtime, criterion="bic")
+    whole = fit_distributions(runtime, criterion="bic", resamples=0)
     others = within.comparisons.select(
         "family", "test", "log_likelihood_ratio", "mean_ratio", "ci_low", "ci_high", "statistic"
     )
@@ -82,7 +82,7 @@ def clusters(itp: pl.DataFrame) -> str:
     rows, low = [], itp["runtime_s"].min()
     for (name,), jobs in itp.group_by("cluster", maintain_order=True):
         runtime = jobs["runtime_s"]
-        fits = fit_distributions(runtime, truncated_below=low, criterion="bic")
+        fits = fit_distributions(runtime, truncated_below=low, criterion="bic", resamples=0)
         first, second = fits.table.head(2).to_dicts()
         rows.append(
             {

@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
+from importlib.resources import files
 from pathlib import Path
 from types import SimpleNamespace
 
 import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from tests.cli.command import run_command
 from tests.ingesters.conftest import worker_times
 from traceana.catalog import fetch
 from traceana.cli.output import frame_writer
-from traceana.cli.streams import printable
+from traceana.cli.streams import Stream, printable
 from traceana.errors import CatalogError, StoreError
-from traceana.ingesters import ingest
+from traceana.exchange import export_tables
+from traceana.ingesters import add_table, ingest
+from traceana.report import build_report
 from traceana.store import open_store, writer
 from traceana.store.ledger import ledger_json, parse_ledger
 
@@ -138,6 +144,30 @@ def test_a_malformed_file_of_the_store_is_one_line(store: Path, name: str, text:
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize("change", ["without a column", "of other types", "of a new table"])
+def test_a_table_of_another_version_is_one_line_and_built_anew(store: Path, change: str) -> None:
+    ledger, path = store / TRACE / "ledger.json", store / TRACE / "worker_samples.parquet"
+    table, whole = pq.read_table(path), path.read_bytes()
+    if change == "of a new table":
+        ledger.write_text(ledger.read_text().replace('"worker_samples": {', '"novel": {'))
+        path.rename(path.with_name("novel.parquet"))
+    elif change == "without a column":
+        pq.write_table(table.drop_columns(["step"]), path)
+    else:
+        pq.write_table(table.set_column(0, "job_id", pa.array([1] * table.num_rows)), path)
+    with pytest.raises(StoreError, match=r"another version wrote it.*; ingest again"):
+        open_store(store).ledger(TRACE)
+    if change != "of a new table":
+        ingest(store.parent / "files", store=store)
+        assert path.read_bytes() == whole
+
+
+def test_an_unreadable_manifest_stops_an_ingest_of_unchanged_files(store: Path) -> None:
+    (store / TRACE / "manifest.json").write_text('{"format": 99}')
+    with pytest.raises(StoreError, match="manifest format 99, not 1"):
+        ingest(store.parent / "files", store=store)
+
+
 def test_a_damaged_table_is_one_line(store: Path) -> None:
     path = store / TRACE / "worker_samples.parquet"
     content = bytearray(path.read_bytes())
@@ -161,13 +191,45 @@ def test_a_malformed_address_is_one_line(mirror: str, tmp_path: Path) -> None:
 
 
 def test_formulas_in_a_csv_are_neutralized(tmp_path: Path) -> None:
-    frame = pl.DataFrame(
-        {"a": ["=1+1", "+1", "-1+2", "@x", "\tx", "a=b", "-", None], "b": [-1.5] * 8}
+    texts = ["=1+1", "+1", "-1+2", "@x", "\tx", "\nx", "\uff1d1", "a=b", "-", None]
+    kept = ["'=1+1", "'+1", "'-1+2", "'@x", "'\tx", "'\nx", "'\uff1d1", "a=b", "-", None]
+    frame = pl.DataFrame({"a": texts, "b": [-1.5] * 10, "=cmd()": texts}).with_columns(
+        c=pl.col("a").cast(pl.Categorical), d=pl.concat_list("a", pl.lit("x"))
     )
     frame_writer(tmp_path / "x.csv")(frame)
     found = pl.read_csv(tmp_path / "x.csv")
-    assert found["a"].to_list() == ["'=1+1", "'+1", "'-1+2", "'@x", "'\tx", "a=b", "-", None]
-    assert found["b"].to_list() == [-1.5] * 8
+    assert found["a"].to_list() == found["c"].to_list() == found["'=cmd()"].to_list() == kept
+    assert found["b"].to_list() == [-1.5] * 10
+    assert found["d"][0] == "'=1+1 x"
+
+
+def test_each_csv_of_a_command_is_neutralized(tmp_path: Path) -> None:
+    """All else in the package that writes a CSV has numbers or made-up names alone."""
+    package = Path(str(files("traceana")))
+    writers = {
+        source.relative_to(package).as_posix()
+        for source in package.rglob("*.py")
+        if re.search(
+            r"^(?! *>>>).*(write_csv|sink_csv|csv\.writer|to_csv|savetxt)",
+            source.read_text(),
+            re.MULTILINE,
+        )
+    }
+    assert writers - {"samples/files.py", "samples/pai.py"} == {
+        "exchange/export.py", "results/display.py",
+    }  # fmt: skip
+    jobs = pl.DataFrame({"job_id": ["=cmd()"], "submit_s": [5.0], "user": ["\x1b[31m@u"]})
+    add_table(jobs, trace="mine", table="jobs", store=tmp_path)
+    [path] = export_tables("mine", store=tmp_path, out=tmp_path, file_format="csv")
+    assert pl.read_csv(path)["job_id"].to_list() == ["'=cmd()"]
+    build_report(tmp_path, out=tmp_path / "page", only=["workload", "data-quality"])
+    for written in (tmp_path / "page").rglob("*.csv"):
+        assert not re.search(r"(?m)(^|,)\"?[=@]", written.read_text())
+
+
+def test_lines_written_at_once_are_escaped(capsys: pytest.CaptureFixture[str]) -> None:
+    Stream(sys.stdout).writelines(["a\x1b[31m\n", "b\n"])
+    assert capsys.readouterr().out == "a\\x1b[31m\nb\n"
 
 
 def test_writers_of_one_file_do_not_share_a_temporary_name(

@@ -7,6 +7,7 @@ import io
 import re
 import tokenize
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -120,3 +121,13 @@ def test_a_public_name_has_a_short_imperative_summary(name: str) -> None:
     summary = " ".join(value.__doc__.strip().split("\n\n")[0].split())
     assert len(summary.split()) <= 12, summary
     assert not re.match(r"(Returns|Says?|Tells?|Gives?|This)\b", summary), summary
+
+
+def test_summary_lines_of_public_names_are_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT / "docs")
+    wrong = []
+    for name, (_, value) in import_module("api").public_names().items():
+        summary = " ".join((value.__doc__ or "").strip().split("\n\n")[0].split())
+        if not re.fullmatch(r"[A-Z](?:[^.!?]|[.!?](?! [A-Z])){0,98}\.", summary):
+            wrong.append(f"{name}: {summary}")
+    assert not wrong, "\n".join(wrong)

@@ -37,7 +37,7 @@ def test_a_bar_an_hour_is_its_rate() -> None:
     assert heights(ax) == pytest.approx([1.5, 1, *[0] * 22])
     (mean,) = (line for line in ax.lines if line.get_gid() == "mean")
     assert np.asarray(mean.get_ydata()).tolist() == pytest.approx([5 / 48] * 2)
-    assert ax.get_xlabel() == "Hour of the day (clock of the trace)"
+    assert ax.get_xlabel() == "Hour, modulo 24 (clock of the trace; time of day unknown)"
     assert ax.get_ylabel() == "Jobs per hour"
 
 
@@ -105,6 +105,16 @@ def test_demand_at_absolute_times_is_drawn_over_dates() -> None:
     first, *_ = num2date(np.asarray(line.get_xdata(orig=False)))  # type: ignore[no-untyped-call]
     # an hour ahead of UTC until clocks are set forward at one
     assert first.replace(tzinfo=None) == datetime(2026, 3, 29, 1)  # noqa: DTZ001
+
+
+@pytest.mark.parametrize("days", [0.15, 2.9, 3.6, 45, 1100, 1820])
+def test_dates_have_a_few_ticks_over_any_span(days: float) -> None:
+    begin = datetime(2026, 2, 1, 9, tzinfo=UTC).timestamp()
+    times = pl.DataFrame({"start_s": [begin, begin + 86400 * days]})
+    jobs = times.with_columns(gpus=1.0, end_s=pl.col("start_s") + 600)
+    ax = plot_gpu_demand(gpu_demand(jobs), timezone="UTC")
+    low, high = ax.get_xlim()
+    assert 2 <= sum(low <= tick <= high for tick in ax.get_xticks()) <= 8
 
 
 def test_demand_that_is_not_known_is_refused() -> None:

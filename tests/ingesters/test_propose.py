@@ -55,6 +55,12 @@ def test_doubts_state_their_evidence(write: Write) -> None:
         "# unsure: the meaning of 'LOST'",
     ):
         assert doubt in mapping
+    rows = "\n".join(f"{i},{1772438400 + i},{1772438500 + i},{{}}" for i in range(3))
+    for elapsed, doubt in ((150, "1.5"), (112, "1.12"), (108, None)):
+        log = f"job_id,start,end,elapsed\n{rows.format(*[elapsed] * 3)}\n"
+        found = [line for line in propose(write, log).splitlines() if "times end minus" in line]
+        text = f"# unsure: elapsed is {doubt} times end minus start (median of 3 rows)"
+        assert found == ([text] if doubt else [])
 
 
 @pytest.mark.parametrize(
@@ -109,6 +115,13 @@ def test_step_times_become_worker_samples(write: Write, tmp_path: Path) -> None:
     assert samples["batch_time"].to_list() == [0.9, 0.5]  # before the barrier
     assert samples["seconds"].to_list() == [1.0, 1.0]
     assert samples["host"].to_list() == ["n1", "n2"]
+
+
+def test_times_of_workers_without_steps_become_worker_samples(write: Write, tmp_path: Path) -> None:
+    text = "job_id,worker_id,time_s,batch_time\na,w0,0,0.5\na,w1,0,0.9\na,w0,10,0.5\n"
+    samples = ingested(write, tmp_path, text, "worker_samples")
+    assert samples["time_s"].to_list() == [0.0, 0.0, 10.0]
+    assert samples["batch_time"].to_list() == [0.5, 0.9, 0.5]
 
 
 def test_other_formats(write: Write) -> None:

@@ -13,9 +13,7 @@ from statsmodels.duration.survfunc import SurvfuncRight
 
 from tests.report.reader import Element, number, read_page, read_table, section
 from traceana.analysis import task_runtimes
-from traceana.ingesters import ingest
 from traceana.report import build_report
-from traceana.store import open_store
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -187,10 +185,9 @@ def test_pods_by_gpus_requested_are_all_counted(store: Store, page: Element) -> 
             assert shown == pytest.approx([100 * interval.low, 100 * interval.high], abs=0.0501)
 
 
-def test_the_published_traces(real_data: Path, tmp_path: Path) -> None:
-    ingest(real_data, store=tmp_path / "store")
+def test_the_published_traces(real_store: Store, tmp_path: Path) -> None:
     told = ("data-quality", "workload", "outcomes")
-    path = build_report(tmp_path / "store", out=tmp_path, only=told, formats="html")
+    path = build_report(real_store.path, out=tmp_path, only=told, formats="html")
     text = path.read_text(encoding="utf-8")
     page = read_page(text)
     assert page.all("title")[0].text == "traceana report"
@@ -206,6 +203,6 @@ def test_the_published_traces(real_data: Path, tmp_path: Path) -> None:
         (row["Trace"], row["Table"]): number(row["Kept"])
         for row in read_table(section(page, "data-quality"), "Rows by table")
     }
-    held = open_store(tmp_path / "store").tables()
+    held = real_store.tables()
     assert kept == {(row["trace"], row["table"]): row["rows"] for row in held.to_dicts()}
     assert "traceana fetch alibaba-pai-2020" in section(page, "outcomes").text

@@ -12,8 +12,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import polars as pl
 import pytest
 
+from traceana.errors import StoreError
+from traceana.ingesters import add_table
 from traceana.report import build, build_report
 from traceana.report import run as report_run
 from traceana.report.blocks import Content, Text
@@ -63,16 +66,17 @@ def test_two_reports_at_the_same_moment_do_not_disturb_each_other(
     zeus_store: Store, cache: Path, tmp_path: Path
 ) -> None:
     code = (
-        "import sys; from traceana.report import build_report; "
-        f"build_report(sys.argv[1], out=sys.argv[2], only={SOME})"
+        "import sys; from traceana.report import build_report; print('imported', flush=True); "
+        f"build_report(sys.argv[1], out=sys.argv[2], only={SOME}, workers=1)"
     )
-    folders = [tmp_path / "first", tmp_path / "second"]
-    running = [
-        subprocess.Popen([sys.executable, "-c", code, str(zeus_store.path), str(folder)])
-        for folder in folders
-    ]
-    assert [process.wait() for process in running] == [0, 0]
-    assert written(folders[0]) == written(folders[1])
+    theirs, ours = tmp_path / "theirs", tmp_path / "ours"
+    command = [sys.executable, "-c", code, str(zeus_store.path), str(theirs)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as other:
+        assert other.stdout
+        other.stdout.readline()
+        build_report(zeus_store.path, out=ours, only=SOME, workers=1)
+        assert other.wait() == 0
+    assert written(ours) == written(theirs)
     assert len(list(cache.glob("*.pickle"))) == len(SOME)
 
 
@@ -130,6 +134,33 @@ def test_a_cache_that_cannot_be_written_is_done_without(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "taken"))
     page = build_report(zeus_store.path, out=tmp_path / "out", only="traces")
     assert page.is_file()
+
+
+@pytest.mark.parametrize("change", ["deleted", "ingested anew"])
+@pytest.mark.parametrize("steps", [0, 1])
+def test_a_store_that_changes_while_it_is_read_is_one_line_and_nothing_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str, steps: int
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    jobs = pl.DataFrame({"job_id": ["a", "b"], "submit_s": [5.0, 9.0], "gpus": [2, 4]})
+    store, out = tmp_path / "store", tmp_path / "out"
+    add_table(jobs, trace="mine", table="jobs", store=store)
+
+    def report_step(done: int, _steps: int, _step: str) -> None:
+        if done == steps and change == "deleted":
+            shutil.rmtree(store)
+        elif done == steps:
+            add_table(jobs.head(1), trace="mine", table="jobs", store=store)
+
+    sections = ["workload", "data-quality"]
+    with pytest.raises(StoreError, match="mine: deleted or changed while it was read; run again"):
+        build_report(store, out=out, only=sections, on_step=report_step)
+    assert not list(out.iterdir())
+    shutil.rmtree(store, ignore_errors=True)
+    add_table(jobs, trace="mine", table="jobs", store=store)
+    page = build_report(store, out=out, only=sections).read_bytes()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "other"))
+    assert build_report(store, out=out, only=sections).read_bytes() == page
 
 
 def test_there_are_no_more_workers_than_cores() -> None:

@@ -145,14 +145,15 @@ def test_a_drawn_p_is_never_below_one_in_resamples() -> None:
 def test_group_means_of_skewed_rows_reject_at_their_level() -> None:
     draw, size = rng(11), np.array([1, 1, 2, 2, 4, 8, 16, 32, 64, 100])
     x, rejected = np.repeat(np.arange(10.0)[::-1], size), [0, 0]
-    for _ in range(150):
+    for _ in range(60):
         rows = pl.DataFrame({"x": x, "y": np.exp(2 * draw.standard_normal(len(x)))})
         line = correlate(rows, "x", "y", method="spearman", level="group_mean").table
         rejected[0] += line["pvalue"].item() < 0.05
         rejected[1] += line["pvalue_t"].item() < 0.05
-    assert rejected[0] <= 15  # 5 % of 150, and three standard errors
+    # 5 % of 60, and three standard errors; a test that rejects 32.7 % stays within once in 1,000
+    assert rejected[0] <= 8
     # Student's t of the mean ranks rejects in 32.7 % of 40,000 samples, by numpy alone
-    assert rejected[1] == pytest.approx(0.327 * 150, abs=3 * np.sqrt(0.327 * 0.673 * 150))
+    assert rejected[1] == pytest.approx(0.327 * 60, abs=3 * np.sqrt(0.327 * 0.673 * 60))
 
 
 def test_one_row_that_decides_is_no_interval() -> None:

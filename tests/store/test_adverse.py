@@ -71,3 +71,24 @@ def test_a_file_is_read_where_neither_a_home_nor_a_cache_can_be_written(tmp_path
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
     assert "cannot be written" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "name", ["a*b?[c]", "with space", "new\nline", "uni é 中", "#per%20cent", "-dash"]
+)
+def test_a_store_may_have_any_path(tmp_path: Path, name: str) -> None:
+    jobs = pl.DataFrame({"job_id": ["a", "b"], "gpus": [1, -2]})
+    for _ in range(2):
+        add_table(jobs, trace="mine", table="jobs", store=tmp_path / name)
+    store = open_store(tmp_path / name)
+    assert store.scan("mine", "jobs").collect()["job_id"].to_list() == ["a"]
+    assert store.scan_rejected("mine", "jobs").collect().height == 1
+
+
+def test_a_malformed_source_date_is_one_line_whatever_is_imported_first(store: Path) -> None:
+    command = [sys.executable, "-m", "traceana", "report", "--store", str(store)]
+    environment = {**os.environ, "SOURCE_DATE_EPOCH": "yesterday"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.startswith("traceana: SOURCE_DATE_EPOCH is 'yesterday'; it must be")
+    assert done.stderr.count("\n") == 1

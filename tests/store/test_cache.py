@@ -41,6 +41,15 @@ def test_a_large_object_is_not_kept(folder: Path) -> None:
     assert not folder.exists()
 
 
+def test_a_full_disk_leaves_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "replace", full)
+    Cache("some").save("key", 1)
+    assert not list(folder.iterdir())
+
+
 def test_a_folder_that_cannot_be_written_is_done_without(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -22,14 +22,14 @@ VERDICTS: Final = ("reproduced", "differs", "observation", "untested", "not test
 
 @dataclass(frozen=True, repr=False)
 class Judgement(Result):
-    """Verdict of a measuring function, with what was measured.
+    """Verdict of a measuring function, with the measured value.
 
     Attributes
     ----------
     verdict
         One of :data:`VERDICTS`.
     measured
-        What was measured, as text; None if nothing was.
+        Measured value as text; None if there is none.
     note
         The reason for the verdict; empty for the claim's own note.
     evidence
@@ -50,7 +50,7 @@ class Judgement(Result):
 
 @dataclass(frozen=True)
 class Claim:
-    """A statement, and the function that measures what it is about.
+    """A published statement, and the function that measures it.
 
     Attributes
     ----------
@@ -124,7 +124,7 @@ def decide(
 
 
 def untested(note: str, /) -> Judgement:
-    """Return ``untested``: what the claim needs is not there.
+    """Return the verdict ``untested``: data of the claim are not available.
 
     Examples
     --------
@@ -138,7 +138,7 @@ def untested(note: str, /) -> Judgement:
 def not_testable(
     measured: str, note: str = "", *, evidence: pl.DataFrame | None = None
 ) -> Judgement:
-    """Return ``not testable``: what can be measured, and why it decides nothing.
+    """Return the verdict ``not testable``, with the measured value and the reason.
 
     Examples
     --------
@@ -151,7 +151,7 @@ def not_testable(
 
 @dataclass(frozen=True, repr=False)
 class ClaimResults(Result):
-    """What :func:`check_claims` found.
+    """Result of :func:`check_claims`.
 
     Attributes
     ----------

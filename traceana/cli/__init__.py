@@ -87,6 +87,10 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         try:
+            if "SOURCE_DATE_EPOCH" in os.environ:  # numpy reads it too
+                from traceana.report.data_source import read_date
+
+                read_date()
             app()
         finally:
             sys.stdout.flush()

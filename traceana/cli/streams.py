@@ -10,6 +10,8 @@ from typing import IO, TYPE_CHECKING, Any, Final
 from traceana.errors import TraceanaError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from rich.console import Console
 
 # control characters but for the line feed, marks of direction, surrogates of undecodable names
@@ -44,6 +46,10 @@ class Stream:
         """
         self._attempt(self._stream.write, printable(text) if self._escape else text)
         return len(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        """Write texts; raises as :meth:`write`."""
+        self.write("".join(lines))
 
     def flush(self) -> None:
         """Flush the stream; raises as :meth:`write`."""

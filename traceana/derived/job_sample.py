@@ -71,14 +71,10 @@ class JobSample:
 
         A total is estimated by the ratio estimator for cluster samples: the total of the sample
         times all tasks over those drawn. With G endings drawn without replacement, a fraction f of
-        all, totals t_g and numbers of tasks n_g, the relative error is
-        sqrt((1 - f) G / (G - 1) sum of (t_g - n_g t / n)^2) / t (Cochran, Sampling Techniques,
-        1977, section 6.4). None if G is 1 or the total is 0.
-
-        Parameters
-        ----------
-        tasks
-            The tasks of the sample: job_id, and the columns to sum, null as 0.
+        all, totals t_g and numbers of tasks n_g, the relative error is sqrt((1 - f) G / (G - 1) sum
+        of (t_g - n_g t / n)^2) / t (Cochran, Sampling Techniques, 1977, section 6.4). None if G is
+        1 or the total is 0. `tasks` are those of the sample: job_id, and the columns to sum,
+        null as 0.
         """
         ending = pl.col("job_id").cast(pl.String).str.tail(self.letters)
         parts = tasks.group_by(ending).agg(pl.exclude("job_id").sum(), pl.len().alias(".n"))

@@ -80,11 +80,8 @@ def analyze_outcomes(
 ) -> tuple[tuple[Outcomes, ...], pl.DataFrame, tuple[str, ...]]:
     """Analyze runtimes and outcomes of a cohort by each grouping.
 
-    Returns
-    -------
-    (groupings, tests, notes)
-        Outcomes by each column; all tests between groups, as :class:`GroupTests`; and analyses
-        that are not possible, with the reason.
+    Returns (groupings, tests, notes): outcomes by each column; all tests between groups, as
+    :class:`GroupTests`; and analyses that are not possible, with the reason.
     """
     cohort = form_cohort(session, trace)
     groupings: list[Outcomes] = []

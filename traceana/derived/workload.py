@@ -90,13 +90,17 @@ def describe_workload(session: Session, trace: str, /) -> Workload:
     # jobs of tasks may be a sample; times between submissions need every job
     since, survivors, first_end_s = _without_survivors(every, manifest)
     sized, timed = {"gpus", "runtime_s"} <= there, "submit_s" in there
-    demand, assumed = _demand(jobs, there)
 
     def split(function: Callable[..., pl.DataFrame], of: IntoFrame) -> Split:
         both = survivors and of is every
         return Split(function(of), function(since) if both else None)
 
     observation, rows, columns = (None, jobs, {}) if derived else _observed(session, trace)
+    demand, assumed = _demand(jobs, there)
+    if observation and observation.n_open and sized and isinstance(rows, pl.LazyFrame):
+        ended = pl.col("start_s") + pl.col("runtime_s")
+        last = pl.when(pl.col("duration_s").is_not_null()).then(observation.end_s)
+        demand = analysis.gpu_demand(rows.with_columns(end_s=pl.coalesce("end_s", ended, last)))
 
     def summarize(by: Names = ()) -> pl.DataFrame:
         found = analysis.workload_summary(rows, by=by)  # GPU-hours of recorded runtimes
@@ -212,11 +216,12 @@ def _demand(jobs: IntoFrame, there: set[str]) -> tuple[pl.DataFrame | None, bool
 def weekdays_and_waits(
     session: Session, trace: str, /
 ) -> tuple[pl.DataFrame | None, pl.DataFrame | None, str | None]:
-    """Return the submissions by weekday, and the queueing delays by a column with its name."""
+    """Return the submissions by weekday where that is known, and delays by a column, its name."""
     manifest, found = session.manifest(trace), session.once(describe_workload, trace)
     jobs = session.frame(trace, "jobs")
     since, _, _ = _without_survivors(jobs, manifest)
-    days = _rhythm(since, manifest, "weekday") if manifest.has("jobs", ("submit_s",)) else None
+    timed = manifest.has("jobs", ("submit_s",)) and clock_name(manifest)
+    days = _rhythm(since, manifest, "weekday") if timed else None
     if found.queueing is None or found.by is None:
         return days, None, None
     rows = session.once(jobs_of_tasks, trace).lazy() if from_tasks(session, trace) else jobs

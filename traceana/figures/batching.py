@@ -51,16 +51,13 @@ def look_of(controller: str, ax: Axes, /) -> Look:
 def plot_batching_speedup(summary: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
     """Draw speedups over uniform batches, one row per level of heterogeneity.
 
+    One series of marks per controller; levels in the order of the rows, the first on top.
+
     Parameters
     ----------
     summary
         [level, mean_over_min, overhead_s, noise_cv, controller, speedup, speedup_ci_low,
         speedup_ci_high]: rows of one overhead and noise of a `summarize_batching` result.
-
-    Returns
-    -------
-    Axes
-        One series of marks per controller; levels in the order of the rows, the first on top.
 
     Raises
     ------
@@ -140,17 +137,14 @@ _SYSTEMS: Final = {
     "batches for a slowdown and of dynamic ones for a speedup.",
 )
 def plot_batching_clusters(comparison: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
-    """Draw the time of each cluster under uniform, static and dynamic batches, four bars each.
+    """Draw the time of each cluster under uniform, static and dynamic batch sizes.
+
+    One group of bars per cluster, from the top, with its published factors.
 
     Parameters
     ----------
     comparison
         What `compare_clusters` returns.
-
-    Returns
-    -------
-    Axes
-        One group of bars per cluster, from the top, with its published factors.
 
     Raises
     ------
@@ -235,6 +229,8 @@ def plot_batching_trajectory(
 ) -> Axes:
     """Draw each worker's batch size against the step, one line per worker.
 
+    One step line per worker, named at its end if the names fit.
+
     Parameters
     ----------
     batches
@@ -242,11 +238,6 @@ def plot_batching_trajectory(
         at which they changed.
     steps
         Steps of the job, where the lines end; by default the last change.
-
-    Returns
-    -------
-    Axes
-        One step line per worker, named at its end if the names fit.
 
     Raises
     ------

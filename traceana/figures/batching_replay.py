@@ -36,6 +36,8 @@ def plot_batching_replay(
 ) -> Axes:
     """Draw the time of each step against the time of the trace, one line per controller.
 
+    Lines in the order of the rows.
+
     Parameters
     ----------
     steps
@@ -47,11 +49,6 @@ def plot_batching_replay(
         Column of the time in the samples, for the label.
     unit
         Unit of the step times, for the label.
-
-    Returns
-    -------
-    Axes
-        Lines in the order of the rows.
 
     Raises
     ------
@@ -121,6 +118,8 @@ def plot_batching_iterations(
 ) -> Axes:
     """Draw quantiles of each worker's iteration times, one color per controller.
 
+    One row per worker, the first on top; controllers in the order of the rows.
+
     Parameters
     ----------
     workers
@@ -128,11 +127,6 @@ def plot_batching_iterations(
         of a `replay_batching` result, of the controllers to show.
     unit
         Unit of the times, for the label.
-
-    Returns
-    -------
-    Axes
-        One row per worker, the first on top; controllers in the order of the rows.
 
     Raises
     ------

@@ -47,9 +47,10 @@ def plot_concentration(curve: pl.DataFrame, /, *, ax: Axes | None = None) -> Axe
     >>> plot_concentration(traceana.lorenz_curve(jobs)).get_title(loc="left")
     'Concentration of GPU-hours'
     """
-    ax = start_axes(ax)
+    lines = split_lines(curve, "share_of_jobs")
+    ax = start_axes(ax, height_in=2.6 + 0.3 * (len(lines) - 1))  # names below
     ax.axline((0, 0), (1, 1), color=shade(ax, 0.75), linestyle=":", linewidth=0.8, gid="equal")
-    for name, own in split_lines(curve, "share_of_jobs"):
+    for name, own in lines:
         jobs, hours = own["share_of_jobs"].to_numpy(), own["share_of_gpu_hours"].to_numpy()
         below = float(np.interp(1 - _TOP, jobs, hours))
         top = f"top 1 %: {100 * (1 - below):.1f} %"

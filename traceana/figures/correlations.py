@@ -34,6 +34,8 @@ def plot_correlations(
 ) -> Axes:
     """Draw correlations with their intervals, by feature, outcome and group.
 
+    One row per feature and group below the feature's own, one color per outcome.
+
     Parameters
     ----------
     result
@@ -41,11 +43,6 @@ def plot_correlations(
         overall, and `outcome` null if there is one series. Rows without r are left out.
     heading, x_label
         Title of the figure, and name of the coefficient.
-
-    Returns
-    -------
-    Axes
-        One row per feature and group below the feature's own, one color per outcome.
 
     Raises
     ------

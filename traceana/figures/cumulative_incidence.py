@@ -45,6 +45,9 @@ def plot_cumulative_incidence(
 ) -> Axes:
     """Draw the cumulative incidence of one event, one line per group.
 
+    A line and a band for each of the first seven groups with the event, and the rows at risk below.
+    The axis of runtimes is logarithmic.
+
     Parameters
     ----------
     result
@@ -55,12 +58,6 @@ def plot_cumulative_incidence(
         Title of the figure; by default that of the event.
     top
         Upper end of the axis of fractions; by default that of the line.
-
-    Returns
-    -------
-    Axes
-        A line and a band for each of the first seven groups with the event, and the rows at risk
-        below. The axis of runtimes is logarithmic.
 
     Raises
     ------

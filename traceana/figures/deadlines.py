@@ -35,16 +35,13 @@ _MARKERS: Final = ("o", "s", "^", "D")
 def plot_deadline_tightness(tightness: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
     """Draw quantiles of tightness, one line per cluster and kind of plans.
 
+    One row per cluster from the top, with one line for each kind of plans.
+
     Parameters
     ----------
     tightness
         What `deadline_tightness` returns by cluster; with a column `plans`, of one or two kinds of
         plans.
-
-    Returns
-    -------
-    Axes
-        One row per cluster from the top, with one line for each kind of plans.
 
     Raises
     ------
@@ -125,7 +122,9 @@ def describe_deadline_tightness(tightness: pl.DataFrame) -> str:
 def plot_throughput(
     rates: pl.DataFrame, /, *, ax: Axes | None = None, measure: str = "samples_per_s"
 ) -> Axes:
-    """Draw rates against GPUs, one line per (model, batch size).
+    """Draw throughput against GPUs, one line per model and batch size.
+
+    One line per (model, batch size), labeled at its end where there is room.
 
     Parameters
     ----------
@@ -134,11 +133,6 @@ def plot_throughput(
         returns it.
     measure
         samples_per_s or scaling_efficiency.
-
-    Returns
-    -------
-    Axes
-        One line per (model, batch size), labeled at its end where there is room.
 
     Raises
     ------
@@ -211,16 +205,13 @@ def describe_throughput(rates: pl.DataFrame) -> str:
 def plot_missed_deadlines(missed: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
     """Draw the fraction of missed deadlines, one row per cluster and one mark per policy.
 
+    Clusters in natural order from the top.
+
     Parameters
     ----------
     missed
         What `simulate_deadlines` returns; rows of all clusters together (cluster null) are left
         out.
-
-    Returns
-    -------
-    Axes
-        Clusters in natural order from the top.
 
     Raises
     ------
@@ -255,7 +246,7 @@ def plot_missed_deadlines(missed: pl.DataFrame, /, *, ax: Axes | None = None) ->
         )  # fmt: skip
     ax.set_yticks(range(len(clusters)), clusters)
     ax.set_ylim(len(clusters) - 0.4, -0.6)
-    ax.set_xlim(0, 108 * max(known["share_missed"]) or None)
+    ax.set_xlim(0, 103 * max([*known["ci_high"].drop_nulls(), *known["share_missed"]]) or None)
     ax.grid(visible=False, axis="y")
     ax.set_xlabel("Missed deadlines (%)")
     ax.legend(

@@ -104,7 +104,7 @@ def plot_distribution_fit(
 
 
 def draw_distribution_fit(result: DistributionFits, *, unit: str = "s") -> Figure:
-    """Draw all three panels side by side.
+    """Draw the three panels of a distribution fit side by side.
 
     Examples
     --------

@@ -45,16 +45,13 @@ _LOG_FROM: Final = 30
 def plot_energy_savings(savings: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
     """Draw the ratio of each choice to the baseline, three bars per data set.
 
+    One group of bars per data set, in alphabetical order from the top, each with its ratio.
+
     Parameters
     ----------
     savings
         Rows of one GPU and one objective of what `energy_savings` returns: [gpu, dataset,
         objective, choice, ratio]. A null ratio has no bar and is labeled unknown.
-
-    Returns
-    -------
-    Axes
-        One group of bars per data set, in alphabetical order from the top, each with its ratio.
 
     Raises
     ------
@@ -142,18 +139,15 @@ def plot_batch_sweep(
 ) -> Axes:
     """Draw the energy or time of each batch size, one line per power limit.
 
+    Two lines over the batch sizes with the range of the runs, from 0 on; on a logarithmic axis
+    where the largest mean is more than 30 times the smallest.
+
     Parameters
     ----------
     sweep
         What `batch_size_sweep` returns.
     measure
         eta (energy) or tta (time).
-
-    Returns
-    -------
-    Axes
-        Two lines over the batch sizes with the range of the runs, from 0 on; on a logarithmic
-        axis where the largest mean is more than 30 times the smallest.
 
     Raises
     ------

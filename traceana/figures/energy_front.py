@@ -29,16 +29,13 @@ _HEIGHT_IN: Final = 3.2
 def plot_energy_front(energy: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
     """Draw the energy of each configuration versus its time, with the Pareto front.
 
+    Gray dots for dominated configurations and blue ones for the front, labeled with batch size and
+    power limit, in a frame that ends a little beyond the front.
+
     Parameters
     ----------
     energy
         [batch_size, power_limit_w, tta_s, eta_j, on_front], as `energy_to_accuracy` returns it.
-
-    Returns
-    -------
-    Axes
-        Gray dots for dominated configurations and blue ones for the front, labeled with batch size
-        and power limit, in a frame that ends a little beyond the front.
 
     Raises
     ------

@@ -64,17 +64,14 @@ def plot_energy_map(
 ) -> Axes:
     """Draw the energy, time or cost of each batch size and power limit as a heat map.
 
+    Batch sizes from left to right, power limits from bottom to top, with a color bar.
+
     Parameters
     ----------
     energy
         [batch_size, power_limit_w, tta_s, eta_j, cost_j], as `energy_to_accuracy` returns it.
     measure
         energy, time or cost.
-
-    Returns
-    -------
-    Axes
-        Batch sizes from left to right, power limits from bottom to top, with a color bar.
 
     Raises
     ------
@@ -159,17 +156,14 @@ def plot_power_sweep(
 ) -> Axes:
     """Draw the energy, time or cost against the power limit, one line per batch size.
 
+    One line per batch size on a logarithmic axis.
+
     Parameters
     ----------
     energy
         [batch_size, power_limit_w, tta_s, eta_j, cost_j], as `energy_to_accuracy` returns it.
     measure
         energy, time or cost.
-
-    Returns
-    -------
-    Axes
-        One line per batch size on a logarithmic axis.
 
     Raises
     ------

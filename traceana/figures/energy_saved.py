@@ -28,16 +28,13 @@ _WIDE: Final = 0.64
 def plot_energy_saved(summary: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
     """Draw the energy saved, one row per data set and one mark per GPU.
 
+    Data sets in alphabetical order from the top, GPUs in each from the top.
+
     Parameters
     ----------
     summary
         [gpu, dataset, energy_saved, energy_saved_ci_low, energy_saved_ci_high], as
         `summarize_recurring` returns it. A null has no mark; a null bound no line.
-
-    Returns
-    -------
-    Axes
-        Data sets in alphabetical order from the top, GPUs in each from the top.
 
     Raises
     ------

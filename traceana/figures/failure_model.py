@@ -29,16 +29,13 @@ _BEYOND: Final = 20.0
 def plot_failure_odds(result: FailureModel, /, *, ax: Axes | None = None) -> Axes:
     """Draw the odds ratios of a model of failure with their intervals.
 
+    One row per numeric feature and per level, under a heading with the reference level. A level
+    without a finite odds ratio has a row with a note.
+
     Parameters
     ----------
     result
         Result of `failure_model`.
-
-    Returns
-    -------
-    Axes
-        One row per numeric feature and per level, under a heading with the reference level. A
-        level without a finite odds ratio has a row with a note.
 
     Raises
     ------

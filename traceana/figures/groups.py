@@ -33,7 +33,8 @@ class Groups:
     @property
     def height_in(self) -> float:
         """Height in inches of a figure with one row per group."""
-        return 0.95 + 0.24 * len(self.names)
+        lines = max(name.count("\n") + 1 for name in self.names)
+        return 0.95 + (0.1 + 0.14 * lines) * len(self.names)
 
 
 def split_groups(result: pl.DataFrame, /) -> Groups:
@@ -95,17 +96,14 @@ def plot_outcome_rates(
 ) -> Axes:
     """Draw the success or failure rate by group with its interval.
 
+    One row per group in the result's order, from 0 % to 100 %.
+
     Parameters
     ----------
     result
         Result of `outcome_rates` or `failure_rates`.
     heading
         Title of the figure.
-
-    Returns
-    -------
-    Axes
-        One row per group in the result's order, from 0 % to 100 %.
 
     Examples
     --------
@@ -155,6 +153,8 @@ def plot_runtime_by(
 ) -> Axes:
     """Draw mean runtime by group with its interval, and the median.
 
+    One row per group in the order of the result. Intervals that extend below 0 are clipped.
+
     Parameters
     ----------
     result
@@ -165,11 +165,6 @@ def plot_runtime_by(
     log_x
         Whether the axis is logarithmic; None: if the largest mean or median is more than 20 times
         the smallest.
-
-    Returns
-    -------
-    Axes
-        One row per group in the order of the result. Intervals that extend below 0 are clipped.
 
     Examples
     --------
@@ -228,16 +223,13 @@ def describe_runtime_by(result: pl.DataFrame) -> str:
 def plot_runtime_ratio(result: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
     """Draw the quantiles of runtime ratios by group, one row per group.
 
+    With a logarithmic axis; bars that reach 0 are clipped.
+
     Parameters
     ----------
     result
         [*by, n, p05, p25, median, p75, p95, p99], as `summarize_runtime_ratio` returns it; groups
         without a ratio are excluded.
-
-    Returns
-    -------
-    Axes
-        With a logarithmic axis; bars that reach 0 are clipped.
 
     Raises
     ------

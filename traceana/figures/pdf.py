@@ -8,6 +8,7 @@ from functools import cache
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
+from fontTools import subset
 from matplotlib.backends import _backend_pdf_ps as fonts
 from matplotlib.backends.backend_pdf import FigureCanvasPdf
 from matplotlib.font_manager import get_font
@@ -56,10 +57,14 @@ def _shared(fontfile: Any, glyphs: Iterable[int]) -> AbstractContextManager[Any]
 
 @cache
 def _reduced(fontfile: Any, glyphs: tuple[int, ...]) -> Any:  # noqa: ANN401
-    with _reduce_font(fontfile, set(glyphs)) as reduced:
-        for rules in ("GSUB", "GPOS", "GDEF"):  # of no use without a layout engine
-            if rules in reduced.font:
-                del reduced.font[rules]
-        file = fonts.font_as_file(reduced.font).getvalue()  # type: ignore[no-untyped-call]
+    options = subset.Options(glyph_names=True, recommended_glyphs=True)
+    # of no use without a layout engine, and slow to reduce
+    options.drop_tables += ["GSUB", "GPOS", "GDEF", "FFTM"]
+    options.font_number = fontfile.face_index
+    subsetter = subset.Subsetter(options)
+    subsetter.populate(gids=glyphs)
+    with subset.load_font(fontfile, options) as font:
+        subsetter.subset(font)
+        file = fonts.font_as_file(font).getvalue()  # type: ignore[no-untyped-call]
     written = SimpleNamespace(save=lambda sheet, **_: sheet.write(file))
-    return reduced._replace(font=written)
+    return fonts.SubsetResults(written, subsetter.glyph_index_map)

@@ -32,17 +32,14 @@ def plot_ratio_distribution(
 ) -> Axes:
     """Draw the distribution of runtime ratios, one line per stage.
 
+    One line per stage, in the order of the rows.
+
     Parameters
     ----------
     ratios
         [stage, runtime_ratio], one row per job and stage; ratios above 0.
     kind
         ecdf: fraction of jobs up to each ratio. histogram: fraction of jobs per bin.
-
-    Returns
-    -------
-    Axes
-        One line per stage, in the order of the rows.
 
     Raises
     ------

@@ -37,6 +37,8 @@ def plot_recurring_choices(
 ) -> Axes:
     """Draw the batch size of every run against its recurrence.
 
+    One row per batch size, the smallest at the bottom, with a color bar of power limits.
+
     Parameters
     ----------
     result
@@ -44,11 +46,6 @@ def plot_recurring_choices(
         power_limit_w, reached].
     batch_sizes
         Those to choose from; by default those of the result, or of its history.
-
-    Returns
-    -------
-    Axes
-        One row per batch size, the smallest at the bottom, with a color bar of power limits.
 
     Raises
     ------
@@ -122,16 +119,13 @@ def describe_recurring_choices(result: RecurringResult | pl.DataFrame) -> str:
 def plot_regret(recurrences: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
     """Draw cumulative regret by recurrence, one line per policy.
 
+    One line per policy, in the order of their rows.
+
     Parameters
     ----------
     recurrences
         [policy, recurrence, cumulative_regret_j]: `recurrences` of `simulate_recurring` results
         with their policy.
-
-    Returns
-    -------
-    Axes
-        One line per policy, in the order of their rows.
 
     Raises
     ------

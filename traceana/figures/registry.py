@@ -22,20 +22,21 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Plot = TypeVar("Plot", bound="Callable[..., Axes]")
-_FIRST_PARAMETER: Final = re.compile(r"Parameters\n-+\n\S+\n(?: {4}.*\n?)+")
+_PARAMETERS: Final = re.compile(r"(Parameters\n-+\n\S+\n(?: {4}.*\n)+)((?:\S.*\n(?: {4}.*\n)+)*)")
 _AX: Final = "ax\n    Axes to draw on; by default those of a new figure.\n"
+_RETURNS: Final = "\nReturns\n-------\nAxes\n    Those drawn on.\n"
 
 
 @dataclass(frozen=True)
 class FigureEntry:
-    """A kind of figure.
+    """A registered figure: its function, its input and how to read it.
 
     Attributes
     ----------
     plot
         Draws a result on axes and returns them.
     result
-        What the figure takes: a table's rows, or the analysis whose result it is.
+        What the figure takes: rows of a table, or the result of an analysis.
     reading
         How the figure is read.
 
@@ -68,10 +69,11 @@ _ENTRIES: Final[dict[str, FigureEntry]] = {}
 
 
 def figure(name: str, /, *, result: str, reading: str) -> Callable[[Plot], Plot]:
-    """Register a function that draws a figure: it draws in the style, and `ax` is documented.
+    """Register a function that draws a figure.
 
-    `reading` states how the figure is read. The module has ``describe_<figure>``, which returns a
-    sentence on a result for the caption.
+    The function draws in traceana's style, and its docstring describes `ax` and what it returns.
+    `reading` states how the figure is read. ``describe_<figure>`` in the same module returns a
+    sentence for the caption.
 
     Examples
     --------
@@ -88,7 +90,7 @@ def figure(name: str, /, *, result: str, reading: str) -> Callable[[Plot], Plot]
                 return plot(*args, **options)
 
         text = inspect.cleandoc(plot.__doc__ or "")
-        styled.__doc__ = _FIRST_PARAMETER.sub(lambda found: f"{found[0].rstrip()}\n{_AX}", text, 1)
+        styled.__doc__ = _PARAMETERS.sub(rf"\1{_AX}\2{_RETURNS}", text, 1)
         _ENTRIES[name] = FigureEntry(styled, result, reading)
         return cast("Plot", styled)
 
@@ -96,7 +98,7 @@ def figure(name: str, /, *, result: str, reading: str) -> Callable[[Plot], Plot]
 
 
 def figures() -> dict[str, FigureEntry]:
-    """Return every figure by its id; each module of this package is imported.
+    """Return every registered figure by its id.
 
     Examples
     --------
@@ -132,7 +134,7 @@ def get_figure(name: str, /) -> FigureEntry:
 
 
 def draw_figure(name: str, result: Any, /, **options: object) -> Figure:  # noqa: ANN401
-    """Draw a result as the registered figure of that id, on axes of its own.
+    """Draw a result as a registered figure on new axes.
 
     Raises
     ------

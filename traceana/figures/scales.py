@@ -61,12 +61,11 @@ def use_log_axis(
     few = len(subs) == 1 and high < _FEW * low and len(positive) == len(known)
     axis.set_minor_locator(LogLocator(subs=range(2, 10), numticks=12) if few else NullLocator())
     axis.set_minor_formatter(NullFormatter())
-    axis.set_major_formatter(FuncFormatter(lambda value, _: _plain(value)))
+    axis.set_major_formatter(FuncFormatter(lambda at, _: duration(at) if durations else _plain(at)))
     if durations and len(ticks := duration_ticks(low / 1.2, high * 1.2, most)) > 1:
         zero = [0.0] if len(positive) < len(known) else []
         axis.set_major_locator(FixedLocator([*zero, *ticks]))
         axis.set_minor_locator(NullLocator())
-        axis.set_major_formatter(FuncFormatter(lambda value, _: duration(value)))
 
 
 def _plain(value: float) -> str:

@@ -51,6 +51,8 @@ def plot_small_multiples(
 ) -> Axes:
     """Draw several figures as panels of one.
 
+    The first panel; the others are in its figure.
+
     Parameters
     ----------
     panels
@@ -61,11 +63,6 @@ def plot_small_multiples(
         Height of each row in inches; by default 2.
     share_x
         Whether all panels have the horizontal axis of the widest, labeled at the bottom only.
-
-    Returns
-    -------
-    Axes
-        The first panel; the others are in its figure.
 
     Raises
     ------

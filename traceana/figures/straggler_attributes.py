@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 def plot_straggler_attributes(
     result: AttributeResult, /, *, ax: Axes | None = None, job: object = None
 ) -> Axes:
-    """Draw the time gained by each group of each attribute, one row per attribute.
+    """Draw the job time that each group of workers costs, one row per attribute.
 
     Parameters
     ----------

@@ -48,6 +48,10 @@ def plot_straggler_map(
 ) -> Axes:
     """Draw each worker's ratio to its peers against time, one row per worker.
 
+    An image of the ratios (gray where a worker has no sample), a rectangle per episode, and each
+    worker's level at the right. The color scale is logarithmic and symmetric about 1; it ends where
+    98 % of the ratios are within it.
+
     Parameters
     ----------
     result
@@ -56,13 +60,6 @@ def plot_straggler_map(
         Key of the job to draw; not needed if the result has one job.
     time
         Column of the time in the samples, for the label.
-
-    Returns
-    -------
-    Axes
-        An image of the ratios (gray where a worker has no sample), a rectangle per episode, and
-        each worker's level at the right. The color scale is logarithmic and symmetric about 1; it
-        ends where 98 % of the ratios are within it.
 
     Raises
     ------

@@ -39,7 +39,9 @@ def plot_straggler_overview(
     unit: str = "s",
     ddof: int | None = 0,
 ) -> Axes:
-    """Draw the times, the CoV and the straggler map of one job above each other.
+    """Draw the times, the CoV and the straggler map of one job in stacked panels.
+
+    Those of the map; two more above it share its time axis.
 
     Parameters
     ----------
@@ -55,11 +57,6 @@ def plot_straggler_overview(
         Unit of the mini-batch times, for the label.
     ddof
         The ddof of the CoVs, for the label.
-
-    Returns
-    -------
-    Axes
-        Those of the map; two more above it share its time axis.
 
     Raises
     ------

@@ -28,10 +28,10 @@ MOST_MARKS: Final = 500
 
 @contextmanager
 def use_style(*, alone: bool = False) -> Iterator[None]:
-    """Return a context in which matplotlib draws and saves in the house style.
+    """Return a context in which matplotlib draws and saves in traceana's style.
 
     Parameters the user has set, in a matplotlibrc or with a style such as dark_background, stay
-    as they are, unless the house style is to be `alone`, as on the report's page.
+    as they are, unless `alone`, as on the report's page.
 
     Examples
     --------
@@ -60,7 +60,9 @@ def follow_axes(ax: Axes | None, /) -> AbstractContextManager[None]:
 
 
 def use_width(width_in: float | None, /) -> AbstractContextManager[None]:
-    """Return a context in which new figures have this width; None: that of the style.
+    """Return a context in which new figures have this width.
+
+    None is the width of the style.
 
     Examples
     --------

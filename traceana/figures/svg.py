@@ -35,7 +35,7 @@ _SPACE: Final = re.compile(r"\s*\n|(?<=[MLCQ]) ")
 
 
 def mark_synthetic(figure: Figure, /) -> None:
-    """Write SYNTHETIC across each panel of a figure, above the data and through it.
+    """Write SYNTHETIC across each panel of a figure.
 
     Examples
     --------
@@ -59,7 +59,9 @@ def mark_synthetic(figure: Figure, /) -> None:
 
 
 def render_file(figure: Figure, form: str, /, *, dpi: int = PNG_DPI) -> bytes:
-    """Return a figure as a file's bytes, without a date, so that equal figures have equal bytes.
+    """Return a figure as the bytes of a file.
+
+    The file has no date, so equal figures have equal bytes.
 
     Parameters
     ----------
@@ -90,7 +92,7 @@ def render_file(figure: Figure, form: str, /, *, dpi: int = PNG_DPI) -> bytes:
 
 
 def render_svg(figure: Figure, /, *, prefix: str) -> str:
-    """Return a figure as an `<svg>` element with nothing before or after it.
+    """Return a figure as an `<svg>` element.
 
     Parameters
     ----------
@@ -102,8 +104,8 @@ def render_svg(figure: Figure, /, *, prefix: str) -> str:
     Returns
     -------
     str
-        The element: no XML declaration, no metadata, hence no date, no rule that would reach
-        the page around it; text is text. The same figure gives the same bytes.
+        The element without XML declaration, metadata, date and style rules for the page around it.
+        Text is stored as text. Equal figures have equal bytes.
 
     Examples
     --------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -9,7 +10,7 @@ import polars as pl
 from matplotlib.ticker import PercentFormatter
 
 from traceana.errors import DataError
-from traceana.figures.labels import find_clock, format_axis, name_lines, natural_order, place_legend
+from traceana.figures.labels import find_clock, format_axis, name_lines, natural_order
 from traceana.figures.registry import figure
 from traceana.figures.style import color_of, shade, start_axes
 from traceana.results.formatting import three_digits
@@ -115,6 +116,9 @@ def plot_cov_ecdf(
 ) -> Axes:
     """Draw the empirical distribution function of CoV, one line per job.
 
+    Up to seven jobs are named in a legend; more are drawn thin and gray, with the distribution over
+    the time steps of all jobs on top.
+
     Parameters
     ----------
     cov
@@ -124,12 +128,6 @@ def plot_cov_ecdf(
         The ddof of these CoVs, for the label; None if the publisher computed them.
     published
         [job_id, cov] of other jobs, as published: drawn thin and gray behind.
-
-    Returns
-    -------
-    Axes
-        Up to seven jobs are named in a legend; more are drawn thin and gray, with the
-        distribution over the time steps of all jobs on top.
 
     Raises
     ------
@@ -164,10 +162,11 @@ def plot_cov_ecdf(
     ax.set_xlim(left=0)
     ax.set_ylim(0, 1)
     ax.set_xlabel(label_cov(ddof))
-    ax.set_title("Distribution of CoV by job")
+    n_names = len(ax.get_legend_handles_labels()[1])
+    ax.set_title("Distribution of CoV by job", pad=8 + 13 * math.ceil(n_names / 3))
+    ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3, borderaxespad=0.2)
     ax.set_ylabel("Fraction of time steps")
     ax.yaxis.set_major_formatter(PercentFormatter(xmax=1, symbol=" %"))
-    place_legend(ax)
     return ax
 
 

@@ -45,6 +45,9 @@ def plot_worker_times(
 ) -> Axes:
     """Draw each worker's mini-batch time against time, one line per worker.
 
+    One step line per worker, with a gap where the worker has no sample for more than 1.5 times its
+    median sampling interval. Names are at the ends of the lines if they fit.
+
     Parameters
     ----------
     samples
@@ -58,12 +61,6 @@ def plot_worker_times(
     stragglers
         Workers to color, the others being gray, such as those of `detect_stragglers`; by default
         each worker has a color.
-
-    Returns
-    -------
-    Axes
-        One step line per worker, with a gap where the worker has no sample for more than 1.5
-        times its median sampling interval. Names are at the ends of the lines if they fit.
 
     Raises
     ------
@@ -127,7 +124,9 @@ def _write_legend(ax: Axes, lines: list[tuple[str, Line2D]], slow: list[str]) ->
 
 
 def draw_worker_times(samples: pl.DataFrame, /, **options: str) -> Figure:
-    """Draw the workers of several jobs, one panel per job; options of :func:`plot_worker_times`.
+    """Draw the mini-batch times of several jobs, one panel per job.
+
+    `options` are those of :func:`plot_worker_times`.
 
     Examples
     --------

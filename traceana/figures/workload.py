@@ -43,8 +43,8 @@ def plot_arrivals(
         of one group are bars; those of several are lines, divided by the mean rate of the group.
         An hour that was not observed has neither.
     clock
-        Name of the local time of the hours, such as "UTC+8". None: the clock counts from the
-        beginning of the trace.
+        Name of the local time of the hours, such as "UTC+8". None: the time of day is unknown,
+        and hours count from the beginning of the trace.
 
     Raises
     ------
@@ -61,7 +61,7 @@ def plot_arrivals(
     """
     slot = _slot(rhythm)
     lines = split_lines(rhythm, slot)
-    ax = start_axes(ax, height_in=1.8)
+    ax = start_axes(ax, height_in=1.8 + 0.3 * (len(lines) - 1))  # names below
     for name, own in lines:
         observed_h = sum(own["observed_h"])
         mean = sum(own["jobs"]) / observed_h if observed_h else 0
@@ -82,13 +82,13 @@ def plot_arrivals(
     ax.yaxis.set_major_formatter("{x:,.5g}")
     ax.locator_params(axis="y", nbins=4)
     ax.set_ylabel("Jobs per hour / mean" if len(lines) > 1 else "Jobs per hour")
-    names = {"hour": "Hour of the day", "weekday": "Weekday"}
+    names = {"hour": "Hour of the day" if clock else "Hour, modulo 24", "weekday": "Weekday"}
     ax.set_title(f"Submissions by {names[slot].lower()}")
     if slot == "hour":
         ax.set_xticks(range(0, 24, 3))
     else:
         ax.set_xticks(range(1, 8), _WEEKDAYS)
-    ax.set_xlabel(f"{names[slot]} ({clock or 'clock of the trace'})")
+    ax.set_xlabel(f"{names[slot]} ({clock or 'clock of the trace; time of day unknown'})")
     if len(lines) > 1:
         place_legend(ax)
     return ax
@@ -130,17 +130,14 @@ def _name(value: int, slot: str) -> str:
     "same for a Poisson process of equal rate. Daily and weekly cycles alone cause differences.",
 )
 def plot_interarrivals(curve: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
-    """Draw the fraction of times between submissions that are longer than each, by group.
+    """Draw the survival function of the times between submissions, one line per group.
+
+    Both axes logarithmic; a time of 0 is drawn at the left end.
 
     Parameters
     ----------
     curve
         [*by, n, gap_s, share_longer, share_longer_poisson], as `interarrival_curve` returns it.
-
-    Returns
-    -------
-    Axes
-        Both axes logarithmic; a time of 0 is drawn at the left end.
 
     Raises
     ------
@@ -258,7 +255,7 @@ def plot_gpu_demand(
     ax.yaxis.set_major_formatter("{x:,.0f}")
     ax.locator_params(axis="y", nbins=4)
     if timezone is not None:
-        ax.xaxis.set_major_locator(locator := AutoDateLocator(maxticks=6))  # type: ignore[no-untyped-call]
+        ax.xaxis.set_major_locator(locator := AutoDateLocator(minticks=3, maxticks=7))  # type: ignore[no-untyped-call]
         ax.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
     ax.set_xlabel("Day of the trace" if timezone is None else f"Date ({timezone})")
     ax.set_title("GPU demand")

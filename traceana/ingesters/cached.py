@@ -31,7 +31,7 @@ def ingest_cached(
     timezone: str | None = None,
     progress: Progress | None = None,
 ) -> Path:
-    """Ingest files into a store of their own in the user's cache folder, and return its folder.
+    """Ingest files into a store in the user's cache folder, and return its path.
 
     The same files with the same options use the same store, which is left as it is while they
     do not change. The parameters are those of :func:`~traceana.ingesters.ingest`.

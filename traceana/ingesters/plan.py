@@ -25,7 +25,7 @@ from traceana.ingesters.update import UPDATE, append_rejected, merge_newest, sto
 from traceana.schema import get_key, schema_version
 from traceana.store.ledger import FileEntry, Ledger, TableEntry, ledger_json
 from traceana.store.manifest import MANIFEST, manifest_json
-from traceana.store.store import LEDGER, is_whole, read_ledger
+from traceana.store.store import LEDGER, Store, is_whole, read_ledger
 from traceana.store.writer import TableWriter, sources_json, write_whole
 
 if TYPE_CHECKING:
@@ -89,6 +89,8 @@ def _ingest_locked(  # noqa: PLR0915  one table after another
         left.unlink()
     shutil.rmtree(folder / _SCRATCH, ignore_errors=True)
     old = read_ledger(folder)
+    if (folder / MANIFEST).is_file():
+        Store(folder.parent).manifest(plan.trace)  # raises where it cannot be read
     _keep_real_and_synthetic_apart(plan, old, folder)
     entries = {entry.table: entry for entry in old.entries} if old else {}
     _check_keep(plan)

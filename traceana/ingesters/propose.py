@@ -86,7 +86,8 @@ def propose_mapping(path: str | PathLike[str], /, *, reader: str | None = None) 
     if proposal.cells.height == 0:
         raise SourceError(f"{path}: no row in its beginning can be read")
     samples, jobs = _match(source, WORKER_SAMPLES), _match(source, JOBS)
-    is_steps = {"step", "batch_time"} <= samples.keys() and not {"status", "submit_s"} & jobs.keys()
+    is_steps = "batch_time" in samples and not {"status", "submit_s"} & jobs.keys()
+    is_steps &= "step" in samples or {"worker_id", "time_s"} <= samples.keys()
     label = "".join(c if c.isprintable() else repr(c)[1:-1] for c in source.label)
     head = [f'# proposed from {label}; check what is marked "unsure"', "[trace]"]
     head += [f"title = {json.dumps(source.literals['file_name'])}", f'reader = "{source.reader}"']

@@ -28,7 +28,7 @@ _ROWS: Final = 1 << 16
 def stored_kept(path: Path, table: str) -> dict[str, pl.DataType]:
     """Return the columns that a stored table carries along, with their types."""
     declared = get_table(table).column_names()
-    schema = pl.scan_parquet(path).collect_schema()
+    schema = pl.scan_parquet(path, glob=False).collect_schema()
     return {name: dtype for name, dtype in schema.items() if name not in declared}
 
 
@@ -37,16 +37,12 @@ def merge_newest(
 ) -> int:
     """Write the newest record of each key, and return how many others were replaced.
 
-    The record in the latest state (ended, running, others) is the newest, among them the last.
-    Only key, state and times of all rows are in memory at once; 64-bit hashes represent the keys
-    (for ten million rows the chance of one wrong match is below 3e-6).
-
-    Parameters
-    ----------
-    parts
-        Parquet files in the order of their exports; the last has the columns of `UPDATE`.
+    The record in the latest state (ended, running, others) is the newest, among them the last. Only
+    key, state and times of all rows are in memory at once; 64-bit hashes represent the keys (for
+    ten million rows the chance of one wrong match is below 3e-6). `parts` are Parquet files in the
+    order of their exports; the last has the columns of `UPDATE`.
     """
-    scans = [pl.scan_parquet(path) for path in parts]
+    scans = [pl.scan_parquet(path, glob=False) for path in parts]
     recurs = scans[-1].select(pl.col(OCCASION).is_not_null().any()).collect().item()
     index = pl.concat([_index(scan, table, recurs=recurs) for scan in scans]).with_row_index("at")
     newest = index.sort("state", "at").unique("record", keep="last")["at"]

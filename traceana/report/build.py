@@ -126,7 +126,7 @@ def build_report(
     except OSError as error:
         raise cannot_write(folder, "report", error) from error
     data_source = find_data_source(store)
-    context = replace(open_context(data_source, date), master=spark)
+    context = open_context(data_source, date, spark)
     pages = [(folder, context, chosen)]
     if per_trace:
         for trace in context.ledgers:
@@ -205,9 +205,12 @@ def _store_of(
     return store_frames(given if isinstance(given, Mapping) else {"jobs": given})
 
 
-def open_context(data_source: DataSource, date: str | None = None, /) -> Context:
+def open_context(
+    data_source: DataSource, date: str | None = None, master: str | None = None, /
+) -> Context:
     """Open the store of a report and read its ledgers."""
-    context = Context(open_data_source(data_source), data_source=data_source, date=date)
+    store = open_data_source(data_source)
+    context = Context(store, master, data_source=data_source, date=date)
     _ = context.ledgers  # an interrupted ingest is reported before anything is built
     return context
 
@@ -273,6 +276,16 @@ def _write_page(
     for block in shown:
         if block.data:
             files[DATA_FOLDER][f"{block.id}.csv"] = without_controls(block.data).encode()
+    from traceana.report.results_file import results_json  # noqa: PLC0415  figures need none of it
+
+    texts = {"results.json": results_json(built, context)}
+    if "md" in forms:
+        text = render_markdown(built, context, title=title, figures=FIGURES_FOLDER)
+        texts["index.md"] = without_controls(text)
+    if "html" in forms:
+        texts["index.html"] = without_controls(
+            render_page(built, context, title=title, traces=traces)
+        )
     for name, contents in files.items():
         place = folder / name
         place.mkdir(parents=True, exist_ok=True)
@@ -281,15 +294,8 @@ def _write_page(
                 path.unlink()
         for file, content in contents.items():
             write_bytes_whole(place / file, content)
-    from traceana.report.results_file import results_json  # noqa: PLC0415  figures need none of it
-
-    write_whole(folder / "results.json", results_json(built, context))
-    if "md" in forms:
-        text = render_markdown(built, context, title=title, figures=FIGURES_FOLDER)
-        write_whole(folder / "index.md", without_controls(text))
-    if "html" in forms:
-        text = render_page(built, context, title=title, traces=traces)
-        write_whole(folder / "index.html", without_controls(text))
+    for name, text in texts.items():
+        write_whole(folder / name, text)
 
 
 def cannot_write(folder: Path, what: str, error: OSError, /) -> TraceanaError:

@@ -20,8 +20,6 @@ SEED: Final = 1
 _MADE_BY: Final = ("catalog", "ingesters", "samples", "schema", "stats", "store")
 """Packages whose code determines the store of the sample."""
 
-_OF_CODE: Final = (".py", ".toml", ".csv", ".jinja", ".css", ".js", ".mplstyle")
-
 
 @dataclass(frozen=True)
 class DataSource:

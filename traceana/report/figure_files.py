@@ -31,7 +31,7 @@ _DPIS: Final = (30, 2400)
 
 @dataclass(frozen=True)
 class WrittenFigures:
-    """What was written, and what could not be.
+    """Files of figures, and the figures that could not be drawn.
 
     Attributes
     ----------

@@ -39,7 +39,7 @@ _opened: list[Context] = []
 
 
 def count_workers() -> int:
-    """Return how many processes build sections: one a core that this one may use, at most four.
+    """Return the number of processes that build sections: one per core, at most four.
 
     Examples
     --------
@@ -170,7 +170,10 @@ def _build_by_id(name: str) -> Content:
 
 
 def _build(section: Section, context: Context) -> Content:
-    content = draw_content(section.content(context), context)
+    try:
+        content = draw_content(section.content(context), context)
+    finally:
+        context.check_unchanged()
     SECTION_CACHE.save(section_key(context, section), content)
     return content
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -31,8 +32,8 @@ KEY_HEADINGS: Final = {
     "qos": "QoS class",
     "worker_id": "Worker",
 }
-_UNITS: Final = {"s": "s", "w": "W", "j": "J", "gib": "GiB", "bytes": "bytes"}
 _FIRST_ROWS: Final = 10
+_FORMULA: Final = "(?s)^([=+@\t\r\n\uff1d\uff0b\uff20\uff0d-].)"  # wide signs count as well
 
 
 @dataclass(frozen=True)
@@ -47,17 +48,22 @@ class Cells:
 
 
 def neutral(frame: Frame, /) -> Frame:
-    """Return a frame for a CSV file: what a spreadsheet takes for a formula gets an apostrophe."""
+    """Return a frame for a CSV file: what a spreadsheet takes for a formula gets an apostrophe.
+
+    Every CSV file with names or texts of a trace is written through it, column names included.
+    """
     import polars as pl  # noqa: PLC0415  a page needs none of it
 
-    return frame.with_columns(pl.col(pl.String).str.replace("(?s)^([=+@\t\r-].)", "'$1"))
+    words = pl.col(pl.String, pl.Categorical, pl.Enum).cast(pl.String)
+    made = frame.with_columns(words.str.replace(_FORMULA, "'$1"))
+    return made.rename(lambda name: re.sub(_FORMULA, r"'\1", name))
 
 
 def key_heading(name: str, /) -> str:
     """Return the heading of a column that no table declares, such as one of `by`."""
     words, _, unit = name.rpartition("_")
-    if unit in _UNITS and words:
-        return f"{key_heading(words)} ({_UNITS[unit]})"
+    if unit in formatting.UNITS and words:
+        return f"{key_heading(words)} ({formatting.UNITS[unit]})"
     return KEY_HEADINGS.get(name, name.replace("_", " ").capitalize())
 
 
@@ -132,7 +138,7 @@ def csv_text(frame: pl.DataFrame, table: type[ResultTable] | None = None, /) -> 
 
     from traceana.results.tables import headings  # noqa: PLC0415
 
-    names = dict(zip(frame.columns, headings(table, frame.columns), strict=True)) if table else {}
+    names = dict(zip(frame.columns, headings(table, frame.columns), strict=True))
     flat = frame.with_columns(
         pl.col(name).cast(pl.List(pl.String)).list.join(" ")
         for name, kind in frame.schema.items()

@@ -195,7 +195,7 @@ class GroupsByDataset(ResultTable):
 
 @dataclass(frozen=True, repr=False)
 class RecurringResult(Result):
-    """A recurring job, as :func:`traceana.simulate.simulate_recurring` simulates it.
+    """Result of :func:`traceana.simulate.simulate_recurring`.
 
     Attributes
     ----------
@@ -290,7 +290,7 @@ class RecurringResult(Result):
 
 @dataclass(frozen=True, repr=False)
 class RecurringGroupsResult(Result):
-    """Groups of recurring jobs, as :func:`traceana.simulate.simulate_recurring_groups` simulates.
+    """Result of :func:`traceana.simulate.simulate_recurring_groups`.
 
     Attributes
     ----------

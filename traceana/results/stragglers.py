@@ -102,7 +102,7 @@ class PeerRatios(ResultTable):
 
 @dataclass(frozen=True, repr=False)
 class StragglerResult(Result):
-    """Stragglers of some jobs, as :func:`traceana.analysis.detect_stragglers` finds them.
+    """Result of :func:`traceana.analysis.detect_stragglers`.
 
     Every frame begins with the columns of `by`.
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import dataframely as dy
 import polars as pl
 
+from traceana.results.formatting import UNITS
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -169,11 +171,13 @@ def describe_columns(table: type[ResultTable], /) -> str:
     return "\n".join(lines)
 
 
-def headings(table: type[ResultTable], names: Iterable[str], /) -> list[str]:
-    """Return CSV headings, ``name [unit]``, of columns of a table."""
-    columns = table.columns()
-    units = {name: (column.metadata or {})["unit"] for name, column in columns.items()}
-    return [
-        f"{name} [{units[name]}]" if units.get(name, "") not in ("", "count") else name
-        for name in names
-    ]
+def headings(table: type[ResultTable] | None, names: Iterable[str], /) -> list[str]:
+    """Return CSV headings, ``name [unit]``; a column that is not declared has its suffix's unit."""
+    columns = table.columns() if table else {}
+    found = []
+    for name in names:
+        unit = UNITS.get(name.rpartition("_")[2], "") if "_" in name else ""
+        if name in columns:
+            unit = (columns[name].metadata or {})["unit"]
+        found.append(f"{name} [{unit}]" if unit not in ("", "count") else name)
+    return found

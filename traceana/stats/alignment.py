@@ -30,8 +30,9 @@ def best_alignment(
 ) -> Alignment | None:
     """Shift `a` along `b` so that the mean square of their differences is least.
 
-    For each shift k, the mean over the i at which both are known of (a[i] - b[i + k])^2, taken
-    for all k together by three cross-correlations of the series and of what is known of them.
+    For each shift k, the mean over the i at which both are known of (a[i] - b[i + k])^2, taken for
+    all k together by three cross-correlations of the series and of what is known of them. None
+    where no shift has enough overlap.
 
     Parameters
     ----------
@@ -39,11 +40,6 @@ def best_alignment(
         Series; NaN where a value is not known.
     min_overlap
         Shifts at which fewer entries are known in both are not looked at.
-
-    Returns
-    -------
-    Alignment or None
-        None where no shift has enough overlap.
     """
     known_a, known_b = np.isfinite(a), np.isfinite(b)
     # about the common mean, so that the sums of squares do not cancel

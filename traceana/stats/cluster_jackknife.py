@@ -27,10 +27,11 @@ def jackknife_errors(
 ) -> dict[str, float]:
     """Standard errors of correlations on Fisher's scale, by the cluster jackknife.
 
-    With z_g the arctanh of the coefficient without cell g of m cells, the error is
-    sqrt((m - 1) / m sum of (z_g - mean z)^2) (Miller, Biometrika 61, 1974; for clusters Cameron
-    and Miller, Journal of Human Resources 50, 2015, section VI). A cell is one cluster, or a random
-    group of clusters: the delete-a-group jackknife (Kott, Journal of Official Statistics 17, 2001).
+    With z_g the arctanh of the coefficient without cell g of m cells, the error is sqrt((m - 1) / m
+    sum of (z_g - mean z)^2) (Miller, Biometrika 61, 1974; for clusters Cameron and Miller, Journal
+    of Human Resources 50, 2015, section VI). A cell is one cluster, or a random group of clusters:
+    the delete-a-group jackknife (Kott, Journal of Official Statistics 17, 2001). Returns the error
+    by method; NaN if a coefficient without one of the cells is undefined.
 
     Parameters
     ----------
@@ -40,11 +41,6 @@ def jackknife_errors(
         The cell of each row: integers from 0.
     methods
         The coefficients.
-
-    Returns
-    -------
-    dict
-        The error by method; NaN if a coefficient without one of the cells is undefined.
     """
     found: dict[str, list[float]] = {}
     for method in methods:

@@ -35,7 +35,8 @@ def correlation(
     """Correlation of pairs.
 
     Pearson's r; Spearman's rho, which is r of the mean ranks; Kendall's tau-b, (concordant -
-    discordant) / sqrt((pairs not tied in x) (pairs not tied in y)).
+    discordant) / sqrt((pairs not tied in x) (pairs not tied in y)). NaN for fewer than two pairs,
+    or if all x or all y are equal.
 
     Parameters
     ----------
@@ -45,11 +46,6 @@ def correlation(
         One of :data:`METHODS`.
     weights
         How often each pair counts, positive whole numbers; ``None`` for once.
-
-    Returns
-    -------
-    float
-        NaN for fewer than two pairs, or if all x or all y are equal.
     """
     a, b = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
     if len(a) < 2 or a.min() == a.max() or b.min() == b.max():
@@ -84,8 +80,9 @@ def correlation_pvalue(r: float, n: float, /, *, method: str) -> float:
     """Two-sided p-value of no correlation, from the coefficient and the number of pairs.
 
     Pearson and Spearman: Student's t of r sqrt((n - 2) / (1 - r^2)) with n - 2 degrees of freedom,
-    exact for Pearson's r where either is normal. Kendall: normal with variance
-    2 (2n + 5) / (9n (n - 1)), without ties; :func:`kendall_pvalue` knows of ties and of few pairs.
+    exact for Pearson's r where either is normal. Kendall: normal with variance 2 (2n + 5) / (9n (n
+    - 1)), without ties; :func:`kendall_pvalue` knows of ties and of few pairs. At least
+    :data:`SMALLEST_P`; NaN if r is NaN or n is not above 2.
 
     Parameters
     ----------
@@ -95,11 +92,6 @@ def correlation_pvalue(r: float, n: float, /, *, method: str) -> float:
         Number of independent pairs, above 2; an effective number need not be whole.
     method
         One of :data:`METHODS`.
-
-    Returns
-    -------
-    float
-        At least :data:`SMALLEST_P`; NaN if r is NaN or n is not above 2.
     """
     if np.isnan(r) or n <= 2:
         return float("nan")
@@ -155,6 +147,8 @@ def fisher_interval(
     depend on how values are distributed, but take them to be without many ties. Raises a DataError
     if `confidence` is not in (0, 1).
 
+    NaN if r is, or if n is not above 3 (Kendall: 4).
+
     Parameters
     ----------
     r, n, method
@@ -164,11 +158,6 @@ def fisher_interval(
     error
         A standard error of arctanh(r) estimated from the pairs, such as the jackknife's: used
         if it is larger than se.
-
-    Returns
-    -------
-    (low, high)
-        NaN if r is, or if n is not above 3 (Kendall: 4).
     """
     check_confidence(confidence)
     quantile = ndtri((1 + confidence) / 2)

@@ -27,7 +27,8 @@ def rising_stretches(scores: Floats, /, *, threshold: float) -> list[tuple[int, 
 
     The sum of scores, held at 0 from below, reaches `threshold`: a stretch is there, and began
     where the sum last left 0. It ends at the sum's highest point before it falls by `threshold`
-    below that; the search goes on after its end.
+    below that; the search goes on after its end. Returns positions of the first and the last
+    observation of each stretch, in order.
 
     Parameters
     ----------
@@ -35,11 +36,6 @@ def rising_stretches(scores: Floats, /, *, threshold: float) -> list[tuple[int, 
         Evidence of each observation, in order: positive for a change and negative against it.
     threshold
         Evidence that makes a stretch, and that ends one; positive.
-
-    Returns
-    -------
-    list of (first, last)
-        Positions of the first and the last observation of each stretch, in order.
     """
     enough = threshold * (1 - _ROUNDING)
     found = []

@@ -23,7 +23,8 @@ def autocorrelation(values: ArrayLike, /, *, lags: int) -> Floats:
     r(k) = sum_t (x_t - m)(x_(t+k) - m) / sum_t (x_t - m)^2 over the n - k pairs there are, with m
     the mean of all n: the usual estimator, biased towards 0 at long lags, and what keeps the
     sequence positive definite (Box and Jenkins, 1970). Raises a DataError if `lags` is out of
-    range, or a value is not finite.
+    range, or a value is not finite. Returns one entry a lag; NaN where a lag is not below n, and
+    throughout if all values are equal.
 
     Parameters
     ----------
@@ -31,11 +32,6 @@ def autocorrelation(values: ArrayLike, /, *, lags: int) -> Floats:
         The series in its order, evenly spaced and without gaps.
     lags
         The largest lag, from 1 to :data:`MOST_LAGS`.
-
-    Returns
-    -------
-    array
-        One entry a lag; NaN where a lag is not below n, and throughout if all values are equal.
     """
     if not (is_number(lags, whole=True) and 1 <= lags <= MOST_LAGS):
         raise DataError(f"lags must be a whole number from 1 to {MOST_LAGS:,}; it is {lags!r}")
@@ -51,17 +47,8 @@ def effective_sample_size(values: ArrayLike, /) -> float:
     positive sequence (Statistical Science 7, 1992): the sums r(2i) + r(2i + 1) are added from i = 0
     on while they are positive. For an AR(1) series it estimates n (1 - a) / (1 + a); for values
     each held for h samples, n / h. It is never above n^2 / 2 and can exceed n where values
-    alternate. Raises a DataError if a value is not finite.
-
-    Parameters
-    ----------
-    values
-        The series in its order, evenly spaced and without gaps.
-
-    Returns
-    -------
-    float
-        NaN for fewer than four values or if all are equal.
+    alternate. Raises a DataError if a value is not finite. `values` is the series in its order,
+    evenly spaced and without gaps. NaN for fewer than four values or if all are equal.
     """
     x = _series(values)
     r = _correlations(x)

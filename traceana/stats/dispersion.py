@@ -17,9 +17,10 @@ _ROWS_AT_ONCE = 20_000  # what is worked on stays in the processor's cache
 def row_moments(values: Floats, /, *, ddof: int) -> tuple[NDArray[np.int64], Floats, Floats]:
     """Count, mean and standard deviation of each row, NaN standing for what is missing.
 
-    Each row is taken relative to its first value, so that the sum of squares about the mean
-    loses no more than log10(n) digits however large the mean is, and equal values have a
-    deviation of exactly 0.
+    Each row is taken relative to its first value, so that the sum of squares about the mean loses
+    no more than log10(n) digits however large the mean is, and equal values have a deviation of
+    exactly 0. Returns (n, mean, std), one entry a row: mean is NaN where n is 0, std where n is not
+    above `ddof`.
 
     Parameters
     ----------
@@ -27,11 +28,6 @@ def row_moments(values: Floats, /, *, ddof: int) -> tuple[NDArray[np.int64], Flo
         Matrix of shape (rows, values), without infinities.
     ddof
         The deviation's divisor is n - ddof.
-
-    Returns
-    -------
-    (n, mean, std)
-        One entry a row: mean is NaN where n is 0, std where n is not above `ddof`.
     """
     rows, width = values.shape
     n = np.full(rows, width, dtype=np.int64)

@@ -33,6 +33,9 @@ def conclude(
 ) -> str:
     """Return what an effect size, its interval and an adjusted p-value allow to conclude.
 
+    Returns "negligible" if the whole interval is below a small effect, or the effect is; else
+    "inconclusive" unless p is below `alpha`; else "small", "medium" or "large".
+
     Parameters
     ----------
     name
@@ -43,12 +46,6 @@ def conclude(
         Adjusted over the family of tests.
     alpha
         Level of the test.
-
-    Returns
-    -------
-    str
-        "negligible" if the whole interval is below a small effect, or the effect is; else
-        "inconclusive" unless p is below `alpha`; else "small", "medium" or "large".
     """
     if effect is None or math.isnan(effect):
         return INCONCLUSIVE
@@ -67,12 +64,8 @@ def difference_interval(
     """Return the difference of two independent estimates with its interval.
 
     From the interval of each (Newcombe, Statistics in Medicine 17, 1998, method 10; Zou and Donner,
-    Statistics in Medicine 27, 2008).
-
-    Parameters
-    ----------
-    first, second
-        Estimate and both ends of its interval, at the confidence of the result.
+    Statistics in Medicine 27, 2008). `first` and `second` are the estimate and both ends of its
+    interval, at the confidence of the result.
     """
     (a, a_low, a_high), (b, b_low, b_high) = first, second
     low = math.hypot(a - a_low, b_high - b)

@@ -26,7 +26,7 @@ def mean_interval(
     """Return Student's t interval of means: mean -+ t(n - 1) std / sqrt(n).
 
     Skewed and heavy-tailed values, such as runtimes, need a large n for its coverage. Raises a
-    DataError if `confidence` is not in (0, 1).
+    DataError if `confidence` is not in (0, 1). NaN for fewer than two values.
 
     Parameters
     ----------
@@ -34,11 +34,6 @@ def mean_interval(
         Mean, standard deviation (ddof 1) and number of values of each group.
     confidence
         Coverage, in (0, 1).
-
-    Returns
-    -------
-    (ci_low, ci_high)
-        NaN for fewer than two values.
     """
     tail = _upper_tail(confidence)
     m, s, count = (np.atleast_1d(np.asarray(part, dtype=float)) for part in (mean, std, n))
@@ -53,7 +48,8 @@ def ratio_interval(sums: ArrayLike, /, *, confidence: float = 0.95) -> Bounds:
 
     The standard error is sqrt(n / (n - 1) sum((y - r x)^2)) / sum(x) (Cochran, Sampling Techniques,
     3rd ed., 1977, section 6.4), and t has k - 1 degrees of freedom with Kish's effective number of
-    units, k = sum(x)^2 / sum(x^2): few large units carry most of the sum.
+    units, k = sum(x)^2 / sum(x^2): few large units carry most of the sum. NaN for fewer than two
+    units.
 
     Parameters
     ----------
@@ -62,11 +58,6 @@ def ratio_interval(sums: ArrayLike, /, *, confidence: float = 0.95) -> Bounds:
         number n.
     confidence
         Coverage, in (0, 1).
-
-    Returns
-    -------
-    (ci_low, ci_high)
-        NaN for fewer than two units.
     """
     tail = _upper_tail(confidence)
     every = np.asarray(sums, dtype=float)
@@ -87,17 +78,14 @@ def clustered_mean_interval(
 ) -> Bounds:
     """Return the interval of means of rows in clusters: mean -+ t(clusters - 1) sqrt(variance).
 
+    NaN for fewer than :data:`FEWEST_CLUSTERS` effective clusters.
+
     Parameters
     ----------
     mean, variance, clusters
         Mean of the rows of each group, its variance, and the effective number of clusters.
     confidence
         Coverage, in (0, 1).
-
-    Returns
-    -------
-    (ci_low, ci_high)
-        NaN for fewer than :data:`FEWEST_CLUSTERS` effective clusters.
     """
     m, v = (np.atleast_1d(np.asarray(part, dtype=float)) for part in (mean, variance))
     half = _t_quantiles(clusters, confidence) * np.sqrt(v)
@@ -111,7 +99,7 @@ def clustered_wilson_interval(
 
     :func:`wilson_interval` of rate * effective_n successes in effective_n trials, with the quantile
     of t(clusters - 1) (after Korn and Graubard, Survey Methodology 24, 1998, who do so with Clopper
-    and Pearson's interval).
+    and Pearson's interval). NaN for fewer than :data:`FEWEST_CLUSTERS` effective clusters.
 
     Parameters
     ----------
@@ -119,11 +107,6 @@ def clustered_wilson_interval(
         Rate of each group, its effective number of rows, and its effective number of clusters.
     confidence
         Coverage, in (0, 1).
-
-    Returns
-    -------
-    (ci_low, ci_high)
-        NaN for fewer than :data:`FEWEST_CLUSTERS` effective clusters.
     """
     p, n = (np.atleast_1d(np.asarray(part, dtype=float)) for part in (rate, effective_n))
     return _score_interval(p * n, n, _t_quantiles(clusters, confidence))
@@ -134,7 +117,8 @@ def wilson_interval(successes: ArrayLike, n: ArrayLike, /, *, confidence: float 
 
     With z the normal quantile, (k + z^2 / 2 -+ z sqrt(k (n - k) / n + z^2 / 4)) / (n + z^2): the
     same values as ``statsmodels.stats.proportion.proportion_confint``, without its import time.
-    Raises a DataError if `confidence` is not in (0, 1), or successes are not from 0 to n.
+    Raises a DataError if `confidence` is not in (0, 1), or successes are not from 0 to n. NaN
+    without a trial.
 
     Parameters
     ----------
@@ -142,11 +126,6 @@ def wilson_interval(successes: ArrayLike, n: ArrayLike, /, *, confidence: float 
         Successes k and trials n of each group.
     confidence
         Coverage, in (0, 1).
-
-    Returns
-    -------
-    (ci_low, ci_high)
-        NaN without a trial.
     """
     z = ndtri(_upper_tail(confidence))
     k, trials = (np.atleast_1d(np.asarray(part, dtype=float)) for part in (successes, n))

@@ -18,7 +18,9 @@ def kmeans_1d(values: ArrayLike, /, *, k: int) -> Ints:
 
     Dynamic programming over the sorted numbers finds the global optimum in k n log n steps (Wang
     and Song, The R Journal 3(2), 2011; Groenlund et al., arXiv:1701.07204). Raises a ValueError if
-    a number is not finite, or k is out of range.
+    a number is not finite, or k is out of range. Returns the cluster of each number, from 0 (the
+    smallest numbers) to k - 1; none is empty. Among several optima, the one whose last cluster
+    begins first, then the one before it, and so on.
 
     Parameters
     ----------
@@ -26,13 +28,6 @@ def kmeans_1d(values: ArrayLike, /, *, k: int) -> Ints:
         Finite numbers.
     k
         Number of clusters: from 1 to the number of distinct values.
-
-    Returns
-    -------
-    ndarray
-        The cluster of each number, from 0 (the smallest numbers) to k - 1; none is empty. Among
-        several optima, the one whose last cluster begins first, then the one before it, and so
-        on.
     """
     numbers = np.asarray(values, dtype=np.float64)
     if not np.isfinite(numbers).all():

@@ -23,7 +23,8 @@ def adjust_pvalues(pvalues: ArrayLike, /, *, method: str = "fdr_bh") -> NDArray[
     error rate. `fdr_bh` (Benjamini and Hochberg, JRSS B 57, 1995) controls the false discovery rate
     of independent or positively dependent tests, `fdr_by` (Benjamini and Yekutieli, Annals of
     Statistics 29, 2001) of any tests: :func:`scipy.stats.false_discovery_control`. Raises a
-    DataError if the method is unknown or a p-value is not in [0, 1].
+    DataError if the method is unknown or a p-value is not in [0, 1]. Returns one adjusted p-value
+    per test, at most 1; NaN if the p-value is.
 
     Parameters
     ----------
@@ -31,11 +32,6 @@ def adjust_pvalues(pvalues: ArrayLike, /, *, method: str = "fdr_bh") -> NDArray[
         Each in [0, 1]; NaN is a test that was not made, and not part of the family.
     method
         One of :data:`ADJUSTMENTS`.
-
-    Returns
-    -------
-    array
-        One adjusted p-value per test, at most 1; NaN if the p-value is.
     """
     if method not in ADJUSTMENTS:
         raise DataError(f"adjust must be one of {', '.join(ADJUSTMENTS)}; it is {method!r}")

@@ -77,6 +77,8 @@ def group_mean_pvalues(
     permutations: a random order of the rows with its blocks in random order. Rank coefficients of
     30 or more (effective) groups have 200 permutations: under the null, the distance of the
     coefficient from their mean over sd sqrt(1 + 1 / 200) has Student's t distribution (199 df).
+    Returns p by (level, method), not below 2 / resamples where permutations are counted; empty for
+    more than 20,000 groups.
 
     Parameters
     ----------
@@ -86,12 +88,6 @@ def group_mean_pvalues(
         Pairs of a level (``group_mean``, ``group_mean_weighted``) and a method.
     rng
         Draws the permutations.
-
-    Returns
-    -------
-    dict
-        p by (level, method), not below 2 / resamples where permutations are counted; empty for more
-        than 20,000 groups.
     """
     if len(x) <= _CANONICAL:
         order = np.lexsort((y, x))
@@ -196,7 +192,7 @@ def _drawn(
             continue
         if at % 5 == 0:
             inside = np.pad(
-                y[: blocks * length].reshape(blocks, length).cumsum(axis=1), ((0, 1), (1, 0))
+                y[: blocks * length].reshape(blocks, length).cumsum(axis=1), ((0, 0), (1, 0))
             )
             tail = np.append(0.0, y[blocks * length :].cumsum())
         total = np.zeros((_SIDE, blocks + 1))

@@ -40,7 +40,9 @@ def woodruff_interval(
     of freedom with Kish's effective number of clusters, k = n^2 / sum(size^2), since few large
     clusters may carry most rows. Series: s is the error of k independent values, with the effective
     sample size k (:func:`~traceana.stats.dependence.effective_sample_size`) of the indicator of
-    values up to the quantile.
+    values up to the quantile. NaN where a limit would lie outside the data, or with fewer than
+    :data:`FEWEST_BEYOND` effective clusters below or above the quantile, or :data:`MIN_EFFECTIVE`
+    effective values of a series.
 
     Parameters
     ----------
@@ -54,13 +56,6 @@ def woodruff_interval(
         Whether the values are a stationary series in the order of time; then without clusters.
     confidence
         Coverage, in (0, 1).
-
-    Returns
-    -------
-    (ci_low, ci_high)
-        NaN where a limit would lie outside the data, or with fewer than :data:`FEWEST_BEYOND`
-        effective clusters below or above the quantile, or :data:`MIN_EFFECTIVE` effective values
-        of a series.
     """
     check_confidence(confidence)
     ordered = np.sort(x := np.asarray(values, dtype=float))

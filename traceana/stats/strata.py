@@ -46,12 +46,8 @@ def pooled_odds(tables: Floats, /, *, confidence: float) -> PooledOdds:
 
     The interval uses the variance of Robins, Breslow and Greenland (Biometrics 42, 1986). The test
     is Cochran, Mantel and Haenszel's without continuity correction; homogeneity is tested by
-    Breslow and Day's with Tarone's correction (Biometrika 72, 1985).
-
-    Parameters
-    ----------
-    tables
-        stratum x group x (failures, successes).
+    Breslow and Day's with Tarone's correction (Biometrika 72, 1985). `tables` is stratum x group x
+    (failures, successes).
     """
     from statsmodels.stats.contingency_tables import StratifiedTable  # noqa: PLC0415
 

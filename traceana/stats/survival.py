@@ -88,7 +88,8 @@ def censored_quantiles(
     """Return quantiles of right-censored durations by the Kaplan-Meier estimator.
 
     The q-quantile is the smallest duration t with S(t) <= 1 - q. Raises a DataError if there is no
-    duration, or the numbers of durations and flags differ.
+    duration, or the numbers of durations and flags differ. Returns one entry per quantile; NaN
+    where S does not fall that low.
 
     Parameters
     ----------
@@ -98,11 +99,6 @@ def censored_quantiles(
         True where the duration is a lower bound.
     quantiles
         Each in (0, 1).
-
-    Returns
-    -------
-    array
-        One entry per quantile; NaN where S does not fall that low.
     """
     t, cut = np.asarray(durations, dtype=float), np.asarray(censored, dtype=bool)
     if not len(t) or t.shape != cut.shape:
@@ -172,7 +168,8 @@ def incidence_variances(
 
     With e_c the estimate without the c-th of G clusters (or cells of clusters) and e that of all
     rows: (G - 1) / G sum of (e_c - e)^2 (Efron, The Jackknife, the Bootstrap and Other Resampling
-    Plans, 1982, section 3).
+    Plans, 1982, section 3). Returns (surviving, incidence, restricted): variance at each time, at
+    each time of each event, and of the restricted mean; NaN for a single cell.
 
     Parameters
     ----------
@@ -184,12 +181,6 @@ def incidence_variances(
         Each time, in ascending order.
     horizon
         Of the restricted mean.
-
-    Returns
-    -------
-    (surviving, incidence, restricted)
-        Variance at each time, at each time of each event, and of the restricted mean; NaN for a
-        single cell.
     """
     by_kind, cut = np.asarray(events, dtype=float), np.asarray(censored, dtype=float)
     at, of = np.asarray(time, dtype=np.int64), np.asarray(cell, dtype=np.int64)
@@ -225,12 +216,7 @@ def log_log_interval(
 
     q is the quantile of Student's t with `df` degrees of freedom; infinite `df`: of the normal
     distribution (Kalbfleisch and Prentice, The Statistical Analysis of Failure Time Data, 2002,
-    section 1.4).
-
-    Returns
-    -------
-    (ci_low, ci_high)
-        NaN where p is 0 or 1, or its variance is NaN.
+    section 1.4). NaN where p is 0 or 1, or its variance is NaN.
     """
     check_confidence(confidence)
     p, v = np.asarray(share, dtype=float), np.asarray(variance, dtype=float)

@@ -6,6 +6,7 @@ import hashlib
 import pickle
 import platform
 import tempfile
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -57,14 +58,16 @@ class Cache:
         if len(packed) > _LARGEST_OBJECT_BYTES:
             return
         path = self._path(key)
-        try:
+        with suppress(OSError):  # a folder that cannot be written, or is full
             path.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as beside:
-                beside.write(hashlib.sha256(packed).digest() + packed)
-            Path(beside.name).replace(path)
+            number, beside = tempfile.mkstemp(dir=path.parent)  # for no other user to read
+            try:
+                with open(number, "wb") as stream:  # noqa: PTH123
+                    stream.write(hashlib.sha256(packed).digest() + packed)
+                Path(beside).replace(path)
+            finally:
+                Path(beside).unlink(missing_ok=True)
             self._tidy(path.parent)
-        except OSError:  # a folder that cannot be written
-            return
 
     def _path(self, key: str) -> Path:
         return user_cache_path("traceana") / self.name / f"{key}.pickle"

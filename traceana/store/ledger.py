@@ -67,10 +67,10 @@ class FileEntry:
 
 @dataclass(frozen=True)
 class TableEntry:
-    """One table of a trace.
+    """Row counts of one table of a trace.
 
     `duplicate_rows` counts rows that repeat an earlier one in every column, in tables that
-    declare no key (there they are kept); `unknown_words` the publisher's words that were
+    declare no key (they are kept); `unknown_words` the publisher's words that were
     mapped to ``unknown``; `fingerprint` identifies sources, schema and version;
     `replaced_files` are files whose rows were in the table before this ingest and no longer are;
     `rows_replaced` counts kept rows that a newer record of the same key replaced: the table has

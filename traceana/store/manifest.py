@@ -12,7 +12,7 @@ _FORMAT: Final = 1
 
 @dataclass(frozen=True, kw_only=True)
 class TableManifest:
-    """One table of a trace.
+    """Facts about one table of a trace.
 
     Attributes
     ----------
@@ -78,14 +78,14 @@ class TableManifest:
 
 @dataclass(frozen=True, kw_only=True)
 class Manifest:
-    """One trace.
+    """Facts about one trace.
 
     Attributes
     ----------
     trace
         Id of the trace.
     title, description, license, citation, homepage
-        What it is, and on which terms.
+        Description and terms of use.
     source
         Where its description is from: ``catalog``, ``mapping`` or ``api``.
     synthetic
@@ -170,8 +170,8 @@ def manifest_json(manifest: Manifest, /) -> str:
 def parse_manifest(text: str, /) -> Manifest:
     """Read what :func:`manifest_json` wrote."""
     content = json.loads(text)
-    if content.pop("format") != _FORMAT:
-        raise ValueError(f"the manifest's format is not {_FORMAT}")
+    if (found := content.pop("format")) != _FORMAT:
+        raise ValueError(f"manifest format {found}, not {_FORMAT}")
     tables = {
         name: TableManifest(**_tuples(table) | {"mapping": table["mapping"] or content["mapping"]})
         for name, table in content["tables"].items()

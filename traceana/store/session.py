@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import narwhals.stable.v2 as nw
 import polars as pl
 
+from traceana.errors import StoreError
 from traceana.store.cache import Cache, code_digest, key_of, versions
 from traceana.store.ledger import Ledger, ledger_json
 from traceana.store.spark import scan_by_spark
@@ -45,7 +46,8 @@ class Session:
     @cached_property
     def ledgers(self) -> dict[str, Ledger]:
         """Ledger of each trace in the store."""
-        return {trace: self.store.ledger(trace) for trace in self.store.traces()}
+        traces = self.store.only or self.store.traces()
+        return {trace: self.store.ledger(trace) for trace in traces}
 
     def manifest(self, trace: str, /) -> Manifest:
         """Return what a trace is."""
@@ -103,6 +105,7 @@ class Session:
             if found is None:
                 found = function()
                 if on_disk:
+                    self.check_unchanged(key)
                     _CACHE.save(digest, found)
             self._known[key] = found
         result: Found = self._known[key]
@@ -117,6 +120,26 @@ class Session:
         on_disk = module.startswith(tuple(f"traceana.{package}." for package in _COMPUTED_BY))
         key = (f"{module}.{function.__qualname__}", *args)
         return self.cached(key, lambda: function(self, *args), on_disk=on_disk)
+
+    def check_unchanged(self, traces: Key | None = None, /) -> None:
+        """Check that traces (None: all) are as when the session began.
+
+        Raises
+        ------
+        StoreError
+            If one was deleted or ingested anew since.
+        """
+        for trace, ledger in self.ledgers.items():
+            if traces is None or trace in traces:
+                try:
+                    same = self.store.ledger(trace) == ledger
+                except StoreError:
+                    same = False
+                if not same:
+                    raise StoreError(
+                        f"{self.store.path / trace}: deleted or changed while it was read; "
+                        "run again when nothing else changes the store"
+                    )
 
     def title(self, trace: str | None, /) -> str:
         """Return the title of a trace, marked if its rows are synthetic."""

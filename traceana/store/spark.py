@@ -81,7 +81,9 @@ def open_spark(master: str, /) -> SparkSession:
 
 
 def scan_by_spark(store: Store, trace: str, table: str, /, *, master: str) -> DataFrame:
-    """Return a table as Spark reads it; workers need the store under the same path.
+    """Return a table as a Spark frame.
+
+    Spark workers need the store under the same path.
 
     Raises
     ------

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import polars as pl
 
 from traceana.errors import StoreError
-from traceana.schema import REJECTED
+from traceana.schema import REJECTED, TABLES
 from traceana.store.ledger import Ledger, TableEntry, parse_ledger
 from traceana.store.manifest import MANIFEST, Manifest, parse_manifest
 from traceana.store.writer import stored_metadata
@@ -114,7 +114,8 @@ class Store:
             if not is_whole(self.path / trace, entry):
                 raise StoreError(
                     f"{self.path / trace}: {entry.table}.parquet is not the one in the ledger "
-                    "(an ingest was interrupted, or the file was changed); ingest again"
+                    "(an ingest was interrupted, the file was changed, or another version wrote "
+                    "it); ingest again"
                 )
         return ledger
 
@@ -171,7 +172,7 @@ class Store:
                 f"{self.path}: no table {table!r} of {trace!r} ({of}: {held}); "
                 f"ingest it with `traceana ingest PATH --store {self.path}`"
             )
-        return pl.scan_parquet(self._file(trace, table))
+        return pl.scan_parquet(self._file(trace, table), glob=False)
 
     def scan_rejected(self, trace: str, table: str, /) -> pl.LazyFrame:
         """Return the rejected rows of a table: [file, row, line, rule, text].
@@ -181,7 +182,7 @@ class Store:
         """
         path = self.path / trace / "rejected" / f"{table}.parquet"
         if path.is_file():
-            return pl.scan_parquet(path)
+            return pl.scan_parquet(path, glob=False)
         self.scan(trace, table)  # raises where there is no such table
         return pl.LazyFrame(schema=REJECTED)
 
@@ -234,17 +235,22 @@ def _parse(path: Path, parse: Callable[[str], Parsed]) -> Parsed:
     try:
         return parse(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-        reason = error if isinstance(error, OSError | ValueError) else "malformed"
+        reason = error if isinstance(error, ValueError) else "malformed"
+        if isinstance(error, OSError):
+            reason = error.strerror or "not readable"
         raise StoreError(
-            f"{path}: not a {path.stem} that this version can read ({reason}); "
-            f"delete {path.parent} and ingest the trace again"
+            f"{path}: not a {path.stem} that this version can read ({reason}); ingest the trace "
+            f"again, after deleting {path.parent}, or use the version that wrote it"
         ) from error
 
 
 def is_whole(folder: Path, entry: TableEntry, /) -> bool:
-    """Return whether a table's files are those of its entry in the ledger."""
-    kept = stored_metadata(folder / f"{entry.table}.parquet")
-    if kept != (entry.fingerprint, entry.rows_kept):
+    """Return whether a table's files are those of its entry in the ledger, and as declared."""
+    path = folder / f"{entry.table}.parquet"
+    if stored_metadata(path) != (entry.fingerprint, entry.rows_kept) or entry.table not in TABLES:
+        return False
+    declared = TABLES[entry.table].create_empty().schema
+    if not declared.items() <= pl.scan_parquet(path, glob=False).collect_schema().items():
         return False
     rejected = folder / "rejected" / f"{entry.table}.parquet"
     if not entry.rows_rejected:

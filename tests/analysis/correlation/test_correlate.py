@@ -31,6 +31,9 @@ def test_levels_by_hand() -> None:
     assert weighted["r"] == pytest.approx(found.statistic)
     assert weighted["n_effective"] == pytest.approx(36 / 10)
     assert table["ci_low"].drop_nulls().len() == 1  # group means have no interval
+    assert means["note"] is weighted["note"] is None
+    few = correlate(ROWS, "x", "y", level=levels[1:], cluster="g", resamples=100).table
+    assert few["note"].to_list() == ["no test (2.0 effective clusters; 10 are needed)"] * 2
     every = scipy.stats.false_discovery_control(table["pvalue"].to_list())
     assert table["pvalue_adjusted"].to_list() == pytest.approx(every.tolist())
 
@@ -149,6 +152,11 @@ def test_clusters_decide_how_much_rows_are_worth_and_a_seed_repeats() -> None:
     assert 25 < line["n_effective"] < 140
     naive = correlate(rows, "x", "y").table.row(0, named=True)
     assert line["ci_high"] - line["ci_low"] > 3 * (naive["ci_high"] - naive["ci_low"])
+    # cells of the jackknife of 240 clusters, 200 if not stated
+    many = rows.head(480).with_columns(user=pl.int_range(pl.len()) // 2)
+    default = correlate(many, "x", "y", cluster="user").table
+    assert default.equals(correlate(many, "x", "y", cluster="user", resamples=200).table)
+    assert not default.equals(correlate(many, "x", "y", cluster="user", resamples=201).table)
 
 
 @pytest.mark.parametrize(
@@ -178,6 +186,15 @@ def test_the_published_pairs_imply(r: str, p: str, low: int, high: int) -> None:
     assert agrees(high)
     assert not agrees(low - 1)
     assert not agrees(high + 1)
+
+
+def test_implied_numbers_of_few_points_have_a_closed_form() -> None:
+    # p is 1 - 2 asin(r) / pi with 3 points, and 1 - r with 4
+    for r, p, n in (("0.5", "0.67", 3), ("0.50", "0.50", 4)):
+        found = implied_n(r, p)
+        assert (found.low, found.high) == (n, n)
+    line = implied_n("1.0", "0.00")
+    assert (line.low, line.high) == (3, None)
 
 
 def test_pairs_without_a_number_of_points() -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import polars as pl
+import pytest
 import scipy.stats
 
 from traceana.analysis import compare_distributions
+from traceana.errors import DataError
 
 RNG = np.random.default_rng(1)
 GROUPS = {
@@ -34,6 +36,13 @@ def test_each_pair_is_what_scipy_has() -> None:
         assert np.isclose(row["cliffs_delta"], 2 * row["superiority"] - 1)
         assert np.isclose(row["superiority_pvalue"], scipy.stats.brunnermunzel(x, y).pvalue)
         assert row["ks_low"] <= row["ks_distance"] <= row["ks_high"]
+
+
+def test_two_groups_are_one_pair_and_one_is_none() -> None:
+    few = ROWS.filter(pl.col("group") != "wild")
+    assert compare_distributions(few, "runtime_s", "group", resamples=9).height == 1
+    with pytest.raises(DataError, match="two groups are needed"):
+        compare_distributions(few.filter(group="calm"), "runtime_s", "group")
 
 
 def test_a_difference_of_shape_alone_is_seen_by_the_distance_alone() -> None:

@@ -76,6 +76,23 @@ def test_the_best_families_come_first_and_those_without_parameters_not_at_all() 
     assert fitted_quantiles(VALUES, fits, families=["weibull"]).columns[5:] == ["weibull"]
 
 
+def test_censored_values_are_quantiles_of_the_survival_function() -> None:
+    values, cut = np.sort(VALUES)[::15], np.arange(20) >= 17
+    fits = fit_distributions(values, families=["gamma"], observed=~cut, resamples=0)
+    found = fitted_quantiles(values, fits, observed=~cut)
+    # the product limit is one minus the fraction of values up to the first censored one
+    np.testing.assert_allclose(found["value"], values[:17])
+    np.testing.assert_allclose(found["share_below"], (np.arange(17) + 0.5) / 20)
+
+
+def test_entries_from_0_on_are_taken() -> None:
+    entry = np.minimum(VALUES, 0.5)
+    fits = fit_distributions(VALUES, families=["gamma"], entry=entry, resamples=0)
+    assert fits.table["n_truncated"].item() == 300
+    with pytest.raises(DataError, match="entry must lie from 0 to its value"):
+        fit_distributions(VALUES, families=["gamma"], entry=entry - 1, resamples=0)
+
+
 def test_ties_and_nulls_are_taken_as_they_are() -> None:
     values = pl.Series([1.0, 1, 1, 5, None, 9])
     found = fitted_quantiles(

@@ -94,10 +94,11 @@ def test_evidence_of_a_report_has_the_limit_of_its_frequency(least: float) -> No
     reports = (~np.isnan(calm)).sum(axis=1)
 
     def frequency(worker: int, tail: float) -> float:
-        return float(max((calm[worker] > tail * noise[worker]).sum() - 1, 0)) / reports[worker]
+        others = (calm[worker] > tail * noise[worker]).sum() - 1
+        return float(max(others, 0) / reports[worker])
 
     for (worker, at), excess in np.ndenumerate(mean):
-        s = noise[worker]
+        s = float(noise[worker])
         a = max(least / 2, 0.75 * s)
         expected = 2 * a * (excess - a) / s**2
         tail = min(float(np.ceil(excess / s)) - 1, 4.0) if excess > 2 * s else 0.0

@@ -59,6 +59,15 @@ def test_what_a_value_loses_left_out_is_twice_what_the_fit_gained() -> None:
     np.testing.assert_allclose(loss, told, atol=0.15 * max(told))
 
 
+def test_what_an_exponential_gained_begins_at_its_bound() -> None:
+    above = np.random.default_rng(5).exponential(3, 40)
+    for bound in (1.0, 10.0):
+        sample = make_sample(np.log(above + bound), np.zeros(40, bool), float(np.log(bound)))
+        (ends, _) = _followed(fit_family(FAMILIES["exponential"], sample), sample)
+        # g is the derivative of -ln scale - x / scale in ln scale, of variance 1 / n
+        np.testing.assert_allclose(ends, (np.sort(above) / above.mean() - 1) ** 2 / 80, rtol=1e-9)
+
+
 def test_vuong_turns_its_sign_with_the_order() -> None:
     one, other = of("lognormal", "gamma"), of("gamma", "lognormal")
     assert one.statistic is not None

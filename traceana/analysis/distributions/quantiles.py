@@ -112,7 +112,7 @@ def fitted_quantiles(
         share, value, low, high = (part[np.isfinite(value)] for part in (share, value, low, high))
         return _table(known, fits, wanted, n, share, value, low, high)
     ordered = np.sort(x)
-    rank = np.ceil(share * n - 1e-9).astype(np.int64)
+    rank = np.ceil(share * n).astype(np.int64)
     below, above = _ranks(share, n, confidence)
     return _table(
         known, fits, wanted, n, share, ordered[rank - 1],

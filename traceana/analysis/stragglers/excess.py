@@ -66,7 +66,9 @@ def excess_over_peers(
 
     A low quantile represents the peers, not the median: half of the workers may be slow together
     without looking like a slowdown of the whole job. Peers that are faster than usual make no
-    worker slow, unless it usually follows them: then its usual value moves with the job.
+    worker slow, unless it usually follows them: then its usual value moves with the job. Returns
+    (severity, excess, peers), each (job, worker, time); NaN without a value, and the last two also
+    without a peer.
 
     Parameters
     ----------
@@ -74,11 +76,6 @@ def excess_over_peers(
         (job, worker, time): log ratio to the usual value, and the same in the role of a peer.
     calm
         Samples that count as usual.
-
-    Returns
-    -------
-    (severity, excess, peers)
-        (job, worker, time); NaN without a value, and the last two also without a peer.
     """
     across = np.ascontiguousarray(as_peer.swapaxes(1, 2))
     ordered = np.sort(across, axis=-1)

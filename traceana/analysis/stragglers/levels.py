@@ -41,12 +41,8 @@ def measure_levels(calm: Floats, slow_level: float, /) -> Levels:
 
     The 95 % interval is from the medians of blocks of consecutive times, by balanced repeated
     replication with t quantiles. A level changes if the slowest block is above `slow_level`, and
-    the fastest is less than half as far above 1, by more than chance.
-
-    Parameters
-    ----------
-    calm
-        (job, worker, time), NaN if missing or in an episode.
+    the fastest is less than half as far above 1, by more than chance. `calm` is (job, worker,
+    time), NaN if missing or in an episode.
     """
     n_jobs, n_workers, n_times = calm.shape
     median = median_present(calm)

@@ -32,16 +32,11 @@ def measure_noise(calm: Floats, /) -> tuple[Floats, NDArray[np.bool_]]:
     """Return the slowdown expected from noise alone, and whether the workers move as one.
 
     The noise is what is left of the values in a third of the job without the workers' levels in it
-    and without the variation that they share. With F its distribution over all workers, the
-    largest of n independent values has the distribution F^n; its mean is a sum over the order
-    statistics.
+    and without the variation that they share. With F its distribution over all workers, the largest
+    of n independent values has the distribution F^n; its mean is a sum over the order statistics.
     Workers move as one if this noise is small compared with the variation that they share from one
-    time to the next, as second differences show it: a slow change of the whole job does not.
-
-    Parameters
-    ----------
-    calm
-        (job, worker, time), NaN if missing or in an episode.
+    time to the next, as second differences show it: a slow change of the whole job does not. `calm`
+    is (job, worker, time), NaN if missing or in an episode.
     """
     n_jobs, _, n_times = calm.shape
     n_thirds = 3 if n_times >= 3 * FEWEST else 1

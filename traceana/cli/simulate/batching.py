@@ -226,7 +226,7 @@ def _throughputs(
             return _numbers("--throughputs", text) or []
         try:
             read = pl.read_csv if text.endswith(".csv") else pl.read_parquet
-            return read(text).cast(pl.Float64)
+            return read(text, glob=False).cast(pl.Float64)
         except (OSError, pl.exceptions.PolarsError) as error:
             why = str(error).splitlines()[0]
             raise DataError(f"--throughputs {text}: cannot be read ({why})") from None

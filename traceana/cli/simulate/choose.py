@@ -35,7 +35,8 @@ def qualifying_trace(
             return trace
     needed = " or ".join(", ".join(tables) for tables in needs)
     known = f"; use --trace with {', '.join(found)}" if found else ""
-    raise DataError(f"{trace or 'no trace of the store'} has no values in {needed}{known}")
+    lacking = f"{trace} has no" if trace else "no trace of the store has"
+    raise DataError(f"{lacking} values in {needed}{known}")
 
 
 def load_object(name: str, option: str, /) -> Any:  # noqa: ANN401  whatever its protocol

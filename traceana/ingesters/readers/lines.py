@@ -30,7 +30,6 @@ LINE: Final = "\0line"
 BAD_LINES: Final = pl.Schema({"line": pl.Int64, "rule": pl.String, "text": pl.String})
 """Columns of lines that are no rows: number, the rule that each breaks, and its text."""
 
-BadLine = tuple[int, str, str]
 _STEP: Final = 1 << 17
 _CELLS_A_PART: Final = 1 << 20
 _MOST_QUOTED: Final = 1 << 16

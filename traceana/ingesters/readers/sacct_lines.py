@@ -74,6 +74,7 @@ def find_layout(file: CsvFile, /) -> Layout | None:
     names = text.split(found[1]) if found else []
     if names and not names[-1]:
         names[-1] = _END
+    names = [name or f"\0{place}" for place, name in enumerate(names)]  # no name: not read
     if "JobID" not in names:
         names = ["JobID" if name == "JobIDRaw" else name for name in names]
     if not found or "JobID" not in names or len(_KNOWN & set(names)) < _FEWEST_KNOWN:

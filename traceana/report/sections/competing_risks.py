@@ -155,7 +155,7 @@ def _incidence(found: CumulativeIncidence, caption: str, cohort: Cohort) -> Tabl
 
 
 def _figures(found: CumulativeIncidence, cohort: Cohort, group: str) -> list[Drawing]:
-    top = 1.05 * max(found.curves["incidence"])
+    top = min(1.0, 1.05 * max([*found.curves["incidence"], *found.curves["ci_high"].drop_nulls()]))
     return [
         drawing(
             "cumulative-incidence",

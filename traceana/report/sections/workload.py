@@ -121,7 +121,7 @@ def draw_more(session: Context, traces: list[str]) -> list[Drawing]:
             drawings.append(
                 drawing(
                     "arrivals", days, trace=trace, key=f"arrivals-weekday-{trace}", clock=clock,
-                    about=f"Jobs submitted by weekday, {clock or 'on the clock of the trace'}",
+                    about=f"Jobs submitted by weekday, {clock}",
                 )
             )  # fmt: skip
         if waits is not None and by is not None:

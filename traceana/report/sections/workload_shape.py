@@ -42,7 +42,9 @@ def draw_hours(session: Context, found: Found, titles: dict[str, str], /) -> lis
     return draw_shared(
         {names[trace]: one.hours for trace, one in found.items()},
         "arrivals",
-        f"Jobs submitted by hour of the day, {clock or 'on the clock of each trace'}",
+        f"Jobs submitted by hour of the day, {clock}"
+        if clock
+        else "Jobs submitted by hour, modulo 24, on a clock whose time of day is unknown",
         clock=clock,
     )
 

@@ -51,7 +51,7 @@ class Seen:
 
 @runtime_checkable
 class BatchController(Protocol):
-    """Protocol of a controller: a name, two methods, and whether it settles.
+    """Protocol of a batch-size controller.
 
     Batch sizes are integers in the shape of ``setting.overhead_s``: workers on the last axis, any
     axes before it are separate runs (of a sweep; one run has none).
@@ -110,7 +110,7 @@ class _StartsEvenly:
 
 @dataclass(frozen=True)
 class Uniform(_StartsEvenly):
-    """Conventional training: equal batch sizes, never adjusted.
+    """Set equal batch sizes and never adjust them, as conventional training.
 
     Examples
     --------
@@ -131,7 +131,7 @@ class Uniform(_StartsEvenly):
 
 @dataclass(frozen=True)
 class Static:
-    """Open loop: batch sizes in proportion to an estimate of throughput, never adjusted.
+    """Set batch sizes in proportion to an estimated throughput and never adjust them.
 
     The estimate is one number per worker, such as CPU cores or FLOPS (the workers are on its last
     axis if there are several runs).
@@ -169,7 +169,7 @@ class Static:
 
 @dataclass(frozen=True)
 class Measured(_StartsEvenly):
-    """One adjustment: equal batch sizes for some steps, then in proportion to throughput.
+    """Adjust batch sizes once, in proportion to the throughput of the first steps.
 
     Examples
     --------
@@ -197,11 +197,11 @@ class Measured(_StartsEvenly):
 
 @dataclass(frozen=True)
 class Proportional(_StartsEvenly):
-    r"""Closed loop as published: :math:`b_k \leftarrow b_k - (b_k / t_k)(t_k - \bar t)`.
+    r"""Adjust batch sizes at each step by the deviation of the times, as published.
 
-    That is :math:`b_k \bar t / t_k`, of which the sum differs from the global batch; the result is
-    scaled back to it, unless `keeps_global_batch` is false (as published: the global batch drifts,
-    and bounds do not apply).
+    The change is :math:`b_k \leftarrow b_k - (b_k / t_k)(t_k - \bar t) = b_k \bar t / t_k`. The sum
+    differs from the global batch, and the result is scaled back to it, unless `keeps_global_batch`
+    is false (as published: the global batch drifts, and bounds do not apply).
 
     Attributes
     ----------
@@ -246,13 +246,12 @@ class Proportional(_StartsEvenly):
 
 @dataclass(frozen=True)
 class OmniLearn(_StartsEvenly):
-    """The authors' later code, for the record: its global batch is restored by equal parts.
+    """Adjust batch sizes as the authors' later code, with equal corrections.
 
-    Times are means since the last adjustment; a worker's batch changes only where the change is at
-    least `dead_band` of its new value; the new values are cut to the bounds; then every worker
-    gives up, or gets, the same number of samples, so that the global batch is what it was. Without
-    bounds (0 and infinity) that can make a batch negative: it is shown as it comes out, and left
-    so, as no job could run it.
+    Times are means since the last adjustment. A worker's batch changes only if the change is at
+    least `dead_band` of its new value. The new values are clipped to the bounds, and the same
+    number of samples is added to every worker to restore the global batch. Without bounds (0 and
+    infinity), a batch can become negative, which no job could run.
 
     Examples
     --------
@@ -290,7 +289,7 @@ class OmniLearn(_StartsEvenly):
 
 @dataclass(frozen=True)
 class Oracle:
-    """Oracle: the batch sizes that minimize the step, with the next step known in advance.
+    """Minimize each step, with its throughput known in advance.
 
     Examples
     --------

@@ -62,7 +62,9 @@ class Saturating:
 
 @dataclass(frozen=True, init=False)
 class Workers:
-    """K workers; b samples take worker k overhead_s[k] + b / samples_per_s[k] seconds.
+    """Overhead and throughput of the K workers of a job.
+
+    Worker k takes overhead_s[k] + b / samples_per_s[k] seconds for b samples.
 
     Attributes
     ----------

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class BatchSizeOptimizer(Protocol):
-    """Chooses a batch size for each run and observes its result.
+    """Protocol of an optimizer that chooses the batch size of each run.
 
     Examples
     --------
@@ -43,7 +43,7 @@ class BatchSizeOptimizer(Protocol):
 
 
 class PowerLimitOptimizer(Protocol):
-    """Chooses a power limit for a batch size and observes the cost of an epoch at each.
+    """Protocol of an optimizer that chooses the power limit of a batch size.
 
     Examples
     --------
