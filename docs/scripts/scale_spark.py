@@ -10,7 +10,6 @@ children, Java among them: unlike wall time, it does not depend on what else run
 
 import os
 import platform
-import re
 import shutil
 import subprocess
 import sys
@@ -22,7 +21,7 @@ from findings import PAGES, as_table, write_measured
 from scale_growth import TRACE, memory_mib
 
 INSTANCES = 1e9
-ENGINES = {"Polars": None, "Spark, 1 core": "local[1]", "Spark, 2 cores": "local[2]"}
+ENGINES = {"Polars": None, "Spark": "local[1]"}
 TICK_S = os.sysconf("SC_CLK_TCK")
 WORK = f"""
 import sys
@@ -42,7 +41,7 @@ def main(folder: Path, scales: list[float]) -> None:
     rows = [row for scale in sorted(scales) for row in of_scale(folder, scale)]
     runs = pl.DataFrame(rows, orient="row", schema=["instances", "engine", "CPU s", "peak MiB"])
     versions = f"Python {platform.python_version()}, Polars {pl.__version__}"
-    where = f"{time.strftime('%Y-%m-%d')}, {os.cpu_count()} cores, {versions}."
+    where = f"{time.strftime('%Y-%m-%d')}, {os.cpu_count()} cores, {versions}; Spark on one core."
     write_measured("scale.md", f"{where}\n\n{as_table(runs)}", name="spark")
     write_measured("scale.md", estimate(runs), name="billion")
 
@@ -91,45 +90,43 @@ def cpu_s(pid: int) -> float:
 
 
 def estimate(runs: pl.DataFrame) -> str:
-    """The time and memory of a billion instances, linear between the two largest scales."""
-
-    def line(engine: str, column: str) -> tuple[float, float]:
-        of = runs.filter(pl.col("engine") == engine).sort("instances").tail(2)
-        x, y = of["instances"].to_list(), of[column].to_list()
-        slope = (y[1] - y[0]) / (x[1] - x[0])
-        return y[1] - slope * x[1], slope
-
+    """The time and memory of a billion instances, linear between the two largest sizes."""
     rows = []
-    ingest_s, largest = measured_ingest()
-    times = INSTANCES / largest
-    alike = f"{largest / 1e6:,.1f} million instances, in proportion"
-    rows.append(("ingest", "one machine, 2 cores", f"{ingest_s * times / 3600:.1f} h", "", alike))
-    begin, slope = line("Polars", "CPU s")
-    low, per = line("Polars", "peak MiB")
-    hours = (begin + slope * INSTANCES) / 2 / 3600
-    memory = f"{(low + max(per, 0) * INSTANCES) / 1024:,.0f} GiB"
-    of = "the two sizes above, linear"
-    rows.append(("reduction, Polars", "one machine, 2 cores", f"{hours:.2f} h", memory, of))
-    begin, slope = line("Spark, 2 cores", "CPU s")
-    low, per = line("Spark, 2 cores", "peak MiB")
-    for workers in (1, 4, 16, 64):
-        hours = (begin + slope * INSTANCES / (2 * workers)) / 3600
-        own = f"{(low + max(per, 0) * INSTANCES / workers) / 1024:,.0f} GiB each"
-        basis = of if workers == 1 else "the same, divided evenly"
-        machines = f"{workers} worker{'s' * (workers > 1)} of 2 cores"
-        rows.append(("reduction, Spark", machines, f"{hours:.2f} h", own, basis))
-    schema = ["step", "machines", "time", "memory at most", "extrapolated from"]
+    for step in ("ingest", "report"):
+        instances, seconds, cpu, mib = measured_growth(step)
+        hours = max(at_a_billion(instances, seconds), at_a_billion(instances, cpu) / 2) / 3600
+        gib = at_a_billion(instances, mib) / 1024
+        of = f"{instances[0] / 1e6:,.1f} and {instances[1] / 1e6:,.1f} million instances"
+        rows.append((f"{step}, Polars", "1, 2 cores", f"{hours:.2f} h", f"{gib:,.0f} GiB", of))
+    for engine, machines in (("Polars", (1,)), ("Spark", (1, 4, 16, 64))):
+        sizes = runs.filter(pl.col("engine") == engine).sort("instances").tail(2).drop("engine")
+        instances, cpu, mib = (
+            [0.0, *column][-2:] for column in sizes.to_dict(as_series=False).values()
+        )
+        for n in machines:
+            hours = at_a_billion(instances, cpu) / (2 * n) / 3600
+            of = f"{instances[0] / 1e6:,.2f} and {instances[1] / 1e6:,.2f} million instances"
+            of = of if n == 1 else "the same, divided evenly"
+            gib = f"{max(mib) / 1024:,.1f} GiB each, as measured"
+            rows.append((f"reduction, {engine}", f"{n}, 2 cores each", f"{hours:.2f} h", gib, of))
+    schema = ["step", "machines", "time", "memory", "extrapolated from"]
     return as_table(pl.DataFrame(rows, orient="row", schema=schema))
 
 
-def measured_ingest() -> tuple[float, float]:
-    """Seconds of ingest and number of instances of the largest scale on the page."""
+def at_a_billion(instances: list[float], values: list[float]) -> float:
+    slope = (values[1] - values[0]) / (instances[1] - instances[0])
+    return values[1] + max(slope, 0) * (INSTANCES - instances[1])
+
+
+def measured_growth(step: str) -> list[list[float]]:
+    """Instances, seconds, CPU seconds and MiB of a step at the two largest scales on the page."""
     page = (PAGES / "scale.md").read_text(encoding="utf-8")
     part = page.split("measured: growth begin")[1].split("measured: growth end")[0]
-    sizes = re.findall(r"^\| ([\d.]+) \| ([\d,]+) \| [\d,]+ \| [\d,]+ \|", part, re.MULTILINE)
-    scale, instances = max(sizes, key=lambda row: float(row[0]))
-    seconds = re.search(rf"^\| {re.escape(scale)} \| ingest \| ([\d.]+) \|", part, re.MULTILINE)
-    return float(seconds[1]), float(instances.replace(",", ""))
+    cells = [line.strip("| ").replace(",", "").split(" | ") for line in part.splitlines()]
+    instances = {row[0]: float(row[1]) for row in cells if len(row) == 7 and row[1].isdigit()}
+    runs = [row for row in cells if len(row) == 5 and row[1] == step][-2:]
+    found = [(instances[row[0]], *map(float, row[2:])) for row in runs]
+    return [list(column) for column in zip(*found, strict=True)]
 
 
 if __name__ == "__main__":
