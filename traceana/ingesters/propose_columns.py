@@ -26,7 +26,7 @@ _SIZES: Final = ("memory_gib", "memory_gib_used")
 _COUNTS: Final = ("gpus", "cpus", "nodes", "priority", "restarts", "energy_j", "step")
 _LARGEST_GIB: Final = 16_384.0  # more memory than any machine of such a cluster has
 _MOST_STATUSES: Final = 40
-_YEAR_2000: Final = 946_684_800.0
+YEAR_2000: Final = 946_684_800.0
 _FORMATS: Final = (
     "%Y/%m/%d %H:%M:%S", "%Y/%m/%d %H:%M", "%m/%d/%Y %H:%M:%S", "%d/%m/%Y %H:%M:%S",
     "%m/%d/%Y %H:%M", "%d/%m/%Y %H:%M", "%d.%m.%Y %H:%M:%S", "%d.%m.%Y %H:%M",
@@ -74,6 +74,11 @@ def propose_column(target: str, column: str, proposal: Proposal) -> None:
         _propose_size(target, column, proposal)
     elif target in _COUNTS and proposal.numbers(column) is None:
         proposal.lines.append(f"# unsure: {name} has the name of {target}, but few numbers")
+    elif target == "gpu_utilization":
+        numbers = proposal.numbers(column)
+        percent = numbers is not None and float(numbers.max() or 0.0) > 1  # type: ignore[arg-type]
+        doubts = [f"{column} is taken as a percentage: it is above 1"] if percent else []
+        proposal.add(target, json.dumps(f"{_sql(column)} / 100") if percent else name, *doubts)
     elif target == "cpus" and re.search(r"milli", column, re.IGNORECASE):
         proposal.add(target, json.dumps(f"{_sql(column)} / 1000"))
     else:
@@ -119,7 +124,7 @@ def _propose_time(target: str, column: str, proposal: Proposal) -> None:
             (
                 u
                 for u in ("s", "ms", "us", "ns")
-                if _YEAR_2000 < typical * SECONDS[u] < 4 * _YEAR_2000
+                if YEAR_2000 < typical * SECONDS[u] < 4 * YEAR_2000
             ),
             None,
         )
