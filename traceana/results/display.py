@@ -60,7 +60,9 @@ def neutral(frame: Frame, /) -> Frame:
     import polars as pl  # noqa: PLC0415  a page needs none of it
 
     words = pl.col(pl.String, pl.Categorical, pl.Enum).cast(pl.String)
-    made = frame.with_columns(words.str.replace(_FORMULA, "'$1"))
+    made = frame.with_columns(
+        words.str.replace(_FORMULA, "'$1").str.replace(r"^'(-[0-9.]+)$", "$1")  # a number is none
+    )
     return made.rename(lambda name: re.sub(_FORMULA, r"'\1", name))
 
 
