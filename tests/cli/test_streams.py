@@ -191,15 +191,15 @@ def test_a_malformed_address_is_one_line(mirror: str, tmp_path: Path) -> None:
 
 
 def test_formulas_in_a_csv_are_neutralized(tmp_path: Path) -> None:
-    texts = ["=1+1", "+1", "-1+2", "@x", "\tx", "\nx", "\uff1d1", "a=b", "-", None]
-    kept = ["'=1+1", "'+1", "'-1+2", "'@x", "'\tx", "'\nx", "'\uff1d1", "a=b", "-", None]
-    frame = pl.DataFrame({"a": texts, "b": [-1.5] * 10, "=cmd()": texts}).with_columns(
+    texts = ["=1+1", "+1", "-1+2", "@x", "\tx", "\nx", "\uff1d1", "a=b", "-", "-1.5", None]
+    kept = ["'=1+1", "'+1", "'-1+2", "'@x", "'\tx", "'\nx", "'\uff1d1", "a=b", "-", "-1.5", None]
+    frame = pl.DataFrame({"a": texts, "b": [-1.5] * 11, "=cmd()": texts}).with_columns(
         c=pl.col("a").cast(pl.Categorical), d=pl.concat_list("a", pl.lit("x"))
     )
     frame_writer(tmp_path / "x.csv")(frame)
     found = pl.read_csv(tmp_path / "x.csv")
     assert found["a"].to_list() == found["c"].to_list() == found["'=cmd()"].to_list() == kept
-    assert found["b"].to_list() == [-1.5] * 10
+    assert found["b"].to_list() == [-1.5] * 11
     assert found["d"][0] == "'=1+1 x"
 
 
