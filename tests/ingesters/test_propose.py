@@ -231,3 +231,21 @@ def test_the_command_previews_rows(write: Write, tmp_path: Path) -> None:
     assert "4 lines are marked unsure" in result.stderr
     assert "CANCELLED" not in result.stderr
     assert CliRunner().invoke(app, ["map", str(file)]).stdout == traceana.propose_mapping(file)
+
+
+def test_a_first_line_of_values_is_not_taken_for_names(write: Write) -> None:
+    with pytest.raises(DataError, match="its first line has values such as '03/02/2026 08:00:00'"):
+        propose(write, "03/02/2026 08:00:00;E;7.pbs;user=a\n03/02/2026 08:01:00;E;8.pbs;user=b\n")
+
+
+def test_a_request_log_is_submitted_at_its_timestamp(write: Write, tmp_path: Path) -> None:
+    rows = "2023-11-16 18:17:03.9799600,4808\n2023-11-16 18:17:04.0319600,3180\n"
+    jobs = ingested(write, tmp_path, f"TIMESTAMP,ContextTokens\n{rows}")
+    assert jobs["submit_s"].to_list() == pytest.approx([1700158623.97996, 1700158624.03196])
+
+
+def test_microseconds_that_look_like_milliseconds_are_doubted(write: Write) -> None:
+    rows = "".join(f"{i},{600_000_000 + i * 26_790_000_000}\n" for i in range(100))
+    assert "# unsure: as ms the values of submit_time span 84 years" in propose(
+        write, f"collection_id,submit_time\n{rows}"
+    )

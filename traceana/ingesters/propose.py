@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from traceana.ingesters.convert import Converted
 
 _SAMPLE: Final = 20_000
+_VALUE: Final = re.compile(r"[-+]?\d[-\d.:/ T]*")
 _BEGINS: Final = ("submit_s", "start_s")  # taken from the first of several nested records
 
 
@@ -92,6 +93,11 @@ def propose_mapping(path: str | PathLike[str], /, *, reader: str | None = None) 
         return f"# files of the format {source.reader} need no mapping; this one is used\n{known}"
     proposal = Proposal(_sample(source))
     samples, jobs = (_match(source, names, proposal) for names in (WORKER_SAMPLES, JOBS))
+    if not samples | jobs and (value := next(filter(_VALUE.fullmatch, source.columns), None)):
+        raise DataError(
+            f"{source.label}: its first line has values such as {value!r}, not names of columns; "
+            "put a line of names before it"
+        )
     is_steps = "batch_time" in samples and not {"status", "submit_s"} & jobs.keys()
     is_steps &= "step" in samples or {"worker_id", "time_s"} <= samples.keys()
     label = "".join(c if c.isprintable() else repr(c)[1:-1] for c in source.label)

@@ -27,6 +27,8 @@ _COUNTS: Final = ("gpus", "cpus", "nodes", "priority", "restarts", "energy_j", "
 _LARGEST_GIB: Final = 16_384.0  # more memory than any machine of such a cluster has
 _MOST_STATUSES: Final = 40
 YEAR_2000: Final = 946_684_800.0
+_YEAR_S: Final = 31_557_600
+_MOST_YEARS: Final = 20
 _FORMATS: Final = (
     "%Y/%m/%d %H:%M:%S", "%Y/%m/%d %H:%M", "%m/%d/%Y %H:%M:%S", "%d/%m/%Y %H:%M:%S",
     "%m/%d/%Y %H:%M", "%d/%m/%Y %H:%M", "%d.%m.%Y %H:%M:%S", "%d.%m.%Y %H:%M",
@@ -130,6 +132,9 @@ def _propose_time(target: str, column: str, proposal: Proposal) -> None:
         )
         stated = split_unit(column, TIME_UNITS)[1]
         doubts = [] if unit or stated else [f"{column} is taken as seconds on the log's own clock"]
+        years = (numbers.max() - numbers.min()) * SECONDS[unit or "s"] / _YEAR_S  # type: ignore[operator]
+        if unit and not stated and years > _MOST_YEARS:
+            doubts = [f"as {unit} the values of {column} span {years:,.0f} years"]
         unit = unit or stated or "s"
         proposal.seconds[target] = numbers * SECONDS[unit]
         proposal.add(target, f'{{ time = {name}, unit = "{unit}" }}', *doubts)

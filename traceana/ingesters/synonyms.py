@@ -7,7 +7,8 @@ from typing import Final
 
 JOBS: Final = {
     "job_id": "job_id jobid job_number job_no job task_id app_id request_id submission_id run_id "
-    "trial_id experiment_id pod_name job_uuid uuid id name job_name",
+    "trial_id experiment_id pod_name job_uuid collection_id "
+    "instance_id instance_sn uuid id name job_name",
     "user": "user username user_name user_id userid uid owner submitter submitted_by euser "
     "job_owner job_user login author email",
     "account": "account project project_id project_name team tenant organization cost_center vc "
@@ -19,16 +20,18 @@ JOBS: Final = {
     "experiment_name entrypoint",
     "workload": "model workload framework application app executable task_type job_type",
     "status": "status state final_status job_status job_state final_state phase result outcome "
-    "stat job_stat run_state run_status exit_state",
+    "stat job_stat run_state run_status exit_state final_event",
     "end_reason": "end_reason reason failure_reason exit_reason termination_reason error_reason",
     "exit_code": "exit_code exitcode return_code exit_status rc",
     "submit_s": "submit_s submit submit_time submitted submitted_at submission_time "
     "submitted_time submit_ts submission creation_time created created_at create_time queued_at "
     "queue_time_start arrival_time arrival enqueue_time queued enqueued enqueued_at queued_time "
-    "queue_time enqueued_time qtime ctime creation_timestamp time_submitted submit_date submit_at",
+    "queue_time enqueued_time qtime ctime creation_timestamp time_submitted submit_date submit_at "
+    "timestamp",
     "start_s": "start_s start start_time started started_at begin began begin_time start_ts "
     "launch_time run_start scheduled_time started_time scheduled_at dispatch_time dispatched_at "
-    "launched_at launched stime start_at start_date start_timestamp exec_start run_started",
+    "launched_at launched stime start_at start_date start_timestamp exec_start run_started "
+    "schedule_time",
     "end_s": "end_s end end_time ended ended_at finished finish finish_time finished_at stop_time "
     "completion_time completed_at end_ts stopped_at finished_time deletion_time end_at end_date "
     "end_timestamp completion_timestamp completed_time finish_ts terminated_at termination_time",
@@ -83,7 +86,7 @@ WORKER_SAMPLES: Final = {
 
 STATUSES: Final = {
     "completed": r"complet|succe|done|finish|pass|^ok$|^cd$|^0$",
-    "cancelled": r"cancel|abort|killed|stopped|revoked|preempt|deleted|^ca$",
+    "cancelled": r"cancel|abort|kill|stopped|revoked|preempt|deleted|^ca$",
     "failed": r"fail|err|time_?out|oom|out_of_mem|crash|exception|deadline|_lost|lost_|evict|^f$|"
     "^to$",
     "running": r"running|active|started|executing|^r$",
