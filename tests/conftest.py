@@ -55,6 +55,11 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
+def pytest_unconfigure() -> None:
+    """Let them be collected at the end."""
+    gc.unfreeze()
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Print one line per reason of skipped tests."""
     skipped = terminalreporter.stats.get("skipped", ())

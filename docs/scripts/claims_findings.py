@@ -37,14 +37,17 @@ def counts(results: ClaimResults) -> str:
 
 
 def paper(results: ClaimResults, name: str) -> str:
-    shown = results.table.filter(paper=name).select(
+    claims = results.table.filter(paper=name)
+    shown = claims.filter(pl.col("verdict") != "untested").select(
         pl.col("id").alias("claim"),
         pl.format("**{}**", "verdict").alias("verdict"),
         "statement",
         "measured",
-        pl.col("note").alias("why"),
+        pl.when(pl.col("verdict") != "reproduced").then("note").alias("why"),
     )
-    return f"### {PAPERS[name].title}\n\n{as_table(shown)}"
+    untested = claims.filter(verdict="untested")["id"]
+    listed = f"\nUntested: {', '.join(untested)}.\n" if len(untested) else ""
+    return f"### {PAPERS[name].title}\n\n{as_table(shown)}{listed}"
 
 
 if __name__ == "__main__":

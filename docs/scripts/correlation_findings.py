@@ -38,9 +38,17 @@ def measure(store: Store) -> str:
         table = found.table
         if name == "strict":  # success is the same
             table = table.filter(outcome="failure")
+        empty = (
+            table.filter(pl.col("r").is_null())
+            .select("outcome", "x", "note")
+            .unique(maintain_order=True)
+        )
         parts += [
             f"Failure as {name}; p adjusted over {found.n_tested} tests.\n",
-            as_table(table.select(*SHOWN, "pvalue_adjusted", "n_effective", "note")),
+            as_table(
+                table.drop_nulls("r").select(*SHOWN, "pvalue_adjusted", "n_effective", "note")
+            ),
+            *(f"No coefficient of means of {x}, {of}: {why}.\n" for of, x, why in empty.rows()),
         ]
     implied = pl.DataFrame(
         [

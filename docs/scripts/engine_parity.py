@@ -116,11 +116,16 @@ def main() -> None:
         {"function": f"`{question}`"}
         | {name: "" if (one := cells.get(name)) is None else f"{one:.1g}" for name in columns}
         for question, cells in sorted(found.items())
+        if any(cells.values())
     ]
+    equal = ", ".join(
+        f"`{question}`" for question in sorted(found) if not any(found[question].values())
+    )
     versions = ", ".join(
         f"{name} {version(name)}" for name in ("polars", "duckdb", "pyspark", "narwhals")
     )
-    write_measured("engines.md", f"With {versions}:\n\n{as_table(pl.DataFrame(lines))}")
+    text = f"With {versions}:\n\n{as_table(pl.DataFrame(lines))}"
+    write_measured("engines.md", f"{text}\nWithout any difference: {equal}.")
 
 
 main()

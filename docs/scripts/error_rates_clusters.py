@@ -87,13 +87,16 @@ def main() -> None:
     samples = int(sys.argv[1]) if len(sys.argv) > 1 else SAMPLES
     columns, lines = [], {}
     for seed, (clusters, share) in enumerate(CASES):
-        for kind, cluster in (("", "cluster"), (", without `cluster`", None)):
-            columns.append(f"{clusters} clusters with {100 * share:g} % of the variance{kind}")
-            sample = rows_in_clusters(clusters, share, cluster)
-            for name, (covered, _) in shares(sample, seed, samples).items():
-                lines.setdefault(name, []).append(f"{100 * covered:.1f} %")
-            print(columns[-1], {name: line[-1] for name, line in lines.items()}, flush=True)
-    head = " | ".join(["95 % intervals cover", *columns])
+        columns.append(f"{clusters} clusters, {100 * share:g} % of the variance")
+        found = [
+            shares(rows_in_clusters(clusters, share, cluster), seed, samples)
+            for cluster in ("cluster", None)
+        ]
+        for name in found[0]:
+            cells = " / ".join(f"{100 * each[name][0]:.1f}" for each in found)
+            lines.setdefault(name, []).append(cells)
+        print(columns[-1], {name: line[-1] for name, line in lines.items()}, flush=True)
+    head = " | ".join(["95 % intervals cover (%), with / without `cluster`", *columns])
     body = "\n".join(f"| {name} | {' | '.join(line)} |" for name, line in lines.items())
     write_measured(
         "error-rates.md",

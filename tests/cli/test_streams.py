@@ -19,7 +19,7 @@ import pytest
 from tests.cli.command import run_command
 from tests.ingesters.conftest import worker_times
 from traceana.catalog import fetch
-from traceana.cli.output import frame_writer
+from traceana.cli.output import frame_writer, show_steps
 from traceana.cli.streams import Stream, printable
 from traceana.errors import CatalogError, StoreError
 from traceana.exchange import export_tables
@@ -191,15 +191,15 @@ def test_a_malformed_address_is_one_line(mirror: str, tmp_path: Path) -> None:
 
 
 def test_formulas_in_a_csv_are_neutralized(tmp_path: Path) -> None:
-    texts = ["=1+1", "+1", "-1+2", "@x", "\tx", "\nx", "\uff1d1", "a=b", "-", None]
-    kept = ["'=1+1", "'+1", "'-1+2", "'@x", "'\tx", "'\nx", "'\uff1d1", "a=b", "-", None]
-    frame = pl.DataFrame({"a": texts, "b": [-1.5] * 10, "=cmd()": texts}).with_columns(
+    texts = ["=1+1", "+1", "-1+2", "@x", "\tx", "\nx", "\uff1d1", "a=b", "-", "-1.5", None]
+    kept = ["'=1+1", "'+1", "'-1+2", "'@x", "'\tx", "'\nx", "'\uff1d1", "a=b", "-", "-1.5", None]
+    frame = pl.DataFrame({"a": texts, "b": [-1.5] * 11, "=cmd()": texts}).with_columns(
         c=pl.col("a").cast(pl.Categorical), d=pl.concat_list("a", pl.lit("x"))
     )
     frame_writer(tmp_path / "x.csv")(frame)
     found = pl.read_csv(tmp_path / "x.csv")
     assert found["a"].to_list() == found["c"].to_list() == found["'=cmd()"].to_list() == kept
-    assert found["b"].to_list() == [-1.5] * 10
+    assert found["b"].to_list() == [-1.5] * 11
     assert found["d"][0] == "'=1+1 x"
 
 
@@ -225,6 +225,17 @@ def test_each_csv_of_a_command_is_neutralized(tmp_path: Path) -> None:
     build_report(tmp_path, out=tmp_path / "page", only=["workload", "data-quality"])
     for written in (tmp_path / "page").rglob("*.csv"):
         assert not re.search(r"(?m)(^|,)\"?[=@]", written.read_text())
+
+
+def test_a_step_of_the_progress_bar_is_escaped(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    with show_steps("ingest") as report_step:
+        report_step(1, 2, "a\x1b]0;b[/red]")
+    shown = capsys.readouterr().err
+    assert "a\\x1b]0;b[/red]" in shown
+    assert "\x1b]0;" not in shown
 
 
 def test_lines_written_at_once_are_escaped(capsys: pytest.CaptureFixture[str]) -> None:

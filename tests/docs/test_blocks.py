@@ -35,6 +35,7 @@ NOT_RUN = {
     "TZ=UTC SLURM_TIME_FORMAT": "a cluster",
     "traceana report --engine spark": "Java; tests/spark/test_session.py",
     "PYSPARK_SUBMIT_ARGS": "Java; tests/spark/test_session.py",
+    "export PYSPARK_SUBMIT_ARGS": "Java; tests/spark/test_session.py",
     "spark=$(python": "Java; tests/spark/test_cluster.py",
     "$spark/bin": "Java; tests/spark/test_cluster.py",
     "from pyspark.sql": "Java; tests/spark/test_session.py",

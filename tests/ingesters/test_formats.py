@@ -162,6 +162,49 @@ def test_an_array_of_pods_and_a_sidecar(write: Write, tmp_path: Path) -> None:
     assert jobs["cpus"].to_list() == [3.0]
 
 
+@pytest.mark.parametrize("indent", [None, 2])
+def test_pods_one_after_the_other(write: Write, tmp_path: Path, indent: int | None) -> None:
+    items = [pod(name, "Running", container(requests={"cpu": "1"})) for name in "abc"]
+    first, *others = (json.dumps(one, indent=indent) for one in items)
+    text = "\n".join([first, '{"kind": "Pod", cut', *others]) + "\n"
+    jobs, entry = read(write("pods.jsonl", text) / "pods.jsonl", tmp_path / "store")
+    assert jobs["job_id"].to_list() == ["nlp/a", "nlp/b", "nlp/c"]
+    assert (entry.rows_read, entry.rejected) == (4, {"not_json": 1})
+
+
+def test_a_list_of_jobs(write: Write, tmp_path: Path) -> None:
+    def job(name: str, parallelism: int, **status: object) -> dict[str, object]:
+        spec = {"containers": [container(requests={"cpu": "2"}, limits={"nvidia.com/gpu": "4"})]}
+        return {
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "metadata": {"name": name, "namespace": "nlp"},
+            "spec": {"parallelism": parallelism, "template": {"spec": spec}},
+            "status": status,
+        }
+
+    begun = "2026-03-02T08:00:00Z"
+    failed = {"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded",
+              "lastTransitionTime": "2026-03-02T08:02:00Z"}  # fmt: skip
+    done = {"type": "Complete", "status": "True"}
+    text = pods(
+        job("a-28432890", 3, startTime=begun, completionTime="2026-03-02T08:01:30Z",
+            conditions=[done]),
+        job("b", 1, startTime=begun, failed=7, conditions=[failed]),
+        job("c", 2, startTime=begun, active=2),
+        job("d", 1),
+    )  # fmt: skip
+    jobs, entry = read(write("jobs.json", text) / "jobs.json", tmp_path / "store")
+    assert entry.rows_kept == 4
+    assert jobs["status"].to_list() == ["completed", "failed", "running", "pending"]
+    assert jobs["runtime_s"].to_list() == [90, 120, None, None]
+    assert jobs["gpus"].to_list() == [12, 4, 8, 4]
+    assert jobs["cpus"].to_list() == [6, 2, 4, 2]
+    assert jobs["restarts"].to_list() == [0, 7, 0, 0]
+    assert jobs["end_reason"].to_list() == [None, "BackoffLimitExceeded", None, None]
+    assert jobs["group"][0] == "nlp/a"
+
+
 def test_quantities() -> None:
     texts = ("500m", "2", "1Gi", "2G", "1.5", "1e3", "128974848", "0.5Ti", "lots", "", None)
     found = [read_quantity(text) for text in texts]

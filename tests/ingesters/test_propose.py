@@ -56,11 +56,11 @@ def test_doubts_state_their_evidence(write: Write) -> None:
     ):
         assert doubt in mapping
     rows = "\n".join(f"{i},{1772438400 + i},{1772438500 + i},{{}}" for i in range(3))
-    for elapsed, doubt in ((150, "1.5"), (112, "1.12"), (108, None)):
+    for elapsed, times in ((150, "1.5"), (112, "1.12"), (108, None)):
         log = f"job_id,start,end,elapsed\n{rows.format(*[elapsed] * 3)}\n"
         found = [line for line in propose(write, log).splitlines() if "times end minus" in line]
-        text = f"# unsure: elapsed is {doubt} times end minus start (median of 3 rows)"
-        assert found == ([text] if doubt else [])
+        text = f"# unsure: elapsed is {times} times end minus start (median of 3 rows)"
+        assert found == ([text] if times else [])
 
 
 @pytest.mark.parametrize(
@@ -80,6 +80,23 @@ def test_doubts_state_their_evidence(write: Write) -> None:
         ("numGpus", "1,2", 'gpus = "numGpus"'),
         ("NumAccel", "1,2", 'gpus = "NumAccel"'),
         ("gpu", "A100,H100", 'gpu_type = "gpu"'),
+        ("queued_at", "2026-03-02 08:00,2026-03-02 09:00", 'submit_s = { time = "queued_at"'),
+        ("queued", "1772438400,1772438401", 'submit_s = { time = "queued", unit = "s" }'),
+        ("queued", "12,340", '# not used: "queued"'),
+        ("enqueued", "2026-03-02T08:00:00Z,2026-03-02T09:00:00Z", '{ time = "enqueued" }'),
+        ("card", "A100,H100", 'gpu_type = "card"'),
+        ("card", "4,8", 'gpus = "card"'),
+        ("cards", "4,8", 'gpus = "cards"'),
+        ("accelerator", "1,2", 'gpus = "accelerator"'),
+        ("accelerator", "TPUv4,TPUv5", 'gpu_type = "accelerator"'),
+        ("device", "V100,T4", 'gpu_type = "device"'),
+        ("GPU Count", "1,2", 'gpus = "GPU Count"'),
+        ("gpu_util", "35,80", 'gpu_utilization = "gpu_util / 100"'),
+        ("Resource_List.walltime", "01:00:00,02:00:00", 'time_limit_s = { duration = "Res'),
+        ("resources_used.walltime", "01:00:00,02:00:00", 'runtime_s = { duration = "res'),
+        ("Resource_List.ncpus", "4,8", 'cpus = "Resource_List.ncpus"'),
+        ("qtime", "1772438400,1772438401", 'submit_s = { time = "qtime", unit = "s" }'),
+        ("FINISH_TIME", "2026-03-02 08:00:00,2026-03-02 09:00:00", "end_s = { time"),
         ("Mem (MiB)", "300,500", 'memory_gib = { size = "Mem (MiB)", unit = "MiB" }'),
         ("memGiB", "3,5", 'memory_gib = { size = "memGiB", unit = "GiB" }'),
         ("start", "03/25/2026 05:17:54 PM,03/26/2026 01:06:48 AM", '%m/%d/%Y %I:%M:%S %p" }'),
@@ -92,6 +109,16 @@ def test_doubts_state_their_evidence(write: Write) -> None:
 def test_columns(write: Write, column: str, values: str, line: str) -> None:
     first, second = values.split(",")
     assert line in propose(write, f"job_id,{column}\na,{first}\nb,{second}\n")
+
+
+def test_of_two_columns_for_gpus_the_values_decide(write: Write) -> None:
+    text = propose(write, "job_id,gpu,num_gpus\na,A100,2\nb,H100,4\n")
+    assert 'gpus = "num_gpus"' in text
+    assert 'gpu_type = "gpu"' in text
+    pbs = "job_id,Resource_List.walltime,resources_used.walltime\na,60,50\nb,90,80\n"
+    text = propose(write, pbs)
+    assert 'time_limit_s = "Resource_List.walltime"' in text
+    assert 'runtime_s = "resources_used.walltime"' in text
 
 
 def test_times_of_two_zones_are_flagged(write: Write) -> None:
@@ -180,8 +207,19 @@ def test_mistakes_are_named(write: Write, tmp_path: Path) -> None:
         propose(write, "a\x7f\x01,b\n1,2\n")
     with pytest.raises(SourceError, match="a folder; name one file"):
         traceana.propose_mapping(tmp_path)
-    with pytest.raises(SourceError, match="no row in its beginning"):
+    with pytest.raises(SourceError, match=r"no row in its beginning can be read$"):
         propose(write, "a,b\n")
+    with pytest.raises(SourceError, match="long_row: '1,2,', where the header names 2 columns"):
+        propose(write, "a,b\n1,2,\n3,4,\n")
+
+
+@pytest.mark.parametrize(
+    "text", ["job_id;;gpus;;user\na;;2;;x\nb;;4;;y\n", "job_id,gpus,user,,\na,2,x,,\nb,4,y,,\n"]
+)
+def test_columns_without_a_name_are_not_read(write: Write, tmp_path: Path, text: str) -> None:
+    assert "not used" not in propose(write, text)
+    jobs = ingested(write, tmp_path, text)
+    assert jobs.select("job_id", "gpus", "user").rows() == [("a", 2, "x"), ("b", 4, "y")]
 
 
 def test_the_command_previews_rows(write: Write, tmp_path: Path) -> None:
@@ -193,3 +231,21 @@ def test_the_command_previews_rows(write: Write, tmp_path: Path) -> None:
     assert "4 lines are marked unsure" in result.stderr
     assert "CANCELLED" not in result.stderr
     assert CliRunner().invoke(app, ["map", str(file)]).stdout == traceana.propose_mapping(file)
+
+
+def test_a_first_line_of_values_is_not_taken_for_names(write: Write) -> None:
+    with pytest.raises(DataError, match="its first line has values such as '03/02/2026 08:00:00'"):
+        propose(write, "03/02/2026 08:00:00;E;7.pbs;user=a\n03/02/2026 08:01:00;E;8.pbs;user=b\n")
+
+
+def test_a_request_log_is_submitted_at_its_timestamp(write: Write, tmp_path: Path) -> None:
+    rows = "2023-11-16 18:17:03.9799600,4808\n2023-11-16 18:17:04.0319600,3180\n"
+    jobs = ingested(write, tmp_path, f"TIMESTAMP,ContextTokens\n{rows}")
+    assert jobs["submit_s"].to_list() == pytest.approx([1700158623.97996, 1700158624.03196])
+
+
+def test_microseconds_that_look_like_milliseconds_are_doubted(write: Write) -> None:
+    rows = "".join(f"{i},{600_000_000 + i * 26_790_000_000}\n" for i in range(100))
+    assert "# unsure: as ms the values of submit_time span 84 years" in propose(
+        write, f"collection_id,submit_time\n{rows}"
+    )

@@ -98,6 +98,28 @@ def test_steps_are_counted_apart_and_their_usage_joins_the_job(
     assert (entry.rows_read, entry.rows_kept, entry.rows_not_applicable) == (3, 3, 7)
 
 
+@pytest.mark.parametrize("separator", ["|", ","])
+def test_gpus_in_use_are_those_of_the_busiest_step(
+    write: Write, tmp_path: Path, separator: str
+) -> None:
+    usage = {  # total, mean of the tasks, tasks; 4 GPUs
+        "batch": ("cpu=00:01,gres/gpumem=1024M,gres/gpuutil=0,mem=1M", "gres/gpuutil=0", "1"),
+        "0": ("gres/gpuutil=300,mem=2M", "gres/gpuutil=75", "4"),
+        "1": ("mem=2M", "gres/gpuutil=85", "4"),  # 340 in all
+    }
+    names = ("TRESUsageInTot", "TRESUsageInAve", "NTasks")
+    rows = ["JobID|State|AllocTRES|" + "|".join(names)]
+    for job, gpus in (("1", 4), ("2", 3), ("3", 0)):
+        rows.append(f"{job}|COMPLETED|cpu=8,gres/gpu={gpus}|||")
+        rows += [f"{job}.{name}|COMPLETED||{'|'.join(texts)}" for name, texts in usage.items()]
+    rows.append("4|COMPLETED|cpu=8,gres/gpu=2|gres/gpuutil=1844674407370955264||")
+    text = "\n".join(rows).replace("|", separator) + "\n"
+    jobs, ledger = read(write("log.txt", text), tmp_path, reader="sacct")
+    assert ledger.entries[0].rows_kept == 4
+    # job 2 has fewer GPUs than are in use: not known
+    assert jobs["gpu_utilization"].to_list() == [0.85, None, None, None]
+
+
 @pytest.mark.parametrize(
     ("state", "status", "reason"),
     [

@@ -129,7 +129,7 @@ def test_mistakes_are_told_in_one_line() -> None:
         {"model": ["a", "b"], "batch_size": [1, 1], "gpus": [1.0, 4.0], "iterations_per_s": 2.0}
     )
     with pytest.raises(DataError, match="no model at 2 GPUs; they have rows for 1, 4"):
-        synthesize_deadlines(jobs_of(2).with_columns(gpus=2.0), rates=rates)
+        synthesize_deadlines(jobs_of(1, gpus=2.0), rates=rates)
     with pytest.raises(DataError, match="one occurs twice"):
         synthesize_deadlines(jobs_of(2), rates=pl.concat([rates, rates]))
     with pytest.raises(DataError, match="rng must be a whole number from 0 on"):

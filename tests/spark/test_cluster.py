@@ -15,12 +15,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.spark.questions import write_own
 from tests.spark.test_session import ABSENT
 from traceana.ingesters import ingest
 from traceana.report import build_report
 from traceana.samples import write_sample
 
-SECTIONS = "task-runtimes"
+SECTIONS = "task-runtimes,requested-used,variation"
 JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 ENVIRONMENT = {
     "SPARK_LOCAL_IP": "127.0.0.1",
@@ -70,7 +71,7 @@ def run(*command: str) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=300,
     )
 
 
@@ -120,6 +121,7 @@ def test_two_workers_give_the_report_that_polars_gives(
     store = tmp_path / "store"
     files = write_sample(tmp_path / "files", scale=0.001, seed=5, traces="alibaba-pai-2020")
     ingest(files, store=store)
+    write_own(store)
     command = [sys.executable, "-m", "traceana", "report", "--store", str(store)]
     only = ["--only", SECTIONS, "--format", "md"]
     by_spark = ["--engine", "spark", "--master", master, "--out", str(tmp_path / "spark")]

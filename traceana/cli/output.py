@@ -7,7 +7,7 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from traceana.cli.streams import terminal
+from traceana.cli.streams import printable, terminal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -92,6 +92,7 @@ def frame_writer(
 @contextmanager
 def show_steps(what: str) -> Iterator[Callable[[int, int, str], None]]:
     """Show a progress bar on a terminal; yield a function that reports each step."""
+    from rich.markup import escape
     from rich.progress import Progress
 
     console = terminal(stderr=True)
@@ -99,6 +100,7 @@ def show_steps(what: str) -> Iterator[Callable[[int, int, str], None]]:
         bar = progress.add_task(what, total=None)
 
         def report_step(done: int, steps: int, step: str) -> None:
+            step = escape(printable(step))  # may be the name of a file
             progress.update(bar, completed=done, total=steps, description=step)
 
         yield report_step

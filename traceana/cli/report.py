@@ -57,7 +57,7 @@ def report(
     ] = "html,md",
     engine: Annotated[
         str,
-        typer.Option(metavar="polars|spark", help="Engine for tables of tasks and instances."),
+        typer.Option(metavar="polars|spark", help="Engine that reads and reduces tables."),
     ] = "polars",
     master: Annotated[
         str | None,

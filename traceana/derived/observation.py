@@ -122,7 +122,7 @@ def observe(
     known, entered = ~duration.is_null(), nw.col("entry_s")
     unstarted = ~known & begin.is_null() & ((status != "pending") | status.is_null())
     if start != "start_s":
-        unstarted = nw.lit(value=False)
+        unstarted = known & nw.lit(value=False)  # one per row, since it is counted
     counts = reduce_frame(
         frame.lazy(),
         (),

@@ -27,10 +27,32 @@ _UNIX_S: Final = 631_152_000  # 1990
 
 
 def clock(session: Session, trace: str, table: str = "worker_samples", /) -> str:
-    """Return the time column of a table: time_s, or its step or sample if no time is known."""
-    if session.manifest(trace).has(table, ("time_s",)):
+    """Return the time column of a table: time_s, or its step or sample if no time is known.
+
+    Workers that log the same steps at times of their own are compared by step.
+    """
+    manifest = session.manifest(trace)
+    if table == "worker_samples" and manifest.has(table, ("time_s", "step")):
+        return "step" if session.once(_shares_steps, trace) else "time_s"
+    if manifest.has(table, ("time_s",)):
         return "time_s"
     return "step" if table == "worker_samples" else "sample"
+
+
+def _shares_steps(session: Session, trace: str, /) -> bool:
+    """Return whether most times are of one worker, and each has a row per step."""
+    rows = session.scan(trace, "worker_samples")
+    n, missing, times, steps = (
+        rows.select(
+            pl.len(),
+            pl.col("step").null_count().alias("missing"),
+            pl.struct("job_id", "time_s").n_unique().alias("times"),
+            pl.struct("job_id", "worker_id", "step").n_unique().alias("steps"),
+        )
+        .collect()
+        .row(0)
+    )
+    return not missing and times > n / 2 and steps == n
 
 
 def batch_time_unit(session: Session, trace: str, /) -> str:

@@ -77,7 +77,8 @@ def describe_workload(session: Session, trace: str, /) -> Workload:
     """Compute the results on the jobs of a trace."""
     manifest = session.manifest(trace)
     # a trace may have many jobs: each result reads the columns it needs
-    jobs, by = session.frame(trace, "jobs"), grouping_column(session, trace, "jobs")
+    jobs = every = session.frame(trace, "jobs")
+    by = grouping_column(session, trace, "jobs")
     there = set(manifest.tables["jobs"].columns)
     derived = from_tasks(session, trace)
     if derived:
@@ -86,11 +87,13 @@ def describe_workload(session: Session, trace: str, /) -> Workload:
         there = {column.name for column in rows_of_tasks if column.count()}
         groups = (*manifest.tables["tasks"].groups, *GROUPINGS)
         by = next((name for name in groups if name in there), None)
-    since, survivors, first_end_s = _without_survivors(jobs, manifest)
+    # jobs of tasks may be a sample; times between submissions need every job
+    since, survivors, first_end_s = _without_survivors(every, manifest)
     sized, timed = {"gpus", "runtime_s"} <= there, "submit_s" in there
 
-    def split(function: Callable[..., pl.DataFrame]) -> Split:
-        return Split(function(jobs), function(since) if survivors else None)
+    def split(function: Callable[..., pl.DataFrame], of: IntoFrame) -> Split:
+        both = survivors and of is every
+        return Split(function(of), function(since) if both else None)
 
     observation, rows, columns = (None, jobs, {}) if derived else _observed(session, trace)
     demand, assumed = _demand(jobs, there)
@@ -120,8 +123,8 @@ def describe_workload(session: Session, trace: str, /) -> Workload:
         first_end_s=first_end_s,
         summary=summarize(),
         by_group=summarize(by=by) if by else None,
-        concentration=split(analysis.concentration) if sized else None,
-        interarrivals=split(analysis.interarrivals) if timed else None,
+        concentration=split(analysis.concentration, jobs) if sized else None,
+        interarrivals=split(analysis.interarrivals, every) if timed else None,
         queueing=queueing if waited else None,
         hours=_rhythm(since, manifest, "hour") if timed else None,
         curve=curve if curve.height else None,

@@ -104,9 +104,10 @@ def place_legend(ax: Axes, /) -> None:
     assert root is not None  # noqa: S101  axes stand on a figure
     below = ScaledTranslation(0, _BELOW_IN, root.dpi_scale_trans)
     handles, labels = ax.get_legend_handles_labels()
-    whole = [label.replace(" %", "\N{NO-BREAK SPACE}%") for label in labels]
+    space = "\N{NO-BREAK SPACE}"  # between a number and its unit
+    wrapped = [fill(label.replace(" %", f"{space}%"), _LEGEND_CHARACTERS) for label in labels]
     ax.legend(
-        handles, [fill(label, _LEGEND_CHARACTERS) for label in whole],
+        handles, [label.replace(space, " ") for label in wrapped],
         loc="upper left", bbox_to_anchor=(-0.12, 0), bbox_transform=ax.transAxes + below,
         borderaxespad=0, fontsize=small_size(),
         ncols=3 if max(map(len, labels), default=0) <= _SHORT else 1,

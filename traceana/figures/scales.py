@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
+from matplotlib.ticker import (
+    FixedLocator,
+    FuncFormatter,
+    LogLocator,
+    MaxNLocator,
+    NullFormatter,
+    NullLocator,
+)
 
 from traceana.results.formatting import duration, duration_ticks
 
@@ -19,6 +26,9 @@ _FEW = 1e4
 """Largest over smallest value up to which decades are divided by small ticks."""
 _SHORT = 30.0
 """Largest over smallest value below which there are ticks at 2 and 5."""
+
+_NARROW = 3.0
+"""Largest over smallest value below which ticks are equally spaced."""
 
 
 def use_log_axis(
@@ -56,6 +66,9 @@ def use_log_axis(
     else:
         scale("log")
         axis.set_major_locator(LogLocator(subs=subs, numticks=most))
+        if high < _NARROW * low:
+            ticks = MaxNLocator(most - 1, steps=[1, 2, 5]).tick_values(low, high)
+            axis.set_major_locator(FixedLocator([tick for tick in ticks if tick > 0]))
     (ax.set_xlim if side == "x" else ax.set_ylim)(*limits)
     # between whole decades, unless there are more than a few of them, minor ticks show the scale
     few = len(subs) == 1 and high < _FEW * low and len(positive) == len(known)

@@ -14,13 +14,21 @@ from traceana.errors import DataError, SourceError
 from traceana.ingesters.convert import convert
 from traceana.ingesters.files import CsvFile, list_csvs
 from traceana.ingesters.mapping import parse_mapping
-from traceana.ingesters.propose_columns import CLOCKS, MOST, Proposal, median, propose_column
+from traceana.ingesters.propose_columns import (
+    CLOCKS,
+    MOST,
+    YEAR_2000,
+    Proposal,
+    median,
+    propose_column,
+)
 from traceana.ingesters.readers.registry import get_reader
 from traceana.ingesters.source import Source, open_source
 from traceana.ingesters.synonyms import (
     JOBS,
     SIZE_UNITS,
     TIME_UNITS,
+    WAITS,
     WORKER_SAMPLES,
     nested_names,
     split_unit,
@@ -32,6 +40,7 @@ if TYPE_CHECKING:
     from traceana.ingesters.convert import Converted
 
 _SAMPLE: Final = 20_000
+_VALUE: Final = re.compile(r"[-+]?\d[-\d.:/ T]*")
 _BEGINS: Final = ("submit_s", "start_s")  # taken from the first of several nested records
 
 
@@ -83,9 +92,12 @@ def propose_mapping(path: str | PathLike[str], /, *, reader: str | None = None) 
     if known:
         return f"# files of the format {source.reader} need no mapping; this one is used\n{known}"
     proposal = Proposal(_sample(source))
-    if proposal.cells.height == 0:
-        raise SourceError(f"{path}: no row in its beginning can be read")
-    samples, jobs = _match(source, WORKER_SAMPLES), _match(source, JOBS)
+    samples, jobs = (_match(source, names, proposal) for names in (WORKER_SAMPLES, JOBS))
+    if not samples | jobs and (value := next(filter(_VALUE.fullmatch, source.columns), None)):
+        raise DataError(
+            f"{source.label}: its first line has values such as {value!r}, not names of columns; "
+            "put a line of names before it"
+        )
     is_steps = "batch_time" in samples and not {"status", "submit_s"} & jobs.keys()
     is_steps &= "step" in samples or {"worker_id", "time_s"} <= samples.keys()
     label = "".join(c if c.isprintable() else repr(c)[1:-1] for c in source.label)
@@ -173,11 +185,20 @@ def _sample(source: Source) -> pl.DataFrame:
         for name in source.columns
     }
     block = next(iter(source.rows.blocks(kinds)), None)  # type: ignore[arg-type]
-    return block.cells.head(_SAMPLE) if block else pl.DataFrame()
+    if block and block.cells.height:
+        return block.cells.head(_SAMPLE)
+    reason = ""
+    if block and block.bad.height:
+        _, rule, text = block.bad.row(0)
+        reason = f" ({rule}: {text[:60]!r}, where the header names {len(source.columns)} columns)"
+    raise SourceError(f"{source.label}: no row in its beginning can be read{reason}")
 
 
-def _match(source: Source, synonyms: dict[str, str]) -> dict[str, str]:
-    """Return the column of the source for each column of a table, by the names alone."""
+def _match(source: Source, synonyms: dict[str, str], proposal: Proposal) -> dict[str, str]:
+    """Return the column of the source for each column of a table, by the names.
+
+    Where a name has two meanings, the values decide.
+    """
     fits = []
     for column in source.columns:
         if len(re.findall(r"\.(?:first|last)\.", column)) > 1:
@@ -189,7 +210,11 @@ def _match(source: Source, synonyms: dict[str, str]) -> dict[str, str]:
                 names = known.split()
                 wrong = ".last." if target in _BEGINS else ".first."
                 rank = extra + (plain not in names) + (wrong in column)
-                fits += [(names.index(b) + rank, order, target, column) for b in bases & {*names}]
+                fits += [
+                    (names.index(base) + rank, order, target, column)
+                    for base in bases & {*names}
+                    if _can_be(target, base, column, proposal)
+                ]
     chosen: dict[str, str] = {}
     for _, _, target, column in sorted(fits):
         if target not in chosen and column not in chosen.values():
@@ -197,15 +222,26 @@ def _match(source: Source, synonyms: dict[str, str]) -> dict[str, str]:
     return {target: chosen[target] for target in synonyms if target in chosen}
 
 
+def _can_be(target: str, name: str, column: str, proposal: Proposal) -> bool:
+    """Return whether the values fit a name with two meanings, such as ``card``."""
+    if target not in ("gpus", "gpu_type", "submit_s"):
+        return True
+    numbers = proposal.numbers(column)
+    if target == "submit_s":
+        return name not in WAITS or numbers is None or median(numbers) > YEAR_2000
+    if not all(name in JOBS[one].split() for one in ("gpus", "gpu_type")):
+        return True
+    return (numbers is None) == (target == "gpu_type")
+
+
 def _assign_codes(matched: dict[str, str], proposal: Proposal) -> dict[str, str]:
-    """Take words among exit codes for the status, and a type among GPU counts for the GPU type."""
-    for target, other in (("exit_code", "status"), ("gpus", "gpu_type")):
-        column = matched.get(target)
-        if column and other not in matched and proposal.numbers(column) is None:
-            words = proposal.texts(column).drop_nulls()
-            if target == "gpus" or not words.str.contains(r"^\d+:\d+$").any():
-                matched = {name: at for name, at in matched.items() if name != target}
-                matched[other] = column
+    """Take words among exit codes for the status."""
+    column = matched.get("exit_code")
+    if column and "status" not in matched and proposal.numbers(column) is None:
+        words = proposal.texts(column).drop_nulls()
+        if not words.str.contains(r"^\d+:\d+$").any():
+            matched = {name: at for name, at in matched.items() if name != "exit_code"}
+            matched["status"] = column
     return matched
 
 

@@ -26,7 +26,9 @@ _SIZES: Final = ("memory_gib", "memory_gib_used")
 _COUNTS: Final = ("gpus", "cpus", "nodes", "priority", "restarts", "energy_j", "step")
 _LARGEST_GIB: Final = 16_384.0  # more memory than any machine of such a cluster has
 _MOST_STATUSES: Final = 40
-_YEAR_2000: Final = 946_684_800.0
+YEAR_2000: Final = 946_684_800.0
+_YEAR_S: Final = 31_557_600
+_MOST_YEARS: Final = 20
 _FORMATS: Final = (
     "%Y/%m/%d %H:%M:%S", "%Y/%m/%d %H:%M", "%m/%d/%Y %H:%M:%S", "%d/%m/%Y %H:%M:%S",
     "%m/%d/%Y %H:%M", "%d/%m/%Y %H:%M", "%d.%m.%Y %H:%M:%S", "%d.%m.%Y %H:%M",
@@ -74,6 +76,11 @@ def propose_column(target: str, column: str, proposal: Proposal) -> None:
         _propose_size(target, column, proposal)
     elif target in _COUNTS and proposal.numbers(column) is None:
         proposal.lines.append(f"# unsure: {name} has the name of {target}, but few numbers")
+    elif target == "gpu_utilization":
+        numbers = proposal.numbers(column)
+        percent = numbers is not None and float(numbers.max() or 0.0) > 1  # type: ignore[arg-type]
+        doubts = [f"{column} is taken as a percentage: it is above 1"] if percent else []
+        proposal.add(target, json.dumps(f"{_sql(column)} / 100") if percent else name, *doubts)
     elif target == "cpus" and re.search(r"milli", column, re.IGNORECASE):
         proposal.add(target, json.dumps(f"{_sql(column)} / 1000"))
     else:
@@ -119,12 +126,15 @@ def _propose_time(target: str, column: str, proposal: Proposal) -> None:
             (
                 u
                 for u in ("s", "ms", "us", "ns")
-                if _YEAR_2000 < typical * SECONDS[u] < 4 * _YEAR_2000
+                if YEAR_2000 < typical * SECONDS[u] < 4 * YEAR_2000
             ),
             None,
         )
         stated = split_unit(column, TIME_UNITS)[1]
         doubts = [] if unit or stated else [f"{column} is taken as seconds on the log's own clock"]
+        years = (numbers.max() - numbers.min()) * SECONDS[unit or "s"] / _YEAR_S  # type: ignore[operator]
+        if unit and not stated and years > _MOST_YEARS:
+            doubts = [f"as {unit} the values of {column} span {years:,.0f} years"]
         unit = unit or stated or "s"
         proposal.seconds[target] = numbers * SECONDS[unit]
         proposal.add(target, f'{{ time = {name}, unit = "{unit}" }}', *doubts)

@@ -6,46 +6,72 @@ import re
 from typing import Final
 
 JOBS: Final = {
-    "job_id": "job_id jobid job_number job_no job task_id app_id request_id uuid id name job_name",
-    "user": "user username user_name user_id userid uid owner submitter submitted_by",
-    "account": "account project project_id project_name team tenant organization cost_center vc",
-    "queue": "queue partition queue_name pool resource_pool qname",
+    "job_id": "job_id jobid job_number job_no job task_id app_id request_id submission_id run_id "
+    "trial_id experiment_id pod_name job_uuid collection_id "
+    "instance_id instance_sn uuid id name job_name",
+    "user": "user username user_name user_id userid uid owner submitter submitted_by euser "
+    "job_owner job_user login author email",
+    "account": "account project project_id project_name team tenant organization cost_center vc "
+    "egroup workspace workspace_name namespace department entity",
+    "queue": "queue partition queue_name pool resource_pool qname job_queue node_pool",
     "cluster": "cluster cluster_id cluster_name site datacenter region",
     "qos": "qos qos_class service_class",
-    "job_name": "job_name jobname task_name name title command",
+    "job_name": "job_name jobname task_name name title command run_name display_name "
+    "experiment_name entrypoint",
     "workload": "model workload framework application app executable task_type job_type",
-    "status": "status state final_status job_status job_state final_state phase result outcome",
+    "status": "status state final_status job_status job_state final_state phase result outcome "
+    "stat job_stat run_state run_status exit_state final_event",
     "end_reason": "end_reason reason failure_reason exit_reason termination_reason error_reason",
     "exit_code": "exit_code exitcode return_code exit_status rc",
-    "submit_s": "submit_s submit submit_time submitted submitted_at submission_time submitted_time "
-    "submit_ts submission creation_time created created_at create_time queued_at queue_time_start "
-    "arrival_time arrival enqueue_time",
+    "submit_s": "submit_s submit submit_time submitted submitted_at submission_time "
+    "submitted_time submit_ts submission creation_time created created_at create_time queued_at "
+    "queue_time_start arrival_time arrival enqueue_time queued enqueued enqueued_at queued_time "
+    "queue_time enqueued_time qtime ctime creation_timestamp time_submitted submit_date submit_at "
+    "timestamp",
     "start_s": "start_s start start_time started started_at begin began begin_time start_ts "
-    "launch_time run_start scheduled_time started_time",
+    "launch_time run_start scheduled_time started_time scheduled_at dispatch_time dispatched_at "
+    "launched_at launched stime start_at start_date start_timestamp exec_start run_started "
+    "schedule_time",
     "end_s": "end_s end end_time ended ended_at finished finish finish_time finished_at stop_time "
-    "completion_time completed_at end_ts stopped_at finished_time deletion_time",
-    "runtime_s": "runtime_s runtime run_time duration elapsed elapsed_time wall_time walltime "
-    "wallclock execution_time run_duration job_duration duration_time",
-    "time_limit_s": "time_limit_s time_limit timelimit walltime_limit requested_time timeout "
-    "max_runtime time_requested wall_limit requested_walltime",
+    "completion_time completed_at end_ts stopped_at finished_time deletion_time end_at end_date "
+    "end_timestamp completion_timestamp completed_time finish_ts terminated_at termination_time",
+    "runtime_s": "runtime_s runtime run_time duration elapsed elapsed_time wall_time "
+    "resources_used_walltime walltime wallclock execution_time run_duration job_duration "
+    "duration_time elapsed_raw wall_clock_time wallclock_time wall_clock time_used job_runtime "
+    "running_time",
+    "time_limit_s": "time_limit_s time_limit timelimit resource_list_walltime walltime_limit "
+    "requested_time timeout max_runtime time_requested wall_limit requested_walltime "
+    "requested_wall_time req_walltime max_walltime run_limit runlimit time_req",
     "gpus": "gpus gpu num_gpus num_gpu n_gpus n_gpu ngpus ngpu gpu_count gpu_num gpus_requested "
     "requested_gpus req_gpus gpu_request allocated_gpus alloc_gpus gpu_cnt num_accel accel_count "
-    "num_accelerators accelerators accelerator_count num_devices device_count",
-    "gpu_type": "gpu_type gpu_model gpu_name accelerator gpu_spec accelerator_type gputype",
+    "num_accelerators accelerators accelerator_count num_devices device_count resource_list_ngpus "
+    "gpus_allocated used_gpus total_gpus gpu_number cards num_cards card_num card_count devices "
+    "card accelerator device",
+    "gpu_type": "gpu_type gpu_model gpu_name accelerator gpu_spec accelerator_type gputype "
+    "card_type card_model card_name accelerator_model accelerator_name device_type device_name "
+    "device_model gpu_product gpu_kind gpu card device",
     "cpus": "cpus cpu num_cpus num_cpu n_cpus ncpus cpu_count cpu_num cores num_cores n_cores "
-    "ncores cpu_cores vcpus req_cpus requested_cpus alloc_cpus cpu_request cpu_milli",
+    "ncores cpu_cores vcpus req_cpus requested_cpus alloc_cpus cpu_request cpu_milli "
+    "resource_list_ncpus cpus_allocated vcpu processors procs num_procs",
     "memory_gib": "memory_gib memory mem ram requested_memory req_mem mem_req memory_request "
-    "mem_request memory_requested mem_limit",
+    "mem_request memory_requested mem_limit resource_list_mem reqmem allocated_memory alloc_memory "
+    "memory_limit",
     "memory_gib_used": "memory_gib_used max_rss maxrss peak_memory mem_used memory_used "
-    "used_memory memory_peak peak_mem",
-    "nodes": "nodes num_nodes num_node n_nodes nnodes node_count node_num req_nodes",
+    "used_memory memory_peak peak_mem resources_used_mem max_mem max_memory peak_rss mem_peak rss",
+    "nodes": "nodes num_nodes num_node n_nodes nnodes node_count node_num req_nodes "
+    "resource_list_nodect nodect num_hosts nhosts host_count num_machines",
     "priority": "priority prio",
-    "restarts": "restarts retries retry_count num_retries restart_count requeues",
-    "cpu_time_s": "cpu_time_s cpu_time total_cpu cputime",
+    "restarts": "restarts retries retry_count num_retries restart_count requeues num_restarts "
+    "requeue_count",
+    "cpu_time_s": "cpu_time_s cpu_time total_cpu cputime resources_used_cput cput cpu_used",
     "energy_j": "energy_j energy_joules energy",
+    "gpu_utilization": "gpu_utilization gpu_util avg_gpu_util mean_gpu_util gpu_usage",
     "array_id": "array_id array_job_id",
 }  # fmt: skip
 """By column of ``jobs``, names without unit, the most specific first."""
+
+WAITS: Final = ("queued", "queued_time", "queue_time", "enqueued")
+"""Names of a time of submission that may also be that of a wait."""
 
 WORKER_SAMPLES: Final = {
     "job_id": "job_id jobid job run_id run experiment",
@@ -60,7 +86,7 @@ WORKER_SAMPLES: Final = {
 
 STATUSES: Final = {
     "completed": r"complet|succe|done|finish|pass|^ok$|^cd$|^0$",
-    "cancelled": r"cancel|abort|killed|stopped|revoked|preempt|deleted|^ca$",
+    "cancelled": r"cancel|abort|kill|stopped|revoked|preempt|deleted|^ca$",
     "failed": r"fail|err|time_?out|oom|out_of_mem|crash|exception|deadline|_lost|lost_|evict|^f$|"
     "^to$",
     "running": r"running|active|started|executing|^r$",

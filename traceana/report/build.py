@@ -79,9 +79,9 @@ def build_report(
         Processes that build sections. With more than one, a script that calls this needs
         ``if __name__ == "__main__":``, as any that starts processes with multiprocessing.
     engine
-        ``polars``; or ``spark``, which reads and reduces the largest tables (those of Alibaba's
-        PAI trace), where Polars does all else. It needs the extra ``traceana[spark]`` and Java 17,
-        and this process builds all sections: ``workers`` is not used.
+        ``polars``; or ``spark``, which reads and reduces the tables, where Polars does all else.
+        It needs the extra ``traceana[spark]`` and Java 17, and this process builds all sections:
+        ``workers`` is not used.
     master
         Spark's, such as ``local[2]`` or ``spark://host:7077``; None means ``local[*]``.
     per_trace

@@ -23,13 +23,18 @@ KEY_HEADINGS: Final = {
     "cov_job_id": "CoV row",
     "cpus": "CPUs",
     "dataset": "Data set",
+    "eta_j": "Energy to the target (J)",
     "gpu": "GPU",
     "gpu_type": "GPU type",
     "gpus": "GPUs",
     "gpus_requested": "GPUs requested",
     "job_id": "Job",
+    "n": "n",
     "n_instances": "Instances",
+    "pvalue": "p",
+    "pvalue_adjusted": "Adjusted p",
     "qos": "QoS class",
+    "tta_s": "Time to the target (s)",
     "worker_id": "Worker",
 }
 _FIRST_ROWS: Final = 10
@@ -55,16 +60,20 @@ def neutral(frame: Frame, /) -> Frame:
     import polars as pl  # noqa: PLC0415  a page needs none of it
 
     words = pl.col(pl.String, pl.Categorical, pl.Enum).cast(pl.String)
-    made = frame.with_columns(words.str.replace(_FORMULA, "'$1"))
+    made = frame.with_columns(
+        words.str.replace(_FORMULA, "'$1").str.replace(r"^'(-[0-9.]+)$", "$1")  # a number is none
+    )
     return made.rename(lambda name: re.sub(_FORMULA, r"'\1", name))
 
 
 def key_heading(name: str, /) -> str:
     """Return the heading of a column that no table declares, such as one of `by`."""
     words, _, unit = name.rpartition("_")
-    if unit in formatting.UNITS and words:
+    if name not in KEY_HEADINGS and unit in formatting.UNITS and words:
         return f"{key_heading(words)} ({formatting.UNITS[unit]})"
-    return KEY_HEADINGS.get(name, name.replace("_", " ").capitalize())
+    return KEY_HEADINGS.get(
+        name, re.sub("^share_", "fraction_", name).replace("_", " ").capitalize()
+    )
 
 
 def cells_of(

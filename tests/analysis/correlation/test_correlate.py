@@ -60,6 +60,36 @@ def test_what_cannot_be_told_has_its_reason(
     assert line.select(pl.col("note").str.contains(note)).item()
 
 
+@pytest.mark.parametrize("n", [5, 40])
+def test_ties_widen_the_interval_of_kendalls_tau(n: int) -> None:
+    x, y = np.random.default_rng(4).integers(0, 4, (2, n))
+    line = correlate(pl.DataFrame({"x": x, "y": y}), "x", "y", method="kendall").table
+    theirs = scipy.stats.kendalltau(x, y, method="asymptotic")
+    # the variance of tau without ties, and with them
+    error = abs(theirs.statistic) / scipy.stats.norm.isf(theirs.pvalue / 2)
+    wider = error**2 / (2 * (2 * n + 5) / (9 * n * (n - 1)))
+    half = scipy.stats.norm.ppf(0.975) * np.sqrt(0.437 / (n - 4) * wider)
+    ends = np.tanh(np.arctanh(theirs.statistic) + np.array([-half, half]))
+    assert line.select("ci_low", "ci_high").row(0) == pytest.approx(tuple(ends))
+
+
+def test_an_interval_that_excludes_nothing_is_none() -> None:
+    rows = pl.DataFrame({"x": [1.0, 2, 3, 4], "y": [2.0, 1, 4, 3]})
+    for confidence, note in ((0.99, None), (0.999, "no interval: too few rows")):
+        line = correlate(rows, "x", "y", method="spearman", confidence=confidence).table
+        # on Fisher's scale, 2.58 and 3.29 times sqrt(1.18) to either side
+        assert line["ci_low"].is_null().item() == (note is not None)
+        assert (line["note"].item() or "").startswith(note or "")
+
+
+def test_few_rows_that_carry_r_are_counted() -> None:
+    x, y = np.random.default_rng(5).standard_normal((2, 200))
+    x[:4] = y[:4] = [20, 25, 30, 35]
+    line = correlate(pl.DataFrame({"x": x, "y": y}), "x", "y").table.row(0, named=True)
+    assert line["n_carrying"] == 4
+    assert line["r_without"] == pytest.approx(np.corrcoef(x[4:], y[4:])[0, 1])
+
+
 def test_ranks_of_rows_need_the_rows_however_many(monkeypatch: pytest.MonkeyPatch) -> None:
     few = correlate(ROWS, "x", "y", method="spearman").table
     monkeypatch.setattr(family, "MAX_ROWS", 5)

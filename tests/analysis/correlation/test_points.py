@@ -41,6 +41,9 @@ def test_pearsons_r_of_the_points_is_that_of_group_means() -> None:
 
 def test_bins_are_centered_on_the_ends_and_zeros_have_their_own() -> None:
     rows = pl.DataFrame({"x": [0.0, 1, 10, 100, 100], "y": [2.0, 2, 0, 8, 8]})
+    counts = joint_counts(rows, "x", "y")
+    assert counts.equals(joint_counts(rows, "x", "y", bins=40))
+    assert not counts.equals(joint_counts(rows, "x", "y", bins=41))
     counts = joint_counts(rows, "x", "y", bins=3)
     # the edges lie half way, on logarithmic scales, between centers 1, 10, 100 and 2, 4, 8
     tenth, half = 10**0.5, 2**0.5

@@ -115,6 +115,12 @@ def test_published_files_hold_97_rates_read_independently(
         assert row["highest"] == pytest.approx(float(high), rel=1e-15)
 
 
+def test_categories_are_text() -> None:
+    plans, jobs = planted()
+    found = iteration_rates(plans.cast({"model": pl.Categorical}), jobs)
+    assert found.equals(iteration_rates(plans, jobs))
+
+
 def test_engines_agree() -> None:
     plans, jobs = planted()
     expected = iteration_rates(plans, jobs)

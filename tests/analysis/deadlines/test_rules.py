@@ -5,8 +5,10 @@ from __future__ import annotations
 import random
 import uuid
 
+import numpy as np
 import polars as pl
 import pytest
+from scipy import stats
 
 from tests.analysis.deadlines.plans import planted
 from traceana import deadline_rules, replay_published_draws
@@ -33,6 +35,30 @@ def test_rules_hold_on_planted_plans_and_fail_where_broken() -> None:
     assert rule(broken, "iterations are")["value"] < 0.9
     assert rule(broken, "uniform")["pvalue_adjusted"] < 1e-6
     assert rule(broken, "depend on GPUs")["pvalue_adjusted"] < 1e-6
+
+
+def test_values_of_the_rules_are_scipys() -> None:
+    plans, jobs = planted(400)
+    late = 0.2 * jobs["runtime_s"] * (plans["batch_size"] == 128)
+    plans = plans.with_columns(deadline_s=plans["deadline_s"] + late)
+    draws = pl.DataFrame({"n_ordered": [8, 2], "n_as_drawn": [6, 0], "n_passed_over": [5, None]})
+    table = deadline_rules(plans, jobs, draws=draws)
+    assert table.filter(rule="models are one seeded sequence")["value"].to_list() == [0.6, 0.5]
+    pairs = (plans["model"] + plans["batch_size"].cast(pl.String)).to_numpy()
+    tightness = ((plans["deadline_s"] - jobs["submit_s"] + 0.5) / jobs["runtime_s"]).to_numpy()
+    h = stats.kruskal(*(tightness[pairs == pair] for pair in np.unique(pairs)))
+    k, n = len(np.unique(pairs)), len(pairs)
+    # Kelley's: the unexplained variance, each with its degrees of freedom
+    epsilon = 1 - (1 - h.statistic / (n - 1)) * (n - 1) / (n - k)
+    row = rule(table, "on model and batch size")
+    assert (row["value"], row["pvalue"]) == pytest.approx((epsilon, h.pvalue))
+    cells = stats.contingency.crosstab(pairs, jobs["gpus"].to_numpy()).count
+    row = rule(table, "models do not depend")
+    assert row["value"] == pytest.approx(stats.contingency.association(cells))
+    assert row["pvalue"] == pytest.approx(stats.chi2_contingency(cells, correction=False).pvalue)
+    chi = stats.chisquare(cells.sum(axis=1))
+    row = rule(table, "equally likely")
+    assert (row["value"], row["pvalue"]) == pytest.approx(((chi.statistic / n) ** 0.5, chi.pvalue))
 
 
 def test_a_planted_sequence_is_found_and_another_is_not() -> None:

@@ -130,7 +130,7 @@ def test_no_parameters_of_scipy_are_better(family: str, peer: Any) -> None:
 @settings(max_examples=40, deadline=None)
 def test_another_unit_changes_the_scale_alone(values: list[int], unit: float) -> None:
     x = np.array(values) / 1000
-    here, there = (fit_distributions(scaled, resamples=5) for scaled in (x, x * unit))
+    here, there = (fit_distributions(scaled, resamples=0) for scaled in (x, x * unit))
     for name in FAMILIES:
         one, other = here.params(name), there.params(name)
         assert one.keys() == other.keys()
@@ -155,7 +155,7 @@ def test_the_truth_is_never_more_likely_than_the_fit(
     limit = peer.ppf(low + (1 - low) * rng.random(60)) if censoring else np.full(60, np.inf)
     cut, x = limit < x, np.minimum(x, limit)
     bound = float(peer.ppf(low)) if truncation else None
-    fits = fit_distributions(x, observed=~cut, truncated_below=bound, resamples=5)
+    fits = fit_distributions(x, observed=~cut, truncated_below=bound, resamples=0)
     truth = peer.logpdf(x[~cut]).sum() + peer.logsf(x[cut]).sum() - 60 * np.log(1 - low)
     assert cell(fits, name, "log_likelihood") >= truth - 1e-6
     larger = max(cell(fits, other, "log_likelihood") for other in ("weibull", "gamma", "lomax"))

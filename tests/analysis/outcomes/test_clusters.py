@@ -167,8 +167,11 @@ def test_odds_have_the_jackknifes_error() -> None:
     row = failure_odds(JOBS, "group", strata="stratum", cluster="user").row(0, named=True)
     assert (row["n_clusters"], row["pvalue_homogeneity"]) == (USERS, None)
     assert row["note"] == "fewer than 100 clusters: interval and p are conservative"
-    many = JOBS.with_columns(user=pl.int_range(pl.len()))
-    assert failure_odds(many, "group", strata="stratum", cluster="user")["note"].item() is None
+    for users, few in ((99, True), (100, False)):
+        many = JOBS.with_columns(user=pl.int_range(pl.len()) % users)
+        found = failure_odds(many, "group", strata="stratum", cluster="user")
+        assert found["n_clusters"].item() == users
+        assert (found["note"].item() is not None) == few
     sign = 1 if row["group"] == 1 else -1
     df = min(kish(jobs) for jobs in JOBS.partition_by("group")) - 1
     quantile = stats.t.ppf(0.975, df)

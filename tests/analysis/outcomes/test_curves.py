@@ -195,6 +195,12 @@ def test_rows_at_risk_run_at_least_that_long() -> None:
         rows_at_risk(frame.rename({"gpu_type": "time_s"}), [1], by="time_s")
 
 
+def test_times_of_the_risk_table_are_round_and_within_the_runtimes() -> None:
+    frame = pl.DataFrame({"runtime_s": [0.0, 70, 4000, 90_000], "status": "completed"})
+    found = cumulative_incidence(frame).at_risk
+    assert found.select("time_s", "n_at_risk").rows() == [(600, 2), (3600, 2), (86_400, 1)]
+
+
 def test_at_the_times_of_ends_rows_at_risk_are_those_of_the_curves() -> None:
     rng = np.random.default_rng(8)
     frame = pl.DataFrame(

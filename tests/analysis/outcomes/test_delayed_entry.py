@@ -46,6 +46,12 @@ def test_six_rows_by_hand() -> None:
     assert rows_at_risk(ROWS, [1.5, 3, 4.5], entry="entry_s")["n_at_risk"].to_list() == [3, 3, 3]
 
 
+def test_a_row_that_ends_at_its_entry_is_at_risk_then() -> None:
+    rows = pl.DataFrame({"entry_s": [0.0, 4, 0], "runtime_s": [2.0, 4, 4], "ended": [True] * 3})
+    found = kaplan_meier(rows, entry="entry_s", observed="ended", status=None).curves
+    assert found.select("time_s", "n_at_risk", "survival").rows() == [(2, 2, 0.5), (4, 2, 0)]
+
+
 def test_competing_events_of_six_rows_by_hand() -> None:
     found = cumulative_incidence(ROWS, **SEEN)
     last = {row["event"]: row["incidence"] for row in found.groups.iter_rows(named=True)}

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from traceana.analysis.stragglers.cost import at_once
 from traceana.analysis.stragglers.excess import evidence_of_reports, noise_of_reports
 from traceana.analysis.stragglers.levels import BLOCKS, measure_levels
 from traceana.analysis.stragglers.noise import measure_noise
@@ -108,3 +109,8 @@ def test_evidence_of_a_report_has_the_limit_of_its_frequency(least: float) -> No
             of_job = sorted(frequency(3 * (worker // 3) + k, tail) for k in range(3))
             expected = min(expected, max(-np.log(max(own, of_job[1], 1e-9)), 1.5))
         np.testing.assert_allclose(found[worker, at], expected, rtol=1e-9)
+
+
+def test_a_job_without_an_episode_has_none_at_once() -> None:
+    by_job, of_each = at_once((3, 2, 5), [])
+    assert (by_job.tolist(), of_each) == ([0, 0, 0], [])

@@ -81,6 +81,16 @@ def test_noise_of_any_law_has_no_episode(law: str) -> None:
     assert result.jobs["note"].null_count() == 60
 
 
+def test_half_of_the_evidence_is_enough_to_suspect_a_long_episode() -> None:
+    # 30 of 100 steps count as noise as long as they are not suspected
+    for seed in range(2):
+        times = noisy(np.random.default_rng(seed), (5, 100), cv=0.1)
+        times[2, 35:65] *= 1.3
+        (row,) = detect_stragglers(samples_of(times)).episodes.rows(named=True)
+        assert row["worker_id"] == "w2"
+        assert (row["onset_s"], row["end_s"]) == pytest.approx((350, 650), abs=60)
+
+
 @pytest.mark.parametrize("max_offset", [3, 5, 8])
 @pytest.mark.parametrize("cv", [0.03, 0.1])
 def test_a_slowdown_of_the_whole_job_may_begin_at_other_times(max_offset: int, cv: float) -> None:

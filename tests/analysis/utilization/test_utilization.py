@@ -54,6 +54,12 @@ def test_use_and_request_are_numpys() -> None:
         assert row["share_over"] == pytest.approx(np.mean(y > x))
 
 
+def test_one_row_has_its_use() -> None:
+    one = pl.DataFrame({"gpus": [2.0], "gpus_used": [0.5]})
+    row = utilization(one, resources={"gpus_used": "gpus"}).row(0, named=True)
+    assert (row["requested_mean"], row["used_mean"], row["used_of_requested"]) == (2, 0.5, 0.25)
+
+
 def test_a_resource_that_is_not_requested_has_a_use_only() -> None:
     frame = rows()
     row = utilization(frame).row(-1, named=True)

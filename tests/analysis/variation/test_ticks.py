@@ -244,6 +244,14 @@ def test_labels_that_the_first_rows_lack_are_found(
     assert_frame_equal(result, expected, rel_tol=1e-12, abs_tol=0)
 
 
+def test_values_that_are_no_labels_have_no_codes() -> None:
+    for labels in ([0.5, 1.5, 2.5], [1, 2, 10**9], [1, 2, 5]):
+        codes = ticks_on_grid._Codes(pl.Series("x", labels))
+        np.testing.assert_array_equal(codes.of(pl.Series([labels[2], labels[0]])), [2, 0])
+        for other in (0, 1.25, 3, 10**10):
+            assert codes.of(pl.Series([labels[0], other], strict=False)) is None
+
+
 def test_a_thin_grid_is_not_laid_out() -> None:
     row = np.arange(200)
     rows = pl.DataFrame(

@@ -70,6 +70,8 @@ def _open(file: CsvFile, _timezone: str) -> Rows:
         raise SourceError(f"{file.where}: the first line is empty; expected names or data")
     separator = find_separator(file.head)
     columns = read_header(file.head, separator)
+    if columns.count("") > 1:  # doubled separators, or several at the end: not read
+        columns = [name or f"\0{place}" for place, name in enumerate(columns)]
     repeated = sorted({name for name in columns if columns.count(name) > 1})
     if repeated:
         raise SourceError(f"{file.where}: its header names {repeated[0]!r} more than once")

@@ -30,22 +30,31 @@ _OPENING: Final = re.compile(rf"\s*(?:\{{(?:{_NAME}:{_SCALAR},)*{_NAME}:\s*)?\["
 _BETWEEN: Final = re.compile(r"[\s,]*")
 
 
-def read_items(file: CsvFile, /) -> Iterator[tuple[str, Any]]:
-    """Read the elements of an array after their text; one that is cut off is None."""
+def read_items(file: CsvFile, /, *, listed: bool = True) -> Iterator[tuple[str, Any]]:
+    """Read the elements of an array after their text; one that is cut off is None.
+
+    Without an array around them (not `listed`) they follow each other, as in JSON lines; a line
+    that is not JSON is None.
+    """
     decode = codecs.getincrementaldecoder("utf-8")("backslashreplace").decode
     with open_csv(file) as stream:
         text = decode(stream.read(_BYTES)).removeprefix("\ufeff")
-        opening = _OPENING.match(text)
+        opening = _OPENING.match(text) if listed else _BETWEEN.match(text)
         if opening is None:
             raise SourceError(f"{file.where}: no array of JSON objects at its beginning")
         at = opening.end()
         while True:
             at = _BETWEEN.match(text, at).end()  # type: ignore[union-attr]
-            if text.startswith("]", at):
+            if listed and text.startswith("]", at):
                 return
             try:
                 item, end = DECODER.raw_decode(text, at)
             except (ValueError, RecursionError):
+                line_end = -1 if listed else text.find("\n{", at)
+                if line_end > 0:  # the next object is one of its own
+                    yield text[at:line_end].rstrip(), None
+                    at = line_end
+                    continue
                 more = decode(stream.read(max(_BYTES, len(text) - at)))
                 if not more:
                     if at < len(text):
@@ -62,7 +71,12 @@ def read_items(file: CsvFile, /) -> Iterator[tuple[str, Any]]:
 
 
 def array_blocks(
-    file: CsvFile, row_of: Callable[[Any], dict[str, Any] | None], kinds: Mapping[str, Kind], /
+    file: CsvFile,
+    row_of: Callable[[Any], dict[str, Any] | None],
+    kinds: Mapping[str, Kind],
+    /,
+    *,
+    listed: bool = True,
 ) -> Iterator[FrameBlock]:
     """Read the elements in blocks; `row_of` returns an object's row, None where it has none."""
 
@@ -75,7 +89,7 @@ def array_blocks(
             return "malformed"
         return row is not None and [*map(row.get, kinds)]
 
-    return item_blocks(read_items(file), cells, kinds)
+    return item_blocks(read_items(file, listed=listed), cells, kinds)
 
 
 def _open(file: CsvFile, _timezone: str) -> Rows:

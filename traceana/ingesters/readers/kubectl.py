@@ -1,4 +1,4 @@
-"""Pods of Kubernetes, as ``kubectl get pods --all-namespaces --output json`` prints them."""
+"""Pods or jobs of Kubernetes, as ``kubectl get pods -A --output json`` prints them."""
 
 from __future__ import annotations
 
@@ -93,10 +93,41 @@ def _gpus(resources: dict[str, float], pod: dict[str, Any]) -> tuple[float, str 
     return gpus, "+".join(sorted(profiles)) or (kind if gpus else None)
 
 
-def _row(item: dict[str, Any]) -> dict[str, Any] | None:
-    """Return a pod's row; None for what is no pod."""
-    if item.get("kind", "Pod") != "Pod":
+def _row_of(kind: str, item: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the row of a pod or of a job; None for an item of another kind."""
+    if item.get("kind", kind) != kind:
         return None
+    return _pod(item) if kind == "Pod" else _job(item)
+
+
+def _job(item: dict[str, Any]) -> dict[str, Any]:
+    """Return the row of a job: its pods run at once as often as its parallelism."""
+    meta, job, status = (item.get(name) or {} for name in ("metadata", "spec", "status"))
+    conditions = [one for one in status.get("conditions") or () if one.get("status") == "True"]
+    ended = {one.get("type"): one for one in conditions}
+    end = ended.get("Complete") or ended.get("Failed") or {}
+    state = "Succeeded" if "Complete" in ended else "Failed" if "Failed" in ended else "Running"
+    begin, name = status.get("startTime"), meta.get("name")
+    finished = (status.get("completionTime") or end.get("lastTransitionTime")) if end else None
+    template = ((job.get("template") or {}).get("spec")) or {}
+    row = _pod({"metadata": meta, "spec": template})
+    pods = float(job.get("parallelism", 1))
+    scaled = ("cpus", "memory_bytes", "gpus")
+    return row | {
+        "job": name,
+        "group": _TIMESTAMP.sub("", row["id"]) if name else None,
+        "state": state if begin or end else "Pending",
+        "reason": end.get("reason"),
+        "started": begin,
+        "finished": finished,
+        "restarts": str(int(status.get("failed") or 0)),
+        "runtime_s": _seconds(begin, finished),
+        **{key: _text(pods * float(row[key])) for key in scaled if row[key] is not None},
+    }
+
+
+def _pod(item: dict[str, Any]) -> dict[str, Any]:
+    """Return the row of a pod."""
     meta, pod, status = (item.get(name) or {} for name in ("metadata", "spec", "status"))
     name, space = meta.get("name"), meta.get("namespace", "default")
     owners = meta.get("ownerReferences") or [{}]
@@ -153,24 +184,33 @@ def _seconds(begin: str | None, end: str | None) -> str | None:
     return str((datetime.fromisoformat(end) - datetime.fromisoformat(begin)).total_seconds())
 
 
-def _detect(file: CsvFile) -> bool:
+def _find_kind(file: CsvFile) -> tuple[str, bool] | None:
+    """Return the kind of a file's objects, and whether they are in a list; None for other files."""
     opening = file.head.lstrip(b"\xef\xbb\xbf \t")[:1]
     if opening not in (b"{", b"["):
-        return False
+        return None
     try:
         with open_csv(file) as stream:
             start = stream.read(1 << 16)
     except SourceError:
-        return False
+        return None
+    kind = re.search(rb'"kind"\s*:\s*"(Pod|Job)(?:List)?"', start)
     items = opening == b"[" or re.search(rb'"items"\s*:', start)
-    return bool(items and re.search(rb'"kind"\s*:\s*"(Pod|PodList)"', start))
+    whole = items or (b'"metadata"' in start and b'"spec"' in start)
+    return (kind[1].decode(), bool(items)) if kind and whole else None
+
+
+def _open(file: CsvFile, _timezone: str) -> Rows:
+    kind, listed = _find_kind(file) or ("Pod", True)
+    row_of = partial(_row_of, kind)
+    return Rows(_COLUMNS, partial(array_blocks, file, row_of, listed=listed))
 
 
 READER: Final = Reader(
     "kubectl",
-    _detect,
-    lambda file, _timezone: Rows(_COLUMNS, partial(array_blocks, file, _row)),
-    (".json",),
+    lambda file: _find_kind(file) is not None,
+    _open,
+    (".json", ".jsonl", ".ndjson"),
     files("traceana.ingesters.mappings").joinpath("kubectl.toml").read_text(encoding="utf-8"),
 )
-"""Reader of lists of pods."""
+"""Reader of pods or jobs, in a list or one after the other."""

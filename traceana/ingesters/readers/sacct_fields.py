@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 RULE: Final = "\0rule"
 """Column with the rule that a record breaks."""
 TIMES: Final = ("Submit", "Start", "End")
-USAGE: Final = ("MaxRSS", "TotalCPU", "ConsumedEnergyRaw", "ConsumedEnergy")
+USAGE: Final = (
+    *("MaxRSS", "TotalCPU", "ConsumedEnergyRaw", "ConsumedEnergy"),
+    *("TRESUsageInTot", "TRESUsageInAve", "NTasks"),
+)
 _NULLS: Final = (
     *("Unknown", "None", "NONE", "None assigned", "N/A", "INVALID", "(null)"),
     *("UNLIMITED", "Partition_Limit"),
@@ -58,6 +61,12 @@ def _tres(prefix: str) -> Callable[[pl.Expr], Values]:
     return parse
 
 
+def _busy_gpus(name: str) -> Callable[[pl.Expr], Values]:
+    """Utilization in GPUs: Slurm adds up the percentages of the GPUs that a task uses."""
+    percent = r"(?:^|,)gres/gpuutil=(\d+(?:\.\d+)?)(?:,|$)"
+    return lambda text: {name: text.str.extract(percent).cast(pl.Float64) / 100}
+
+
 def _gres(prefix: str) -> Callable[[pl.Expr], Values]:
     """GPUs as Slurm printed them before it counted them in TRES: gpu:2, gpu:a100:2."""
 
@@ -88,6 +97,9 @@ _FIELDS: Final[dict[str, tuple[str, Callable[[pl.Expr], Values]]]] = {
     "ReqTRES": ("", _tres("req")),
     "AllocTRES": ("", _tres("alloc")),
     "TRES": ("", _tres("tres")),
+    "TRESUsageInTot": ("", _busy_gpus("busy_total")),
+    "TRESUsageInAve": ("", _busy_gpus("busy_mean")),
+    "NTasks": ("number", _number("n_NTasks")),
     "ReqGRES": ("", _gres("req")),
     "AllocGRES": ("", _gres("alloc")),
     "State": ("", lambda text: {"state": text.str.extract(r"^([^\s+]+)")}),
@@ -108,7 +120,7 @@ TYPES: Final[dict[str, pl.DataType]] = {
         ("runtime_s", "time_limit_s", "cpu_time_s", "memory_gib", "memory_gib_used", "energy_j"),
         pl.Float64(),
     ),
-    **dict.fromkeys(("cpus", "nodes", "gpus"), pl.Float64()),
+    **dict.fromkeys(("cpus", "nodes", "gpus", "gpu_utilization"), pl.Float64()),
     **dict.fromkeys(("job_id", "array_id", "gpu_type", "state"), pl.String()),
 }
 """Columns that are computed, with their types."""
@@ -157,14 +169,15 @@ def step_usage(steps: pl.DataFrame, step: str) -> pl.DataFrame:
     return parse_fields(steps, USAGE).with_columns(
         rss="own_rss",
         cpu="own_cpu",
+        busy=pl.coalesce("busy_total", pl.col("busy_mean") * pl.col("n_NTasks")),
         whole=pl.when(whole).then(_energy()),
         parts=pl.when(~whole).then(_energy()),
     )
 
 
 def total_usage(steps: pl.DataFrame, job: str) -> pl.DataFrame:
-    """Add up steps by their job: the largest memory, all CPU time, the nodes' energy."""
-    largest = [pl.col(name).max() for name in ("rss", "whole")]
+    """Add up steps by their job: most memory and GPUs in use, all CPU time, the nodes' energy."""
+    largest = [pl.col(name).max() for name in ("rss", "whole", "busy")]
     summed = [
         pl.when(pl.col(name).count() > 0).then(pl.col(name).sum()) for name in ("cpu", "parts")
     ]
@@ -201,6 +214,11 @@ def derive(records: pl.DataFrame, timezone: str) -> pl.DataFrame:
         gpus=first(*found, *gres, none),
         gpu_type=first("alloc_type", "tres_type", "req_type", "alloc_gres_type", "req_gres_type"),
         array_id=col("JobID").str.extract(r"^(\d+)_"),
+    ).with_columns(
+        # Slurm's marks of no value are far above 1
+        gpu_utilization=pl.when(col("gpus") > 0, col("busy") <= col("gpus")).then(
+            col("busy") / col("gpus")
+        )
     )
 
 

@@ -26,7 +26,7 @@ _FREE_TEXT: Final = (
     *("JobName", "Comment", "AdminComment", "SystemComment", "WorkDir", "SubmitLine"),
     *("StdIn", "StdOut", "StdErr", "Reason", "Extra"),
 )
-_TRES: Final = ("ReqTRES", "AllocTRES", "TRES")
+_TRES: Final = ("ReqTRES", "AllocTRES", "TRES", "TRESUsageInTot", "TRESUsageInAve")
 _NONE: Final = r"Unknown|None|N/A|INVALID|UNLIMITED|Partition_Limit"
 _DURATION: Final = rf"(?:\d+-)?(?:\d+:)?\d+:\d\d(?:\.\d+)?|{_NONE}"
 _ID: Final = r"\d+(?:_(?:\d+|\[.*\]))?(?:\+\d+)?(?:\.\w+)?"
@@ -41,7 +41,7 @@ _SHAPES: Final = {
     ),
     **dict.fromkeys(
         ("ReqCPUS", "AllocCPUS", "NCPUS", "NNodes", "ReqNodes", "AllocNodes", "Priority", "UID",
-         "ElapsedRaw", "TimelimitRaw", "CPUTimeRAW", "ConsumedEnergyRaw", "Restarts"),
+         "NTasks", "ElapsedRaw", "TimelimitRaw", "CPUTimeRAW", "ConsumedEnergyRaw", "Restarts"),
         rf"\d+|{_NONE}",
     ),
     **dict.fromkeys(

@@ -265,10 +265,10 @@ def _finding(jobs: pl.DataFrame, name: str) -> str:
     wide = jobs.pivot("controller", index="job_id", values="speedup").sort("oracle")
     low, high = wide.row(0, named=True), wide.row(-1, named=True)
     gains = wide["proportional"].to_numpy()
+    span = " to ".join(dict.fromkeys((ratio(gains.min()), ratio(gains.max()))))
     text = (
         f"{name}: with batch sizes that follow the workers' speed, {plural(wide.height, 'job')} "
-        f"would be {ratio(gains.min())} to {ratio(gains.max())} times as fast as with equal batch "
-        "sizes"
+        f"would be {span} times as fast as with equal batch sizes"
     )
     if wide.height > 1:
         text += (

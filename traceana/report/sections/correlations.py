@@ -33,6 +33,7 @@ from traceana.report.sections.feature_names import (
     FEATURE_NAMES,
     SIGNIFICANT,
     draw_forest,
+    name_family,
     name_rows,
     state_correlations,
 )
@@ -88,8 +89,8 @@ def _cohort(session: Context, cohort: Cohort) -> Content:
             Correlations,
             columns=("outcome", "feature", "n", "r", "ci_low", "ci_high", "pvalue_adjusted"),
             headings={"r": "Spearman's rho"},
-            caption=f"Rank correlation of runtime with the resources that {cohort.noun} request; p "
-            f"adjusted (Benjamini and Hochberg) over {found.n_tested} tests. {cohort.title}",
+            caption=f"Rank correlation of runtime with the resources that {cohort.noun} request; "
+            f"{name_family(found.n_tested)}. {cohort.title}",
         ),
     )
     blocks: tuple[Block, ...] = (

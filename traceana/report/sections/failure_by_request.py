@@ -13,6 +13,7 @@ from traceana.report.sections.feature_names import (
     FEATURE_NAMES,
     SIGNIFICANT,
     draw_forest,
+    name_family,
     name_rows,
     state_correlations,
 )
@@ -114,8 +115,8 @@ def _correlations(cohort: Cohort, found: CorrelationResult, by: tuple[str, ...])
         ),
         headings=SIGNIFICANT,
         caption=f"Correlation of failure (1; other ends 0) with the resources that {cohort.noun} "
-        f"request{within}, and {100 * found.confidence:.0f} % confidence intervals; p adjusted "
-        f"(Benjamini and Hochberg) over the {found.n_tested} tests of this table. {cohort.title}",
+        f"request{within}, and {100 * found.confidence:.0f} % confidence intervals; "
+        f"{name_family(found.n_tested)}. {cohort.title}",
         folded=True,
     )
 

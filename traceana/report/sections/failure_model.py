@@ -23,11 +23,15 @@ _COLLINEAR: Final = 5
 """Variance inflation factor from which an effect is not separated from the other features."""
 _OPENING: Final = (
     "Logistic regression of failure (status failed) among ended rows. The odds ratio of each "
-    "feature is at equal values of the others. A numeric feature has the odds ratio of a doubling, "
-    "a category that against the most frequent one. The features are the grouping columns and the "
-    "requested resources of the trace, chosen before the fit. Their p-values are one family, "
-    "adjusted by Holm's method. Predictions are evaluated on held-out rows by the area under the "
-    "ROC curve (AUC; 0.5 is chance) and the Brier score beside that of the mean rate."
+    "feature is at equal values of the others. A numeric feature has the odds ratio of a "
+    "doubling, a category that against the most frequent one. Within strata: Mantel-Haenszel; of "
+    "a numeric feature by a model with the categories. Not comparable: less than 5 % of the rows "
+    "of a level or its reference have common support in another feature. Not separated: variance "
+    "inflation factor (VIF) of 5 or more. p is that of the adjusted ratio. The features are the "
+    "grouping columns and the requested resources of the trace, chosen before the fit. Their "
+    "p-values are one family, adjusted by Holm's method. Predictions are evaluated on held-out "
+    "rows by the area under the ROC curve (AUC; 0.5 is chance) and the Brier score beside that of "
+    "the mean rate."
 )
 _LIMITATIONS: Final = (
     "Features that are not in the model may explain an association. An odds ratio is not a causal "
@@ -72,11 +76,7 @@ def _build(session: Context, cohort: Cohort) -> Content:
             OddsRatios,
             null={"level": "", "reference": ""},
             caption=f"Odds ratios of failure of {cohort.noun}: adjusted for all other features, "
-            "crude, and within strata of the other categories (Mantel-Haenszel; of a numeric "
-            "feature by a model with the categories). Not comparable: less than 5 % of the rows of "
-            "a level or its reference have common support in another feature. p is that of the "
-            f"adjusted ratio. VIF from {_COLLINEAR}: not separated from the other features. "
-            f"{cohort.title}",
+            f"crude, and within strata of the other categories. {cohort.title}",
         )
     )
     blocks.append(

@@ -49,6 +49,13 @@ def name_rows(table: pl.DataFrame) -> pl.DataFrame:
     )
 
 
+def name_family(n_tested: int, /) -> str:
+    """Return over what the p-values of a table are adjusted."""
+    if not n_tested:
+        return "no correlation is tested"
+    return f"p adjusted (Benjamini and Hochberg) over {n_tested} tests"
+
+
 def draw_forest(
     cohort: Cohort, overall: pl.DataFrame, within: pl.DataFrame | None, /, *, key: str, about: str
 ) -> Gallery:

@@ -32,7 +32,7 @@ DEFINITIONS = {
     "GPU-hours": "`sum(GPUs requested * runtime in s) / 3600` over the jobs with both values.",
     "Interval of a mean": "Student's t: `mean +/- t * s / sqrt(n)` with t the 97.5 % quantile of "
     "its distribution with n - 1 degrees of freedom and s of ddof 1; none for a single value.",
-    "Failure rate": "`p = failed / n` with n = completed + failed + cancelled; where the text says "
+    "Failure rate": "`p = failed / n` with n = completed + failed + cancelled; where a text names "
     "completed and failed, these two. Its interval is Wilson's "
     "(Journal of the American Statistical Association 22, 1927): "
     "`(p + z^2 / 2n +/- z * sqrt(p * (1 - p) / n + z^2 / 4n^2)) / (1 + z^2 / n)` with z the 97.5 % "

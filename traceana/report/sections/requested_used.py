@@ -19,7 +19,7 @@ from traceana.report.blocks import (
 )
 from traceana.report.section import Section
 from traceana.results.display import key_heading
-from traceana.results.formatting import count, in_sentence, share, share_range
+from traceana.results.formatting import count, in_sentence, listed, share, share_range
 from traceana.results.utilization import RequestedUsed
 
 if TYPE_CHECKING:
@@ -89,19 +89,22 @@ def _findings(rows: pl.DataFrame, title: str) -> tuple[str, list[str]]:
     known = rows.filter(pl.col("n") > 0).rows(named=True)
     names = [in_sentence(row["resource"].partition(" (")[0]) for row in known]
     medians, each = list[str](), list[str]()
+    counts = [row["n"] for row in known]
     for row, name in zip(known, names, strict=True):
         interval = ""
         if row["ci_low"] is not None:
             interval = f"95 % CI {share_range(row['ci_low'], row['ci_high'])}; "
         median = f"{share(row['median'])} of the {name}"
-        medians.append(f"{median} ({interval}n = {row['n']:,})")
+        medians.append(f"{median} ({interval.rstrip('; ')})" if interval else median)
         unit = row["resource"].partition(" (")[2].rstrip(")")
         each.append(
             f"{title}: the median job used {median} that it requested ({interval}quartiles "
             f"{share(row['p25'])} and {share(row['p75'])}; n = {row['n']:,}); "
             f"{count(row['unused_hours'])} {unit} were unused."
         )
-    return f"{title}: the median job used {', '.join(medians)} that it requested.", each
+    n = " to ".join(f"{one:,}" for one in sorted({min(counts), max(counts)}))
+    used = listed(medians)
+    return f"{title}: the median job used {used} that it requested (n = {n}).", each
 
 
 SECTION = Section(

@@ -316,6 +316,16 @@ def _conclude(summary: pl.DataFrame) -> tuple[str, str]:
     """Return the finding and the headline."""
     by_median = summary.sort("median").rows(named=True)
     low, high = by_median[0], by_median[-1]
+    if len(by_median) == 1:
+        finding = (
+            f"the median CoV across workers (ddof 0) of {low['job_id']} is {ratio(low['median'])} "
+            f"(maximum {ratio(low['max'])}; n = {low['n']:,} time steps)."
+        )
+        median = f"{share(low['median'])} of the mean in {low['job_id']}."
+        return (
+            finding,
+            f"the median standard deviation of mini-batch time across workers is {median}",
+        )
     finding = (
         f"the median CoV across workers (ddof 0) is lowest in {low['job_id']} "
         f"({ratio(low['median'])}; n = {low['n']:,} time steps) and highest in {high['job_id']} "

@@ -247,7 +247,7 @@ def _size_finding(found: Found, titles: dict[str, str]) -> str:
         hours = row["gpu_hours"]
         size = "no GPU-hours" if hours is None else f"{hours:,.0f} GPU-hours"
         if hours is not None and row["gpus_median"] is not None:
-            size += f", median {three_digits(row['gpus_median'])} GPUs"
+            size += f", median {row['gpus_median']:,.3g} GPUs"
         parts.append(f"{titles[trace]}: {row['jobs']:,} jobs, {size}")
     return f"{'; '.join(parts)}."
 
