@@ -33,10 +33,9 @@ def anonymize(
 
     Columns and values that could still identify a row are listed.
     """
-    from traceana.cli.output import print_cells, print_json
+    from traceana.cli.output import print_json, print_rows
     from traceana.errors import DataError
     from traceana.exchange import anonymize as anonymize_trace
-    from traceana.results.display import cells_of
     from traceana.results.exchange import Disclosure
 
     try:
@@ -47,4 +46,4 @@ def anonymize(
     if json:
         print_json(left.rows(named=True))
     else:
-        print_cells(cells_of(left, Disclosure))
+        print_rows(left, Disclosure)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from traceana.cli.streams import printable, terminal
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     import polars as pl
     from rich.table import Table
 
-    from traceana.results.display import Cells
     from traceana.results.tables import ResultTable
 
 
@@ -25,16 +24,19 @@ def print_json(content: object) -> None:
     sys.stdout.write(json.dumps(content, indent=2) + "\n")
 
 
-def print_cells(cells: Cells) -> None:
-    """Print a result table; numbers are right-aligned and never cropped."""
+def print_rows(frame: pl.DataFrame, table: type[ResultTable], **options: Any) -> None:  # noqa: ANN401
+    """Print a result table with options of `cells_of`; numbers are right-aligned, never cropped."""
     from rich.table import Table
 
-    table = Table(box=None, pad_edge=False)
+    from traceana.results.display import cells_of
+
+    cells = cells_of(frame, table, **options)
+    shown = Table(box=None, pad_edge=False)
     for heading, numeric in zip(cells.headings, cells.numeric, strict=True):
-        table.add_column(heading, justify="right" if numeric else "left", no_wrap=True)
+        shown.add_column(heading, justify="right" if numeric else "left", no_wrap=True)
     for row in cells.rows:
-        table.add_row(*row)
-    print_table(table)
+        shown.add_row(*row)
+    print_table(shown)
 
 
 def print_table(table: Table) -> None:

@@ -122,6 +122,8 @@ def test_shares_at_a_bound_leave_the_rest_to_the_others() -> None:
     np.testing.assert_allclose(share(100, [1, 1, 8], min_batch=0, max_batch=60), [20, 20, 60])
     both = share(100, [1, 10, 10, 79], min_batch=5, max_batch=40)
     np.testing.assert_allclose(both, [5, 27.5, 27.5, 40])
+    both = share(100, [1, 3], offsets=[0, 20], min_batch=0, max_batch=np.inf)
+    np.testing.assert_allclose(both, [30, 70])
     late = share(100, [1, 3, 1], offsets=[0, 20, 200], min_batch=0, max_batch=np.inf)
     np.testing.assert_allclose(late, [30, 70, 0])  # 30 / 1 = (70 + 20) / 3
 

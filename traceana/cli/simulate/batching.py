@@ -133,7 +133,7 @@ def batching(
     """Simulate batch-size controllers on heterogeneous workers."""
     from traceana.cli.output import frame_writer
     from traceana.cli.simulate import batching_modes as modes
-    from traceana.cli.simulate.choose import load_object
+    from traceana.cli.simulate.choose import load_object, read_numbers
     from traceana.errors import DataError
     from traceana.results.batching import Batches, BatchingSweep, ClusterComparison, ReplaySteps
 
@@ -162,8 +162,8 @@ def batching(
     if sweep:
         settings |= bounds | _known(
             global_batch=global_batch,
-            overheads_s=_numbers("--overheads", overheads),
-            noise_cvs=_numbers("--noise", noise),
+            overheads_s=read_numbers("--overheads", overheads),
+            noise_cvs=read_numbers("--noise", noise),
             seeds=None if seeds is None else range(seeds),
         )
         modes.run_sweep(settings, frame_writer(out, BatchingSweep), json=json)
@@ -187,20 +187,8 @@ def _known(**options: object) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None}
 
 
-def _numbers(option: str, text: str | None) -> list[float] | None:
-    from traceana.errors import DataError
-
-    if text is None:
-        return None
-    try:
-        return [float(part) for part in text.split(",")]
-    except ValueError:
-        raise DataError(
-            f"{option} {text!r}: expected numbers separated by commas, such as 12,12,8,16"
-        ) from None
-
-
 def _estimate(cores: str | None, devices: str | None) -> list[float] | None:
+    from traceana.cli.simulate.choose import read_numbers
     from traceana.errors import DataError
     from traceana.simulate.batching.devices import find_tflops
 
@@ -208,7 +196,7 @@ def _estimate(cores: str | None, devices: str | None) -> list[float] | None:
         raise DataError("--cores and --devices exclude each other; pass one of them")
     if devices is not None:
         return [find_tflops(device.strip()) for device in devices.split(",")]
-    return _numbers("--cores", cores)
+    return read_numbers("--cores", cores)
 
 
 def _throughputs(
@@ -217,13 +205,14 @@ def _throughputs(
     """Return a throughput per worker, or a frame with one column per worker and row per step."""
     import polars as pl
 
+    from traceana.cli.simulate.choose import read_numbers
     from traceana.errors import DataError
 
     if text is not None:
         if rate is not None:
             raise DataError("--rate: --throughputs are in samples/s; leave it out")
         if Path(text).suffix not in (".csv", ".parquet"):
-            return _numbers("--throughputs", text) or []
+            return read_numbers("--throughputs", text) or []
         try:
             read = pl.read_csv if text.endswith(".csv") else pl.read_parquet
             return read(text, glob=False).cast(pl.Float64)
@@ -247,13 +236,14 @@ def _workers(
 ) -> Any:  # noqa: ANN401  Workers, which is imported when the command runs
     import numpy as np
 
+    from traceana.cli.simulate.choose import read_numbers
     from traceana.errors import DataError
     from traceana.simulate import Saturating, Workers
 
     names = [] if isinstance(throughputs, list) else throughputs.columns
     x = np.asarray(throughputs, dtype=float)
     count = x.shape[-1]
-    fixed = _numbers("--overheads", overheads) or [0.0]
+    fixed = read_numbers("--overheads", overheads) or [0.0]
     if len(fixed) not in {1, count}:
         raise DataError(
             f"--overheads: expected one number, or one per worker ({count}); found {len(fixed)}"

@@ -33,10 +33,9 @@ def run_job(
     """Simulate one job under each controller."""
     import polars as pl
 
-    from traceana.cli.output import print_cells, print_json
+    from traceana.cli.output import print_json, print_rows
     from traceana.errors import DataError
     from traceana.results.batching import BatchingSweep
-    from traceana.results.display import cells_of
     from traceana.simulate import Static, simulate_batching
     from traceana.simulate.batching.controllers import CONTROLLERS
 
@@ -75,15 +74,14 @@ def run_job(
     ]
     headings = {"last": "Last batch sizes"}
     columns = [*_SHOWN, "last"]
-    print_cells(cells_of(pl.DataFrame(rows), BatchingSweep, columns=columns, headings=headings))
+    print_rows(pl.DataFrame(rows), BatchingSweep, columns=columns, headings=headings)
     _print_notes((each.controller, each.note) for each in results)
 
 
 def run_published(settings: dict[str, Any], writer: Writer, /, *, json: bool) -> None:
     """Compare the published clusters, and the throughput ratios of the published speedups."""
-    from traceana.cli.output import print_cells, print_json
+    from traceana.cli.output import print_json, print_rows
     from traceana.results.batching import ClusterComparison, PublishedGains
-    from traceana.results.display import cells_of
     from traceana.simulate import compare_clusters, published_gains
 
     clusters, gains = compare_clusters(**settings), published_gains()
@@ -91,10 +89,10 @@ def run_published(settings: dict[str, Any], writer: Writer, /, *, json: bool) ->
     if json:
         print_json({"clusters": clusters.to_dicts(), "gains": gains.to_dicts()})
         return
-    print_cells(cells_of(clusters, ClusterComparison))
+    print_rows(clusters, ClusterComparison)
     columns = ("id", "published", "devices", "ratio", "flops_ratio", "largest_gain", "reached_by")
     sys.stdout.write("\nthroughput ratios that the published factors imply\n")
-    print_cells(cells_of(gains, PublishedGains, columns=columns))
+    print_rows(gains, PublishedGains, columns=columns)
 
 
 def _join(texts: list[str]) -> str:
@@ -195,15 +193,14 @@ def _print_by_controller(
     rows: pl.DataFrame, table: type[ResultTable], keys: tuple[str, ...], value: str
 ) -> None:
     """Print one value of each controller beside the others."""
-    from traceana.cli.output import print_cells
-    from traceana.results.display import cells_of
+    from traceana.cli.output import print_rows
     from traceana.results.tables import with_columns
 
     wide = rows.pivot("controller", index=keys, values=value)
     names = {name: name for name in wide.columns[len(keys) :]}
     if value in table.columns():
         table = with_columns(table, dict.fromkeys(names, value))
-    print_cells(cells_of(wide, table, headings=names))
+    print_rows(wide, table, headings=names)
 
 
 def _cost(episode: dict[str, Any]) -> str:

@@ -1,16 +1,18 @@
-"""Choose the trace to simulate, and load a policy by name."""
+"""Choose the trace to simulate, load a policy by name, and read numbers."""
 
 from __future__ import annotations
 
 import sys
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from traceana.store.session import Session
+
+_NUMBERS: Final = "numbers separated by commas, such as 12,12,8,16"
 
 
 def qualifying_trace(
@@ -57,6 +59,18 @@ def load_object(name: str, option: str, /) -> Any:  # noqa: ANN401  whatever its
         return found() if isinstance(found, type) else found
     except (ImportError, AttributeError, ValueError, TypeError) as error:
         raise DataError(f"{option} {name}: {error}; pass package.module:name") from None
+
+
+def read_numbers(option: str, text: str | None, expected: str = _NUMBERS, /) -> list[float] | None:
+    """Return the numbers of an option, which commas separate."""
+    from traceana.errors import DataError
+
+    if text is None:
+        return None
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise DataError(f"{option} {text!r}: expected {expected}") from None
 
 
 def mark(text: str, /, *, synthetic: bool) -> str:

@@ -80,7 +80,7 @@ def deadlines(
     simple policies.
     """
     from traceana.cli.output import frame_writer
-    from traceana.cli.simulate.choose import load_object
+    from traceana.cli.simulate.choose import load_object, read_numbers
     from traceana.errors import DataError
 
     writer = frame_writer(out)
@@ -94,7 +94,7 @@ def deadlines(
         )
     draws = {
         "rng": seed,
-        "tightness": _ends(tightness),
+        "tightness": read_numbers("--tightness", tightness, "two numbers, such as 0.5,1.5"),
         "distribution": load_object(distribution, "--distribution"),
     }
     named = [load_object(name.strip(), "--policies") for name in policies.split(",")]
@@ -117,15 +117,6 @@ class _Source:
     jobs: pl.DataFrame
     plans: pl.DataFrame | None
     synthetic: bool
-
-
-def _ends(text: str) -> tuple[float, ...]:
-    from traceana.errors import DataError
-
-    try:
-        return tuple(float(part) for part in text.split(","))
-    except ValueError:
-        raise DataError(f"--tightness {text!r}: expected two numbers, such as 0.5,1.5") from None
 
 
 def _read_file(file: Path, deadline: str | None) -> _Source:
@@ -247,14 +238,13 @@ def _print_json(source: _Source, found: dict[str, Any], *, seed: int) -> None:
 
 
 def _print_tables(source: _Source, found: dict[str, Any], *, seed: int) -> None:
-    from traceana.cli.output import print_cells
+    from traceana.cli.output import print_rows
     from traceana.results.deadlines import (
         DeadlinePolicies,
         DeadlineRules,
         DeadlineTightness,
         PlanComparison,
     )
-    from traceana.results.display import cells_of
 
     jobs, plans = source.jobs.height, found["plans"].height
     of = f"SYNTHETIC jobs of {source.name}" if source.synthetic else source.name
@@ -264,15 +254,15 @@ def _print_tables(source: _Source, found: dict[str, Any], *, seed: int) -> None:
         "Deadlines that jobs without a wait would meet (upper bounds), and quantiles of the\n"
         "tightness, (deadline - submission) / runtime\n"
     )
-    print_cells(cells_of(found["clusters"], DeadlineTightness, columns=_SHOWN))
+    print_rows(found["clusters"], DeadlineTightness, columns=_SHOWN)
     sys.stdout.write("\nDeadlines that jobs miss on shared GPUs, by policy\n")
     columns = ("cluster", "policy", "capacity", "n", "n_missed", "share_missed", "mean_wait_s")
     null = {"cluster": "all"}
-    print_cells(cells_of(found["policies"], DeadlinePolicies, columns=columns, null=null))
+    print_rows(found["policies"], DeadlinePolicies, columns=columns, null=null)
     for name, table, title in (
         ("agreement", PlanComparison, "Comparison with the published plans"),
         ("rules", DeadlineRules, "Tests of the rules on the published plans"),
     ):
         if name in found:
             sys.stdout.write(f"\n{title} (p adjusted by Holm)\n")
-            print_cells(cells_of(found[name], table))
+            print_rows(found[name], table)

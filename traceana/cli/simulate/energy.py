@@ -48,11 +48,10 @@ def energy(
     configuration of least cost of each data set; with it, every configuration.
     """
     from traceana import analysis
-    from traceana.cli.output import frame_writer, print_cells, print_json
+    from traceana.cli.output import frame_writer, print_json, print_rows
     from traceana.cli.simulate.choose import mark, qualifying_trace
     from traceana.derived.energy import ENERGY_NEEDS, defaults, shown_gpu, training_tables
     from traceana.errors import DataError
-    from traceana.results.display import cells_of
     from traceana.results.energy import EnergyToAccuracy, EtaSweep
     from traceana.store import open_store
     from traceana.store.session import Session
@@ -75,7 +74,7 @@ def energy(
         title = f"{gpu}: configuration of least cost by data set, eta {eta:g}"
         sys.stdout.write(mark(title, synthetic=synthetic) + "\n")
         headings = {"dataset": "Data set"}
-        print_cells(cells_of(found, EtaSweep, columns=found.columns, headings=headings))
+        print_rows(found, EtaSweep, columns=found.columns, headings=headings)
         return
     asked: dict[str, Any] = {"gpu": gpu, "dataset": dataset, "target": target, "defaults": known}
     rows = analysis.energy_to_accuracy(*tables, eta=eta, **asked)
@@ -95,9 +94,9 @@ def energy(
         f"{dataset} on {gpu}: {rows.height:,} configurations, {front.height} on the Pareto front"
     )
     sys.stdout.write(mark(title, synthetic=synthetic) + "\n")
-    print_cells(cells_of(front, EnergyToAccuracy, columns=_SHOWN))
+    print_rows(front, EnergyToAccuracy, columns=_SHOWN)
     sys.stdout.write("\nConfiguration of least cost by weight of energy\n")
-    print_cells(cells_of(weights, EtaSweep))
+    print_rows(weights, EtaSweep)
 
 
 def _least(

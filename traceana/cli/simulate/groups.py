@@ -25,12 +25,11 @@ def simulate_groups(
     """Simulate the groups of a trace and print the savings by data set."""
     import math
 
-    from traceana.cli.output import frame_writer, print_cells, print_json
+    from traceana.cli.output import frame_writer, print_json, print_rows
     from traceana.cli.simulate.choose import mark, qualifying_trace
     from traceana.derived.energy import ENERGY_NEEDS, defaults, shown_gpu, training_tables
     from traceana.derived.recurring import mapped_jobs, workloads_of
     from traceana.errors import DataError
-    from traceana.results.display import cells_of
     from traceana.results.recurring import GroupRuns, GroupsByDataset
     from traceana.simulate import simulate_recurring_groups
 
@@ -69,4 +68,4 @@ def simulate_groups(
         print_json(found)
         return
     sys.stdout.write(mark(f"{trace}: {result}", synthetic=synthetic) + "\n\n")
-    print_cells(cells_of(table, GroupsByDataset, null={"dataset": "all"}))
+    print_rows(table, GroupsByDataset, null={"dataset": "all"})

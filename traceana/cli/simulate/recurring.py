@@ -131,9 +131,8 @@ def recurring(
 def _print_result(result: RecurringResult, *, synthetic: bool, json: bool) -> None:
     import polars as pl
 
-    from traceana.cli.output import print_cells, print_json
+    from traceana.cli.output import print_json, print_rows
     from traceana.cli.simulate.choose import mark
-    from traceana.results.display import cells_of
     from traceana.results.recurring import RunsByConfiguration
 
     if json:
@@ -165,15 +164,14 @@ def _print_result(result: RecurringResult, *, synthetic: bool, json: bool) -> No
         )
         .sort("batch_size", "power_limit_w")
     )
-    print_cells(cells_of(chosen, RunsByConfiguration))
+    print_rows(chosen, RunsByConfiguration)
 
 
 def _print_sweep(
     sweep: pl.DataFrame, settings: dict[str, Any], *, synthetic: bool, json: bool
 ) -> None:
-    from traceana.cli.output import print_cells, print_json
+    from traceana.cli.output import print_json, print_rows
     from traceana.cli.simulate.choose import mark
-    from traceana.results.display import cells_of
     from traceana.results.recurring import SweepSummary
     from traceana.simulate import summarize_recurring
 
@@ -194,12 +192,10 @@ def _print_sweep(
     )
     sys.stdout.write(mark(title, synthetic=synthetic) + "\n")
     shown = ("energy_saved", "energy_saved_ci_low", "energy_saved_ci_high", "time_saved")
-    print_cells(
-        cells_of(
-            summary,
-            SweepSummary,
-            columns=("gpu", "dataset", "seeds", *shown, "cost_saved", "regret_share"),
-        )
+    print_rows(
+        summary,
+        SweepSummary,
+        columns=("gpu", "dataset", "seeds", *shown, "cost_saved", "regret_share"),
     )
     for row in summary.filter(summary["note"].is_not_null()).iter_rows(named=True):
         sys.stdout.write(f"{row['gpu']}, {row['dataset']}: {row['note']}\n")
