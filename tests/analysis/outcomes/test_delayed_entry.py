@@ -127,8 +127,9 @@ def test_rows_before_the_window_and_at_its_end() -> None:
     stated = Manifest(trace="t", title="T", window_start_s=10, window_end_s=100, window="stated")
     seen, observation = observe(rows, stated)
     assert seen["entry_s"].to_list() == [5, 0, 2, 0]
-    assert seen["observed"].to_list() == [True, True, False, True]
-    assert (observation.n, observation.n_truncated, observation.n_censored) == (3, 2, 1)
+    assert seen["observed"].to_list() == [True, True, False, False]  # the last has no end
+    assert seen["duration_s"].to_list() == [10, 70, 92, 70]
+    assert (observation.n, observation.n_truncated, observation.n_censored) == (4, 2, 2)
     derived = Manifest(
         trace="t", title="T", window_start_s=5, window_end_s=100, lists_only_survivors=True
     )
