@@ -132,7 +132,8 @@ def _propose_time(target: str, column: str, proposal: Proposal) -> None:
         )
         stated = split_unit(column, TIME_UNITS)[1]
         doubts = [] if unit or stated else [f"{column} is taken as seconds on the log's own clock"]
-        years = (numbers.max() - numbers.min()) * SECONDS[unit or "s"] / _YEAR_S  # type: ignore[operator]
+        span = float((numbers - numbers.min()).max() or 0.0)  # type: ignore[arg-type]
+        years = span * SECONDS[unit or "s"] / _YEAR_S
         if unit and not stated and years > _MOST_YEARS:
             doubts = [f"as {unit} the values of {column} span {years:,.0f} years"]
         unit = unit or stated or "s"
