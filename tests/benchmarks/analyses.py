@@ -2,9 +2,9 @@
 
 The chain of the published analysis, from Parquet files: the runtime of each task from its
 instances, joined to what it asked for; success by GPU type, GPUs, CPUs and memory; and the family
-of correlations of runtime with four requests for tasks that completed and others, by Pearson and
-Spearman, over rows and over group means. The peers give the numbers alone. traceana adds intervals,
-p adjusted over the family, and what :mod:`tests.benchmarks.runtimes` lists.
+of correlations of runtime with four requests for tasks that completed and that failed, by Pearson
+and Spearman, over rows and over group means. The peers give the numbers alone. traceana adds
+intervals, p adjusted over the family, and what :mod:`tests.benchmarks.runtimes` lists.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def with_duckdb(path: Path) -> Answer:
         f" + (count(*) OVER (PARTITION BY completed, {name}) - 1) / 2 AS {name}"
         for name in ("runtime_s", *FEATURES)
     )
-    known = "FROM runtimes WHERE runtime_s IS NOT NULL"
+    known = "FROM runtimes WHERE runtime_s IS NOT NULL AND status IN ('completed', 'failed')"
     sources = {"row": f"SELECT * {known}", "rank": f"SELECT completed, {ranks} {known}"}
     corr = ", ".join(f"corr({name}, runtime_s)" for name in FEATURES)
     found = {
@@ -117,7 +117,7 @@ def with_polars(path: Path) -> Answer:
         judged.group_by(group).agg(pl.col("completed").mean()).sort(group, nulls_last=True)
         for group in GROUPS
     ]
-    known = runtimes.lazy().drop_nulls("runtime_s")
+    known = judged.drop_nulls("runtime_s")
     ask = [
         known.group_by("completed")
         .agg(
@@ -168,7 +168,7 @@ def with_pandas(path: Path) -> Answer:
         for value in judged.groupby(group, dropna=False)["completed"].mean().tolist()
     ]
     correlations = []
-    for _, part in tasks.dropna(subset=["runtime_s"]).groupby("completed"):
+    for _, part in judged.dropna(subset=["runtime_s"]).groupby("completed"):
         for name in FEATURES:
             means = part.groupby(name, as_index=False)["runtime_s"].mean()
             for points in (part, means):

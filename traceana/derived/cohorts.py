@@ -86,10 +86,10 @@ def form_cohort(session: Session, trace: str, /, *, end_imputation: str = "drop"
         return session.cached(
             ("cohort of jobs", trace), lambda: _jobs(session, trace), on_disk=False
         )
+    if end_imputation != "drop":  # one section only
+        return _tasks(session, trace, end_imputation)
     return session.cached(
-        ("cohort of tasks", trace, end_imputation),
-        lambda: _tasks(session, trace, end_imputation),
-        on_disk=False,
+        ("cohort of tasks", trace), lambda: _tasks(session, trace, "drop"), on_disk=False
     )
 
 
