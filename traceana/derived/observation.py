@@ -47,8 +47,8 @@ class Observation:
         known = "a runtime or a start" if self.n_open else "a runtime"
         window = f"window {'stated' if self.stated else 'derived'}"
         text = (
-            f"None of the {noun} started before the observation window or were still running "
-            f"at its end ({window})."
+            f"None of the {self.n:,} {noun} with {known} started before the observation window or "
+            f"were still running at its end ({window})."
         )
         if self.n_truncated + self.n_censored:
             text = (
