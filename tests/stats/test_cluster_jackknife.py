@@ -59,9 +59,9 @@ def weighted_r(x: np.ndarray, y: np.ndarray, w: np.ndarray, method: str) -> floa
 @pytest.mark.parametrize("method", ["pearson", "spearman"])
 def test_the_influence_of_a_cluster_is_the_derivative_in_its_weight(method: str) -> None:
     rng = np.random.default_rng(9)
-    cells = np.array([0, 0, 0, 2, 2, 3, 3, 3, 5, 5, 6, 6, 0])  # there is no cell 1 or 4
+    cells = np.array([0, 0, 0, 2, 2, 3, 3, 3, 5, 5, 6, 6, 0], np.int64)  # there is no cell 1 or 4
     x = 7 + rng.integers(0, 5, 13).astype(float)
-    y = x + rng.integers(-2, 4, 13) - 40
+    y = x + rng.integers(-2, 4, 13).astype(float) - 40
     h, slopes = 1e-5, []
     for cell in np.unique(cells):
         up, down = (weighted_r(x, y, 1 + h * s * (cells == cell), method) for s in (1, -1))
@@ -88,8 +88,8 @@ def test_three_rows_have_a_coefficient_and_a_perfect_one_has_a_limit(method: str
 def test_rounding_is_no_variance() -> None:
     x, y = 1e6 * np.array([0.1, 0.1, 0.1, 0.2, 0.3]), np.array([0.1, 0.3, 0.2, 0.5, 0.4])
     cells = np.array([0, 0, 1, 2, 2])  # without cell 2, x is constant
-    for pair in ((x, y), (y, x), (x / 1e9, y), (y, x / 1e9)):
-        assert np.isnan(jackknife_errors(*pair, cells, ["pearson"])["pearson"])
+    for a, b in ((x, y), (y, x), (x / 1e9, y), (y, x / 1e9)):
+        assert np.isnan(jackknife_errors(a, b, cells, ["pearson"])["pearson"])
 
 
 @pytest.mark.parametrize("method", ["pearson", "spearman"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import permutations, product
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -277,7 +278,7 @@ def test_a_row_that_is_alone_takes_every_place(n: int, orders: int) -> None:
     # shifts of an indicator put it at each row once: the tails are ranks. Up to 9 rows all
     # permutations are tried, then random orders until there are 9,999
     at = 2
-    x, y = (np.arange(n) == at).astype(float), (np.arange(n) * 7.0 + 3) % n
+    x, y = (np.arange(n) == at).astype(float), ((np.arange(n) * 7 + 3) % n).astype(float)
     above, below = (y > y[at]).sum(), (y < y[at]).sum()
     least = min(above, below)
     expected = 2 * (1 + orders * least) / (1 + orders * (n - 1))
@@ -401,7 +402,7 @@ def test_rows_that_carry_r_by_leaving_them_out(n: int, r: float) -> None:
         x, y = 40 + a, 1e-3 * (r * np.abs(a) ** 1.5 * np.sign(a) + b)
         whole = np.corrcoef(x, y)[0, 1]
         order = np.argsort(-np.sign(whole) * (x - x.mean()) * (y - y.mean()), kind="stable")
-        expected = None
+        expected: Any = None
         for left in range(1, max(n // 20, 1) + 1):
             without = np.corrcoef(x[order[left:]], y[order[left:]])[0, 1]
             if without * np.sign(whole) < abs(whole) / 2:

@@ -139,8 +139,12 @@ def test_clusters_are_left_out_one_by_one(horizon: float) -> None:
     # rows that enter after a time
     late = [(np.zeros(2), 0, 1, int(np.searchsorted(at, e, side="right")) - 1, g)
             for e, g in zip(entry, cluster, strict=True) if e >= at[0]]  # fmt: skip
-    parts = [np.array(part) for part in zip(*rows, *late, strict=True)]
-    found = incidence_variances(*parts, durations=at, horizon=horizon)
+    e, c, late_rows, time, cell = (np.array(part) for part in zip(*rows, *late, strict=True))
+
+    def variances(cell: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
+        return incidence_variances(e, c, late_rows, time, cell, durations=at, horizon=horizon)
+
+    found = variances(cell)
     whole = curve(durations, kind, entry, at)
     end = min(horizon, at[-1])
     expected: list[Any] = [0.0, 0.0, 0.0]
@@ -153,10 +157,9 @@ def test_clusters_are_left_out_one_by_one(horizon: float) -> None:
     np.testing.assert_allclose(found[0], expected[0], rtol=1e-9, atol=1e-15)
     np.testing.assert_allclose(found[1], expected[1], rtol=1e-9, atol=1e-15)
     assert found[2] == pytest.approx(expected[2], rel=1e-3)
-    one = incidence_variances(*parts[:4], 0 * parts[4], durations=at, horizon=horizon)
+    one = variances(0 * cell)
     assert np.isnan(np.concatenate([one[0], one[1].ravel(), [one[2]]])).all()
-    two = incidence_variances(*parts[:4], parts[4] % 2, durations=at, horizon=horizon)
-    assert np.isfinite(two[0]).all()
+    assert np.isfinite(variances(cell % 2)[0]).all()
 
 
 def test_a_restricted_mean_by_hand() -> None:
