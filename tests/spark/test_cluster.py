@@ -124,8 +124,8 @@ def test_two_workers_give_the_report_that_polars_gives(
     write_own(store)
     # a machine that has much to do starts an executor slowly
     patient = "from traceana.store import spark; spark._WORKER_S = 900"
-    command = f"{patient}; from traceana.cli import main; main()"
-    command = [sys.executable, "-c", command, "report", "--store", str(store)]
+    code = f"{patient}; from traceana.cli import main; main()"
+    command = [sys.executable, "-c", code, "report", "--store", str(store)]
     only = ["--only", SECTIONS, "--format", "md"]
     by_spark = ["--engine", "spark", "--master", master, "--out", str(tmp_path / "spark")]
     done = run(*command, *only, *by_spark)
