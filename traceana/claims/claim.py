@@ -164,11 +164,8 @@ class ClaimResults(Result):
 
     Examples
     --------
-    >>> import polars as pl, tempfile, traceana
-    >>> folder = tempfile.mkdtemp()
-    >>> jobs = pl.DataFrame({"job_id": ["a"], "submit_s": [5.0], "runtime_s": [60.0], "gpus": [4]})
-    >>> ledger = traceana.add_table(jobs, trace="mine", table="jobs", store=folder)
-    >>> results = traceana.check_claims(traceana.open_store(folder), paper="zeus")
+    >>> import traceana
+    >>> results = traceana.check_claims(traceana.open_sample(), paper="zeus")
     >>> results.table.select("id", "verdict").row(0)
     ('zeus-pairs', 'untested')
     """

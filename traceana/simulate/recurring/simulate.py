@@ -86,15 +86,12 @@ def simulate_recurring(
 
     Examples
     --------
-    >>> import polars as pl, traceana
-    >>> kind = {"dataset": "cifar100", "network": "net", "optimizer": "adam"}
-    >>> runs = pl.DataFrame(kind | {"batch_size": [128, 1024], "learning_rate": 0.1, "run": 1,
-    ...                             "target_metric": 0.6, "target_epoch": [10, 15]})
-    >>> power = pl.DataFrame(kind | {"gpu": "V100", "batch_size": [128, 1024], "power_limit_w": 200,
-    ...                              "epoch_s": [30, 15], "mean_power_w": [90, 180]})
-    >>> result = traceana.simulate_recurring(runs, power, gpu="V100", dataset="cifar100")
-    >>> result.history.select("recurrence", "batch_size").tail(2).rows()
-    [(3, 1024), (4, 128)]
+    >>> import traceana
+    >>> store = traceana.open_sample()
+    >>> runs, power = (store.scan("zeus-2023", t) for t in ("training_runs", "power_profiles"))
+    >>> result = traceana.simulate_recurring(runs, power, gpu="v100", dataset="cifar100")
+    >>> result.history.select("recurrence", "batch_size", "power_limit_w").tail(2).rows()
+    [(139, 128, 200.0), (140, 128, 200.0)]
     """
     seeds = [] if isinstance(rng, np.random.Generator) else [rng]
     check_knobs(eta=eta, beta=beta, seeds=seeds, recurrences=recurrences)
