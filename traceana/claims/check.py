@@ -40,13 +40,13 @@ def check_claims(
     Parameters
     ----------
     store
-        As :func:`open_store` returns it.
+        What :func:`open_store` returns.
     paper
         One of :data:`traceana.claims.PAPERS`; None for all.
     session
-        Session on the store that shares derived tables, such as a report's.
+        Session on the store that shares derived tables, such as that of a report.
     progress
-        Called after each claim with the fraction of claims that are done.
+        Called after each claim with the completed fraction.
 
     Returns
     -------

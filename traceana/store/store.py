@@ -44,7 +44,7 @@ class Store:
     Attributes
     ----------
     path
-        The folder.
+        Folder of the store.
     only
         Traces to include; none means all.
 
@@ -176,7 +176,7 @@ def open_store(path: str | PathLike[str] | None = None, /) -> Store:
     Parameters
     ----------
     path
-        Its folder; None is TRACEANA_STORE, else ``./data``.
+        Folder of the store; None: TRACEANA_STORE, else ``./data``.
 
     Examples
     --------

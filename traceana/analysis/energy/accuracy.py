@@ -117,14 +117,14 @@ def energy_to_accuracy(
     training_runs, power_profiles
         The tables of those names; eager or lazy, of any supported engine.
     gpu, dataset
-        One of each, as in the tables.
+        GPU and data set, as in the tables.
     target
-        Value of target_metric; None for the default of the data set.
+        Value of target_metric; None: the default of the data set.
     eta
         Weight of energy against time in the cost, in [0, 1].
     defaults
-        Defaults by data set, such as :func:`training_defaults`; None:
-        :data:`traceana.schema.TRAINING_DEFAULTS`.
+        Defaults by data set, such as those of :func:`training_defaults`; None: those of the Zeus
+        traces.
 
     Returns
     -------

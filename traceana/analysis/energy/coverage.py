@@ -34,9 +34,9 @@ def energy_coverage(
     Parameters
     ----------
     training_runs, power_profiles, target, defaults
-        As in :func:`~traceana.analysis.energy_to_accuracy`.
+        As in :func:`energy_to_accuracy`.
     gpu, dataset
-        One of each, as in the tables; None for all that were trained and have defaults.
+        GPU and data set, as in the tables; None: all that were trained and have defaults.
 
     Returns
     -------

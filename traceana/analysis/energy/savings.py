@@ -75,12 +75,10 @@ def energy_savings(
 
     Parameters
     ----------
-    training_runs, power_profiles, eta
+    training_runs, power_profiles, eta, defaults
         As in :func:`energy_to_accuracy`. Every data set is trained to its default target.
     rng
         Seed or generator of the partitions.
-    defaults
-        As in :func:`energy_to_accuracy`.
 
     Returns
     -------

@@ -52,31 +52,31 @@ def simulate_recurring(
     size whose first epoch exceeds the bound does not run; its policy observes 100 * beta * Cmin.
     A recurrence repeats runs until one reaches the target. cost = eta * energy + (1 - eta) *
     max_power * time. If the policy has no limit for a batch size yet, the first epoch is
-    divided equally among the limits. Draws are in the order of the publisher's simulator, so a
-    seed reproduces its history run by run.
+    divided equally among the limits. Draws are in the order of the
+    published simulator, so a seed reproduces its history run by run.
 
     Parameters
     ----------
     training_runs, power_profiles
         The tables of those names, of any supported engine; the order of the runs matters.
     gpu, dataset, target
-        The job; target None is the default of the data set.
+        GPU and data set, as in the tables, and the value of target_metric; target None: the default
+        of the data set.
     eta
         Weight of energy against time in the cost, in [0, 1].
     beta
-        A run may cost so many times the least cost so far; above 0, infinite for no early stop.
+        A run is stopped when it costs this many times the least cost so far; above 0, infinite for
+        no early stop.
     recurrences
-        None for twice the number of batch sizes times that of power limits.
+        Number of recurrences; None: twice the number of batch sizes times that of power limits.
     rng
         Seed or generator of the drawn paths and of the policy.
     defaults
-        Default target, batch size and largest number of epochs by data set, such as
-        :func:`traceana.analysis.training_defaults`; None: those of the Zeus traces
-        (:data:`traceana.schema.TRAINING_DEFAULTS`).
+        Default target, batch size and largest number of epochs by data set, such as those of
+        :func:`traceana.analysis.training_defaults`; None: those of the Zeus traces.
     policy
-        "zeus", "default", "grid", "oracle"
-        (:data:`traceana.simulate.recurring.policies.POLICIES`), or a function of (job, eta, rng)
-        that returns a :class:`~traceana.simulate.recurring.policies.BatchSizeOptimizer` and a
+        "zeus", "default", "grid" or "oracle", or a function of (job, eta, rng) that returns a
+        :class:`~traceana.simulate.recurring.policies.BatchSizeOptimizer` and a
         :class:`~traceana.simulate.recurring.policies.PowerLimitOptimizer`.
 
     Raises

@@ -59,11 +59,11 @@ def sweep_recurring(
     training_runs, power_profiles, eta, beta, recurrences, defaults, policy
         As in :func:`simulate_recurring`; every data set is trained to its default target.
     gpus, datasets
-        A name or several; None for all that were profiled.
+        One or several; None: all that were profiled.
     seeds
-        One replication each.
+        Seeds, one replication each.
     progress
-        Called after each job with the completed fraction of the sweep.
+        Called after each job with the completed fraction.
 
     Returns
     -------
