@@ -70,13 +70,7 @@ class Trace:
         return self.table("jobs")
 
     def table(self, name: str, /) -> pl.DataFrame:
-        """Return a table.
-
-        Raises
-        ------
-        StoreError
-            If the trace does not have it.
-        """
+        """Return a table."""
         return self.store.scan(self.id, name).collect()
 
     def report(self, *, out: str | PathLike[str] = "reports/latest", **options: Any) -> Path:  # noqa: ANN401
@@ -134,11 +128,6 @@ def read(
     Trace
         Tables, row counts and report of the trace.
 
-    Raises
-    ------
-    TraceanaError
-        If the file cannot be read, or the folder has more than one trace.
-
     Examples
     --------
     >>> import tempfile, traceana
@@ -175,11 +164,6 @@ def load(trace_id: str, /) -> Trace:
     Trace
         Tables, row counts and report of the trace.
 
-    Raises
-    ------
-    CatalogError
-        If there is no such trace, or its files cannot be downloaded.
-
     Examples
     --------
     >>> import traceana
@@ -202,11 +186,6 @@ def open_sample() -> Store:
     -------
     Store
         The store.
-
-    Raises
-    ------
-    StoreError
-        If the user's cache folder cannot be written.
 
     Examples
     --------

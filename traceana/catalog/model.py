@@ -142,11 +142,6 @@ def load_catalog() -> dict[str, Trace]:
 def get_trace(trace: str, /) -> Trace:
     """Return the catalog entry of a trace.
 
-    Raises
-    ------
-    CatalogError
-        If no trace has that id; the message lists the ids and the closest one.
-
     Examples
     --------
     >>> from traceana.catalog import get_trace

@@ -53,13 +53,6 @@ def check_claims(
     ClaimResults
         One row per claim, in the order of the papers.
 
-    Raises
-    ------
-    DataError
-        If the paper is unknown; the message lists those there are.
-    StoreError
-        If a trace's ledger and tables disagree.
-
     Examples
     --------
     >>> import polars as pl, tempfile, traceana

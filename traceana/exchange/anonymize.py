@@ -78,13 +78,6 @@ def anonymize(
 
         {columns}
 
-    Raises
-    ------
-    DataError
-        If the key is too short, `round_s` is not positive, or `out` is the store itself.
-    StoreError
-        If the store does not have the trace.
-
     Examples
     --------
     >>> import polars as pl, tempfile, traceana

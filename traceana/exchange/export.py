@@ -62,13 +62,6 @@ def export_tables(
     list of pathlib.Path
         The files.
 
-    Raises
-    ------
-    DataError
-        If the format is unknown, or a table other than ``jobs`` is to be written as SWF.
-    StoreError
-        If the store does not have the table.
-
     References
     ----------
     Chapin et al. (1999), Benchmarks and standards for the evaluation of parallel job schedulers.

@@ -69,9 +69,7 @@ def select_jobs(
     Raises
     ------
     DataError
-        If the condition or a time cannot be understood, or no job is left.
-    StoreError
-        If the store does not have the trace, or the trace has no jobs.
+        If no job is left.
 
     Examples
     --------

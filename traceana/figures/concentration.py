@@ -31,13 +31,7 @@ def plot_concentration(curve: pl.DataFrame, /, *, ax: Axes | None = None) -> Axe
     Parameters
     ----------
     curve
-        [*by, share_of_jobs, share_of_gpu_hours], as `lorenz_curve` returns it, in steps of 1 % at
-        most.
-
-    Raises
-    ------
-    DataError
-        If the curve has no point, or a fraction of jobs occurs twice in a group.
+        What `lorenz_curve` returns, in steps of 1 % at most.
 
     Examples
     --------

@@ -62,8 +62,6 @@ def add_table(
         If the frame is of no such engine, or the mapping does not fit.
     SourceError
         If no row could be kept.
-    StoreError
-        If the store cannot be written.
 
     Examples
     --------

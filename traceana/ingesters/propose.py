@@ -63,8 +63,6 @@ def propose_mapping(path: str | PathLike[str], /, *, reader: str | None = None) 
 
     Raises
     ------
-    SourceError
-        If the file cannot be read.
     DataError
         If no column can be the key of a table.
 
@@ -135,11 +133,6 @@ def propose_mapping(path: str | PathLike[str], /, *, reader: str | None = None) 
 
 def preview_mapping(path: str | PathLike[str], text: str, /) -> dict[str, Converted]:
     """Run a mapping on the beginning of a file: by table, rows kept and rejected.
-
-    Raises
-    ------
-    DataError
-        If the mapping does not fit the file.
 
     Examples
     --------

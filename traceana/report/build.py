@@ -63,9 +63,8 @@ def build_report(
     store
         Folder of the store, a :class:`~traceana.trace.Trace`, a raw file of a known format, frames
         by the names of their tables (as :func:`~traceana.add_table` takes them), or a frame of
-        jobs;
-        None is TRACEANA_STORE, else ``./data``. Without a ledger there,
-        the report is made from the synthetic sample and marked as such.
+        jobs; None is TRACEANA_STORE, else ``./data``. Without a ledger there, the report is made
+        from the synthetic sample and marked as such.
     out
         Folder for the report; made where it does not exist.
     only
@@ -97,13 +96,6 @@ def build_report(
     Path
         Of ``index.html`` (of ``index.md`` without HTML), written beside and
         renamed, so that it is whole or not there.
-
-    Raises
-    ------
-    DataError
-        If there is no such section, format or engine, or a master is named that is not Spark's.
-    TraceanaError
-        If the store cannot be read, the folder cannot be written, or Spark cannot be had.
 
     Examples
     --------
@@ -169,7 +161,7 @@ def summarize(
     Parameters
     ----------
     store, workers, on_step
-        As for :func:`build_report`.
+        As in :func:`build_report`.
 
     Examples
     --------
@@ -217,11 +209,6 @@ def open_context(
 
 def check_sections(only: str | Sequence[str], /) -> list[Section]:
     """Return the sections of these ids in the report's order; none means all.
-
-    Raises
-    ------
-    DataError
-        If no section has such an id; the message lists the ids.
 
     Examples
     --------

@@ -85,7 +85,7 @@ def write_figures(
     figures
         Ids of figures; none means all.
     store, on_step
-        As for :func:`build_report`.
+        As in :func:`build_report`.
     out
         Folder for the files; made where it does not exist.
     trace
@@ -107,10 +107,7 @@ def write_figures(
     Raises
     ------
     DataError
-        If no figure has such an id, a choice or format does not exist, or the store has data for
-        none of the figures.
-    TraceanaError
-        If the store cannot be read or the folder cannot be written.
+        If the store has data for none of the figures.
 
     Examples
     --------
@@ -155,11 +152,6 @@ def write_figures(
 
 def check_figures(figures: str | Sequence[str], /) -> list[str]:
     """Return the ids of figures; none means all.
-
-    Raises
-    ------
-    DataError
-        If no figure has such an id; the message lists the ids.
 
     Examples
     --------

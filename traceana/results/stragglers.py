@@ -146,13 +146,7 @@ class StragglerResult(Result):
     ratios: pl.DataFrame
 
     def of_job(self, job: object, /) -> StragglerResult:
-        """Return the result of one job, by its key; a tuple if several columns are its key.
-
-        Raises
-        ------
-        DataError
-            If there is no such job.
-        """
+        """Return the result of one job, by its key; a tuple if several columns are its key."""
         by = self._by
         key = job if isinstance(job, tuple) else (job,)
         if len(key) != len(by):

@@ -82,12 +82,6 @@ def write_sample(
     Path
         `to`.
 
-    Raises
-    ------
-    DataError
-        If an argument is out of its range, or `to` holds anything that is not a sample or
-        cannot be written to.
-
     Examples
     --------
     >>> import tempfile, traceana

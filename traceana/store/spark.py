@@ -85,13 +85,6 @@ def scan_by_spark(store: Store, trace: str, table: str, /, *, master: str) -> Da
 
     Spark workers need the store under the same path.
 
-    Raises
-    ------
-    StoreError
-        If the table is not in the store.
-    TraceanaError
-        As :func:`open_spark`.
-
     Examples
     --------
     >>> import polars as pl, tempfile, traceana

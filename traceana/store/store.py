@@ -83,26 +83,13 @@ class Store:
         ]
 
     def manifest(self, trace: str, /) -> Manifest:
-        """Return what a trace is: title, license, times, tables and the columns with values.
-
-        Raises
-        ------
-        StoreError
-            If the trace is not in the store, or its manifest cannot be read.
-        """
+        """Return what a trace is: title, license, times, tables and the columns with values."""
         if not (self.path / trace / MANIFEST).is_file():
             self.ledger(trace)  # raises where there is no such trace
         return _parse(self.path / trace / MANIFEST, parse_manifest)
 
     def ledger(self, trace: str, /) -> Ledger:
-        """Return the ledger of a trace.
-
-        Raises
-        ------
-        StoreError
-            If the trace is not in the store, or an ingest was interrupted between a table and
-            its ledger.
-        """
+        """Return the ledger of a trace."""
         ledger = read_ledger(self.path / trace)
         if ledger is None:
             known = ", ".join(self.traces()) or "none"
@@ -157,13 +144,7 @@ class Store:
         return self._file(trace, table).is_file()
 
     def scan(self, trace: str, table: str, /) -> pl.LazyFrame:
-        """Return a table as a lazy frame; see ``docs/reference/tables.md`` for its columns.
-
-        Raises
-        ------
-        StoreError
-            If the table is not in the store; the message lists those that are.
-        """
+        """Return a table as a lazy frame; see ``docs/reference/tables.md`` for its columns."""
         if not self.has(trace, table):
             there = sorted(path.stem for path in (self.path / trace).glob("*.parquet"))
             of = "its tables" if there else "traces"
@@ -197,11 +178,6 @@ def open_store(path: str | PathLike[str] | None = None, /) -> Store:
     ----------
     path
         Its folder; None is TRACEANA_STORE, else ``./data``.
-
-    Raises
-    ------
-    StoreError
-        If there is no ledger under the folder.
 
     Examples
     --------

@@ -44,17 +44,17 @@ def failure_correlations(
     Parameters
     ----------
     frame
-        One row per job or task: `by`, cluster, status and the features; no runtime is needed.
-        Eager or lazy, of any listed engine.
+        One row per job or task: `by`, `cluster`, `status` and the features; no runtime is needed.
+        Eager or lazy, of any supported engine.
     features
         Columns of numbers; None: those of gpus, cpus, memory_gib and n_instances that the frame
-        has. Rows without the feature count in n_missing.
+        has.
     status
         Column of the status.
     success, failure
-        Status values that count as a success and as a failure; other rows are excluded.
+        Status values that count as a success and as a failure; other rows are excluded and counted.
     method, by, cluster, adjust, confidence, resamples, rng
-        As for :func:`correlate`.
+        As in :func:`correlate`.
 
     Returns
     -------
@@ -62,12 +62,6 @@ def failure_correlations(
         Of :func:`correlate`, with `y` failure.
 
         {columns}
-
-    Raises
-    ------
-    DataError
-        As :func:`correlate`; or if there is no feature, `success` and `failure` share a value, or
-        a status value is unknown.
 
     Examples
     --------

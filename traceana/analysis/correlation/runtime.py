@@ -56,16 +56,17 @@ def runtime_correlations(
     Parameters
     ----------
     frame
-        One row per job or task with `by`, cluster, status, runtime and the features, as
-        :func:`task_runtimes` returns it or in a jobs table. Eager or lazy, of any listed engine.
+        One row per job or task: `by`, `cluster`, `status`, `runtime` and the features, as in a jobs
+        table or as :func:`task_runtimes` returns it; eager or lazy, of any supported engine.
     features
-        Columns of numbers; None: those of :data:`FEATURES` that the frame has.
+        Columns of numbers; None: those of gpus, cpus, memory_gib and n_instances that the frame
+        has.
     runtime, status
         Columns of the runtime and of the status.
     success, failure
-        Status values; rows with another status are excluded and counted in n_excluded.
+        Status values that count as a success and as a failure; other rows are excluded and counted.
     method, level, by, cluster, adjust, confidence, resamples, rng
-        As for :func:`correlate`.
+        As in :func:`correlate`.
 
     Returns
     -------
@@ -79,8 +80,7 @@ def runtime_correlations(
     Raises
     ------
     DataError
-        As :func:`correlate`; or if there is no feature, `success` and `failure` share a value, or
-        no row has one of these.
+        If no row has a status in `success` or `failure`.
 
     Examples
     --------

@@ -47,7 +47,7 @@ def replay_published_draws(
     Parameters
     ----------
     training_plans
-        [cluster, job_id, model, batch_size], eager or lazy, of any listed engine.
+        [cluster, job_id, model, batch_size]; eager or lazy, of any supported engine.
     testbed
         Cluster whose jobs repeat those of the others.
 
@@ -57,11 +57,6 @@ def replay_published_draws(
         Sorted by cluster:
 
         {columns}
-
-    Raises
-    ------
-    DataError
-        If a column is missing.
 
     Examples
     --------

@@ -49,11 +49,6 @@ def batch_size_sweep(energy: pl.DataFrame, /) -> pl.DataFrame:
 
         {columns}
 
-    Raises
-    ------
-    DataError
-        If a column is missing.
-
     References
     ----------
     You et al., Zeus (NSDI'23): energy to accuracy against batch size.
@@ -122,7 +117,7 @@ def energy_to_accuracy(
     Parameters
     ----------
     training_runs, power_profiles
-        The tables of those names; eager or lazy, of any listed engine.
+        The tables of those names; eager or lazy, of any supported engine.
     gpu, dataset
         One of each, as in the tables.
     target
@@ -143,9 +138,8 @@ def energy_to_accuracy(
     Raises
     ------
     DataError
-        If a table lacks a column or breaks its declaration; the GPU, data set or target does not
-        occur; the data set has no default target; `eta` is not in [0, 1]; or a batch size has
-        several learning rates, or the data set several (network, optimizer) on this GPU.
+        If the GPU, data set or target does not occur, the data set has no default target, a batch
+        size has several learning rates, or the data set several (network, optimizer) on this GPU.
 
     Examples
     --------

@@ -46,11 +46,6 @@ def energy_coverage(
 
         {columns}
 
-    Raises
-    ------
-    DataError
-        As :func:`~traceana.analysis.energy_to_accuracy`, except for several (network, optimizer).
-
     Examples
     --------
     >>> import polars as pl, traceana

@@ -90,11 +90,6 @@ def energy_savings(
 
         {columns}
 
-    Raises
-    ------
-    DataError
-        As :func:`energy_to_accuracy`, for what is wrong with a table or `eta`; or `rng` is neither.
-
     Examples
     --------
     >>> import polars as pl, traceana

@@ -37,10 +37,10 @@ def concentration(
     Parameters
     ----------
     jobs
-        One row per job; eager or lazy, of any listed engine, which counts the jobs of each distinct
-        number of GPU-hours; Polars needs memory for these only.
+        One row per job; eager or lazy, of any supported engine. The engine counts the jobs of each
+        distinct number of GPU-hours, so that a large trace needs little memory.
     by
-        Columns to group by; ``()`` for one row. Null in `by` is its own group.
+        Columns to group by; null is a group of its own. By default all rows are one group.
     runtime, gpus
         Columns of the runtime and the requested GPUs.
 
@@ -50,11 +50,6 @@ def concentration(
         Sorted by `by`, nulls last, with the columns `by` and
 
         {columns}
-
-    Raises
-    ------
-    DataError
-        If a column is missing or not numeric, or a value is negative or infinite.
 
     Examples
     --------
@@ -123,11 +118,6 @@ def lorenz_curve(
         GPU-hours has no row. The columns are `by` and
 
         {columns}
-
-    Raises
-    ------
-    DataError
-        As :func:`concentration`, and if `points` is out of range.
 
     Examples
     --------

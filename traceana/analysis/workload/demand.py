@@ -51,13 +51,14 @@ def gpu_demand(
     Parameters
     ----------
     jobs
-        One row per job; eager or lazy, of any listed engine.
+        One row per job; eager or lazy, of any supported engine.
     bin_s
-        Length of a bin in s; bins are [k, k + 1) * bin_s on the clock of the trace.
+        Length of a bin in s; bins are [k, k + 1) * bin_s on the clock of the trace, at most ten
+        million.
     by
-        Columns to group by; ``()`` for one group. Null in `by` is its own group.
+        Columns to group by; null is a group of its own. By default all rows are one group.
     start, end, gpus
-        Columns of the start, the end (seconds or datetimes) and the requested GPUs.
+        Columns of the start and the end (seconds or datetimes) and the requested GPUs.
     runtime
         Column of the runtime: jobs end at start + runtime, and `end` is not used.
 
@@ -69,12 +70,6 @@ def gpu_demand(
         columns are `by` and
 
         {columns}
-
-    Raises
-    ------
-    DataError
-        If `bin_s` is not positive or there would be more than ten million bins; a column is
-        missing or not numeric; a value is negative or infinite; or a job ends before it starts.
 
     Examples
     --------

@@ -64,8 +64,7 @@ def simulate_recurring_groups(
     Raises
     ------
     DataError
-        If a table is not as declared, a group has more than one data set, the GPU or policy is not
-        there, or a setting is out of range. A group that cannot be simulated has a note instead.
+        If a group has more than one data set. A group that cannot be simulated has a note instead.
 
     Examples
     --------

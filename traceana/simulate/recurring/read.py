@@ -94,7 +94,7 @@ def sample_training_path(
     Parameters
     ----------
     training_runs
-        The table of that name, of any listed engine.
+        The table of that name, of any supported engine.
     dataset, network, batch_size
         The configuration.
     target
@@ -110,8 +110,7 @@ def sample_training_path(
     Raises
     ------
     DataError
-        If the table is not as declared, no run has the configuration and target, or rng is no
-        seed.
+        If no run has the configuration and target.
 
     Examples
     --------

@@ -58,7 +58,7 @@ def simulate_recurring(
     Parameters
     ----------
     training_runs, power_profiles
-        The tables of those names, of any listed engine; the order of the runs matters.
+        The tables of those names, of any supported engine; the order of the runs matters.
     gpu, dataset, target
         The job; target None is the default of the data set.
     eta
@@ -82,9 +82,7 @@ def simulate_recurring(
     Raises
     ------
     DataError
-        If a table is not as declared; the GPU, data set, target or policy is not there (those
-        that are, are listed); no run reached the target; a setting is out of range; the first run
-        misses the target; or a recurrence does in 20 runs.
+        If no run reached the target, the first run misses it, or a recurrence does in 20 runs.
 
     Examples
     --------

@@ -73,12 +73,6 @@ def sweep_recurring(
 
         {columns}
 
-    Raises
-    ------
-    DataError
-        As :func:`simulate_recurring`, for what is wrong with the tables or settings as a whole,
-        or if there is no seed.
-
     Examples
     --------
     >>> import polars as pl, traceana
@@ -157,9 +151,9 @@ def summarize_recurring(sweep: IntoFrame, /, *, confidence: float = 0.95) -> pl.
     Parameters
     ----------
     sweep
-        What :func:`sweep_recurring` returns, of any listed engine.
+        What :func:`sweep_recurring` returns.
     confidence
-        Of the intervals.
+        Coverage of the intervals, in (0, 1).
 
     Returns
     -------
