@@ -31,7 +31,8 @@ def concentration(
     With x_1 <= ... <= x_n the GPU-hours of the jobs (gpus * runtime / 3600),
     gini = 2 sum(i x_i) / (n sum(x)) - (n + 1) / n: 0 where all jobs are equal, (n - 1) / n where
     one job has all. The top fraction p consists of the p * n largest jobs; the last may count in
-    part (linear interpolation of the Lorenz curve).
+    part (linear interpolation of the Lorenz curve). Jobs that requested no GPU have no GPU-hours
+    and are not among the n jobs.
 
     Parameters
     ----------
@@ -161,7 +162,7 @@ def _gpu_hours(jobs: IntoFrame, keys: tuple[str, ...], runtime: str, gpus: str) 
 
     .upto is the number of jobs with at most as many GPU-hours.
     """
-    hours = nw.col(gpus) * nw.col(runtime) / 3600
+    hours = nw.when(nw.col(gpus) > 0).then(nw.col(gpus) * nw.col(runtime) / 3600)
     frame = open_frame(jobs, keys=keys, measures={"runtime": runtime, "gpus": gpus})
     held = frame.select(*keys, hours.alias("gpu_hours"))
     rows = count_values(held, (*keys, "gpu_hours"))

@@ -65,7 +65,7 @@ def gpu_demand(
     Returns
     -------
     DataFrame
-        Every bin from the first start to the last end of each group, sorted by `by` and bin,
+        Every bin from the first start to before the last end of each group, sorted by `by` and bin,
         nulls last. A group without any complete job has one row of nulls with a note. The
         columns are `by` and
 
@@ -76,7 +76,7 @@ def gpu_demand(
     >>> import polars as pl, traceana
     >>> jobs = pl.DataFrame({"start_s": [0, 1800], "end_s": [3600, 7200], "gpus": [4, 8]})
     >>> traceana.gpu_demand(jobs).select("bin_start_s", "gpus_mean", "jobs_mean").rows()
-    [(0.0, 8.0, 1.5), (3600.0, 8.0, 1.0), (7200.0, 0.0, 0.0)]
+    [(0.0, 8.0, 1.5), (3600.0, 8.0, 1.0)]
     """
     if not (is_number(bin_s) and 0 < bin_s <= LARGEST):
         raise DataError(f"bin_s must be a positive number of seconds; it is {bin_s!r}")
@@ -134,7 +134,9 @@ def gpu_demand(
 
 def _grid(groups: pl.DataFrame, bin_s: float) -> pl.DataFrame:
     """Return [*keys, n_excluded, bin] with every bin of every group, null where it has none."""
-    ends = groups.with_columns((pl.col("first", "last") / bin_s).floor())
+    ends = groups.with_columns(
+        (pl.col("first") / bin_s).floor(), (pl.col("last") / bin_s).ceil() - 1
+    ).with_columns(pl.max_horizontal("first", "last").alias("last"))
     bins = float((ends["last"] - ends["first"] + 1).sum())
     if bins > _MOST_BINS or (ends["last"] > 2**53).any():
         raise DataError(
