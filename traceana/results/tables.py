@@ -167,7 +167,9 @@ def describe_columns(table: type[ResultTable], /) -> str:
     for name, column in table.columns().items():
         metadata = column.metadata or {}
         unit = f" ({metadata['unit']})" if metadata["unit"] not in ("", "count") else ""
-        lines.append(f"- `{name}`{unit}: {column.description or metadata['heading']}")
+        told = column.description or metadata["heading"]
+        same = told.lower() == name.replace("_", " ")
+        lines.append(f"- `{name}`{unit}" if same else f"- `{name}`{unit}: {told}")
     return "\n".join(lines)
 
 

@@ -158,7 +158,7 @@ def fisher_interval(
     Parameters
     ----------
     r, n, method
-        As for :func:`correlation_pvalue`.
+        As in :func:`correlation_pvalue`.
     confidence
         Coverage, in (0, 1).
     error

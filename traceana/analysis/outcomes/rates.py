@@ -38,18 +38,18 @@ def outcome_rates(
     Parameters
     ----------
     frame
-        One row per job or task: `by`, `status` and `cluster`; eager or lazy, of any listed engine.
+        One row per job or task: `by`, `status` and `cluster`; eager or lazy, of any supported
+        engine.
     by
         Columns to group by; null is a group of its own.
     success, failure
-        Status values that count as a success and as a failure; other rows are excluded and
-        counted.
+        Status values that count as a success and as a failure; other rows are excluded.
     status
         Column of the status.
     cluster
-        Column of the independent unit, such as user; None: rows are independent.
+        Column of the independent unit, such as user, without nulls; None: rows are independent.
     confidence
-        Coverage of the interval, in (0, 1).
+        Coverage of the intervals, in (0, 1).
 
     Returns
     -------
@@ -62,12 +62,6 @@ def outcome_rates(
         rows and the quantile of t(k - 1). k is the effective number of clusters (Kish).
         n_effective is rate (1 - rate) / v with v the rate's jackknife variance over clusters, and
         k if the rate is 0 or 1. There is no interval if k is below 2.
-
-    Raises
-    ------
-    DataError
-        If a column is missing, a cluster is null, `success` or `failure` is empty or they share a
-        value, a status value is unknown, or `confidence` is not in (0, 1).
 
     Examples
     --------
@@ -114,11 +108,6 @@ def failure_rates(
         {columns}
 
         The interval is that of :func:`outcome_rates`.
-
-    Raises
-    ------
-    DataError
-        As :func:`outcome_rates`.
 
     Examples
     --------
