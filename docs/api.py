@@ -50,6 +50,25 @@ PACKAGES = ("traceana", *(f"traceana.{name}" for name in (
     "analysis", "simulate", "figures", "ingesters", "exchange", "store", "claims", "catalog",
     "samples", "report", "errors",
 )))  # fmt: skip
+_INDEX = """\
+Python
+======
+
+Public functions and classes by area; most can be imported from ``traceana``. In all of them:
+
+- A frame is eager or lazy, of any :doc:`supported engine </explanation/engines>`: Polars, DuckDB,
+  pandas, pyarrow or PySpark. Results are Polars frames, or objects that have some.
+- Null and NaN are missing. ``n`` counts the rows used, ``n_missing`` those without a value and
+  ``n_excluded`` those left out for another reason.
+- Units are suffixes: ``_s``, ``_h``, ``_w`` (watts), ``_j`` (joules), ``_gib``. Counts have none;
+  fractions are 0 to 1. Times are seconds or datetimes.
+- ``cluster`` is the column of the independent unit, such as user: rows of one unit may depend on
+  each other, and intervals and p-values allow for it.
+- ``rng`` is a seed or a NumPy generator. It is 1 by default, so that results repeat.
+- What is wrong with a frame or an argument raises :class:`~traceana.errors.DataError`; all errors
+  derive from :class:`~traceana.TraceanaError`, and their text states the remedy.
+
+"""
 
 
 @cache
@@ -100,8 +119,7 @@ def write_pages(folder: Path) -> None:
         if own:
             pages[f"area-{area}"] = "\n".join(_list(AREAS[area][0], own, names))
     known = "\n   ".join(page for page in pages if page.startswith("area-"))
-    heading = "Python\n======\n\nPublic functions and classes by area; most can be imported from "
-    pages["index"] = f"{heading}``traceana``.\n\n.. toctree::\n   :maxdepth: 1\n\n   {known}\n"
+    pages["index"] = f"{_INDEX}.. toctree::\n   :maxdepth: 1\n\n   {known}\n"
     files = {f"{name}.rst": text for name, text in pages.items()}
     files |= {
         "command-line.md": _commands(),

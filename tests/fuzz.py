@@ -57,6 +57,18 @@ def _pod(name: str) -> dict[str, Any]:
     }
 
 
+def _job(name: str) -> dict[str, Any]:
+    """Return a Job of two pods, as kubectl prints it."""
+    status = {
+        "startTime": "2026-03-02T08:00:00Z", "completionTime": "2026-03-02T09:00:00Z", "failed": 1,
+        "conditions": [{"type": "Complete", "status": "True"}],
+    }  # fmt: skip
+    spec = {"parallelism": 2, "template": {"spec": _pod(name)["spec"]}}
+    return {"kind": "Job", "metadata": {"name": f"{name}-1772438400"}, "spec": spec} | {
+        "status": status
+    }
+
+
 def _tar(members: dict[str, bytes]) -> bytes:
     made = io.BytesIO()
     with tarfile.open(fileobj=made, mode="w:gz") as archive:
@@ -95,6 +107,8 @@ SEEDS = {
     "pods.json": json.dumps({"kind": "List", "items": [_pod(f"p{i}") for i in range(4)]}).encode(),
     "job_1_norm.csv": f",worker,gpu,time,batch_time_norm\n{_WORKERS}".encode(),
     "pai_machine_spec.tar.gz": _tar({"pai_machine_spec.csv": b"m1,T4,96,512,2\nm2,CPU,64,256,0\n"}),
+    "jobs.json": json.dumps({"kind": "List", "items": [_job(f"b{i}") for i in range(4)]}).encode(),
+    "pods.jsonl": "\n".join(json.dumps(_pod(f"p{i}")) for i in range(4)).encode(),
 }
 TOKENS = [
     b"", b"\n", b"\r\n", b"\r", b"\0", b"\xff", b"\xef\xbb\xbf", b'"', b'""', b",", b"|", b";",
@@ -113,6 +127,9 @@ PAST = {
     "a header with empty names": ("x.txt", SEEDS["x.txt"].replace(b"|ReqMem|", b"|||", 1)),
     "doubled separators": ("x.csv", SEEDS["x.csv"].replace(b",", b",,")),
     "blank records": ("x.txt", SEEDS["x.txt"] + b"\n" * 5000),
+    "a resource three times": (
+        "x.txt", SEEDS["x.txt"].replace(b"|cpu=8", b"|cpu=0|cpu=0|cpu=8", 1)
+    ),
     "deep nesting": (
         "x.jsonl", _OBJECTS[0].encode() + b"\n" + b'{"a":' * 5000 + b"1" + b"}" * 5000
     ),
@@ -213,6 +230,23 @@ def check_mutant(seed: int) -> None:
         raise
 
 
+def check_mapping(seed: int) -> None:
+    """Ingest a file by a mutated mapping, which is refused in one line or keeps its accounts."""
+    text = mutate(MAPPING.encode(), random.Random(seed)).decode(errors="replace")
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "x.csv").write_bytes(SEEDS["x.csv"])
+        try:
+            ingest(Path(folder) / "x.csv", mapping=text, trace="t", store=Path(folder) / "store")
+        except TraceanaError as error:
+            ledger = error.ledger.failures if isinstance(error, IngestError) else []
+            _assert_one_line([line for _, line in ledger] or [str(error)])
+        except BaseException:
+            sys.stderr.write(f"mapping {seed} failed:\n{text}\n")
+            raise
+        else:
+            accounts(Path(folder) / "store")
+
+
 _names = st.text(min_size=1, max_size=6) | st.sampled_from(
     ["job_id", "gpus", "status", "submit_s", "\0line", "\0row", "runtime_s", "memory_gib"]
 )
@@ -279,6 +313,8 @@ def run(seconds: float, seed: int, kill_every: int = 200) -> int:
     done = 0
     while time.monotonic() < end:
         check_mutant(seed + done)
+        if done % 4 == 0:
+            check_mapping(seed + done)
         done += 1
         if done % kill_every == 0:
             check_kill(seed + done)

@@ -70,13 +70,7 @@ class Trace:
         return self.table("jobs")
 
     def table(self, name: str, /) -> pl.DataFrame:
-        """Return a table.
-
-        Raises
-        ------
-        StoreError
-            If the trace does not have it.
-        """
+        """Return a table."""
         return self.store.scan(self.id, name).collect()
 
     def report(self, *, out: str | PathLike[str] = "reports/latest", **options: Any) -> Path:  # noqa: ANN401
@@ -121,23 +115,13 @@ def read(
     Parameters
     ----------
     path
-        File or folder.
+        File, or folder with the files of one trace.
     mapping
-        TOML file that states the tables' columns in terms of the file's columns, or its text.
+        TOML file, or its text, with the tables' columns in terms of the file's columns.
     reader
-        Format, such as ``csv``, ``json`` or ``sacct``; None detects it.
+        Format, such as ``csv``, ``json`` or ``sacct``; None: detected.
     timezone
-        Time zone of times without an offset; None: the mapping's, else UTC.
-
-    Returns
-    -------
-    Trace
-        Tables, row counts and report of the trace.
-
-    Raises
-    ------
-    TraceanaError
-        If the file cannot be read, or the folder has more than one trace.
+        Time zone of times without an offset; None: that of the mapping, else UTC.
 
     Examples
     --------
@@ -170,16 +154,6 @@ def load(trace_id: str, /) -> Trace:
     trace_id
         Id of the trace, as in :func:`list_traces`.
 
-    Returns
-    -------
-    Trace
-        Tables, row counts and report of the trace.
-
-    Raises
-    ------
-    CatalogError
-        If there is no such trace, or its files cannot be downloaded.
-
     Examples
     --------
     >>> import traceana
@@ -195,18 +169,8 @@ def load(trace_id: str, /) -> Trace:
 def open_sample() -> Store:
     """Open a cached store of the synthetic sample.
 
-    It is made once, without a network. Its traces have the form of six public traces; no row
+    It is generated once, without a network. Its traces have the form of six public traces; no row
     is real.
-
-    Returns
-    -------
-    Store
-        The store.
-
-    Raises
-    ------
-    StoreError
-        If the user's cache folder cannot be written.
 
     Examples
     --------

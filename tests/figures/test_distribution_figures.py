@@ -78,10 +78,10 @@ def test_the_largest_jobs_are_marked_with_what_they_hold() -> None:
     curve = lorenz_curve(jobs)
     ax = plot_concentration(curve)
     np.testing.assert_allclose(line(ax, "all"), curve.to_numpy())
-    assert legend(ax) == ["all jobs (top 1 %: 82.0 %)"]
+    assert legend(ax) == ["all GPU jobs (top 1 %: 82.0 %)"]
     np.testing.assert_allclose(np.asarray(ax.collections[0].get_offsets()), [[0.99, 0.18]])
     assert describe_concentration(curve) == (
-        "The smaller half of the jobs uses 5.00 % of the GPU-hours."
+        "The smaller half of the GPU jobs uses 5.00 % of the GPU-hours."
     )
     with pytest.raises(DataError, match="each share_of_jobs once"):
         plot_concentration(pl.concat([curve, curve]))
@@ -98,5 +98,5 @@ def test_each_group_has_a_lorenz_curve() -> None:
     # of two jobs the largest 1 % is 2 % of the larger one: 0.02 * 3 of 4 GPU-hours
     assert legend(ax) == ["a (top 1 %: 1.0 %)", "b (top 1 %: 1.5 %)"]
     assert describe_concentration(curves) == (
-        "The smaller half of the jobs uses 50.00 % and 25.00 % of the GPU-hours."
+        "The smaller half of the GPU jobs uses 50.00 % and 25.00 % of the GPU-hours."
     )

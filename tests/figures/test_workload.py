@@ -133,7 +133,7 @@ def test_descriptions_count_what_is_drawn() -> None:
     one = arrival_rhythm(JOBS.head(1), per="hour")
     assert describe_arrivals(one) == "1 jobs over 0.0 days."
     assert describe_gpu_demand(gpu_demand(JOBS)) == (
-        "28 bins, mean 0.9 GPUs, maximum 8.0; 1 jobs without times or GPUs excluded."
+        "27 bins, mean 0.9 GPUs, maximum 8.0; 1 jobs without times or GPUs excluded."
     )
 
 

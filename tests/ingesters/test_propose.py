@@ -249,3 +249,11 @@ def test_microseconds_that_look_like_milliseconds_are_doubted(write: Write) -> N
     assert "# unsure: as ms the values of submit_time span 84 years" in propose(
         write, f"collection_id,submit_time\n{rows}"
     )
+
+
+def test_the_preview_has_columns_whose_values_begin_late(write: Write) -> None:
+    early = "".join(f"{row},{row * 10 + 1000},\n" for row in range(6))
+    file = write("log.csv", f"job,submitted,finished\n{early}6,1100,1200\n") / "log.csv"
+    shown = CliRunner().invoke(app, ["map", str(file)]).stderr
+    assert "end_s" in shown
+    assert "runtime_s" not in shown

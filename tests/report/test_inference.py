@@ -15,6 +15,7 @@ from tests.report.reader import Element, number, read_caption, read_page, read_t
 from traceana.analysis import failure_rates, task_runtimes
 from traceana.ingesters import add_table
 from traceana.report import build_report, write_figures
+from traceana.report.sections.correlations import contradictions
 from traceana.results.display import DASH
 
 if TYPE_CHECKING:
@@ -303,6 +304,21 @@ def test_jobs_of_an_unknown_trace_reach_every_section(tmp_path: Path) -> None:
     rates = read_table(section(page, "outcomes"), "Failure rate of jobs by queue")
     failed = jobs.filter(status="failed")["queue"].value_counts()
     assert {row["Queue"]: number(row["Failed"]) for row in rates} == dict(failed.rows())
+
+
+@pytest.mark.parametrize(("r", "stated"), [(0.09, 0), (0.3, 1)])
+def test_negligible_correlations_of_unequal_sign_do_not_contradict(r: float, stated: int) -> None:
+    rows = pl.DataFrame(
+        {
+            "method": ["pearson", "spearman"], "r": [r, -0.05], "ci_low": [r - 0.01, -0.06],
+            "ci_high": [r + 0.01, -0.04],
+        }
+    ).with_columns(
+        outcome=pl.lit("success"), x=pl.lit("gpu_percent"), feature=pl.lit("GPU %"),
+        level=pl.lit("row"), n=40_000, pvalue_adjusted=1e-4, r_without=0.0,
+        n_carrying=pl.lit(None, pl.Int64),
+    )  # fmt: skip
+    assert len(contradictions(rows, "Our jobs")) == stated
 
 
 @pytest.mark.parametrize(

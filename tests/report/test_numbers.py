@@ -130,7 +130,7 @@ def test_workload_is_summed_within_each_trace_alone(store: Store, page: Element)
         hours = (known["gpus"] * known["runtime_s"]).sum() / 3600
         assert number(total["Jobs"]) == len(jobs)
         assert number(total["GPU-hours"]) == pytest.approx(hours, abs=0.0501)
-        assert number(total["Jobs without GPU-hours"]) == len(jobs) - len(known)
+        assert number(total["GPU-hours missing"]) == len(jobs) - len(known)
         assert number(total["Median (s)"]) == pytest.approx(_median_runtime(known), abs=0.501)
         by = "qos" if trace == "alibaba-openb-2023" else "cluster"
         assert [next(iter(row.values())) for row in clusters] == sorted(jobs[by].unique())

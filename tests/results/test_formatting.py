@@ -68,7 +68,8 @@ def test_ticks_of_durations_are_as_dense_as_there_is_room() -> None:
     assert formatting.duration_ticks(40, 4000, 6) == [60, 120, 300, 600, 1800, 3600]
     assert formatting.duration_ticks(40, 4000, 4) == [60, 600, 3600]
     assert formatting.duration_ticks(5, 1e7, 5) == [60, 3600, 86_400, 2_592_000]
-    assert formatting.duration_ticks(3, 7, 5) == []
+    assert formatting.duration_ticks(3, 7, 5) == [3, 4, 5, 6, 7]
+    assert formatting.duration_ticks(7500, 13_200, 5) == [9000, 10_800, 12_600]  # 2.5 h to 3.5 h
 
 
 def test_a_missing_value_is_a_dash_and_a_zero_is_not() -> None:

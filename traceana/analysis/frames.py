@@ -87,7 +87,7 @@ def admit_columns(
     Parameters
     ----------
     frame
-        A frame of any listed engine.
+        A frame of any supported engine.
     columns
         The columns.
     roles

@@ -44,8 +44,7 @@ def figures(
 ) -> None:
     """List the figures, or write them as SVG, PDF and PNG.
 
-    Without options such as --trace or --job, every version of a figure in the
-    report is written.
+    Without options such as --trace or --job, every version of a figure in the report is written.
     """
     if not ids and out is None:
         _list_figures(paper)

@@ -68,7 +68,7 @@ def _show(table: str, rows: pl.DataFrame) -> None:
     for number in range(min(_ROWS, rows.height)):
         shown.add_column(f"row {number + 1}")
     for name in rows.columns:
-        values = rows[name].head(_ROWS).to_list()
-        if "\0" not in name and any(value is not None for value in values):
+        if "\0" not in name and rows[name].count():
+            values = rows[name].head(_ROWS)
             shown.add_row(name, *("-" if value is None else str(value) for value in values))
     terminal(stderr=True).print(shown)

@@ -26,7 +26,7 @@ _QUESTIONS: Final = {
     "Queueing": ("queueing_delay_s_median", "Median queueing delay (s)"),
     "Failure": ("failure_rate", "Failure rate among completed and failed (fraction)"),
     "Concentration": (
-        "fraction_gpu_hours_top_1_percent", "GPU-hours of the largest 1 % of jobs (fraction)",
+        "fraction_gpu_hours_top_1_percent", "GPU-hours of the largest 1 % of GPU jobs (fraction)",
     ),
     "Variation": ("cov_median", "CoV across workers, median over jobs"),
     "Stragglers": (

@@ -97,7 +97,7 @@ def draw_jobs(tasks: IntoFrame, /, *, max_tasks: int, noun: str = "tasks") -> Jo
     Parameters
     ----------
     tasks
-        One row per task: [job_id]; eager or lazy, of any listed engine.
+        One row per task: [job_id]; eager or lazy, of any supported engine.
     max_tasks
         Largest number of tasks in the sample, which has at least one ending.
     noun

@@ -30,14 +30,9 @@ def plot_allocation_rate(
     Parameters
     ----------
     allocation
-        Result of `allocation_rate`.
+        What `allocation_rate` returns.
     heading
         Title of the figure.
-
-    Raises
-    ------
-    DataError
-        If the result has no row.
 
     Examples
     --------

@@ -56,13 +56,7 @@ def plot_batching_speedup(summary: pl.DataFrame, /, *, ax: Axes | None = None) -
     Parameters
     ----------
     summary
-        [level, mean_over_min, overhead_s, noise_cv, controller, speedup, speedup_ci_low,
-        speedup_ci_high]: rows of one overhead and noise of a `summarize_batching` result.
-
-    Raises
-    ------
-    DataError
-        If the rows are not those of exactly one overhead and noise.
+        Rows of one overhead and noise of what `summarize_batching` returns.
 
     Examples
     --------
@@ -146,11 +140,6 @@ def plot_batching_clusters(comparison: pl.DataFrame, /, *, ax: Axes | None = Non
     comparison
         What `compare_clusters` returns.
 
-    Raises
-    ------
-    DataError
-        If there is no row.
-
     Examples
     --------
     >>> import traceana
@@ -229,20 +218,14 @@ def plot_batching_trajectory(
 ) -> Axes:
     """Draw each worker's batch size against the step, one line per worker.
 
-    One step line per worker, named at its end if the names fit.
+    Lines are named at their ends if the names fit.
 
     Parameters
     ----------
     batches
-        [step, worker_id, batch]: `batches` of a `simulate_batching` result, which has the steps
-        at which they changed.
+        `batches` of a `simulate_batching` result, which has the steps at which they changed.
     steps
         Steps of the job, where the lines end; by default the last change.
-
-    Raises
-    ------
-    DataError
-        If there are no rows.
 
     Examples
     --------

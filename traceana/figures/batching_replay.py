@@ -36,24 +36,16 @@ def plot_batching_replay(
 ) -> Axes:
     """Draw the time of each step against the time of the trace, one line per controller.
 
-    Lines in the order of the rows.
-
     Parameters
     ----------
     steps
-        [job_id, controller, time_s, step_time]: rows of one job of `steps` of a `replay_batching`
-        result, of the controllers to show.
+        Rows of one job of `steps` of a `replay_batching` result, of the controllers to show.
     episodes
         [onset_s, end_s] of that job, shaded; by default none.
     time
         Column of the time in the samples, for the label.
     unit
         Unit of the step times, for the label.
-
-    Raises
-    ------
-    DataError
-        If the rows are not those of exactly one job.
 
     Examples
     --------
@@ -123,15 +115,9 @@ def plot_batching_iterations(
     Parameters
     ----------
     workers
-        [job_id, controller, worker_id, q05, q25, median, q75, q95]: rows of one job of `workers`
-        of a `replay_batching` result, of the controllers to show.
+        Rows of one job of `workers` of a `replay_batching` result, of the controllers to show.
     unit
         Unit of the times, for the label.
-
-    Raises
-    ------
-    DataError
-        If the rows are not those of exactly one job.
 
     Examples
     --------

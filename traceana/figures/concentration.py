@@ -23,7 +23,7 @@ _TOP: Final = 0.01
     "concentration",
     result="lorenz_curve",
     reading="Line: fraction of the GPU-hours used by the smallest jobs (Lorenz curve); dot: where "
-    "the largest 1 % of jobs begin; dotted diagonal: all jobs equal.",
+    "the largest 1 % of these jobs begin; dotted diagonal: all jobs equal.",
 )
 def plot_concentration(curve: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
     """Draw the Lorenz curve of GPU-hours over jobs, one line per group.
@@ -31,13 +31,7 @@ def plot_concentration(curve: pl.DataFrame, /, *, ax: Axes | None = None) -> Axe
     Parameters
     ----------
     curve
-        [*by, share_of_jobs, share_of_gpu_hours], as `lorenz_curve` returns it, in steps of 1 % at
-        most.
-
-    Raises
-    ------
-    DataError
-        If the curve has no point, or a fraction of jobs occurs twice in a group.
+        What `lorenz_curve` returns, in steps of 1 % at most.
 
     Examples
     --------
@@ -56,14 +50,14 @@ def plot_concentration(curve: pl.DataFrame, /, *, ax: Axes | None = None) -> Axe
         top = f"top 1 %: {100 * (1 - below):.1f} %"
         (line,) = ax.plot(
             jobs, hours, linewidth=1.4, gid=f"curve-{name}" if name else "all",
-            label=f"{name} ({top})" if name else f"all jobs ({top})",
+            label=f"{name} ({top})" if name else f"all GPU jobs ({top})",
         )  # fmt: skip
         ax.scatter(1 - _TOP, below, s=14, color=line.get_color(), zorder=4)
     ax.set_xlim(0, 1)
     ax.set_ylim(0, 1)
     for axis in (ax.xaxis, ax.yaxis):
         axis.set_major_formatter(PercentFormatter(xmax=1, symbol=" %"))
-    ax.set_xlabel("Fraction of jobs, smallest first")
+    ax.set_xlabel("Fraction of GPU jobs, smallest first")
     ax.set_ylabel("Fraction of GPU-hours")
     ax.set_title("Concentration of GPU-hours")
     place_legend(ax)
@@ -76,4 +70,4 @@ def describe_concentration(curve: pl.DataFrame) -> str:
     lower = curve.filter(pl.col("share_of_jobs") <= 0.5)
     halves = lower.group_by(keys, maintain_order=True).last() if keys else lower.tail(1)
     shares = listed(f"{100 * half:.2f} %" for half in halves["share_of_gpu_hours"])
-    return f"The smaller half of the jobs uses {shares} of the GPU-hours."
+    return f"The smaller half of the GPU jobs uses {shares} of the GPU-hours."

@@ -44,11 +44,6 @@ def plot_correlations(
     heading, x_label
         Title of the figure, and name of the coefficient.
 
-    Raises
-    ------
-    DataError
-        If no row has r.
-
     Examples
     --------
     >>> import polars as pl

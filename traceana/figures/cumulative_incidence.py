@@ -51,18 +51,13 @@ def plot_cumulative_incidence(
     Parameters
     ----------
     result
-        Result of `cumulative_incidence`.
+        What `cumulative_incidence` returns.
     event
         The event; None if the result has a single one.
     heading
         Title of the figure; by default that of the event.
     top
         Upper end of the axis of fractions; by default that of the line.
-
-    Raises
-    ------
-    DataError
-        If the event is not one of the result's, or no row had it.
 
     Examples
     --------

@@ -35,28 +35,19 @@ _MARKERS: Final = ("o", "s", "^", "D")
 def plot_deadline_tightness(tightness: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
     """Draw quantiles of tightness, one line per cluster and kind of plans.
 
-    One row per cluster from the top, with one line for each kind of plans.
-
     Parameters
     ----------
     tightness
-        What `deadline_tightness` returns by cluster; with a column `plans`, of one or two kinds of
+        What `deadline_tightness` returns by cluster; with a column `plans` for one or two kinds of
         plans.
-
-    Raises
-    ------
-    DataError
-        If there is no row, or more than two kinds of plans.
 
     Examples
     --------
     >>> import polars as pl, traceana
     >>> from traceana.figures import plot_deadline_tightness
-    >>> jobs = pl.DataFrame({"cluster": "c1", "job_id": ["a", "b"], "submit_s": 0.0,
-    ...                      "runtime_s": [100.0, 150.0], "gpus": 1})
-    >>> plans = jobs.select("cluster", "job_id", model=pl.lit("vgg16"), batch_size=64).with_columns(
-    ...     iterations=pl.Series([300, 450]), deadline_s=pl.Series([90.0, 180.0])
-    ... )
+    >>> jobs = pl.DataFrame({"cluster": "c1", "job_id": ["a", "b"], "submit_s": 0, "gpus": 1,
+    ...                      "runtime_s": [100, 150]})
+    >>> plans = traceana.synthesize_deadlines(jobs)
     >>> tightness = traceana.deadline_tightness(plans, jobs, by="cluster")
     >>> plot_deadline_tightness(tightness).get_xlabel()
     '(Deadline - submission) / runtime'
@@ -124,31 +115,20 @@ def plot_throughput(
 ) -> Axes:
     """Draw throughput against GPUs, one line per model and batch size.
 
-    One line per (model, batch size), labeled at its end where there is room.
-
     Parameters
     ----------
     rates
-        [model, batch_size, gpus, samples_per_s, scaling_efficiency], as `iteration_rates`
-        returns it.
+        What `iteration_rates` returns.
     measure
-        samples_per_s or scaling_efficiency.
-
-    Raises
-    ------
-    DataError
-        If the measure is another or nothing of it is known.
+        "samples_per_s" or "scaling_efficiency".
 
     Examples
     --------
-    >>> import polars as pl, traceana
+    >>> import polars as pl
     >>> from traceana.figures import plot_throughput
-    >>> jobs = pl.DataFrame({"cluster": "c1", "job_id": ["a", "b"], "submit_s": 0.0,
-    ...                      "runtime_s": [100.0, 150.0], "gpus": [1, 2]})
-    >>> plans = jobs.select("cluster", "job_id", model=pl.lit("vgg16"), batch_size=64).with_columns(
-    ...     iterations=pl.Series([300, 800]), deadline_s=pl.Series([90.0, 180.0])
-    ... )
-    >>> plot_throughput(traceana.iteration_rates(plans, jobs)).get_xlabel()
+    >>> rates = pl.DataFrame({"model": "vgg16", "batch_size": 64, "gpus": [1.0, 2.0],
+    ...                       "samples_per_s": [192.3, 341.5], "scaling_efficiency": [1.0, 0.89]})
+    >>> plot_throughput(rates).get_xlabel()
     'GPUs'
     """
     if measure not in _LABELS:
@@ -205,18 +185,10 @@ def describe_throughput(rates: pl.DataFrame) -> str:
 def plot_missed_deadlines(missed: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
     """Draw the fraction of missed deadlines, one row per cluster and one mark per policy.
 
-    Clusters in natural order from the top.
-
     Parameters
     ----------
     missed
-        What `simulate_deadlines` returns; rows of all clusters together (cluster null) are left
-        out.
-
-    Raises
-    ------
-    DataError
-        If no row has a fraction.
+        What `simulate_deadlines` returns. Rows of all clusters together are left out.
 
     Examples
     --------

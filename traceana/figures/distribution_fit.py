@@ -53,7 +53,7 @@ def plot_distribution_fit(
     Parameters
     ----------
     result
-        Result of `fit_distributions`.
+        What `fit_distributions` returns.
     panel
         "shares": distribution function. "tail": one minus the distribution function, both axes
         logarithmic, where a power law is a straight line. "quantiles": quantile-quantile plot.
@@ -62,12 +62,7 @@ def plot_distribution_fit(
     what
         Label of the values.
     unit
-        Their unit.
-
-    Raises
-    ------
-    DataError
-        If there is no such panel or family, or the result has no quantiles.
+        Unit of the values, for the label.
 
     Examples
     --------

@@ -38,8 +38,8 @@ def plot_empirical_distribution(
     Parameters
     ----------
     result
-        [*by, n, share_below, value], as `empirical_distribution` returns it; with ci_low and
-        ci_high, as `fit_distributions` returns its quantiles, a band is drawn.
+        What `empirical_distribution` returns; with ci_low and ci_high, as the quantiles of
+        `fit_distributions` have, a band is drawn.
     x_label
         Label of the column, with its unit.
     heading
@@ -48,11 +48,6 @@ def plot_empirical_distribution(
         Whether the axis of values is logarithmic; a value of 0 is at the left end.
     durations
         Whether the values are seconds, whose ticks are then 1 min, 1 h, 1 d.
-
-    Raises
-    ------
-    DataError
-        If the result has no row.
 
     Examples
     --------

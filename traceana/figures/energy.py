@@ -50,24 +50,17 @@ def plot_energy_savings(savings: pl.DataFrame, /, *, ax: Axes | None = None) -> 
     Parameters
     ----------
     savings
-        Rows of one GPU and one objective of what `energy_savings` returns: [gpu, dataset,
-        objective, choice, ratio]. A null ratio has no bar and is labeled unknown.
-
-    Raises
-    ------
-    DataError
-        If the rows are not those of exactly one GPU and objective.
+        Rows of one GPU and one objective of what `energy_savings` returns. A null ratio has no bar
+        and is labeled unknown.
 
     Examples
     --------
-    >>> import polars as pl, traceana
-    >>> kind = {"dataset": "cifar100", "network": "net", "optimizer": "adam"}
-    >>> runs = pl.DataFrame(kind | {"batch_size": [128, 1024], "learning_rate": 0.1, "run": 1,
-    ...                             "target_metric": 0.6, "target_epoch": [10, 15]})
-    >>> power = pl.DataFrame(kind | {"gpu": "V100", "batch_size": [128, 1024], "power_limit_w": 200,
-    ...                              "epoch_s": [30, 15], "mean_power_w": [90, 180]})
+    >>> import polars as pl
     >>> from traceana.figures import plot_energy_savings
-    >>> savings = traceana.energy_savings(runs, power).filter(objective="energy")
+    >>> savings = pl.DataFrame(
+    ...     {"gpu": "V100", "dataset": "cifar100", "objective": "energy",
+    ...      "choice": ["batch_size", "power_limit", "both"], "ratio": [0.9, 0.8, 0.7]}
+    ... )
     >>> plot_energy_savings(savings).get_title(loc="left")
     'V100'
     """
@@ -147,24 +140,17 @@ def plot_batch_sweep(
     sweep
         What `batch_size_sweep` returns.
     measure
-        eta (energy) or tta (time).
-
-    Raises
-    ------
-    DataError
-        If the measure is another or there is no batch size.
+        "eta" (energy) or "tta" (time).
 
     Examples
     --------
-    >>> import polars as pl, traceana
-    >>> kind = {"dataset": "cifar100", "network": "net", "optimizer": "adam"}
-    >>> runs = pl.DataFrame(kind | {"batch_size": [128, 1024], "learning_rate": 0.1, "run": 1,
-    ...                             "target_metric": 0.6, "target_epoch": [10, 15]})
-    >>> power = pl.DataFrame(kind | {"gpu": "V100", "batch_size": [128, 1024], "power_limit_w": 200,
-    ...                              "epoch_s": [30, 15], "mean_power_w": [90, 180]})
+    >>> import polars as pl
     >>> from traceana.figures import plot_batch_sweep
-    >>> energy = traceana.energy_to_accuracy(runs, power, gpu="V100", dataset="cifar100")
-    >>> plot_batch_sweep(traceana.batch_size_sweep(energy)).get_ylabel()
+    >>> sweep = pl.DataFrame(
+    ...     {"limit": "best", "batch_size": [128, 1024], "eta_j": [45000.0, 40500.0],
+    ...      "eta_low_j": [40000.0, 38000.0], "eta_high_j": [50000.0, 43000.0]}
+    ... )
+    >>> plot_batch_sweep(sweep).get_ylabel()
     'Energy to the target (MJ)'
     """
     if measure not in _MEASURES:

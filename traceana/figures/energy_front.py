@@ -35,23 +35,15 @@ def plot_energy_front(energy: pl.DataFrame, /, *, ax: Axes | None = None) -> Axe
     Parameters
     ----------
     energy
-        [batch_size, power_limit_w, tta_s, eta_j, on_front], as `energy_to_accuracy` returns it.
-
-    Raises
-    ------
-    DataError
-        If there is no configuration.
+        What `energy_to_accuracy` returns.
 
     Examples
     --------
-    >>> import polars as pl, traceana
-    >>> kind = {"dataset": "cifar100", "network": "net", "optimizer": "adam"}
-    >>> runs = pl.DataFrame(kind | {"batch_size": [128, 1024], "learning_rate": 0.1, "run": 1,
-    ...                             "target_metric": 0.6, "target_epoch": [10, 15]})
-    >>> power = pl.DataFrame(kind | {"gpu": "V100", "batch_size": [128, 1024], "power_limit_w": 200,
-    ...                              "epoch_s": [30, 15], "mean_power_w": [90, 180]})
+    >>> import polars as pl
     >>> from traceana.figures import plot_energy_front
-    >>> energy = traceana.energy_to_accuracy(runs, power, gpu="V100", dataset="cifar100")
+    >>> energy = pl.DataFrame({"batch_size": [128, 1024], "power_limit_w": 200.0,
+    ...                        "tta_s": [300.0, 225.0], "eta_j": [45000.0, 40500.0],
+    ...                        "on_front": True})
     >>> plot_energy_front(energy).get_ylabel()
     'Energy to the target (MJ)'
     """

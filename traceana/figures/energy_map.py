@@ -69,25 +69,17 @@ def plot_energy_map(
     Parameters
     ----------
     energy
-        [batch_size, power_limit_w, tta_s, eta_j, cost_j], as `energy_to_accuracy` returns it.
+        What `energy_to_accuracy` returns.
     measure
-        energy, time or cost.
-
-    Raises
-    ------
-    DataError
-        If the measure is another or there is no configuration.
+        "energy", "time" or "cost".
 
     Examples
     --------
-    >>> import polars as pl, traceana
-    >>> kind = {"dataset": "cifar100", "network": "net", "optimizer": "adam"}
-    >>> runs = pl.DataFrame(kind | {"batch_size": [128, 1024], "learning_rate": 0.1, "run": 1,
-    ...                             "target_metric": 0.6, "target_epoch": [10, 15]})
-    >>> power = pl.DataFrame(kind | {"gpu": "V100", "batch_size": [128, 1024], "power_limit_w": 200,
-    ...                              "epoch_s": [30, 15], "mean_power_w": [90, 180]})
+    >>> import polars as pl
     >>> from traceana.figures import plot_energy_map
-    >>> energy = traceana.energy_to_accuracy(runs, power, gpu="V100", dataset="cifar100")
+    >>> energy = pl.DataFrame({"batch_size": [128, 1024], "power_limit_w": 200.0,
+    ...                        "tta_s": [300.0, 225.0], "eta_j": [45000.0, 40500.0],
+    ...                        "cost_j": [52500.0, 42750.0]})
     >>> plot_energy_map(energy).get_ylabel()
     'Power limit (W)'
     """
@@ -156,30 +148,22 @@ def plot_power_sweep(
 ) -> Axes:
     """Draw the energy, time or cost against the power limit, one line per batch size.
 
-    One line per batch size on a logarithmic axis.
+    The axis of the measure is logarithmic.
 
     Parameters
     ----------
     energy
-        [batch_size, power_limit_w, tta_s, eta_j, cost_j], as `energy_to_accuracy` returns it.
+        What `energy_to_accuracy` returns.
     measure
-        energy, time or cost.
-
-    Raises
-    ------
-    DataError
-        If the measure is another or there is no configuration.
+        "energy", "time" or "cost".
 
     Examples
     --------
-    >>> import polars as pl, traceana
-    >>> kind = {"dataset": "cifar100", "network": "net", "optimizer": "adam"}
-    >>> runs = pl.DataFrame(kind | {"batch_size": [128, 1024], "learning_rate": 0.1, "run": 1,
-    ...                             "target_metric": 0.6, "target_epoch": [10, 15]})
-    >>> power = pl.DataFrame(kind | {"gpu": "V100", "batch_size": [128, 1024], "power_limit_w": 200,
-    ...                              "epoch_s": [30, 15], "mean_power_w": [90, 180]})
+    >>> import polars as pl
     >>> from traceana.figures import plot_power_sweep
-    >>> energy = traceana.energy_to_accuracy(runs, power, gpu="V100", dataset="cifar100")
+    >>> energy = pl.DataFrame({"batch_size": [128, 1024], "power_limit_w": 200.0,
+    ...                        "tta_s": [300.0, 225.0], "eta_j": [45000.0, 40500.0],
+    ...                        "cost_j": [52500.0, 42750.0]})
     >>> plot_power_sweep(energy).get_xlabel()
     'Power limit (W)'
     """

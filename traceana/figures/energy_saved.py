@@ -33,13 +33,8 @@ def plot_energy_saved(summary: pl.DataFrame, /, *, ax: Axes | None = None) -> Ax
     Parameters
     ----------
     summary
-        [gpu, dataset, energy_saved, energy_saved_ci_low, energy_saved_ci_high], as
-        `summarize_recurring` returns it. A null has no mark; a null bound no line.
-
-    Raises
-    ------
-    DataError
-        If nothing is known to be saved, or there are more than six GPUs.
+        What `summarize_recurring` returns, of at most six GPUs. A null has no mark; a null bound no
+        line.
 
     Examples
     --------

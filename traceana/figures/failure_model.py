@@ -35,12 +35,7 @@ def plot_failure_odds(result: FailureModel, /, *, ax: Axes | None = None) -> Axe
     Parameters
     ----------
     result
-        Result of `failure_model`.
-
-    Raises
-    ------
-    DataError
-        If no odds ratio is finite.
+        What `failure_model` returns.
 
     Examples
     --------

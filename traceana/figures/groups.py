@@ -101,7 +101,7 @@ def plot_outcome_rates(
     Parameters
     ----------
     result
-        Result of `outcome_rates` or `failure_rates`.
+        What `outcome_rates` or `failure_rates` returns.
     heading
         Title of the figure.
 
@@ -158,8 +158,8 @@ def plot_runtime_by(
     Parameters
     ----------
     result
-        [*by, n, mean_s, ci_low, ci_high, median_s], as `runtime_by` returns it; without mean_s,
-        as `kaplan_meier` returns its groups, the interval is that of the median.
+        What `runtime_by` returns; without mean_s, as the groups of `kaplan_meier`, the interval is
+        that of the median.
     heading
         Title of the figure.
     log_x
@@ -228,13 +228,7 @@ def plot_runtime_ratio(result: pl.DataFrame, /, *, ax: Axes | None = None) -> Ax
     Parameters
     ----------
     result
-        [*by, n, p05, p25, median, p75, p95, p99], as `summarize_runtime_ratio` returns it; groups
-        without a ratio are excluded.
-
-    Raises
-    ------
-    DataError
-        If no group has a ratio above 0.
+        What `summarize_runtime_ratio` returns; groups without a ratio are excluded.
 
     Examples
     --------

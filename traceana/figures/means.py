@@ -36,7 +36,7 @@ def plot_runtime_against(
     Parameters
     ----------
     means
-        [value, n, mean] of one group, as `mean_by_value` returns it for runtimes in s.
+        Rows of one group of what `mean_by_value` returns for runtimes in s.
     x_label
         Label of the feature, with its unit.
     log_x
@@ -45,11 +45,6 @@ def plot_runtime_against(
         Whether the axis of runtimes is logarithmic.
     heading
         Title of the figure.
-
-    Raises
-    ------
-    DataError
-        If there is no point, or a value occurs twice.
 
     Examples
     --------

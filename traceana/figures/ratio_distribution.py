@@ -32,19 +32,12 @@ def plot_ratio_distribution(
 ) -> Axes:
     """Draw the distribution of runtime ratios, one line per stage.
 
-    One line per stage, in the order of the rows.
-
     Parameters
     ----------
     ratios
-        [stage, runtime_ratio], one row per job and stage; ratios above 0.
+        [stage, runtime_ratio], one row per job and stage: at most four stages, ratios above 0.
     kind
-        ecdf: fraction of jobs up to each ratio. histogram: fraction of jobs per bin.
-
-    Raises
-    ------
-    DataError
-        If the kind is another, there is no row or more than four stages, or a ratio is not above 0.
+        "ecdf": fraction of jobs up to each ratio. "histogram": fraction of jobs per bin.
 
     Examples
     --------

@@ -42,27 +42,17 @@ def plot_recurring_choices(
     Parameters
     ----------
     result
-        What `simulate_recurring` returns, or its history [recurrence, batch_size,
-        power_limit_w, reached].
+        What `simulate_recurring` returns, or its history.
     batch_sizes
-        Those to choose from; by default those of the result, or of its history.
-
-    Raises
-    ------
-    DataError
-        If there is no run.
+        Batch sizes to choose from; by default those of the result.
 
     Examples
     --------
-    >>> import polars as pl, traceana
-    >>> kind = {"dataset": "cifar100", "network": "net", "optimizer": "adam"}
-    >>> runs = pl.DataFrame(kind | {"batch_size": [128, 1024], "learning_rate": 0.1, "run": 1,
-    ...                             "target_metric": 0.6, "target_epoch": [10, 15]})
-    >>> power = pl.DataFrame(kind | {"gpu": "V100", "batch_size": [128, 1024], "power_limit_w": 200,
-    ...                              "epoch_s": [30, 15], "mean_power_w": [90, 180]})
+    >>> import polars as pl
     >>> from traceana.figures import plot_recurring_choices
-    >>> result = traceana.simulate_recurring(runs, power, gpu="V100", dataset="cifar100")
-    >>> plot_recurring_choices(result).get_ylabel()
+    >>> history = pl.DataFrame({"recurrence": [1, 2, 3], "batch_size": [1024, 128, 128],
+    ...                         "power_limit_w": [200.0, 200.0, 150.0], "reached": True})
+    >>> plot_recurring_choices(history).get_ylabel()
     'Batch size'
     """
     history, known = _history(result)
@@ -119,30 +109,17 @@ def describe_recurring_choices(result: RecurringResult | pl.DataFrame) -> str:
 def plot_regret(recurrences: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
     """Draw cumulative regret by recurrence, one line per policy.
 
-    One line per policy, in the order of their rows.
-
     Parameters
     ----------
     recurrences
-        [policy, recurrence, cumulative_regret_j]: `recurrences` of `simulate_recurring` results
-        with their policy.
-
-    Raises
-    ------
-    DataError
-        If there is no row, or a regret is null as there is no oracle.
+        `recurrences` of `simulate_recurring` results, with a column `policy`.
 
     Examples
     --------
-    >>> import polars as pl, traceana
-    >>> kind = {"dataset": "cifar100", "network": "net", "optimizer": "adam"}
-    >>> runs = pl.DataFrame(kind | {"batch_size": [128, 1024], "learning_rate": 0.1, "run": 1,
-    ...                             "target_metric": 0.6, "target_epoch": [10, 15]})
-    >>> power = pl.DataFrame(kind | {"gpu": "V100", "batch_size": [128, 1024], "power_limit_w": 200,
-    ...                              "epoch_s": [30, 15], "mean_power_w": [90, 180]})
+    >>> import polars as pl
     >>> from traceana.figures import plot_regret
-    >>> result = traceana.simulate_recurring(runs, power, gpu="V100", dataset="cifar100")
-    >>> regret = result.recurrences.with_columns(policy=pl.lit("zeus"))
+    >>> regret = pl.DataFrame({"policy": "zeus", "recurrence": [1, 2, 3],
+    ...                        "cumulative_regret_j": [8100.0, 8100.0, 9000.0]})
     >>> plot_regret(regret).get_ylabel()
     'Cumulative regret (MJ)'
     """

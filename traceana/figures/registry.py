@@ -24,7 +24,17 @@ if TYPE_CHECKING:
 Plot = TypeVar("Plot", bound="Callable[..., Axes]")
 _PARAMETERS: Final = re.compile(r"(Parameters\n-+\n\S+\n(?: {4}.*\n)+)((?:\S.*\n(?: {4}.*\n)+)*)")
 _AX: Final = "ax\n    Axes to draw on; by default those of a new figure.\n"
-_RETURNS: Final = "\nReturns\n-------\nAxes\n    Those drawn on.\n"
+_RETURNS: Final = """
+Returns
+-------
+Axes
+    Those drawn on.
+
+Raises
+------
+DataError
+    If there is nothing to draw, or more than the parameters allow.
+"""
 
 
 @dataclass(frozen=True)
@@ -71,7 +81,7 @@ _ENTRIES: Final[dict[str, FigureEntry]] = {}
 def figure(name: str, /, *, result: str, reading: str) -> Callable[[Plot], Plot]:
     """Register a function that draws a figure.
 
-    The function draws in traceana's style, and its docstring describes `ax` and what it returns.
+    The function draws in traceana's style, and its docstring describes `ax`, result and errors.
     `reading` states how the figure is read. ``describe_<figure>`` in the same module returns a
     sentence for the caption.
 
@@ -116,11 +126,6 @@ def figures() -> dict[str, FigureEntry]:
 def get_figure(name: str, /) -> FigureEntry:
     """Return a figure by its id.
 
-    Raises
-    ------
-    DataError
-        If no figure has that id; the message lists the ids.
-
     Examples
     --------
     >>> from traceana.figures import get_figure
@@ -135,11 +140,6 @@ def get_figure(name: str, /) -> FigureEntry:
 
 def draw_figure(name: str, result: Any, /, **options: object) -> Figure:  # noqa: ANN401
     """Draw a result as a registered figure on new axes.
-
-    Raises
-    ------
-    DataError
-        If no figure has that id; the message lists the ids.
 
     Examples
     --------

@@ -51,7 +51,7 @@ def plot_small_multiples(
 ) -> Axes:
     """Draw several figures as panels of one.
 
-    The first panel; the others are in its figure.
+    Returned are the axes of the first panel; the others are in its figure.
 
     Parameters
     ----------
@@ -63,11 +63,6 @@ def plot_small_multiples(
         Height of each row in inches; by default 2.
     share_x
         Whether all panels have the horizontal axis of the widest, labeled at the bottom only.
-
-    Raises
-    ------
-    DataError
-        If there is no panel, or `ax` is given: the panels need a figure of their own.
 
     Examples
     --------

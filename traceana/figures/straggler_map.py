@@ -61,12 +61,6 @@ def plot_straggler_map(
     time
         Column of the time in the samples, for the label.
 
-    Raises
-    ------
-    DataError
-        If the result has several jobs and none is named, the job's ratios were not kept, or no
-        ratio is above 0.
-
     Examples
     --------
     >>> import numpy as np, polars as pl, traceana

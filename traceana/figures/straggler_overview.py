@@ -41,7 +41,7 @@ def plot_straggler_overview(
 ) -> Axes:
     """Draw the times, the CoV and the straggler map of one job in stacked panels.
 
-    Those of the map; two more above it share its time axis.
+    Returned are the axes of the map; two more above it share its time axis.
 
     Parameters
     ----------
@@ -57,11 +57,6 @@ def plot_straggler_overview(
         Unit of the mini-batch times, for the label.
     ddof
         The ddof of the CoVs, for the label.
-
-    Raises
-    ------
-    DataError
-        If the axes given are not those of a subplot, which can be divided.
 
     Examples
     --------

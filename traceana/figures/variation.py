@@ -40,8 +40,7 @@ def plot_cov(
     Parameters
     ----------
     cov
-        [job_id, time, cov], as `iteration_cov` returns it, or rows of `cov_samples`. A null CoV
-        breaks the line.
+        What `iteration_cov` returns, or rows of `cov_samples`. A null CoV breaks the line.
     ddof
         The ddof of these CoVs, for the label; None if the publisher computed them.
     time
@@ -56,6 +55,8 @@ def plot_cov(
     >>> plot_cov(traceana.iteration_cov(samples, ddof=0), ddof=0).get_title(loc="left")
     'CoV across workers, a'
     """
+    if cov.is_empty():
+        raise DataError("plot_cov has nothing to draw: there is no time step")
     clock, label = find_clock(cov, time)
     cov = cov.with_columns(pl.col("job_id").cast(pl.String))
     ax = start_axes(ax)
@@ -122,17 +123,11 @@ def plot_cov_ecdf(
     Parameters
     ----------
     cov
-        [job_id, cov], as `iteration_cov` returns it, or rows of `cov_samples`. Null CoVs are
-        excluded.
+        What `iteration_cov` returns, or rows of `cov_samples`. Null CoVs are excluded.
     ddof
         The ddof of these CoVs, for the label; None if the publisher computed them.
     published
         [job_id, cov] of other jobs, as published: drawn thin and gray behind.
-
-    Raises
-    ------
-    DataError
-        If there is no CoV.
 
     Examples
     --------
@@ -203,14 +198,9 @@ def plot_batch_time_ecdf(
     Parameters
     ----------
     samples
-        [job_id, batch_time]: rows of `worker_samples`. Null times are excluded.
+        Rows of `worker_samples`. Null times are excluded.
     unit
         Unit of the times, for the label.
-
-    Raises
-    ------
-    DataError
-        If there is no mini-batch time.
 
     Examples
     --------

@@ -62,11 +62,6 @@ def plot_worker_times(
         Workers to color, the others being gray, such as those of `detect_stragglers`; by default
         each worker has a color.
 
-    Raises
-    ------
-    DataError
-        If the rows are not those of exactly one job.
-
     Examples
     --------
     >>> import polars as pl

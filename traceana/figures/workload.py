@@ -39,17 +39,11 @@ def plot_arrivals(
     Parameters
     ----------
     rhythm
-        [*by, hour or weekday, jobs, observed_h, jobs_per_h], as `arrival_rhythm` returns it. Those
-        of one group are bars; those of several are lines, divided by the mean rate of the group.
-        An hour that was not observed has neither.
+        What `arrival_rhythm` returns. One group is drawn as bars; several as lines, divided by the
+        mean rate of the group. An hour that was not observed has neither.
     clock
         Name of the local time of the hours, such as "UTC+8". None: the time of day is unknown,
         and hours count from the beginning of the trace.
-
-    Raises
-    ------
-    DataError
-        If the rows are neither hours nor weekdays, or one occurs twice in a group.
 
     Examples
     --------
@@ -137,12 +131,7 @@ def plot_interarrivals(curve: pl.DataFrame, /, *, ax: Axes | None = None) -> Axe
     Parameters
     ----------
     curve
-        [*by, n, gap_s, share_longer, share_longer_poisson], as `interarrival_curve` returns it.
-
-    Raises
-    ------
-    DataError
-        If there is no time, or one occurs twice in a group.
+        What `interarrival_curve` returns.
 
     Examples
     --------
@@ -210,7 +199,7 @@ def plot_gpu_demand(
     Parameters
     ----------
     demand
-        [bin_start_s, gpus_mean] of one group, as `gpu_demand` returns it.
+        Rows of one group of what `gpu_demand` returns.
     starts_assumed
         Whether jobs are assumed to start when submitted; the label then states it.
     timezone
@@ -220,11 +209,6 @@ def plot_gpu_demand(
         First and last second of the observation window; demand outside is shaded.
     capacity
         GPUs of the cluster.
-
-    Raises
-    ------
-    DataError
-        If a bin occurs twice, or no GPUs are known.
 
     Examples
     --------

@@ -37,7 +37,7 @@ def build_per_cohort(
     opening
         First paragraph of the section.
     end_imputation
-        As for :func:`traceana.derived.cohorts.form_cohort`.
+        As in :func:`traceana.derived.cohorts.form_cohort`.
     """
     cohorts = (form_cohort(session, trace, end_imputation=end_imputation) for trace in traces)
     parts = ((f"{cohort.title}: {cohort.noun}", build(cohort)) for cohort in cohorts)

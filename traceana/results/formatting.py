@@ -40,6 +40,9 @@ _TICKS_S: Final = (
 """Round durations, from sparse to dense."""
 
 
+_DAYS: Final = tuple(part * 10**power for power in range(1, 9) for part in (1, 2, 5))
+
+
 def duration(value: float) -> str:
     """Write seconds in the largest unit of which there is one: 30 s, 5 min, 2 h, 1.5 d, 10 ms."""
     if 0 < abs(value) < 1:
@@ -50,14 +53,23 @@ def duration(value: float) -> str:
 
 
 def duration_ticks(low: float, high: float, most: int, /) -> list[float]:
-    """Return round durations within limits in seconds: the densest series of at most `most`."""
+    """Return round durations within limits in seconds: the densest series of at most `most`.
+
+    Limits too close for two of a series have multiples of one round duration.
+    """
     decades = [10.0**power for power in range(-9, 0)]
     series = [
         [tick for tick in (*decades, *map(float, ticks)) if low <= tick <= high]
         for ticks in _TICKS_S
     ]
-    fitting = [ticks for ticks in series if len(ticks) <= most]
-    return max(fitting or series[:1], key=len)
+    found = max([ticks for ticks in series if len(ticks) <= most] or series[:1], key=len)
+    if len(found) > 1:
+        return found
+    steps = (*decades, *map(float, _TICKS_S[-1]), *(days * 86_400.0 for days in _DAYS))
+    half = next((size / 2 for size in _UNITS_S.values() if low >= size), 0.0)  # 1.5 h, not 1.17 h
+    step = next(s for s in steps if s >= half and high // s - (low - 1e-9) // s <= most)
+    first = int((low - 1e-9) // step) + 1
+    return [number * step for number in range(first, int(high // step) + 1)]
 
 
 def hours(value: float) -> str:

@@ -106,7 +106,7 @@ class RecurringGroups(ResultTable):
     first_start_s = seconds("First start", "earliest start")
     last_end_s = seconds("Last end", "latest end")
     n_missing = count("Without start or end", "jobs without a start or an end")
-    dataset = text("Data set", "data set of the workload assigned to the group", optional=True)
+    dataset = text("Data set", "assigned by `map_groups_to_workloads`; only there", optional=True)
 
 
 class MappedJobs(ResultTable):

@@ -11,12 +11,12 @@ class GpuHours(ResultTable):
     """GPU-hours by group, with what was lost."""
 
     jobs = count("Jobs")
-    n_missing = count("Without GPU-hours", "jobs without GPUs or runtime")
+    n_missing = count("GPU-hours missing", "jobs whose GPUs or runtime are missing")
     gpu_hours = number("GPU-hours", display="hours", unit="h")
     share = fraction("Of all", "fraction of the GPU-hours of all groups")
     failed = fraction("Failed", "fraction of the group's GPU-hours in failed jobs")
     cancelled = fraction("Cancelled", "fraction of the group's GPU-hours in cancelled jobs")
-    users = count("Users", "distinct users of the group", optional=True)
+    users = count("Users", "distinct users of the group; only with `user`", optional=True)
 
 
 class FailureOutliers(ResultTable):

@@ -13,9 +13,11 @@ class WorkloadSummary(ResultTable):
     gpu_hours = number(
         "GPU-hours", "null where no job has both GPUs and runtime", display="hours", unit="h"
     )
-    jobs_without_gpu_hours = count("Jobs without GPU-hours", "jobs without GPUs or runtime")
-    n_truncated = count("Left-truncated", "started before the window", optional=True)
-    n_censored = count("Censored", "end not observed", optional=True)
+    jobs_without_gpu_hours = count("GPU-hours missing", "jobs whose GPUs or runtime are missing")
+    n_truncated = count(
+        "Left-truncated", "started before the window; with `entry` or `observed`", optional=True
+    )
+    n_censored = count("Censored", "end not observed; with `entry` or `observed`", optional=True)
     runtime_s_mean = seconds("Mean runtime", "null where jobs are truncated or censored")
     runtime_s_restricted_mean = number(
         "7-day restricted mean (s)", "mean of min(runtime, 7 days), with `entry` or `observed`",
@@ -41,7 +43,7 @@ class WorkloadOverview(ResultTable):
     gpu_hours = number("GPU-hours", display="hours", unit="h")
     runtime_s_median = seconds("Median runtime")
     gpus_median = number("Median GPUs", display="plain")
-    share_of_top_1_percent = fraction("Top 1 % of jobs", "fraction of the GPU-hours")
+    share_of_top_1_percent = fraction("Top 1 % of GPU jobs", "fraction of the GPU-hours")
     cv = number("CV of interarrival times", "without survivors; Poisson process: 1")
     delay_s_median = seconds("Median queueing delay")
 
@@ -56,7 +58,7 @@ class SizeDistribution(ResultTable):
         "GPU-hours", "null where no job has both GPUs and runtime", display="hours", unit="h"
     )
     share_of_gpu_hours = fraction("Fraction of GPU-hours", "within the group")
-    jobs_without_gpu_hours = count("Jobs without GPU-hours", "jobs without GPUs or runtime")
+    jobs_without_gpu_hours = count("GPU-hours missing", "jobs whose GPUs or runtime are missing")
     runtime_s_median = seconds("Median runtime")
 
 
@@ -123,10 +125,10 @@ class Concentration(ResultTable):
     """How unevenly GPU-hours are distributed over jobs."""
 
     jobs = count("Jobs", "rows")
-    n_missing = count("Without", "jobs without GPUs or runtime")
-    n = count("Jobs with GPU-hours", "jobs with GPUs and runtime")
+    n_missing = count("Others", "jobs that requested no GPU, or whose GPUs or runtime are missing")
+    n = count("GPU jobs", "jobs that requested GPUs and have a runtime")
     gpu_hours = number("GPU-hours", display="hours", unit="h")
-    share_of_top_1_percent = fraction("Top 1 % of jobs", "fraction of the GPU-hours")
+    share_of_top_1_percent = fraction("Top 1 % of GPU jobs", "fraction of the GPU-hours")
     share_of_top_10_percent = fraction("Top 10 %", "fraction of the GPU-hours")
     share_of_lower_half = fraction("Lower half", "fraction of the GPU-hours")
     gini = number("Gini", "Gini coefficient of the GPU-hours", display="ratio")

@@ -44,19 +44,18 @@ class Store:
     Attributes
     ----------
     path
-        The folder.
+        Folder of the store.
     only
         Traces to include; none means all.
 
     Examples
     --------
-    >>> import polars as pl, tempfile, traceana
-    >>> folder = tempfile.mkdtemp()
-    >>> jobs = pl.DataFrame({"job_id": ["a"], "submit_s": [5.0], "gpus": [2]})
-    >>> ledger = traceana.add_table(jobs, trace="mine", table="jobs", store=folder)
-    >>> store = traceana.open_store(folder)
-    >>> store.traces(), store.scan("mine", "jobs").select("gpus").collect().item()
-    (['mine'], 2.0)
+    >>> import traceana
+    >>> store = traceana.open_sample()
+    >>> store.traces("machines")
+    ['alibaba-openb-2023', 'alibaba-pai-2020']
+    >>> store.scan("alibaba-openb-2023", "machines").select("gpus").max().collect().item()
+    8.0
     """
 
     path: Path
@@ -83,26 +82,13 @@ class Store:
         ]
 
     def manifest(self, trace: str, /) -> Manifest:
-        """Return what a trace is: title, license, times, tables and the columns with values.
-
-        Raises
-        ------
-        StoreError
-            If the trace is not in the store, or its manifest cannot be read.
-        """
+        """Return what a trace is: title, license, times, tables and the columns with values."""
         if not (self.path / trace / MANIFEST).is_file():
             self.ledger(trace)  # raises where there is no such trace
         return _parse(self.path / trace / MANIFEST, parse_manifest)
 
     def ledger(self, trace: str, /) -> Ledger:
-        """Return the ledger of a trace.
-
-        Raises
-        ------
-        StoreError
-            If the trace is not in the store, or an ingest was interrupted between a table and
-            its ledger.
-        """
+        """Return the ledger of a trace."""
         ledger = read_ledger(self.path / trace)
         if ledger is None:
             known = ", ".join(self.traces()) or "none"
@@ -157,13 +143,7 @@ class Store:
         return self._file(trace, table).is_file()
 
     def scan(self, trace: str, table: str, /) -> pl.LazyFrame:
-        """Return a table as a lazy frame; see ``docs/reference/tables.md`` for its columns.
-
-        Raises
-        ------
-        StoreError
-            If the table is not in the store; the message lists those that are.
-        """
+        """Return a table as a lazy frame; see ``docs/reference/tables.md`` for its columns."""
         if not self.has(trace, table):
             there = sorted(path.stem for path in (self.path / trace).glob("*.parquet"))
             of = "its tables" if there else "traces"
@@ -196,12 +176,7 @@ def open_store(path: str | PathLike[str] | None = None, /) -> Store:
     Parameters
     ----------
     path
-        Its folder; None is TRACEANA_STORE, else ``./data``.
-
-    Raises
-    ------
-    StoreError
-        If there is no ledger under the folder.
+        Folder of the store; None: TRACEANA_STORE, else ``./data``.
 
     Examples
     --------

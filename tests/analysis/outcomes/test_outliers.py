@@ -75,3 +75,9 @@ def test_few_expected_failures_are_not_tested() -> None:
 def test_rows_without_a_node_are_left_out() -> None:
     jobs = pl.DataFrame({"node": [None, "a"], "status": ["failed", "failed"]})
     assert traceana.failure_outliers(jobs, "node")["n"].to_list() == [1]
+
+
+def test_a_confidence_beyond_one_is_refused() -> None:
+    jobs = jobs_of(np.random.default_rng(1), bad=False, n=100)
+    with pytest.raises(traceana.errors.DataError, match="confidence must lie between 0 and 1"):
+        traceana.failure_outliers(jobs, "node", confidence=2)

@@ -76,6 +76,15 @@ def test_without_gpu_hours_there_is_a_reason_and_no_curve() -> None:
     ]
 
 
+def test_jobs_that_requested_no_gpu_are_not_among_those_compared() -> None:
+    # 3 h and 1 h: the mean absolute difference over all pairs is 1 h, over twice the mean of 2 h
+    jobs = pl.DataFrame({"runtime_s": [3 * 3600.0, 3600.0, 7200.0, 60.0], "gpus": [1, 1, 0, 0]})
+    row = concentration(jobs).row(0, named=True)
+    assert (row["jobs"], row["n"], row["n_missing"], row["gini"]) == (4, 2, 2, 0.25)
+    assert row["share_of_lower_half"] == 0.25
+    assert lorenz_curve(jobs, points=3)["share_of_gpu_hours"].to_list() == [0, 0.25, 1]
+
+
 def test_a_curve_of_one_point_is_refused() -> None:
     with pytest.raises(DataError, match="points must be a whole number from 2 to"):
         lorenz_curve(jobs_of([1.0]), points=1)

@@ -43,6 +43,12 @@ def test_demand_by_hand() -> None:
     ]
 
 
+def test_a_job_that_ends_with_a_bin_is_not_in_the_next() -> None:
+    jobs = pl.DataFrame({"start_s": [0.0, 12.0], "end_s": [20.0, 30.0], "gpus": [1, 5]})
+    demand = gpu_demand(jobs, bin_s=10).select("bin_start_s", "gpus_mean")
+    assert demand.rows() == [(0, 1), (10, 5), (20, 5)]
+
+
 def test_empty_bins_are_there() -> None:
     jobs = pl.DataFrame({"start_s": [0.0, 31.0], "end_s": [4.0, 33.0], "gpus": [1, 5]})
     assert gpu_demand(jobs, bin_s=10)["gpus_mean"].to_list() == pytest.approx([0.4, 0, 0, 1])
@@ -112,4 +118,4 @@ def test_as_many_bins_as_are_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_number_of_bins_does_not_depend_on_the_clock() -> None:
     late = {"start_s": [1e9, 1e9 + 25], "end_s": [1e9 + 10, 1e9 + 30], "gpus": [1, 1]}
-    assert gpu_demand(pl.DataFrame(late), bin_s=10)["gpus_mean"].to_list() == [1, 0, 0.5, 0]
+    assert gpu_demand(pl.DataFrame(late), bin_s=10)["gpus_mean"].to_list() == [1, 0, 0.5]

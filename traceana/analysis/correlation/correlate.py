@@ -54,31 +54,33 @@ def correlate(
     Parameters
     ----------
     frame
-        One row per observation: the columns `x`, `y`, `by`, `cluster`; eager or lazy, of any
-        listed engine. Rows without both values of a pair (null or NaN) are excluded and counted.
+        One row per observation: `x`, `y`, `by` and `cluster`; eager or lazy, of any supported
+        engine. Rows without both values of a pair (null or NaN) are excluded and counted.
     x, y
         Columns of numbers; `y` may be Boolean (false 0, true 1), for which Pearson's r is the
         point-biserial correlation.
     method
-        ``pearson``; ``spearman`` (r of mean ranks); ``kendall`` (tau-b).
+        "pearson", "spearman" (r of mean ranks) or "kendall" (tau-b).
     level
-        ``row``: every row is a point. ``group_mean``: one point per distinct x, at the mean y of
-        its rows, unweighted; it hides how many rows a point has and how much they vary.
-        ``group_mean_weighted``: the same points, weighted by their number of rows.
+        "row": every row is a point. "group_mean": one point per distinct x, at the mean y of its
+        rows, unweighted; it hides how many rows a point has and how much they vary.
+        "group_mean_weighted": the same points, weighted by their number of rows.
     by
-        Columns to group by; null in them is a group of its own.
+        Columns to group by; null is a group of its own. By default all rows are one group.
     cluster
-        Columns of the independent unit, such as user. None: rows, or groups at the levels of group
-        means, are treated as independent.
+        Columns of the independent unit, such as user, without nulls; None: rows are independent
+        (groups, at the levels of group means).
     adjust
-        ``fdr_bh``, ``fdr_by``, ``holm``, ``bonferroni`` or ``none``: see
-        :func:`traceana.stats.adjust_pvalues`.
+        Adjustment of the p-values over the family: "fdr_bh", "fdr_by", "holm", "bonferroni" or
+        "none".
     confidence
         Coverage of the intervals, in (0, 1).
-    resamples, rng
+    resamples
         Largest number of clusters that the jackknife leaves out one by one. More have the error of
         the infinitesimal jackknife; for Kendall's tau they are combined at random into so many
-        groups. rng, a seed or a generator, also draws permutations.
+        groups.
+    rng
+        Seed or generator of these groups and of the permutations.
 
     Returns
     -------
@@ -87,12 +89,6 @@ def correlate(
         `by` and
 
         {columns}
-
-    Raises
-    ------
-    DataError
-        If a column is missing, not numeric or named twice, a method, level or adjustment is
-        unknown, a cluster is null, or an option is out of range.
 
     Notes
     -----
@@ -109,12 +105,11 @@ def correlate(
     (sum of sizes)^2 / (sum of sizes^2) points.
 
     With `cluster`, the interval over rows uses Student's t (clusters - 1) and the error of
-    arctanh(r) of the cluster jackknife (:mod:`traceana.stats.cluster_jackknife`). p is
-    of the wild cluster bootstrap (:mod:`traceana.stats.wild_bootstrap`), for ranks over rows of
-    the jackknife; null for ranks over group means, and below ten effective clusters, or below
-    twenty that decide group means.
-    n_effective over rows is the number of independent points whose Fisher interval would be as
-    wide.
+    arctanh(r) of the cluster jackknife (:mod:`traceana.stats.cluster_jackknife`). p is of the wild
+    cluster bootstrap (:mod:`traceana.stats.wild_bootstrap`), for ranks over rows of the jackknife;
+    null for ranks over group means, and below ten effective clusters, or below twenty that decide
+    group means. n_effective over rows is the number of independent points whose Fisher interval
+    would be as wide.
 
     `n_carrying` is the smallest number of rows, of up to 5 %, without which a significant Pearson
     r over rows halves or changes sign.

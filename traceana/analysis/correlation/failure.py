@@ -9,8 +9,6 @@ from traceana.analysis.correlation.runtime import FEATURES
 from traceana.analysis.frames import Names, as_names, column_names
 from traceana.analysis.outcomes.definitions import open_outcomes, with_failure
 from traceana.errors import DataError
-from traceana.results.correlation import Correlations
-from traceana.results.tables import returns
 
 if TYPE_CHECKING:
     import numpy as np
@@ -19,7 +17,6 @@ if TYPE_CHECKING:
     from traceana.results.correlation import CorrelationResult
 
 
-@returns(Correlations)
 def failure_correlations(
     frame: IntoFrame,
     /,
@@ -44,30 +41,22 @@ def failure_correlations(
     Parameters
     ----------
     frame
-        One row per job or task: `by`, cluster, status and the features; no runtime is needed.
-        Eager or lazy, of any listed engine.
+        One row per job or task: `by`, `cluster`, `status` and the features; no runtime is needed.
+        Eager or lazy, of any supported engine.
     features
         Columns of numbers; None: those of gpus, cpus, memory_gib and n_instances that the frame
-        has. Rows without the feature count in n_missing.
+        has.
     status
         Column of the status.
     success, failure
         Status values that count as a success and as a failure; other rows are excluded.
     method, by, cluster, adjust, confidence, resamples, rng
-        As for :func:`correlate`.
+        As in :func:`correlate`.
 
     Returns
     -------
     CorrelationResult
-        Of :func:`correlate`, with `y` failure.
-
-        {columns}
-
-    Raises
-    ------
-    DataError
-        As :func:`correlate`; or if there is no feature, `success` and `failure` share a value, or
-        a status value is unknown.
+        As of :func:`correlate`, with `y` failure.
 
     Examples
     --------

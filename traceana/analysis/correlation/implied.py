@@ -27,19 +27,14 @@ def implied_n(r: str | float | Decimal, pvalue: str | float | Decimal, /) -> Imp
     Parameters
     ----------
     r, pvalue
-        As printed, such as ``"0.44"`` and ``"2.01e-02"``: the digits define the precision. A float
-        is its shortest decimal representation, without trailing zeros.
+        As printed, such as ``"0.44"`` in [-1, 1] and ``"2.01e-02"`` in [0, 1]: the digits define
+        the precision. A float is its shortest decimal representation, without trailing zeros.
 
     Returns
     -------
     ImpliedN
         `low`, `high` and `note`. If there is no n, p is from another test or other points, or is
         misprinted. If there is no largest n, r may be 0.
-
-    Raises
-    ------
-    DataError
-        If either is no number, r is not in [-1, 1], or p is not in [0, 1].
 
     Examples
     --------

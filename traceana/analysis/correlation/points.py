@@ -30,12 +30,12 @@ def mean_by_value(frame: IntoFrame, /, x: str, y: str, *, by: Names = ()) -> pl.
     Parameters
     ----------
     frame
-        One row per observation: [*by, x, y], no value negative; eager or lazy, of any listed
+        One row per observation: `by`, `x` and `y`, none negative; eager or lazy, of any supported
         engine. Rows without both values (null or NaN) are excluded.
     x, y
         Columns of numbers.
     by
-        Columns to group by; null in them is a group of its own.
+        Columns to group by; null is a group of its own. By default all rows are one group.
 
     Returns
     -------
@@ -43,11 +43,6 @@ def mean_by_value(frame: IntoFrame, /, x: str, y: str, *, by: Names = ()) -> pl.
         Sorted by `by` (nulls last) and value, with the columns of `by` and
 
         {columns}
-
-    Raises
-    ------
-    DataError
-        If a column is missing or named twice, or a value is not a number, negative or infinite.
 
     Examples
     --------
@@ -85,11 +80,6 @@ def joint_counts(
         {columns}
 
         A column with one value above 0 has one bin, from half to twice that value.
-
-    Raises
-    ------
-    DataError
-        As :func:`mean_by_value`, or if `bins` is out of range.
 
     Examples
     --------

@@ -11,8 +11,6 @@ import polars as pl
 from traceana.analysis.correlation.correlate import correlate
 from traceana.analysis.frames import Names, admit_columns, as_names, column_names, reduce_frame
 from traceana.errors import DataError
-from traceana.results.correlation import Correlations
-from traceana.results.tables import returns
 from traceana.schema import STATUSES
 
 if TYPE_CHECKING:
@@ -29,7 +27,6 @@ PERCENT: Final = {"gpus": "gpu_percent", "cpus": "cpu_percent"}
 """Features that are correlated in percent, 100 being one GPU or core, and their name in a result"""
 
 
-@returns(Correlations)
 def runtime_correlations(
     frame: IntoFrame,
     /,
@@ -56,31 +53,30 @@ def runtime_correlations(
     Parameters
     ----------
     frame
-        One row per job or task with `by`, cluster, status, runtime and the features, as
-        :func:`task_runtimes` returns it or in a jobs table. Eager or lazy, of any listed engine.
+        One row per job or task: `by`, `cluster`, `status`, `runtime` and the features, as in a jobs
+        table or as :func:`task_runtimes` returns it; eager or lazy, of any supported engine.
     features
-        Columns of numbers; None: those of :data:`FEATURES` that the frame has.
+        Columns of numbers; None: those of gpus, cpus, memory_gib and n_instances that the frame
+        has.
     runtime, status
         Columns of the runtime and of the status.
     success, failure
-        Status values; rows with another status are excluded and counted in n_excluded.
+        Status values that count as a success and as a failure; other rows are excluded.
     method, level, by, cluster, adjust, confidence, resamples, rng
-        As for :func:`correlate`.
+        As in :func:`correlate`.
 
     Returns
     -------
     CorrelationResult
         Of :func:`correlate` by `by` and outcome ("failure" or "success"). gpus and cpus are
         `gpu_percent` and `cpu_percent`, as published: 100 is one GPU or core. Rows without a
-        runtime or the feature count in n_missing; those with 0 are included.
-
-        {columns}
+        runtime or the feature count in n_missing, those with another status in n_excluded; rows
+        with 0 are included.
 
     Raises
     ------
     DataError
-        As :func:`correlate`; or if there is no feature, `success` and `failure` share a value, or
-        no row has one of these.
+        If no row has a status in `success` or `failure`.
 
     Examples
     --------

@@ -43,9 +43,9 @@ def compare_plans(
     jobs
         The jobs of both.
     by
-        Columns to compare within (`cluster`), in both; ``()`` for one comparison.
+        Columns of both to compare within, such as cluster. By default all rows are one group.
     submit, runtime, gpus
-        Columns of the jobs: submission (seconds or datetimes), runtime, requested GPUs.
+        Columns of the submission (seconds or datetimes), the runtime and the requested GPUs.
 
     Returns
     -------
@@ -66,7 +66,7 @@ def compare_plans(
     Raises
     ------
     DataError
-        As :func:`iteration_rates`; if a group is in one of them only, or no row is left.
+        If a group is in one of the tables only, or no row is left.
 
     Examples
     --------

@@ -106,7 +106,7 @@ def iteration_rates(
         listed engine. Plans without their job, and rows with a null or with a runtime or GPU
         count of zero, are excluded.
     submit, runtime, gpus
-        Columns of the jobs: submission (seconds or datetimes), runtime, requested GPUs.
+        Columns of the submission (seconds or datetimes), the runtime and the requested GPUs.
 
     Returns
     -------
@@ -118,8 +118,7 @@ def iteration_rates(
     Raises
     ------
     DataError
-        If a column is missing or not numeric, a value is negative or infinite, a job is not
-        unique, or no plan has its job.
+        If a job is not unique, or no plan has its job.
 
     References
     ----------

@@ -41,9 +41,9 @@ def deadline_rules(
     training_plans, jobs
         As in :func:`iteration_rates`.
     submit, runtime, gpus
-        Columns of the jobs: submission (seconds or datetimes), runtime, requested GPUs.
+        Columns of the submission (seconds or datetimes), the runtime and the requested GPUs.
     draws
-        Result of :func:`replay_published_draws`; None computes it.
+        What :func:`replay_published_draws` returns; None computes it.
 
     Returns
     -------
@@ -66,7 +66,7 @@ def deadline_rules(
     Raises
     ------
     DataError
-        As :func:`iteration_rates`, or if no plan is left after nulls and zeros.
+        If no plan is left after nulls and zeros.
 
     Examples
     --------

@@ -46,11 +46,12 @@ def deadline_tightness(
     training_plans, jobs
         As in :func:`iteration_rates`.
     by
-        Columns of plans or jobs to group by (`cluster`, `model`, `gpus`); ``()`` for one row.
+        Columns of plans or jobs to group by, such as cluster, model or gpus. By default all rows
+        are one group.
     confidence
-        Coverage of the Wilson intervals, which treat deadlines as independent.
+        Coverage of the Wilson intervals, in (0, 1); they treat deadlines as independent.
     submit, runtime, gpus
-        Columns of the jobs: submission (seconds or datetimes), runtime, requested GPUs.
+        Columns of the submission (seconds or datetimes), the runtime and the requested GPUs.
 
     Returns
     -------
@@ -59,11 +60,6 @@ def deadline_tightness(
         1996). The columns are `by` and
 
         {columns}
-
-    Raises
-    ------
-    DataError
-        As :func:`iteration_rates`; also if `by` names a column of the result.
 
     Examples
     --------

@@ -40,14 +40,14 @@ def compare_distributions(
     Parameters
     ----------
     frame
-        One row per job: `by` and `value`; eager or lazy, of any listed engine. Rows are treated as
-        independent.
+        One row per job: `by` and `value`; eager or lazy, of any supported engine. Rows are treated
+        as independent.
     value
-        Column of the value, such as runtime_s or runtime_ratio; null and NaN are missing.
+        Column of numbers, none negative; null and NaN are missing.
     by
-        Columns of the groups; null is a group of its own.
+        Columns to group by; null is a group of its own.
     confidence
-        Coverage of the intervals.
+        Coverage of the intervals, in (0, 1).
     resamples
         Bootstrap samples for the interval of the KS distance.
     rng
@@ -68,8 +68,7 @@ def compare_distributions(
     Raises
     ------
     DataError
-        If a column is missing, the value is not numeric, negative or infinite, there are fewer
-        than two groups, or an argument is out of range.
+        If there are fewer than two groups.
 
     Examples
     --------

@@ -29,12 +29,13 @@ def empirical_distribution(
     Parameters
     ----------
     frame
-        One row per observation: `by` and `value`; eager or lazy, of any listed engine. Rows
+        One row per observation: `by` and `value`; eager or lazy, of any supported engine. Rows
         without a value (null or NaN) are excluded.
     value
         Column of numbers, none negative.
     by
-        Columns to group by; null is a group of its own, and a group without values has no row.
+        Columns to group by; null is a group of its own. A group without values has no row. By
+        default all rows are one group.
     points
         Quantiles per group, at evenly spaced fractions from 0 to 1; from 2 to 100,000.
 
@@ -47,12 +48,6 @@ def empirical_distribution(
 
         The quantiles are order statistics (the inverse of the distribution function, type 1 of
         Hyndman and Fan, 1996), so each is a value that occurs.
-
-    Raises
-    ------
-    DataError
-        If a column is missing or not numeric, a value is negative or infinite, or `points` is out
-        of range.
 
     Examples
     --------

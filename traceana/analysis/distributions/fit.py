@@ -84,7 +84,7 @@ def fit_distributions(
         Simulated samples for each p-value of the KS distance; 0 for none. None: 199 for up to
         5,000 values, else none.
     confidence
-        Coverage of the intervals.
+        Coverage of the intervals, in (0, 1).
     rng
         Seed or generator of the simulations.
 
@@ -101,11 +101,6 @@ def fit_distributions(
           censoring times. The p-values are not adjusted.
         - Comparisons are :func:`traceana.stats.distributions.vuong_test`. The best family is
           chosen by the same values, so it looks slightly better than it is.
-
-    Raises
-    ------
-    DataError
-        If a value is not positive or is below the bound, or an argument is out of range.
 
     Examples
     --------

@@ -48,7 +48,7 @@ def fitted_quantiles(
     values
         The values that were fitted.
     fits
-        Result of :func:`fit_distributions`.
+        What :func:`fit_distributions` returns.
     families
         Families with parameters; None for all.
     entry, observed
@@ -57,7 +57,7 @@ def fitted_quantiles(
     points
         Approximate number of quantiles: half are evenly spaced, half approach the maximum.
     confidence
-        Coverage of the pointwise intervals.
+        Coverage of the pointwise intervals, in (0, 1).
 
     Returns
     -------
@@ -65,12 +65,6 @@ def fitted_quantiles(
         Sorted, with the columns
 
         {columns}
-
-    Raises
-    ------
-    DataError
-        If the values are not those of the fits or are fewer than two, a family has no parameters,
-        or an argument is out of range.
 
     Examples
     --------

@@ -47,7 +47,7 @@ def tail_index(
         As in :func:`fit_distributions`: the value from which each was observed, and whether it is
         exact.
     confidence
-        Coverage of the interval.
+        Coverage of the intervals, in (0, 1).
 
     Returns
     -------
@@ -55,11 +55,6 @@ def tail_index(
         One row per k with the columns
 
         {columns}
-
-    Raises
-    ------
-    DataError
-        If a value is not positive and finite, or an argument is out of range.
 
     Examples
     --------

@@ -50,16 +50,16 @@ def outcome_association(
     Parameters
     ----------
     frame
-        One row per job or task: `by`, `status` and `cluster`; eager or lazy, of any listed
+        One row per job or task: `by`, `status` and `cluster`; eager or lazy, of any supported
         engine. Rows without a cluster are excluded.
     by
-        Columns of the groups; null is a group of its own.
+        Columns to group by; null is a group of its own.
     success, failure, status
         As in :func:`outcome_rates`.
     cluster
         Column of the independent unit, such as user; None: rows are independent.
     confidence
-        Coverage of V's interval, in (0, 1).
+        Coverage of the intervals, in (0, 1).
     rng
         Seed or generator of the Monte Carlo tables.
 
@@ -76,8 +76,7 @@ def outcome_association(
     Raises
     ------
     DataError
-        If a column is missing, a status value is unknown, there are fewer than two groups or more
-        than 50, there are fewer than two clusters, or an argument is out of range.
+        If there are fewer than two groups or more than 50, or fewer than two clusters.
 
     Examples
     --------

@@ -53,11 +53,6 @@ def rows_at_risk(
 
         {columns}
 
-    Raises
-    ------
-    DataError
-        As :func:`cumulative_incidence`, or if a time is negative or not finite.
-
     Examples
     --------
     >>> import polars as pl, traceana

@@ -85,7 +85,7 @@ def rate_columns(
     rates
         One row per group in the order of its keys: [*keys, n, rate].
     parts
-        As for :func:`cluster_errors`, total being the number of successes.
+        As in :func:`cluster_errors`, total being the number of successes.
     """
     errors = cluster_errors(parts, keys)
     beside = rates.select("n", "rate").hstack(errors.select("n_clusters", "effective", "variance"))

@@ -48,15 +48,15 @@ def compare_runtimes(
     Parameters
     ----------
     frame
-        One row per job or task: `by`, `runtime` and `cluster`; eager or lazy, of any listed
+        One row per job or task: `by`, `runtime` and `cluster`; eager or lazy, of any supported
         engine. Rows with null or NaN in `runtime` or `cluster` are excluded.
     by
-        Columns of the groups; null is a group of its own.
+        Columns to group by; null is a group of its own.
     runtime
         Column of the runtime: seconds or a duration.
     cluster
-        Column of the independent unit, such as user: rows of one cluster may be dependent. None:
-        rows are independent; if they are not, p is far too small.
+        Column of the independent unit, such as user; None: rows are independent. If they are not, p
+        is far too small.
     method
         "brunner-munzel": rank ANOVA of all groups and Brunner and Munzel's test of pairs, which
         agrees with the interval. "mann-whitney": the tests of Kruskal and Wallis and of Mann and
@@ -65,7 +65,7 @@ def compare_runtimes(
         Adjustment of the p-values over all pairs: "holm", "bonferroni", "fdr_bh", "fdr_by" or
         "none".
     confidence
-        Coverage of every interval, in (0, 1).
+        Coverage of the intervals, in (0, 1).
 
     Returns
     -------
@@ -76,9 +76,8 @@ def compare_runtimes(
     Raises
     ------
     DataError
-        If a column is missing, a runtime is negative or infinite, fewer than two groups have a
-        runtime or more than 50 do, there are fewer than two clusters, or `confidence` or `adjust`
-        is out of range.
+        If fewer than two groups have a runtime or more than 50 do, or there are fewer than two
+        clusters.
 
     Examples
     --------

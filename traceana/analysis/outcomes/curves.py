@@ -77,9 +77,9 @@ def cumulative_incidence(
     ----------
     frame
         One row per job or task: `by`, `status`, `runtime`, `cluster`, and `start` if
-        `running_until_s` is given; eager or lazy, of any listed engine.
+        `running_until_s` is given; eager or lazy, of any supported engine.
     by
-        Columns to group by; null is a group of its own.
+        Columns to group by; null is a group of its own. By default all rows are one group.
     events
         Status values that are events.
     status, runtime, start
@@ -92,10 +92,11 @@ def cumulative_incidence(
         Boolean column: whether the end of a row was seen. Where False, the row is censored at its
         runtime whatever its status. None: all ends were seen.
     cluster
-        Column of the independent unit, such as user; None: rows are independent.
+        Column of the independent unit, such as user, without nulls; None: rows are independent.
     running_until_s
-        Time (seconds on the clock of `start`, or a datetime) until which rows of status running
-        without a runtime are known to have run, such as the end of the trace. None excludes them.
+        Time (seconds on the clock of `start`, or a datetime), not before a start, until which rows
+        of status running without a runtime are known to have run, such as the end of the trace.
+        None excludes them.
     confidence
         Coverage of the pointwise intervals, in (0, 1).
 
@@ -107,12 +108,6 @@ def cumulative_incidence(
         clusters (:func:`traceana.stats.survival.incidence_variances`), of which more than 100 are
         combined into 100 cells, and t(k - 1) of the effective number of clusters k (Kish); null if
         k is below 2.
-
-    Raises
-    ------
-    DataError
-        If a column is missing, a cluster is null, a runtime is negative or infinite, a status
-        value is unknown, `running_until_s` is before a start, or `confidence` is not in (0, 1).
 
     Examples
     --------
@@ -210,11 +205,6 @@ def kaplan_meier(
         jackknife of the curves. It is too narrow, which `note` states, if n < 20 or n < 25
         skewness^2 of min(runtime, horizon) (Cochran, Sampling Techniques, 1977, section 2.15). The
         unrestricted mean is estimable only if no row is censored or left-truncated.
-
-    Raises
-    ------
-    DataError
-        As :func:`cumulative_incidence`.
 
     Examples
     --------

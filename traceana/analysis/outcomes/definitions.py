@@ -40,7 +40,7 @@ def open_statuses(
     Parameters
     ----------
     frame, keys
-        A frame of any listed engine, and further columns.
+        A frame of any supported engine, and further columns.
     status
         Column of the status.
     named

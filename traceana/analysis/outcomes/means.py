@@ -38,17 +38,17 @@ def runtime_means(
     Parameters
     ----------
     frame
-        One row per job or task: `by`, `runtime` and `cluster`; eager or lazy, of any listed
+        One row per job or task: `by`, `runtime` and `cluster`; eager or lazy, of any supported
         engine. Rows without a runtime (null or NaN) are excluded and counted.
     by
-        Columns to group by; null is a group of its own.
+        Columns to group by; null is a group of its own. By default all rows are one group.
     runtime
         Column of the runtime: seconds or a duration.
     trim
         Fraction of the shortest and of the longest runtimes that the trimmed mean excludes, in
         [0, 0.5).
     cluster
-        Column of the independent unit, such as user; None: rows are independent.
+        Column of the independent unit, such as user, without nulls; None: rows are independent.
     confidence
         Coverage of the intervals, in (0, 1).
 
@@ -65,12 +65,6 @@ def runtime_means(
         remain: t s / ((1 - 2 trim) sqrt(n)) (Tukey and McLaughlin, Sankhya A 25, 1963). With
         `cluster`, standard errors are those of the jackknife over clusters, of the winsorized
         runtimes, with t(k - 1) of the effective number of clusters k (Kish).
-
-    Raises
-    ------
-    DataError
-        If a column is missing or the runtime is not numeric, a runtime is negative or infinite, a
-        cluster is null, or `trim` or `confidence` is out of range.
 
     Examples
     --------

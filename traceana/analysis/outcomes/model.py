@@ -63,16 +63,15 @@ def failure_model(
     Parameters
     ----------
     frame
-        One row per job or task: `status`, `features` and `cluster`; eager or lazy, of any listed
+        One row per job or task: `status`, `features` and `cluster`; eager or lazy, of any supported
         engine. Rows with null or NaN in one of them are excluded and counted.
     features
         Columns of the features.
     success, failure, status
         As in :func:`outcome_rates`.
     cluster
-        Column of the independent unit, such as user: standard errors are then from a jackknife
-        over clusters (:func:`traceana.stats.logistic.fit_logistic`). None: rows are independent
-        (HC1).
+        Column of the independent unit, such as user: standard errors are then from a jackknife over
+        clusters. None: rows are independent (HC1).
     method
         "ml" (maximum likelihood), "firth" (penalized likelihood with profile intervals, rows
         independent), or "auto": Firth's below 10 events per parameter without `cluster`.
@@ -94,10 +93,8 @@ def failure_model(
     Raises
     ------
     DataError
-        If a column is missing, a status value is unknown, a value is infinite, no row or every
-        row failed, features are collinear or a numeric one separates failures from successes, a
-        feature has more than 50 levels, there are fewer than two clusters, or an argument is out
-        of range.
+        If no row or every row failed, features are collinear, a numeric one separates failures from
+        successes, a feature has more than 50 levels, or there are fewer than two clusters.
 
     Examples
     --------

@@ -48,15 +48,15 @@ def failure_odds(
     ----------
     frame
         One row per job or task: `by`, `strata`, `status` and `cluster`; eager or lazy, of any
-        listed engine.
+        supported engine.
     by
-        Columns of the groups; null is a group of its own.
+        Columns to group by; null is a group of its own.
     strata
         Columns of the strata; null is a stratum of its own.
     success, failure, status
         As in :func:`outcome_rates`.
     cluster
-        Column of the independent unit, such as user; None: rows are independent.
+        Column of the independent unit, such as user, without nulls; None: rows are independent.
     confidence
         Coverage of the intervals, in (0, 1).
 
@@ -76,9 +76,7 @@ def failure_odds(
     Raises
     ------
     DataError
-        If a column is missing, a cluster is null, a status value is unknown, there are fewer than
-        two groups or more than 50, there are fewer than two clusters, or `confidence` is not in
-        (0, 1).
+        If there are fewer than two groups or more than 50, or fewer than two clusters.
 
     Examples
     --------

@@ -12,6 +12,7 @@ from traceana.analysis.frames import Names, reduce_frame, refuse_clash
 from traceana.analysis.outcomes.definitions import open_outcomes, with_failure
 from traceana.results.tables import declared, returns
 from traceana.results.usage import FailureOutliers
+from traceana.stats.arguments import check_confidence
 from traceana.stats.multiplicity import adjust_pvalues
 from traceana.stats.strata import pooled_odds
 
@@ -42,17 +43,16 @@ def failure_outliers(
     Parameters
     ----------
     frame
-        One row per job that ran in one group: `by`, `strata` and `status`.
+        One row per job that ran in one group: `by`, `strata` and `status`; eager or lazy, of any
+        supported engine.
     by
-        Column of the group; rows without a value are left out.
+        Column of the group; rows without a value are excluded.
     strata
-        Column within whose values rows are compared; None: all rows. Null is a value.
-    success, failure
-        Status values that count as a success and as a failure; other rows are left out.
-    status
-        Column of the status.
+        Column within whose values rows are compared, null being one; None: all rows.
+    success, failure, status
+        As in :func:`outcome_rates`.
     confidence
-        Coverage of the interval, in (0, 1).
+        Coverage of the intervals, in (0, 1).
 
     Returns
     -------
@@ -61,13 +61,7 @@ def failure_outliers(
 
         {columns}
 
-        The test is Cochran, Mantel and Haenszel's, adjusted by Holm over the groups. A group with
-        fewer than five expected failures is not tested.
-
-    Raises
-    ------
-    DataError
-        If a column is missing or a status value is unknown.
+        A group with fewer than five expected failures is not tested.
 
     Examples
     --------
@@ -79,6 +73,7 @@ def failure_outliers(
     >>> traceana.failure_outliers(jobs, "node").select("node", "failures", "expected").rows()
     [('a', 30, 17.5), ('b', 5, 17.5)]
     """
+    check_confidence(confidence)
     refuse_clash((by,), FailureOutliers.columns())
     keys = (by,) if strata is None else (by, strata)
     lazy, succeeded, failed = open_outcomes(

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-import narwhals.stable.v2 as nw
 import polars as pl
 
-from traceana.analysis.frames import Names, as_names, reduce_frame, refuse_clash
+from traceana.analysis.frames import Names, as_names, count_values, refuse_clash
 from traceana.analysis.outcomes.clusters import add_up_clusters, rate_columns
 from traceana.analysis.outcomes.definitions import open_outcomes
 from traceana.results.outcomes import FailureRates, OutcomeRates
@@ -39,18 +38,18 @@ def outcome_rates(
     Parameters
     ----------
     frame
-        One row per job or task: `by`, `status` and `cluster`; eager or lazy, of any listed engine.
+        One row per job or task: `by`, `status` and `cluster`; eager or lazy, of any supported
+        engine.
     by
         Columns to group by; null is a group of its own.
     success, failure
-        Status values that count as a success and as a failure; other rows are excluded and
-        counted.
+        Status values that count as a success and as a failure; other rows are excluded.
     status
         Column of the status.
     cluster
-        Column of the independent unit, such as user; None: rows are independent.
+        Column of the independent unit, such as user, without nulls; None: rows are independent.
     confidence
-        Coverage of the interval, in (0, 1).
+        Coverage of the intervals, in (0, 1).
 
     Returns
     -------
@@ -63,12 +62,6 @@ def outcome_rates(
         rows and the quantile of t(k - 1). k is the effective number of clusters (Kish).
         n_effective is rate (1 - rate) / v with v the rate's jackknife variance over clusters, and
         k if the rate is 0 or 1. There is no interval if k is below 2.
-
-    Raises
-    ------
-    DataError
-        If a column is missing, a cluster is null, `success` or `failure` is empty or they share a
-        value, a status value is unknown, or `confidence` is not in (0, 1).
 
     Examples
     --------
@@ -116,11 +109,6 @@ def failure_rates(
 
         The interval is that of :func:`outcome_rates`.
 
-    Raises
-    ------
-    DataError
-        As :func:`outcome_rates`.
-
     Examples
     --------
     >>> import polars as pl, traceana
@@ -153,16 +141,17 @@ def _rates(
     lazy, succeeded, failed = open_outcomes(
         frame, columns, status=status, success=success, failure=failure
     )
-    column = nw.col(status)
     words = {"successes": succeeded, "failures": failed, "n": (*succeeded, *failed)}
     if {*words["n"]} <= {*STATUSES}:
         words |= {word: (word,) for word in STATUSES}
-    parts = reduce_frame(
-        lazy,
-        columns,
-        **{name: nw.when(column.is_in(some)).then(column).count() for name, some in words.items()},
-        rows=nw.len(),
-        n_missing=nw.len() - column.count(),
+    rows, value = pl.col(".n"), pl.col(status)
+    counts = count_values(lazy, (*columns, status))
+    sums = {name: rows.filter(value.is_in(some)).sum() for name, some in words.items()}
+    sums |= {"rows": rows.sum(), "n_missing": rows.filter(value.is_null()).sum()}
+    parts = (
+        counts.group_by(columns, maintain_order=True).agg(**sums)
+        if columns
+        else counts.select(**sums)
     )
     groups = parts if cluster is None else add_up_clusters(parts, keys, cluster)
     n = pl.col("n")

@@ -40,16 +40,16 @@ def runtime_by(
     Parameters
     ----------
     frame
-        One row per job or task: `by`, `runtime` and `cluster`; eager or lazy, of any listed
+        One row per job or task: `by`, `runtime` and `cluster`; eager or lazy, of any supported
         engine.
     by
         Columns to group by; null is a group of its own.
     runtime
         Column of the runtime: seconds or a duration.
     cluster
-        Column of the independent unit, such as user; None: rows are independent.
+        Column of the independent unit, such as user, without nulls; None: rows are independent.
     confidence
-        Coverage of the mean's interval, in (0, 1).
+        Coverage of the intervals, in (0, 1).
 
     Returns
     -------
@@ -65,12 +65,6 @@ def runtime_by(
         of Hyndman and Fan, 1996). With `cluster` the interval is mean -+ t(k - 1) sqrt(v), with v
         the jackknife variance over clusters and k the effective number of clusters (Kish); there
         is none if k is below 2. n_effective is the variance of the runtimes / v.
-
-    Raises
-    ------
-    DataError
-        If a column is missing or the runtime is not numeric, a runtime is negative or infinite, a
-        cluster is null, or `confidence` is not in (0, 1).
 
     Examples
     --------

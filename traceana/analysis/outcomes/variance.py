@@ -47,18 +47,18 @@ def variance_share(
     Parameters
     ----------
     frame
-        One row per job or task: `value`, `cluster` and `by`; eager or lazy, of any listed engine.
-        Rows without a value (null or NaN) are excluded and counted.
+        One row per job or task: `value`, `cluster` and `by`; eager or lazy, of any supported
+        engine. Rows without a value (null or NaN) are excluded and counted.
     value
         Column of numbers or a Boolean column, such as whether a job failed.
     cluster
-        Column of the user or another unit with several rows.
+        Column of the user or another unit with several rows, without nulls.
     by
-        Columns to group by; null is a group of its own.
+        Columns to group by; null is a group of its own. By default all rows are one group.
     log
         Whether to use the logarithm, as for runtimes; values of 0 and below are excluded then.
     confidence
-        Coverage of the interval, in (0, 1).
+        Coverage of the intervals, in (0, 1).
 
     Returns
     -------
@@ -69,12 +69,6 @@ def variance_share(
 
         The ANOVA estimator for clusters of unequal size (Donner, International Statistical Review
         54, 1986), with the jackknife interval over clusters of the logarithm of F.
-
-    Raises
-    ------
-    DataError
-        If a column is missing, not numeric or infinite, a cluster is null, or `confidence` is not
-        in (0, 1).
 
     Examples
     --------

@@ -37,7 +37,7 @@ def gpu_capacity_check(
     tasks, instances
         As in :func:`task_runtimes`.
     machines
-        One row per machine: [gpus]; eager or lazy, of any listed engine.
+        One row per machine: gpus, without nulls; eager or lazy, of any supported engine.
 
     Returns
     -------
@@ -45,11 +45,6 @@ def gpu_capacity_check(
         One row per imputation:
 
         {columns}
-
-    Raises
-    ------
-    DataError
-        As :func:`task_runtimes`; or if a machine's GPUs are missing, negative or infinite.
 
     Examples
     --------

@@ -37,10 +37,10 @@ def runtime_ratio(jobs: IntoFrame, /, *, by: Names, runtime: str = "runtime_s") 
     Parameters
     ----------
     jobs
-        One row per job or task: [*by, runtime, ...]; eager or lazy, of any listed engine. All its
-        columns are collected.
+        One row per job or task; eager or lazy, of any supported engine. All its columns are
+        collected; none may be called runtime_ratio.
     by
-        Columns to group by; ``()`` for one group. Null in them is a group of its own.
+        Columns to group by; null is a group of its own.
     runtime
         Column of runtimes, in any unit; durations become seconds.
 
@@ -50,12 +50,6 @@ def runtime_ratio(jobs: IntoFrame, /, *, by: Names, runtime: str = "runtime_s") 
         The frame (NaN as null, runtime as a float) with the column runtime_ratio, in the order of
         its rows if the engine has one. The ratio is null if the runtime is null, or all runtimes
         of the group are 0.
-
-    Raises
-    ------
-    DataError
-        If a column is missing, the runtimes are not numeric, one is negative or infinite, or
-        the frame has a column runtime_ratio.
 
     Examples
     --------
@@ -96,11 +90,6 @@ def summarize_runtime_ratio(
         {columns}
 
         Quantiles interpolate linearly between order statistics (type 7 of Hyndman and Fan, 1996).
-
-    Raises
-    ------
-    DataError
-        As :func:`runtime_ratio`, or if `by` names a column of the result.
 
     Examples
     --------

@@ -35,14 +35,14 @@ def recurring_groups(
     Parameters
     ----------
     jobs
-        One row per job: [*by, start, end]; eager or lazy, of any listed engine.
+        One row per job: `by`, `start` and `end`; eager or lazy, of any supported engine.
     by
         Columns that recurrences share: a tag, or columns such as user and workload. Jobs with a
         null in them are excluded.
     start, end
-        Columns of seconds or datetimes.
+        Columns of the start and the end: seconds or datetimes.
     min_recurrences
-        Smallest number of jobs with start and end that makes a group recurring.
+        Smallest number of jobs with start and end that makes a group recurring; at least 1.
 
     Returns
     -------
@@ -52,12 +52,6 @@ def recurring_groups(
         {columns}
 
         Jobs without a start or an end count in n_missing only.
-
-    Raises
-    ------
-    DataError
-        If a column is missing, a time is not numeric, negative or infinite, a job ends before it
-        starts, or `min_recurrences` is below 1.
 
     Examples
     --------
@@ -128,7 +122,7 @@ def map_groups_to_workloads(
     Parameters
     ----------
     jobs, start, end, min_recurrences
-        As for :func:`recurring_groups`.
+        As in :func:`recurring_groups`.
     training_runs, power_profiles
         The tables of those names.
     gpu
@@ -146,22 +140,18 @@ def map_groups_to_workloads(
     Raises
     ------
     DataError
-        As :func:`recurring_groups` and :func:`energy_savings`; or if the GPU is unknown, no
-        data set has a default run on it, the groups have fewer distinct mean runtimes than there
-        are data sets, or every runtime of a cluster is 0.
+        If no data set has a default run on the GPU, the groups have fewer distinct mean runtimes
+        than there are data sets, or every runtime of a cluster is 0.
 
     Examples
     --------
-    >>> import polars as pl, traceana
-    >>> kind = {"dataset": ["cifar100", "squad"], "network": "net", "optimizer": "adam"}
-    >>> runs = pl.DataFrame(kind | {"batch_size": [1024, 32], "learning_rate": 0.1, "run": 1,
-    ...                             "target_metric": [0.6, 84.0], "target_epoch": [10, 15]})
-    >>> power = pl.DataFrame(kind | {"gpu": "V100", "batch_size": [1024, 32], "power_limit_w": 200,
-    ...                              "epoch_s": [20, 90], "mean_power_w": 150})
-    >>> jobs = pl.DataFrame({"group": ["a", "a", "b", "b"], "start_s": 0, "end_s": [6, 7, 90, 80]})
-    >>> mapped = traceana.map_groups_to_workloads(jobs, runs, power, gpu="V100")
-    >>> mapped.groups.select("group", "mean_s", "dataset").rows()
-    [('a', 6.5, 'cifar100'), ('b', 85.0, 'squad')]
+    >>> import traceana
+    >>> store = traceana.open_sample()
+    >>> runs, power = (store.scan("zeus-2023", t) for t in ("training_runs", "power_profiles"))
+    >>> jobs = store.scan("zeus-2023", "recurring_jobs")
+    >>> mapped = traceana.map_groups_to_workloads(jobs, runs, power, gpu="v100")
+    >>> mapped.groups.select("recurrences", "mean_s", "dataset").row(1)
+    (3, 435.0, 'movielens-1m')
     """
     workloads = _default_runs(training_runs, power_profiles, gpu, defaults)
     names = workloads.drop_nulls("default_s")["dataset"]

@@ -32,7 +32,7 @@ def task_runtimes(
     ----------
     tasks
         One row per task: [job_id, task_name, status, start_s, end_s, gpus, cpus, memory_gib,
-        gpu_type]; eager or lazy, of any listed engine.
+        gpu_type]; eager or lazy, of any supported engine.
     instances
         One row per instance, or per attempt: [job_id, task_name, start_s, end_s]; rows need not
         be unique. Instances whose task is not in `tasks` are excluded.
@@ -60,9 +60,7 @@ def task_runtimes(
     Raises
     ------
     DataError
-        If `end_imputation` is unknown; a column is missing or not numeric; a value is negative or
-        infinite; an instance ends before it starts; a task has two rows; or job_id or task_name
-        differs in type between the tables.
+        If a task has two rows, or job_id or task_name differs in type between the tables.
 
     Notes
     -----

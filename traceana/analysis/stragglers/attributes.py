@@ -62,8 +62,8 @@ def straggler_attributes(
     Parameters
     ----------
     samples
-        One row per worker and step: [*by, time, worker, value] and the attributes; eager or lazy,
-        of any listed engine.
+        One row per worker and step: `by`, `time`, `worker`, `value` and the attributes; eager or
+        lazy, of any supported engine.
     attributes
         Columns with the group of a worker, such as host, rack or pipeline stage. Null: no group.
     by, time, worker
@@ -82,12 +82,6 @@ def straggler_attributes(
     -------
     AttributeResult
         Frames sorted by `by`; see the class for the columns.
-
-    Raises
-    ------
-    DataError
-        If a column is missing or not numeric, a value is negative, a (by, time, worker) has
-        several values, or an option is out of range.
 
     Examples
     --------

@@ -59,10 +59,9 @@ def detect_stragglers(
 
     A worker is a persistent straggler if its level, the median without episodes, is above its
     peers' all along the job. If all workers move as one, times include synchronization and nothing
-    can be identified; measure compute time.
-    An episode is a period in which a worker is slow compared with its own usual value and, at the
-    same time, with its peers. A persistent straggler has no episode for that alone, and a job that
-    slows down as a whole has neither.
+    can be identified; measure compute time. An episode is a period in which a worker is slow
+    compared with its own usual value and, at the same time, with its peers. A persistent straggler
+    has no episode for that alone, and a job that slows down as a whole has neither.
 
     With u the median of worker w over the job (without its episodes), r = log(x / u) of a sample
     x, and q the 25 % quantile (lower) of r over the other workers at that time, minus the usual
@@ -79,10 +78,10 @@ def detect_stragglers(
     Parameters
     ----------
     samples
-        One row per worker and time: [*by, time, worker, value]; eager or lazy, of any listed
-        engine. Two million rows are read at a time, or one job if it has more.
+        One row per worker and time: `by`, `time`, `worker` and `value`; eager or lazy, of any
+        supported engine. Two million rows are read at a time, or one job if it has more.
     by
-        Columns of the job; a null is a job of its own, and ``()`` takes the frame as one job.
+        Columns of the job; null is a job of its own, and ``()`` takes the frame as one job.
     time
         Column of the time that the workers of a job share: numbers, such as seconds or a step, or
         datetimes, which become Unix seconds.
@@ -113,9 +112,8 @@ def detect_stragglers(
     Raises
     ------
     DataError
-        If an option is out of range; a column is missing or not numeric; a value is negative or
-        infinite; `time` or `worker` is null in a row with a value; a (by, time, worker) has
-        several values; or the workers of a job of millions of (worker, time) rarely share a time.
+        If `time` or `worker` is null in a row with a value, a (by, time, worker) has several
+        values, or the workers of a job of millions of (worker, time) rarely share a time.
 
     Examples
     --------

@@ -26,11 +26,11 @@ def allocation_rate(
     Parameters
     ----------
     demand
-        Result of :func:`gpu_demand`, with the same `by`.
+        What :func:`gpu_demand` returns, with the same `by`.
     machines
-        One row per machine: `by` and gpus; eager or lazy, of any listed engine.
+        One row per machine: `by` and gpus; eager or lazy, of any supported engine.
     by
-        Columns of both to group by, such as gpu_type.
+        Columns of both to group by, such as gpu_type. By default all rows are one group.
 
     Returns
     -------
@@ -39,11 +39,6 @@ def allocation_rate(
         `by` and
 
         {columns}
-
-    Raises
-    ------
-    DataError
-        If a column is missing, or a machine's GPUs are negative or infinite.
 
     Examples
     --------
@@ -74,9 +69,9 @@ def summarize_allocation(allocation: pl.DataFrame, /, *, by: Names = ()) -> pl.D
     Parameters
     ----------
     allocation
-        Result of :func:`allocation_rate`.
+        What :func:`allocation_rate` returns.
     by
-        Its columns to group by.
+        Columns to group by; null is a group of its own. By default all rows are one group.
 
     Returns
     -------
@@ -84,11 +79,6 @@ def summarize_allocation(allocation: pl.DataFrame, /, *, by: Names = ()) -> pl.D
         One row per group, sorted by `by`, with the columns of `by` and
 
         {columns}
-
-    Raises
-    ------
-    DataError
-        If a column is missing.
 
     Examples
     --------

@@ -31,14 +31,14 @@ def gpu_sharing(
     Parameters
     ----------
     frame
-        One row per instance: `by` and the columns below; eager or lazy, of any listed engine. Rows
-        without a device, a start or an end are excluded and counted.
+        One row per instance: `by` and the columns below; eager or lazy, of any supported engine.
+        Rows without a device, a start or an end are excluded and counted.
     by
-        Columns to group by, such as the GPU type; null is a group of its own.
+        Columns to group by; null is a group of its own. By default all rows are one group.
     device
         Columns that together name one GPU.
     start, end
-        Columns of the start and the end, in seconds or datetimes.
+        Columns of the start and the end: seconds or datetimes.
 
     Returns
     -------
@@ -48,12 +48,6 @@ def gpu_sharing(
         {columns}
 
         An instance that starts as another ends does not share with it.
-
-    Raises
-    ------
-    DataError
-        If a column is missing, a time is not a number, negative or infinite, or an instance ends
-        before it starts.
 
     Examples
     --------

@@ -50,18 +50,19 @@ def utilization(
     Parameters
     ----------
     frame
-        One row per instance: `by` and the columns of `resources`; eager or lazy, of any listed
+        One row per instance: `by` and the columns of `resources`; eager or lazy, of any supported
         engine. A repeated instance counts as often as it occurs.
     by
-        Columns to group by; null is a group of its own.
+        Columns to group by; null is a group of its own. By default all rows are one group.
     resources
         Columns of use, each with the column of the request in the same unit, or None if the
         resource is not requested; by default those of gpus_used (gpus), cpus_used (cpus),
         memory_gib_mean (memory_gib) and gpu_memory_gib_mean (None) that the frame has.
     cluster
-        Column of the independent unit, such as user; null is a unit of its own. None: rows.
+        Column of the independent unit, such as user, null being a unit of its own; None: rows are
+        independent.
     confidence
-        Coverage of the interval of used_of_requested (linearization), in (0, 1).
+        Coverage of the intervals, in (0, 1).
 
     Returns
     -------
@@ -69,12 +70,6 @@ def utilization(
         One row per group and resource, sorted by `by` (nulls last), with the columns of `by` and
 
         {columns}
-
-    Raises
-    ------
-    DataError
-        If there is no resource, a column is missing or not numeric, or a value is negative or
-        infinite.
 
     Examples
     --------
@@ -155,15 +150,15 @@ def idle_gpu_hours(
     Parameters
     ----------
     frame
-        One row per instance: `by` and the columns below; eager or lazy, of any listed engine.
+        One row per instance: `by` and the columns below; eager or lazy, of any supported engine.
     by
-        Columns to group by; null is a group of its own.
+        Columns to group by; null is a group of its own. By default all rows are one group.
     gpus, used, runtime
         Columns of the GPUs requested, the mean GPUs used, and the runtime in seconds.
     unused_below
-        Mean GPUs used below which an instance counts as unused.
+        Mean GPUs used below which an instance counts as unused; above 0.
     cluster, confidence
-        As for :func:`utilization`: the intervals are those of the two fractions.
+        As in :func:`utilization`.
 
     Returns
     -------
@@ -171,12 +166,6 @@ def idle_gpu_hours(
         One row per group, sorted by `by` (nulls last), with the columns of `by` and
 
         {columns}
-
-    Raises
-    ------
-    DataError
-        If a column is missing or not numeric, a value is negative or infinite, or `unused_below`
-        is not a number above 0.
 
     Examples
     --------

@@ -50,7 +50,7 @@ def match_cov_rows(
     samples
         `worker_samples`: [job_id, worker, time, value].
     cov_samples
-        `cov_samples`: [job_id, sample, cov].
+        `cov_samples`: [job_id, sample, cov], each (job_id, sample) once.
     time, worker, value
         Columns of `samples`, as for :func:`iteration_cov`.
 
@@ -62,12 +62,6 @@ def match_cov_rows(
         {columns}
 
         All but job_id and ddof are null if no row is long enough.
-
-    Raises
-    ------
-    DataError
-        As :func:`iteration_cov`; if a column of `cov_samples` is missing or out of range, or
-        `sample` is not a whole number; or if a (job_id, sample) has two rows.
 
     Examples
     --------

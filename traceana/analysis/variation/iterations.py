@@ -45,20 +45,19 @@ def iteration_cov(
 ) -> pl.DataFrame:
     """Compute the coefficient of variation across workers at each time step.
 
-    CoV = s / m with m the mean over the n workers of a time step and
-    s = sqrt(sum (x - m)^2 / (n - ddof)). For non-negative values it is at most sqrt(n - 1) with
-    ddof 0 and sqrt(n) with ddof 1.
+    CoV = s / m with m the mean over the n workers of a time step and s^2 = sum (x - m)^2 /
+    (n - ddof). For values of 0 or more it is at most sqrt(n - 1) with ddof 0 and sqrt(n) with 1.
 
     Parameters
     ----------
     samples
-        One row per worker and time step: [*by, time, worker, value]; eager or lazy, of any listed
-        engine.
+        One row per worker and time step: `by`, `time`, `worker` and `value`; eager or lazy, of any
+        supported engine.
     ddof
         0 for the population standard deviation (the definition in AntMan, OSDI'20), 1 for the
         sample standard deviation. It has no default, because every CoV depends on it.
     by
-        Columns of the job; a null is a job of its own.
+        Columns of the job; null is a job of its own.
     time
         Column of the time step within the job: numbers, such as a step, or datetimes.
     worker
@@ -78,9 +77,8 @@ def iteration_cov(
     Raises
     ------
     DataError
-        If `ddof` or `min_workers` is out of range; a column is missing or not numeric; a value is
-        negative or infinite; `time` is infinite, or neither a number nor a time; `time` or
-        `worker` is null in a row with a value; or a (by, time, worker) has several values.
+        If `time` or `worker` is null in a row with a value, or a (by, time, worker) has several
+        values.
 
     Examples
     --------
@@ -120,9 +118,10 @@ def summarize_cov(
     Parameters
     ----------
     cov
-        One row per time step: [*by, value], as from :func:`iteration_cov` or a published table.
+        One row per time step: `by` and `value`, as :func:`iteration_cov` returns it or from a
+        published table.
     by
-        Columns to group by; ``()`` for one row over all.
+        Columns to group by; null is a group of its own, and ``()`` takes all rows as one group.
     value
         Column of the CoV.
 
@@ -135,11 +134,6 @@ def summarize_cov(
 
         Quantiles interpolate linearly between order statistics (type 7 of Hyndman and Fan, 1996).
         Everything is null where n is 0.
-
-    Raises
-    ------
-    DataError
-        If a column is missing or not numeric, or a value is negative or infinite.
 
     Examples
     --------

@@ -68,10 +68,10 @@ def summarize_cov_series(
     Parameters
     ----------
     cov
-        One row per time step: [*by, time, value], as from :func:`iteration_cov` or a published
-        CoV table. Time steps without a value are dropped from the series.
+        One row per time step: `by`, `time` and `value`, as :func:`iteration_cov` returns it or from
+        a published table. Time steps without a value are dropped from the series.
     by
-        Columns of the job.
+        Columns of the job; null is a job of its own.
     time
         Column of the time step: numbers or datetimes.
     value
@@ -82,7 +82,7 @@ def summarize_cov_series(
     lags
         Number of autocorrelations.
     confidence
-        Coverage of the intervals.
+        Coverage of the intervals, in (0, 1).
 
     Returns
     -------
@@ -98,8 +98,7 @@ def summarize_cov_series(
     Raises
     ------
     DataError
-        If a column is missing; `time` is null, infinite or neither a number nor a time; a
-        (by, time) has two rows; a value is negative or infinite; or an option is out of range.
+        If `time` is null, or a (by, time) has two rows.
 
     Examples
     --------
@@ -145,7 +144,7 @@ def summarize_cov_pooled(
     Parameters
     ----------
     cov, by, time, value, cut_at, confidence
-        As for :func:`summarize_cov_series`; `by` names the jobs, all of which are pooled.
+        As in :func:`summarize_cov_series`; `by` names the jobs, all of which are pooled.
 
     Returns
     -------
@@ -158,11 +157,6 @@ def summarize_cov_pooled(
         quantiles are Kaplan-Meier estimates in which truncated jobs are censored; they are null
         beyond the last observed length, and without `cut_at`. With fewer than two jobs that have
         a value the intervals are null, and `note` states it.
-
-    Raises
-    ------
-    DataError
-        As :func:`summarize_cov_series`; or if `by` names no column.
 
     Examples
     --------

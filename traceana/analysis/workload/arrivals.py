@@ -51,13 +51,13 @@ def arrival_rhythm(
     Parameters
     ----------
     jobs
-        One row per job; eager or lazy, of any listed engine.
+        One row per job; eager or lazy, of any supported engine.
     per
         "hour" for hours 0 to 23, "weekday" for 1 (Monday) to 7, as in ISO 8601.
     utc_offset_h
         Hours to add to the clock for local time, -24 to 24.
     by
-        Columns to group by; ``()`` for one group. Null in `by` is its own group.
+        Columns to group by; null is a group of its own. By default all rows are one group.
     submit
         Column of the submission: seconds or datetimes.
 
@@ -68,12 +68,6 @@ def arrival_rhythm(
         without a submission are not counted. The columns are `by` and
 
         {columns}
-
-    Raises
-    ------
-    DataError
-        If `per` or `utc_offset_h` is out of range, a column is missing, or a submission is not
-        numeric, negative or above 2^53.
 
     Examples
     --------

@@ -31,15 +31,16 @@ def concentration(
     With x_1 <= ... <= x_n the GPU-hours of the jobs (gpus * runtime / 3600),
     gini = 2 sum(i x_i) / (n sum(x)) - (n + 1) / n: 0 where all jobs are equal, (n - 1) / n where
     one job has all. The top fraction p consists of the p * n largest jobs; the last may count in
-    part (linear interpolation of the Lorenz curve).
+    part (linear interpolation of the Lorenz curve). Jobs that requested no GPU have no GPU-hours
+    and are not among the n jobs.
 
     Parameters
     ----------
     jobs
-        One row per job; eager or lazy, of any listed engine, which counts the jobs of each distinct
-        number of GPU-hours; Polars needs memory for these only.
+        One row per job; eager or lazy, of any supported engine. The engine counts the jobs of each
+        distinct number of GPU-hours, so that a large trace needs little memory.
     by
-        Columns to group by; ``()`` for one row. Null in `by` is its own group.
+        Columns to group by; null is a group of its own. By default all rows are one group.
     runtime, gpus
         Columns of the runtime and the requested GPUs.
 
@@ -49,11 +50,6 @@ def concentration(
         Sorted by `by`, nulls last, with the columns `by` and
 
         {columns}
-
-    Raises
-    ------
-    DataError
-        If a column is missing or not numeric, or a value is negative or infinite.
 
     Examples
     --------
@@ -123,11 +119,6 @@ def lorenz_curve(
 
         {columns}
 
-    Raises
-    ------
-    DataError
-        As :func:`concentration`, and if `points` is out of range.
-
     Examples
     --------
     >>> import polars as pl, traceana
@@ -171,7 +162,7 @@ def _gpu_hours(jobs: IntoFrame, keys: tuple[str, ...], runtime: str, gpus: str) 
 
     .upto is the number of jobs with at most as many GPU-hours.
     """
-    hours = nw.col(gpus) * nw.col(runtime) / 3600
+    hours = nw.when(nw.col(gpus) > 0).then(nw.col(gpus) * nw.col(runtime) / 3600)
     frame = open_frame(jobs, keys=keys, measures={"runtime": runtime, "gpus": gpus})
     held = frame.select(*keys, hours.alias("gpu_hours"))
     rows = count_values(held, (*keys, "gpu_hours"))

@@ -51,37 +51,32 @@ def gpu_demand(
     Parameters
     ----------
     jobs
-        One row per job; eager or lazy, of any listed engine.
+        One row per job; eager or lazy, of any supported engine.
     bin_s
-        Length of a bin in s; bins are [k, k + 1) * bin_s on the clock of the trace.
+        Length of a bin in s; bins are [k, k + 1) * bin_s on the clock of the trace, at most ten
+        million.
     by
-        Columns to group by; ``()`` for one group. Null in `by` is its own group.
+        Columns to group by; null is a group of its own. By default all rows are one group.
     start, end, gpus
-        Columns of the start, the end (seconds or datetimes) and the requested GPUs.
+        Columns of the start and the end (seconds or datetimes) and the requested GPUs.
     runtime
         Column of the runtime: jobs end at start + runtime, and `end` is not used.
 
     Returns
     -------
     DataFrame
-        Every bin from the first start to the last end of each group, sorted by `by` and bin,
+        Every bin from the first start to before the last end of each group, sorted by `by` and bin,
         nulls last. A group without any complete job has one row of nulls with a note. The
         columns are `by` and
 
         {columns}
-
-    Raises
-    ------
-    DataError
-        If `bin_s` is not positive or there would be more than ten million bins; a column is
-        missing or not numeric; a value is negative or infinite; or a job ends before it starts.
 
     Examples
     --------
     >>> import polars as pl, traceana
     >>> jobs = pl.DataFrame({"start_s": [0, 1800], "end_s": [3600, 7200], "gpus": [4, 8]})
     >>> traceana.gpu_demand(jobs).select("bin_start_s", "gpus_mean", "jobs_mean").rows()
-    [(0.0, 8.0, 1.5), (3600.0, 8.0, 1.0), (7200.0, 0.0, 0.0)]
+    [(0.0, 8.0, 1.5), (3600.0, 8.0, 1.0)]
     """
     if not (is_number(bin_s) and 0 < bin_s <= LARGEST):
         raise DataError(f"bin_s must be a positive number of seconds; it is {bin_s!r}")
@@ -139,7 +134,9 @@ def gpu_demand(
 
 def _grid(groups: pl.DataFrame, bin_s: float) -> pl.DataFrame:
     """Return [*keys, n_excluded, bin] with every bin of every group, null where it has none."""
-    ends = groups.with_columns((pl.col("first", "last") / bin_s).floor())
+    ends = groups.with_columns(
+        (pl.col("first") / bin_s).floor(), (pl.col("last") / bin_s).ceil() - 1
+    ).with_columns(pl.max_horizontal("first", "last").alias("last"))
     bins = float((ends["last"] - ends["first"] + 1).sum())
     if bins > _MOST_BINS or (ends["last"] > 2**53).any():
         raise DataError(

@@ -51,10 +51,10 @@ def interarrivals(
     Parameters
     ----------
     jobs
-        One row per job; eager or lazy, of any listed engine, which counts the jobs of each distinct
-        submission; Polars needs memory for these only.
+        One row per job; eager or lazy, of any supported engine. The engine counts the jobs of each
+        distinct submission, so that a large trace needs little memory.
     by
-        Columns to group by; ``()`` for one row. Null in `by` is its own group.
+        Columns to group by; null is a group of its own. By default all rows are one group.
     window_s
         Length of a window in s.
     submit
@@ -68,12 +68,6 @@ def interarrivals(
         `by` and
 
         {columns}
-
-    Raises
-    ------
-    DataError
-        If `window_s` is not positive or too short for the clock, a column is missing, or a
-        submission is not numeric, negative or infinite.
 
     Examples
     --------
@@ -172,12 +166,6 @@ def interarrival_curve(
         columns are `by` and
 
         {columns}
-
-    Raises
-    ------
-    DataError
-        If `points` is out of range, a column is missing, or a submission is not numeric, negative
-        or infinite.
 
     Examples
     --------

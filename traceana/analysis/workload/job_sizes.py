@@ -34,9 +34,9 @@ def job_quantiles(
     Parameters
     ----------
     jobs
-        One row per job; eager or lazy, of any listed engine. Null and NaN are missing.
+        One row per job; eager or lazy, of any supported engine. Null and NaN are missing.
     by
-        Columns to group by; ``()`` for one group. Null in `by` is its own group.
+        Columns to group by; null is a group of its own. By default all rows are one group.
     runtime, gpus
         Columns of the runtime and the requested GPUs.
 
@@ -49,11 +49,6 @@ def job_quantiles(
 
         Statistics are over the n jobs that have the quantity, and null where n is 0. Quantiles
         interpolate linearly between order statistics (type 7 of Hyndman and Fan, 1996).
-
-    Raises
-    ------
-    DataError
-        If a column is missing or not numeric, or a value is negative or infinite.
 
     Examples
     --------
@@ -108,11 +103,6 @@ def size_distribution(
         {columns}
 
         GPU-hours and their fraction are null where no job has both GPUs and runtime.
-
-    Raises
-    ------
-    DataError
-        If a column is missing or not numeric, or a value is negative or infinite.
 
     Examples
     --------

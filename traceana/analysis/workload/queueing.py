@@ -33,9 +33,9 @@ def queueing_delay(
     Parameters
     ----------
     jobs
-        One row per job; eager or lazy, of any listed engine. Null and NaN are missing.
+        One row per job; eager or lazy, of any supported engine. Null and NaN are missing.
     by
-        Columns to group by; ``()`` for one row. Null in `by` is its own group.
+        Columns to group by; null is a group of its own. By default all rows are one group.
     submit, start
         Columns of the submission and the start: seconds or datetimes.
 
@@ -46,14 +46,7 @@ def queueing_delay(
 
         {columns}
 
-        Quantiles interpolate linearly between order statistics (type 7 of Hyndman and Fan,
-        1996).
-
-    Raises
-    ------
-    DataError
-        If a column is missing or not numeric, a value is negative or infinite, or a job starts
-        before it was submitted.
+        Quantiles interpolate linearly between order statistics (type 7 of Hyndman and Fan, 1996).
 
     Examples
     --------

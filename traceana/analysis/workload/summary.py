@@ -37,15 +37,15 @@ def workload_summary(
     Parameters
     ----------
     jobs
-        One row per job; eager or lazy, of any listed engine. Null and NaN are missing.
+        One row per job; eager or lazy, of any supported engine. Null and NaN are missing.
     by
-        Columns to group by, such as cluster; ``()`` for one row. Null in `by` is its own group.
+        Columns to group by; null is a group of its own. By default all rows are one group.
     submit, runtime, gpus
         Columns of the submission (seconds or datetimes), the runtime and the requested GPUs.
     entry, observed
-        Columns of the runtime from which a job was observed, and of whether its end was seen (see
-        :func:`traceana.kaplan_meier`). With one of them, quantiles are Kaplan-Meier estimates, and
-        the mean of a group with truncated or censored jobs is not estimable (null).
+        Columns of the runtime from which a job was observed, and of whether its end was seen, as in
+        :func:`kaplan_meier`. With one of them, quantiles are Kaplan-Meier estimates, and the mean
+        of a group with truncated or censored jobs is null.
 
     Returns
     -------
@@ -56,11 +56,6 @@ def workload_summary(
 
         Quantiles interpolate linearly between order statistics (type 7 of Hyndman and Fan,
         1996). A statistic of no value is null.
-
-    Raises
-    ------
-    DataError
-        If a column is missing or not numeric, or a value is negative or infinite.
 
     Examples
     --------

@@ -31,13 +31,13 @@ def gpu_hours_by(
     Parameters
     ----------
     jobs
-        One row per job; eager or lazy, of any listed engine. Null and NaN are missing.
+        One row per job; eager or lazy, of any supported engine. Null and NaN are missing.
     by
         Columns to group by; null is a group of its own.
     runtime, gpus, status
         Columns of the runtime, the requested GPUs and the status.
     user
-        Column of the user, to count users; None: not counted.
+        Column of the user, to count users; None: they are not counted.
 
     Returns
     -------
@@ -47,11 +47,6 @@ def gpu_hours_by(
         {columns}
 
         GPU-hours are gpus * runtime / 3600, of the jobs that have both.
-
-    Raises
-    ------
-    DataError
-        If a column is missing or not numeric, or a value is negative or infinite.
 
     Examples
     --------

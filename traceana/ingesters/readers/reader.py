@@ -98,8 +98,7 @@ class Reader:
     name
         Name, as ``--reader`` takes it.
     detect
-        Returns whether a file has this format, from its name and its first line
-        (``file.head``).
+        Returns whether a file has this format, from its name and its first line (``file.head``).
     open
         Opens a file, given the time zone of times without an offset. Returns :class:`Rows`, or
         simply a Polars frame, eager or lazy.

@@ -251,6 +251,8 @@ class Layout:
             if name in _TRES:  # no resource twice: two such fields may be neighbors
                 names = [cell.partition("=")[0] for cell in cells[at : max(stops)]]
                 stops = [end for end in stops if len({*names[: end - at]}) == end - at]
+            if not stops:
+                return None
             stop = max(stops) if name == "JobName" or name in _TRES else min(stops)
             row.append(self.separator.join(cells[at:stop]))
             at = stop

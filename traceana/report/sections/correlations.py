@@ -39,6 +39,7 @@ from traceana.report.sections.feature_names import (
 )
 from traceana.results.correlation import Correlations
 from traceana.results.formatting import correlation
+from traceana.stats.effect_sizes import THRESHOLDS
 
 if TYPE_CHECKING:
     from traceana.derived.cohorts import Cohort
@@ -118,7 +119,9 @@ def _cohort(session: Context, cohort: Cohort) -> Content:
         for outcome in ("success", "failure")
     ]
     findings = tuple(text for text in stated if text)
-    return Content((*findings, *_contradictions(table, cohort)), blocks, "", lead, _LIMITATIONS)
+    return Content(
+        (*findings, *contradictions(table, cohort.title)), blocks, "", lead, _LIMITATIONS
+    )
 
 
 def _below_cutoffs(session: Context, cohort: Cohort, uncut: pl.DataFrame) -> list[Table]:
@@ -188,8 +191,11 @@ def _views(session: Context, cohort: Cohort) -> Gallery:
     )
 
 
-def _contradictions(table: pl.DataFrame, cohort: Cohort) -> tuple[str, ...]:
-    """State every Pearson's r over rows that few rows carry or that ranks contradict."""
+def contradictions(table: pl.DataFrame, title: str, /) -> tuple[str, ...]:
+    """State every Pearson's r over rows that few rows carry or that ranks contradict.
+
+    Where both are negligible there is nothing to contradict.
+    """
     rows = table.filter(level="row").drop_nulls("r")
     both = rows.filter(method="pearson").join(
         rows.filter(method="spearman"), on=["outcome", "x"], suffix="_ranks"
@@ -197,12 +203,14 @@ def _contradictions(table: pl.DataFrame, cohort: Cohort) -> tuple[str, ...]:
     significant = pl.col("pvalue_adjusted", "pvalue_adjusted_ranks") < ALPHA
     opposite = (pl.col("r") * pl.col("r_ranks") < 0) & pl.all_horizontal(significant)
     carried = pl.col("n_carrying").is_not_null() & (pl.col("pvalue_adjusted") < ALPHA)
-    found = both.filter(opposite | carried).iter_rows(named=True)
+    small = THRESHOLDS["correlation"][0]
+    matters = (pl.col("r").abs() >= small) | (pl.col("r_ranks").abs() >= small)
+    found = both.filter(opposite | carried, matters).iter_rows(named=True)
     stated = [_contradiction(row) for row in found]
     if not stated:
         return ()
     what = "Pearson's r over rows rests on few of them or contradicts ranks"
-    return (f"{cohort.title}: {what}: {'; '.join(stated)}.",)
+    return (f"{title}: {what}: {'; '.join(stated)}.",)
 
 
 def _contradiction(row: dict[str, Any]) -> str:

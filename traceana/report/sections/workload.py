@@ -56,7 +56,7 @@ _FROM_TASKS: Final = (
 )
 _LIMITATIONS: Final = (
     "A few very long jobs decide the concentration, and in a longer window it would be larger. "
-    "GPU-hours are those of jobs with GPUs and a runtime; traces are not added up."
+    "It is over GPU jobs: those that requested GPUs and have a runtime; traces are not added up."
 )
 
 
@@ -267,7 +267,7 @@ def _top_finding(found: Found, titles: dict[str, str]) -> str:
         parts.append(f"{share(total['share_of_top_1_percent'].item())} in {titles[trace]} ({top})")
     if not parts:
         return ""
-    return f"Of the GPU-hours, the largest 1 % of jobs use {'; '.join(parts)}."
+    return f"Of the GPU-hours, the largest 1 % of GPU jobs use {'; '.join(parts)}."
 
 
 def _burst_finding(gaps: dict[str, Split | None]) -> str:

@@ -65,11 +65,6 @@ def compare_clusters(
 
         {columns}
 
-    Raises
-    ------
-    DataError
-        If there is no cluster, a throughput is not above 0, or the fraction is out of range.
-
     References
     ----------
     Tyagi and Sharma (ACSOS'20). The split of cores is ours: the paper does not state it.

@@ -55,11 +55,6 @@ def implied_throughput_ratio(
     float or None
         None if the overhead alone takes longer than the sped-up step: no ratio is possible.
 
-    Raises
-    ------
-    DataError
-        If the gain is below 1, a number of workers below 1, or the fraction not in [0, 1).
-
     Examples
     --------
     >>> import traceana

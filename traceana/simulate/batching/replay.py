@@ -61,13 +61,13 @@ def replay_batching(
     Parameters
     ----------
     samples
-        [by, worker, time, value], one row per worker and time; eager or lazy, of any listed
-        engine. Rows with a null are excluded.
+        One row per worker and time: `by`, `worker`, `time` and `value`; eager or lazy, of any
+        supported engine. Rows with a null are excluded.
     episodes
-        [by, worker_id, onset_s, end_s], one row per straggler episode, such as `episodes` of
-        `detect_stragglers`; of any listed engine. Those of jobs that are not in `samples` are
-        ignored. The job is also run without each episode, its samples at most the median of the
-        worker's samples outside all its episodes.
+        One row per straggler episode: `by`, worker_id, onset_s and end_s, such as `episodes` of
+        :func:`detect_stragglers`; jobs that are not in `samples` are ignored. The job is also run
+        without each episode, its samples at most the median of the worker's samples outside all its
+        episodes.
     controllers
         Names or objects, as for :func:`simulate_batching`.
     batch
@@ -90,11 +90,8 @@ def replay_batching(
     Raises
     ------
     DataError
-        If a column is missing or not numeric, a value is not a finite number above 0, a time is
-        infinite, a
-        (by, worker, time) has several rows, no job has a time with all of two or more workers, two
-        controllers have the same name, an episode names an unknown worker, or `within` is
-        negative.
+        If a (by, worker, time) has several rows, no job has a time with all of two or more workers,
+        or an episode names an unknown worker.
 
     Examples
     --------

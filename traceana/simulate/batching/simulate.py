@@ -49,7 +49,7 @@ def simulate_batching(
     ----------
     workers
         :class:`Workers`, or (overhead_s, samples_per_s) pairs, or a frame [worker_id, overhead_s,
-        samples_per_s] of any listed engine, one row per worker.
+        samples_per_s] of any supported engine, one row per worker.
     controller
         ``uniform``; ``measured`` (one adjustment to the throughput of the first 10 steps);
         ``proportional`` (as published, scaled to the global batch); ``damped`` (with a dead-band of
@@ -70,9 +70,8 @@ def simulate_batching(
     Raises
     ------
     DataError
-        If the workers are invalid (see :class:`Workers`), no controller has that name, the bounds
-        exclude the global batch, there are more steps than rows of throughput, or the steps would
-        not fit into memory.
+        If the bounds exclude the global batch, there are more steps than rows of throughput, or the
+        steps would not fit into memory.
 
     References
     ----------

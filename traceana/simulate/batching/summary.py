@@ -24,9 +24,9 @@ def summarize_batching(sweep: IntoFrame, /, *, confidence: float = 0.95) -> pl.D
     Parameters
     ----------
     sweep
-        What :func:`sweep_batching` returns, of any listed engine.
+        What :func:`sweep_batching` returns.
     confidence
-        Coverage of the intervals.
+        Coverage of the intervals, in (0, 1).
 
     Returns
     -------

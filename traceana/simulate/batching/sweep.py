@@ -86,12 +86,6 @@ def sweep_batching(
 
         {columns}
 
-    Raises
-    ------
-    DataError
-        If there is no level, controller, overhead, noise or seed; a number is out of range; or the
-        bounds exclude the global batch.
-
     Examples
     --------
     >>> import polars as pl, traceana

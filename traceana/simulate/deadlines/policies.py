@@ -78,7 +78,8 @@ def simulate_deadlines(
     load
         See `capacity`.
     submit, runtime, gpus, deadline
-        Columns of the jobs: submission and deadline (seconds or datetimes), runtime, GPUs.
+        Columns of the submission and the deadline (seconds or datetimes), the runtime and the
+        requested GPUs.
 
     Returns
     -------
@@ -91,8 +92,7 @@ def simulate_deadlines(
     Raises
     ------
     DataError
-        If a column is missing or not numeric, a value is negative or infinite, a job is not
-        unique, no job is left, no policy has that name, or `capacity` or `load` is not above 0.
+        If a job is not unique, or no job is left.
 
     Examples
     --------

@@ -95,8 +95,8 @@ def synthesize_deadlines(
     ----------
     jobs
         One row per job: job_id (of any type), optionally cluster, and the columns below; eager or
-        lazy, of any listed engine. Jobs with a null, an empty job_id, or a runtime or GPU count of
-        zero get no plan. An empty, null or missing cluster becomes ``all``.
+        lazy, of any supported engine. Jobs with a null, an empty job_id, or a runtime or GPU count
+        of zero get no plan. An empty, null or missing cluster becomes ``all``.
     rng
         Seed or generator.
     rates
@@ -108,7 +108,7 @@ def synthesize_deadlines(
         "uniform", "loguniform" or "triangular" between these ends, or a function of (generator, n)
         that returns n values of the tightness; then the ends are ignored.
     submit, runtime, gpus
-        Columns of the submission (seconds or datetimes), runtime and requested GPUs.
+        Columns of the submission (seconds or datetimes), the runtime and the requested GPUs.
 
     Returns
     -------
@@ -120,9 +120,7 @@ def synthesize_deadlines(
     Raises
     ------
     DataError
-        If a column is missing or of another type, a value is negative or infinite, a (cluster,
-        job_id) or rate is not unique, a rate is not above zero, no rate applies to the GPUs of a
-        job, the tightness is negative or its distribution unknown, or rng is no seed.
+        If a (cluster, job_id) or rate is not unique, or no rate applies to the GPUs of a job.
 
     References
     ----------
