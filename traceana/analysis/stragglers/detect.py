@@ -72,8 +72,7 @@ def detect_stragglers(
     most evidence / min_reports, and against for at most evidence / (max_gap_reports + 1). An
     episode is where the sum of evidence, bounded below by 0, reaches `evidence`: from where it
     leaves 0 to where it is highest before it falls by as much (cumulative sum in both directions;
-    Page, Biometrika 41, 1954). The documentation (Stragglers) describes the method, its measured
-    accuracy and its limits.
+    Page, Biometrika 41, 1954). The method, its accuracy and limits: :doc:`/explanation/stragglers`.
 
     Parameters
     ----------
@@ -106,8 +105,9 @@ def detect_stragglers(
     Returns
     -------
     StragglerResult
-        Frames sorted by `by`, nulls last, then by worker and time; see the class for the columns.
-        ``result.plot(job=...)`` draws the ratios of a job's workers to their peers.
+        Frames sorted by `by`, nulls last, then by worker and time. The columns of worker and time
+        have standard names, whatever those of `samples`. ``result.plot(job=...)`` draws the ratios
+        of a job's workers to their peers.
 
     Raises
     ------
