@@ -135,6 +135,7 @@ def write_pages(folder: Path) -> None:
         areas[area].append(name)
         kind = "autoclass" if inspect.isclass(thing) else "autofunction"
         members = "\n   :members:" if inspect.isclass(thing) else ""
+        members += "\n   :exclude-members: tables, drawn_by" if is_result(thing) else ""
         pages[name] = f"{name}\n{'=' * len(name)}\n\n.. {kind}:: {path}{members}\n"
         for field, table in thing.tables.items() if is_result(thing) else ():
             about = (table.__doc__ or "").partition("\n")[0]

@@ -52,6 +52,7 @@ html_theme = "furo"
 html_title = "traceana"
 html_math_renderer = "mathml"
 autodoc_typehints = "description"
+autodoc_typehints_description_target = "documented_params"
 autodoc_member_order = "bysource"
 intersphinx_mapping = {
     project: (base, f"inventories/{project}.inv") for project, base in BASES.items()
