@@ -125,7 +125,7 @@ def declared(
         if empty
         else frame
     )
-    return typed.select(*by, *present)
+    return typed[[*by, *present]]  # select would copy columns of different chunks
 
 
 def schema_of(table: type[ResultTable], /) -> dict[str, pl.DataType]:

@@ -96,7 +96,8 @@ def scan_by_spark(store: Store, trace: str, table: str, /, *, master: str) -> Da
     """
     store.scan(trace, table)  # raises where there is no such table
     path = (store.path / trace / f"{table}.parquet").resolve()
-    return open_spark(master).read.parquet(f"file://{path}")
+    escaped = re.sub(r"[][{}*?]", r"\\\g<0>", str(path))  # of a pattern otherwise
+    return open_spark(master).read.parquet(f"file://{escaped}")
 
 
 def _find_java() -> None:
