@@ -22,10 +22,10 @@ PNG; options choose one:
     traceana figures worker-times --job job_1 --format pdf --size 84mm --out DIR
     traceana figures energy-front --gpu a40 --dataset cifar100 --format png --dpi 600
 
-In Python, `traceana.figures` has a `plot_` function for each. It draws a finished result, and respects
-your rcParams, such as `plt.style.use("dark_background")`, and your axes. The last column has the
-papers that show such a figure. Below are their figures, with the number where the publisher of the
-data states it, and the reason where the data cannot show one.
+In Python, `traceana.figures` has a `plot_` function for each. It draws a finished result, and
+respects your rcParams, such as `plt.style.use("dark_background")`, and your axes. The last column
+has the papers that show such a figure. Below are their figures, with the number where the
+publisher of the data states it, and the reason where the data cannot show one.
 
 | id | shows | drawn from | papers |
 |---|---|---|---|
