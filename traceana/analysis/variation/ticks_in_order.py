@@ -75,10 +75,11 @@ def _find_jobs(
     rows: pl.LazyFrame, by: Sequence[str], worker: str, width: int, n_rows: int
 ) -> pl.DataFrame | None:
     """Return [.row, *by], the first row of each job; None if the rows are not in order."""
-    repeats = rows.select((pl.col(worker) == pl.col(worker).shift(width)).sum())
-    begins = pl.any_horizontal(pl.col(name).ne_missing(pl.col(name).shift()) for name in by)
-    starts = rows.select(by).with_row_index(_ROW).filter(begins)
-    repeated, *found = pl.collect_all([repeats, *([starts] if by else [])], engine="streaming")
+    queries = [rows.select((pl.col(worker) == pl.col(worker).shift(width)).sum())]
+    if by:
+        begins = pl.any_horizontal(pl.col(name).ne_missing(pl.col(name).shift()) for name in by)
+        queries.append(rows.select(by).with_row_index(_ROW).filter(begins))
+    repeated, *found = pl.collect_all(queries, engine="streaming")
     if repeated.item() != n_rows - width:
         return None
     if not found:
