@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import inspect
 import json
 import os
 import random
@@ -133,7 +134,9 @@ class Watch:
 
     def _call(self, frame: Any, event: str, _: object) -> None:
         code = frame.f_code
-        if event == "call" and code.co_filename.startswith(self.root):
+        # a test that happens to import a module first does not call its body
+        called = event == "call" and code.co_flags & inspect.CO_OPTIMIZED
+        if called and code.co_filename.startswith(self.root):
             name = ".".join(n for n in code.co_qualname.split(".") if not n.startswith("<"))
             self.called.add(f"{code.co_filename.removeprefix(self.root)}:{name}")
 

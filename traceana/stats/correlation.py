@@ -54,10 +54,11 @@ def correlation(
     if method == "kendall":
         often = w.astype(np.int64)
         # the p-value that comes with it would cost a million-fold exact count
+        rows = np.repeat(a, often), np.repeat(b, often)
         tau = scipy.stats.kendalltau(
-            np.repeat(a, often), np.repeat(b, often), method="asymptotic"
+            *rows, method="asymptotic" if len(rows[0]) > 2 else "exact"
         ).statistic
-        return float(np.clip(tau, -1, 1))
+        return float(tau)
     if method == "spearman":
         a, b = weighted_ranks(a, w), weighted_ranks(b, w)
     elif method != "pearson":
@@ -99,7 +100,7 @@ def correlation_pvalue(r: float, n: float, /, *, method: str) -> float:
     method
         One of :data:`METHODS`.
     """
-    if np.isnan(r) or n <= 2:
+    if n <= 2:
         return float("nan")
     if method == "kendall":
         p = 2 * ndtr(-abs(r) / np.sqrt(2 * (2 * n + 5) / (9 * n * (n - 1))))
@@ -167,7 +168,7 @@ def fisher_interval(
     """
     check_confidence(confidence)
     quantile = ndtri((1 + confidence) / 2)
-    if np.isnan(r) or n <= (4 if method == "kendall" else 3):
+    if n <= (4 if method == "kendall" else 3):
         return float("nan"), float("nan")
     if abs(r) == 1:
         return r, r
