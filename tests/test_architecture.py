@@ -5,9 +5,11 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -47,14 +49,27 @@ HEAVY = ("scipy", "statsmodels", "matplotlib", "narwhals", "dataframely", "pyspa
 MODULES = sorted(path for path in ROOT.rglob("*.py"))
 
 
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
 def module_name(path: Path) -> str:
     parts = path.relative_to(ROOT.parent).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def imported(path: Path) -> Iterator[str]:
+NAMED = {module_name(path): path for path in MODULES}
+
+
+@cache
+def imported(path: Path) -> frozenset[str]:
     """Every module that a file imports, anywhere in it, by its full name."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    return frozenset(_imported(path))
+
+
+def _imported(path: Path) -> Iterator[str]:
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -75,13 +90,15 @@ def test_every_module_lives_in_a_room_of_the_design() -> None:
     assert rooms - {"__init__", "__main__"} <= set(MAY_IMPORT)
 
 
-@pytest.mark.parametrize("path", MODULES, ids=module_name)
-def test_no_import_runs_against_the_arrows(path: Path) -> None:
-    room = room_of(module_name(path))
-    if room is None:
-        return  # traceana/__init__.py names every room and loads none
-    allowed = MAY_IMPORT[room] | {room, "errors"}
-    against = {name for name in imported(path) if (room_of(name) or room) not in allowed}
+def test_no_import_runs_against_the_arrows() -> None:
+    against = {
+        (module, name)
+        for module, path in NAMED.items()
+        # traceana/__init__.py names every room and loads none
+        if (room := room_of(module)) is not None
+        for name in imported(path)
+        if (room_of(name) or room) not in MAY_IMPORT[room] | {room, "errors"}
+    }
     assert not against
 
 
@@ -96,12 +113,9 @@ def test_there_is_no_cycle_between_rooms() -> None:
 
 
 def test_there_is_no_cycle_between_modules() -> None:
-    names = {module_name(path): path for path in MODULES}
-    graph = {
-        name: {n for n in imported(path) if n in names} - {name} for name, path in names.items()
-    }
+    graph = {name: imported(path) & set(NAMED) - {name} for name, path in NAMED.items()}
     # a package's __init__ gathers its modules: the arrows between these are what counts
-    graph = {name: needs for name, needs in graph.items() if names[name].name != "__init__.py"}
+    graph = {name: needs for name, needs in graph.items() if NAMED[name].name != "__init__.py"}
     graph = {name: needs & set(graph) for name, needs in graph.items()}
     while graph:
         leaves = {name for name, needs in graph.items() if not needs}
@@ -109,35 +123,36 @@ def test_there_is_no_cycle_between_modules() -> None:
         graph = {name: needs - leaves for name, needs in graph.items() if name not in leaves}
 
 
-@pytest.mark.parametrize("path", MODULES, ids=module_name)
-def test_matplotlib_stays_in_figures_and_pandas_outside(path: Path) -> None:
-    top = {name.split(".")[0] for name in imported(path)}
-    assert "pandas" not in top
-    assert "matplotlib" not in top or room_of(module_name(path)) in ("figures", "results")
+def test_matplotlib_stays_in_figures_and_pandas_outside() -> None:
+    importers: dict[str, set[str]] = {"pandas": set(), "matplotlib": set()}
+    for module, path in NAMED.items():
+        for top in {name.split(".")[0] for name in imported(path)} & set(importers):
+            importers[top].add(module)
+    assert not importers["pandas"]
+    assert {room_of(module) for module in importers["matplotlib"]} <= {"figures", "results"}
 
 
-@pytest.mark.parametrize("path", MODULES, ids=module_name)
-def test_every_public_name_is_explained(path: Path) -> None:
-    tree = ast.parse(path.read_text())
-    assert ast.get_docstring(tree), f"{path}: no module docstring"
-    silent = []
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ClassDef | ast.FunctionDef) and not node.name.startswith("_"):
-            inner = isinstance(node, ast.FunctionDef) and node not in tree.body
-            method = any(
-                isinstance(parent, ast.ClassDef)
-                and not parent.name.startswith("_")
-                and node in parent.body
-                for parent in ast.walk(tree)
-            )
-            if (not inner or method) and not ast.get_docstring(node):
-                silent.append(node.name)
+def test_every_public_name_is_explained() -> None:
+    silent = [module for module, path in NAMED.items() if not ast.get_docstring(parsed(path))]
+    for module, path in NAMED.items():
+        tree = parsed(path)
+        methods = {
+            id(node)
+            for parent in ast.walk(tree)
+            if isinstance(parent, ast.ClassDef) and not parent.name.startswith("_")
+            for node in parent.body
+        }
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef | ast.FunctionDef) and not node.name.startswith("_"):
+                inner = isinstance(node, ast.FunctionDef) and node not in tree.body
+                if (not inner or id(node) in methods) and not ast.get_docstring(node):
+                    silent.append(f"{module}.{node.name}")
     assert not silent
 
 
-@pytest.mark.parametrize("path", MODULES, ids=module_name)
-def test_files_can_be_read_at_a_sitting(path: Path) -> None:
-    assert len(path.read_text().splitlines()) <= 400
+def test_files_can_be_read_at_a_sitting() -> None:
+    lines = {module: len(path.read_text().splitlines()) for module, path in NAMED.items()}
+    assert not {module: n for module, n in lines.items() if n > 400}
 
 
 def test_public_names_resolve_and_are_listed() -> None:
@@ -149,24 +164,26 @@ def test_public_names_resolve_and_are_listed() -> None:
         getattr(traceana, nothing)
 
 
-@pytest.mark.parametrize("path", MODULES, ids=module_name)
-def test_code_names_no_trace(path: Path) -> None:
-    if room_of(module_name(path)) in ("catalog", "ingesters", "claims", "samples"):
-        return
-    tree = ast.parse(path.read_text())
+def test_code_names_no_trace() -> None:
     documented = ast.Module | ast.ClassDef | ast.FunctionDef
-    docstrings = {
-        id(node.body[0].value)
-        for node in ast.walk(tree)
-        if isinstance(node, documented) and node.body and isinstance(node.body[0], ast.Expr)
-    }
-    texts = [
-        node.value
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Constant) and isinstance(node.value, str)
-        if id(node) not in docstrings
-    ]
-    assert not [trace for trace in load_catalog() for text in texts if trace in text]
+    traces = re.compile("|".join(map(re.escape, load_catalog())))
+    named = []
+    for module, path in NAMED.items():
+        if room_of(module) in ("catalog", "ingesters", "claims", "samples"):
+            continue
+        tree = parsed(path)
+        docstrings = {
+            id(node.body[0].value)
+            for node in ast.walk(tree)
+            if isinstance(node, documented) and node.body and isinstance(node.body[0], ast.Expr)
+        }
+        named += [
+            (module, node.value)
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Constant) and isinstance(node.value, str)
+            if id(node) not in docstrings and traces.search(node.value)
+        ]
+    assert not named
 
 
 def test_options_are_given_by_keyword() -> None:

@@ -115,18 +115,13 @@ def read(
     Parameters
     ----------
     path
-        File or folder.
+        File, or folder with the files of one trace.
     mapping
-        TOML file that states the tables' columns in terms of the file's columns, or its text.
+        TOML file, or its text, with the tables' columns in terms of the file's columns.
     reader
-        Format, such as ``csv``, ``json`` or ``sacct``; None detects it.
+        Format, such as ``csv``, ``json`` or ``sacct``; None: detected.
     timezone
-        Time zone of times without an offset; None: the mapping's, else UTC.
-
-    Returns
-    -------
-    Trace
-        Tables, row counts and report of the trace.
+        Time zone of times without an offset; None: that of the mapping, else UTC.
 
     Examples
     --------
@@ -159,11 +154,6 @@ def load(trace_id: str, /) -> Trace:
     trace_id
         Id of the trace, as in :func:`list_traces`.
 
-    Returns
-    -------
-    Trace
-        Tables, row counts and report of the trace.
-
     Examples
     --------
     >>> import traceana
@@ -179,13 +169,8 @@ def load(trace_id: str, /) -> Trace:
 def open_sample() -> Store:
     """Open a cached store of the synthetic sample.
 
-    It is made once, without a network. Its traces have the form of six public traces; no row
+    It is generated once, without a network. Its traces have the form of six public traces; no row
     is real.
-
-    Returns
-    -------
-    Store
-        The store.
 
     Examples
     --------

@@ -56,7 +56,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
             self.wfile.write(content[: len(content) // 2])
             self.wfile.flush()
             if told.stalls is not None:
-                told.stalls.wait(60)
+                told.stalls.wait(600)
             self.wfile.write(content[len(content) // 2 :])
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002

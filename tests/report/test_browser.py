@@ -27,6 +27,8 @@ pytestmark = [
     ),
 ]
 PHONE, DESK = (390, 844), (1280, 900)
+LONG_MS = 600_000
+"""What a browser is given for anything: no test depends on how fast a machine is."""
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +43,7 @@ def browser() -> Iterator[Browser]:
     from playwright.sync_api import sync_playwright  # noqa: PLC0415  an optional library
 
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM)
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, timeout=LONG_MS)
         yield browser
         browser.close()
 
@@ -55,6 +57,7 @@ class Visit:
         self.context = browser.new_context(
             viewport={"width": size[0], "height": size[1]}, accept_downloads=True, **context
         )
+        self.context.set_default_timeout(LONG_MS)
         self.page: Page = self.context.new_page()
         self.asked: list[str] = []
         self.told: list[str] = []
@@ -141,7 +144,7 @@ def test_the_contents_follow_the_reader(visit: Visit) -> None:
     if page.viewport_size == {"width": PHONE[0], "height": PHONE[1]}:
         assert not page.is_visible("nav a >> nth=1")
         page.click("nav summary")
-    assert page.is_visible("nav a >> nth=1")
+    page.locator("nav a >> nth=1").wait_for()
 
 
 def column(page: Page, table: str, number: int) -> list[str]:
@@ -234,6 +237,7 @@ def test_the_keyboard_reaches_all_that_can_be_used(desk: Page) -> None:
     outline = skip.evaluate("element => getComputedStyle(element).outlineStyle")
     assert outline == "solid"
     desk.keyboard.press("Enter")
+    desk.wait_for_function("() => location.hash === '#content'")
     desk.keyboard.press("Tab")
     assert desk.evaluate("() => document.activeElement.closest('main') !== null")
     out_of_reach = desk.evaluate(

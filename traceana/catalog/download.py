@@ -25,31 +25,30 @@ _log = logging.getLogger(__name__)
 def fetch(trace: str, *, to: Path | str | None = None, mirror: Path | str | None = None) -> Path:
     """Fetch the files of a trace and verify their checksums.
 
-    A file that is there already and right is kept, a wrong one is fetched anew. A download is
-    written beside, checked and then renamed: a file under a published name is what
-    was published. Nothing is resumed. All files that can be had are fetched before problems
-    are reported. A missing optional file is no problem: a warning is logged.
+    Files with the right checksum are kept. A download gets its published name only after its
+    checksum was verified; it is not resumed. All files are tried before problems are reported. For
+    a missing optional file a warning is logged.
 
     Parameters
     ----------
     trace
         Id of the trace, as in :func:`list_traces`.
     to
-        Folder for the files; by default one for the trace in the user's cache folder.
+        Folder for the files; None: one for the trace in the user's cache folder.
     mirror
-        Folder or address (http, https, file) that holds the files under their published names,
-        itself or in a folder named as the trace; by default each file's published address.
+        Folder or address (http, https, file) of the files under their published names, or of a
+        folder named as the trace with them; None: the published addresses.
 
     Returns
     -------
-    pathlib.Path
-        The folder that holds the files under their published names.
+    Path
+        Folder with the files under their published names.
 
     Raises
     ------
     CatalogError
-        If the trace or the mirror is not known, or if files are missing, unreachable or not
-        what was published, or cannot be written: one line for each file.
+        If the trace or the mirror is unknown, or files are missing, unreachable, cannot be written
+        or have another checksum: one line per file.
 
     Examples
     --------

@@ -12,12 +12,9 @@ def list_traces() -> pl.DataFrame:
 
     Returns
     -------
-    polars.DataFrame
-        [trace, description, tables, rows, bytes, license, files]: `tables` is a list of names,
-        `rows` the published rows summed over the tables whose count is known, `bytes` the
-        size of the files as shipped (mostly packed) summed over the files whose size is known,
-        `files` their count; a sum of which nothing is known is null. Unknown are, of zeus-2023,
-        the size of ``alibaba_groups.csv.xz`` and the rows of `recurring_jobs` in it.
+    DataFrame
+        [trace, description, tables, rows, bytes, license, files]: `rows` as published, `bytes` of
+        the (mostly compressed) files and their number; a sum of which nothing is known is null.
 
     Examples
     --------

@@ -15,22 +15,22 @@ from traceana.errors import CatalogError
 
 @dataclass(frozen=True)
 class PublishedFile:
-    """A file as its publisher ships it, and what to check a copy against.
+    """A published file, its address and its checksums.
 
     Attributes
     ----------
     name
-        The publisher's name of the file.
+        Published name of the file.
     url
-        Where it is, at a pinned revision where the publisher keeps revisions.
+        Address, at a pinned revision where the publisher keeps revisions.
     sha256
-        Checksum of its bytes; None where only `git_blob` is known.
+        Checksum of the file; None where only `git_blob` is known.
     git_blob
-        Git's name of its bytes: SHA-1 over ``blob <length>``, a zero byte and the bytes.
+        Git's SHA-1 of the file as a blob; None where `sha256` is known.
     bytes
-        Size; None where the publisher does not state it.
+        Size; None where it is not published.
     optional
-        True where the trace is useful without it and mirrors may lack it.
+        Whether the trace is useful without the file, which mirrors may lack.
 
     Examples
     --------
@@ -63,11 +63,11 @@ class Content:
     columns
         Names of the columns as published, in order.
     header
-        True where a CSV's first line holds these names.
+        Whether the first line of a CSV has these names.
     tables
-        Tables that its rows go to.
+        Tables made from its rows.
     not_applicable
-        Tables of the trace that its rows are not for, although its name and columns suggest it.
+        Tables of the trace that have none of its rows, although its name and columns suggest it.
     reader
         Format of the files.
     by_folder

@@ -40,13 +40,13 @@ def check_claims(
     Parameters
     ----------
     store
-        As :func:`open_store` returns it.
+        What :func:`open_store` returns.
     paper
         One of :data:`traceana.claims.PAPERS`; None for all.
     session
-        Session on the store that shares derived tables, such as a report's.
+        Session on the store that shares derived tables, such as that of a report.
     progress
-        Called after each claim with the fraction of claims that are done.
+        Called after each claim with the completed fraction.
 
     Returns
     -------
@@ -55,11 +55,8 @@ def check_claims(
 
     Examples
     --------
-    >>> import polars as pl, tempfile, traceana
-    >>> folder = tempfile.mkdtemp()
-    >>> jobs = pl.DataFrame({"job_id": ["a"], "submit_s": [5.0], "runtime_s": [60.0], "gpus": [4]})
-    >>> ledger = traceana.add_table(jobs, trace="mine", table="jobs", store=folder)
-    >>> results = traceana.check_claims(traceana.open_store(folder), paper="itp-elasticflow")
+    >>> import traceana
+    >>> results = traceana.check_claims(traceana.open_sample(), paper="itp-elasticflow")
     >>> results.table["verdict"].unique().to_list()
     ['untested']
     """

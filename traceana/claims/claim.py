@@ -55,16 +55,15 @@ class Claim:
     Attributes
     ----------
     id, paper
-        Its name, and the name of its paper in :data:`traceana.claims.PAPERS`.
+        Its id, and that of its paper in :data:`traceana.claims.PAPERS`.
     statement, published
         The statement and the value that is compared, as printed.
     needs
-        The tables, as ``trace/table``, that it is measured in. If one is not in the store, has no
-        row, is synthetic or lacks a file of its publisher, the claim is untested and `measure` is
-        not called. Empty: it needs no data.
+        Tables, as ``trace/table``, that it is measured in. If one is not in the store, has no row,
+        is synthetic or lacks a published file, the claim is untested and `measure` is not called.
     measure
-        Takes the session and the claim. Returns a :class:`Judgement`, or a number to compare with
-        the printed one.
+        Takes the session and the claim; returns a :class:`Judgement`, or a number to compare with
+        the published one.
     note
         The reason for the verdict, if the judgement has none.
     reference
@@ -72,12 +71,12 @@ class Claim:
     kind
         ``published``, or ``observation`` for unpublished results.
     tolerance
-        What is compared and how closely, beginning with who chose it: ``ours:`` or ``authors:``.
-        None: the printed digits.
+        What is compared and how closely, beginning with ``ours:`` or ``authors:``, who chose it.
+        None: the published digits.
     function
         The public functions that measure it.
     every_file
-        False if some of the publisher's files of a table are enough.
+        Whether all published files of a table are needed.
     values
         Further printed values.
 
@@ -164,11 +163,8 @@ class ClaimResults(Result):
 
     Examples
     --------
-    >>> import polars as pl, tempfile, traceana
-    >>> folder = tempfile.mkdtemp()
-    >>> jobs = pl.DataFrame({"job_id": ["a"], "submit_s": [5.0], "runtime_s": [60.0], "gpus": [4]})
-    >>> ledger = traceana.add_table(jobs, trace="mine", table="jobs", store=folder)
-    >>> results = traceana.check_claims(traceana.open_store(folder), paper="zeus")
+    >>> import traceana
+    >>> results = traceana.check_claims(traceana.open_sample(), paper="zeus")
     >>> results.table.select("id", "verdict").row(0)
     ('zeus-pairs', 'untested')
     """

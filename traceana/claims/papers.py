@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Paper:
-    """A paper, or the publisher's description of a trace.
+    """A paper, or the description of a trace by its publisher.
 
     Attributes
     ----------
     title
         Its title.
     read
-        Returns its claims in order. All analyses are imported by it.
+        Returns its claims in order, and imports the analyses they need.
 
     Examples
     --------

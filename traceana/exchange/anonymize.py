@@ -62,18 +62,18 @@ def anonymize(
     trace
         Id of the trace; the id is kept.
     out
-        Folder of the store to write to.
+        Folder of the store to write to, not `store` itself.
     store
-        Folder of the store to read; None: TRACEANA_STORE, else ``./data``.
+        Folder of the store; None: TRACEANA_STORE, else ``./data``.
     key
-        Secret of at least 16 bytes: the same key gives the same digests and shift for a later
-        export. None: a random one that is forgotten.
+        Secret of at least 16 bytes, which repeats digests and shift in a later export. None: a
+        random key, which is not kept.
     round_s
-        Times and runtimes are rounded down to multiples of this many seconds; None: not rounded.
+        Number of seconds to whose multiples times and runtimes are rounded down; None: no rounding.
 
     Returns
     -------
-    polars.DataFrame
+    DataFrame
         What could still identify: one row per column with values, and one per table.
 
         {columns}

@@ -45,22 +45,17 @@ def export_tables(
     trace
         Id of the trace.
     out
-        Folder of the files, ``<table>.<format>``; it is made where it does not exist.
+        Folder of the files, ``<table>.<format>``; made if it does not exist.
     store
         Folder of the store; None: TRACEANA_STORE, else ``./data``.
     tables
-        Names of the tables; none: all, or ``jobs`` in SWF.
+        Names of the tables; none means all, or ``jobs`` in SWF.
     file_format
-        ``parquet``, ``csv`` (text that a spreadsheet would take for a formula begins with an
-        apostrophe), or ``swf``: the Standard Workload Format of the Parallel Workloads Archive,
-        18 numbers a job, in the order of submission and counted from the first; missing is -1.
-        Names become numbers in the order of their first job; processors are CPU cores, and the
-        memory is per processor. GPUs have no field in it.
-
-    Returns
-    -------
-    list of pathlib.Path
-        The files.
+        ``parquet``; ``csv`` (text that a spreadsheet would take for a formula begins with an
+        apostrophe); or ``swf``, for jobs only: the Standard Workload Format of the Parallel
+        Workloads Archive, 18 numbers per job in the order of submission, missing as -1. Names
+        become numbers in the order of their first job; processors are CPU cores, and the memory is
+        per processor. It has no field for GPUs.
 
     References
     ----------

@@ -51,20 +51,20 @@ def select_jobs(
     out
         Folder of the store to write to.
     store
-        Folder of the store to read; None: TRACEANA_STORE, else ``./data``.
+        Folder of the store; None: TRACEANA_STORE, else ``./data``.
     since, until
-        First time, and the time from which on no more; a date or time in the trace's time zone
-        (UTC where it states none), or seconds on its clock.
+        First time, and the time at which the selection ends: a date or time in the trace's time
+        zone (UTC where it states none), or seconds on its clock.
     where
         SQL condition over the columns of ``jobs``, such as ``queue = 'gpu' AND gpus >= 8``. Rows
-        for which it is null are left out.
+        for which it is null are excluded.
     name
-        Id of the trace written; None: the same.
+        Id of the trace written; None: the same id.
 
     Returns
     -------
-    pathlib.Path
-        Folder of the store.
+    Path
+        Folder of the store written.
 
     Raises
     ------

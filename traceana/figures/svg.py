@@ -97,15 +97,15 @@ def render_svg(figure: Figure, /, *, prefix: str) -> str:
     Parameters
     ----------
     figure
-        The figure; nothing keeps it alive once it is drawn.
+        The figure, which is not kept after it is drawn.
     prefix
-        Put before every id in the SVG, so that no two figures of a page share one.
+        Prefix of every id in the SVG, so that no two figures of a page share one.
 
     Returns
     -------
     str
-        The element without XML declaration, metadata, date and style rules for the page around it.
-        Text is stored as text. Equal figures have equal bytes.
+        Without XML declaration, metadata, date and style rules for the page around it. Text is
+        stored as text. Equal figures have equal bytes.
 
     Examples
     --------

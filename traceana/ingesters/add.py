@@ -40,16 +40,16 @@ def add_table(
     frame
         Frame of Polars (eager or lazy), DuckDB, pandas, pyarrow or PySpark.
     trace
-        Id of the trace; its other tables stay.
+        Id of the trace; its other tables are kept.
     table
-        Name of the table; one that is there is replaced.
+        Name of the table, which is replaced if it exists.
     store
         Folder of the store; None: TRACEANA_STORE, else ``./data``.
     title
-        Title of the trace.
+        Title of the trace; None: its id.
     mapping
-        TOML file that states the table's columns in terms of the frame's, or its text. None: the
-        frame has the table's names and units; other columns are left out.
+        TOML file, or its text, with the table's columns in terms of the frame's. None: the frame
+        has the names and units of the table; other columns are ignored.
 
     Returns
     -------

@@ -33,8 +33,8 @@ def ingest_cached(
 ) -> Path:
     """Ingest files into a store in the user's cache folder, and return its path.
 
-    The same files with the same options use the same store, which is left as it is while they
-    do not change. The parameters are those of :func:`~traceana.ingesters.ingest`.
+    The same files with the same options use the same store. The parameters are those of
+    :func:`~traceana.ingesters.ingest`.
 
     Examples
     --------

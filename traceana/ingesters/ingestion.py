@@ -61,14 +61,14 @@ def ingest(
 ) -> Ledger:
     """Read trace files and scheduler logs into a store.
 
-    Each table is written beside its final name and moved there when it is whole; a table whose
-    sources, mapping, schema and version are those of last time is left alone. Every row read is
-    either kept or rejected with file, row number and rule (see ``Store.scan_rejected``).
+    Every row read is either kept or rejected with file, row number and rule (see
+    ``Store.scan_rejected``). A table is replaced only when the new one is complete, and kept as it
+    is while its files, mapping, schema and version are the same.
 
-    Later files update a trace of the store that is not a public one: of rows with the same key the
-    newest record is kept (the one in the latest state, ended, running, others; among them that of
-    the later file), the others are counted as replaced, and rows of earlier files only stay.
-    Tables without a key are replaced.
+    Later files update a trace that is not a public one. Of rows with the same key, the record in
+    the latest state (ended, running, others) is kept, and among those that of the later file; the
+    others are counted as replaced. Rows that only earlier files have are kept, except in tables
+    without a key, which are replaced.
 
     Parameters
     ----------
@@ -77,35 +77,33 @@ def ingest(
         ``.partaa``, ``.partab``, ... Without a mapping: CSVs named as published, and files of
         formats with a mapping of their own (``sacct``, ``swf``, ``kubectl``).
     trace
-        Id of the trace. None: found from names and columns, or the name of the mapping's file,
-        or of the file or folder.
+        Id of the trace. None: found from names and columns, or the name of the mapping, file or
+        folder.
     mapping
-        TOML file that states the tables' columns in terms of the files' columns, or its text.
+        TOML file, or its text, with the tables' columns in terms of the files' columns.
     reader
-        Format of the files, such as ``csv``, ``json``, ``parquet`` or ``sacct``; None detects it.
+        Format of the files, such as ``csv``, ``json``, ``parquet`` or ``sacct``; None: detected.
     timezone
-        Time zone of times without an offset; None: the mapping's, else UTC.
+        Time zone of times without an offset; None: that of the mapping, else UTC.
     store
         Folder of the store; None: TRACEANA_STORE, else ``./data``.
     replace
         Replace the tables of a trace instead of updating them.
     progress
-        Called with trace, table and the rows read so far, after every block.
+        Called after every block with trace, table and the rows read so far.
 
     Returns
     -------
     Ledger
-        Row counts of what was found, and of what else the store has of these traces.
+        Row counts of the tables found, and of the other tables of these traces.
 
     Raises
     ------
     IngestError
-        If a file cannot be read at all, or no row of a table could be kept: its trace is left as
-        it was, the other traces are ingested; the ledger is in ``.ledger``.
+        If a file cannot be read, or no row of a table could be kept. Its trace stays as it was,
+        other traces are ingested; ``.ledger`` has the row counts.
     SourceError
-        If nothing is recognized, or a path does not exist.
-    DataError
-        If the mapping is wrong.
+        If no file has a known format, or a path does not exist.
     StoreError
         If another process is ingesting the trace, or the store cannot be written.
 

@@ -47,19 +47,14 @@ _BEGINS: Final = ("submit_s", "start_s")  # taken from the first of several nest
 def propose_mapping(path: str | PathLike[str], /, *, reader: str | None = None) -> str:
     """Propose a mapping for a file from its columns.
 
-    What is not certain is marked by a comment, ``# unsure: ...``, with the evidence.
+    Uncertain lines have a comment, ``# unsure: ...``, with the evidence.
 
     Parameters
     ----------
     path
         File: CSV with any separator, JSON lines, JSON array, Parquet, or a scheduler's log.
     reader
-        Format of the file; None detects it.
-
-    Returns
-    -------
-    str
-        The mapping (TOML).
+        Format of the file; None: detected.
 
     Raises
     ------

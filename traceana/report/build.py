@@ -54,39 +54,38 @@ def build_report(
 ) -> Path:
     """Write a report on a store as one HTML page and Markdown.
 
-    The same data and versions give the same bytes, however many processes build them; the
-    report has no date unless SOURCE_DATE_EPOCH gives one. Finished sections are kept in the
-    user's cache folder until the data, the code or a library's version change.
+    The same data and versions give the same bytes; the report has no date unless
+    SOURCE_DATE_EPOCH states one. Sections are cached in the user's cache folder until the data, the
+    code or the version of a library changes.
 
     Parameters
     ----------
     store
-        Folder of the store, a :class:`~traceana.trace.Trace`, a raw file of a known format, frames
-        by the names of their tables (as :func:`~traceana.add_table` takes them), or a frame of
-        jobs; None is TRACEANA_STORE, else ``./data``. Without a ledger there, the report is made
-        from the synthetic sample and marked as such.
+        Folder of a store, a :class:`~traceana.trace.Trace`, a raw file of a known format, frames by
+        the names of their tables (as :func:`~traceana.add_table` takes them), or a frame of jobs;
+        None: TRACEANA_STORE, else ``./data``. Without a ledger there, the report is made from the
+        synthetic sample and marked as such.
     out
-        Folder for the report; made where it does not exist.
+        Folder for the report; made if it does not exist.
     only
         Ids of the sections to build, in the report's order; none means all.
     title
-        The report's title.
+        Title of the report.
     formats
-        ``html`` for ``index.html``, ``md`` for ``index.md``. Beside them are the figures as SVG
-        and PDF in ``figures/``, and the data of figures and tables as CSV in ``data/``.
+        ``html`` for ``index.html``, ``md`` for ``index.md``. Figures (SVG, PDF) are in
+        ``figures/``, the data of figures and tables (CSV) in ``data/``.
     workers
-        Processes that build sections. With more than one, a script that calls this needs
-        ``if __name__ == "__main__":``, as any that starts processes with multiprocessing.
+        Processes that build sections. With more than one, a script needs the guard ``if __name__ ==
+        "__main__":``, as with multiprocessing.
     engine
-        ``polars``; or ``spark``, which reads and reduces the tables, where Polars does all else.
-        It needs the extra ``traceana[spark]`` and Java 17, and this process builds all sections:
-        ``workers`` is not used.
+        ``polars``, or ``spark`` to read and aggregate the tables: it needs the extra
+        ``traceana[spark]`` and Java 17, and ignores `workers`.
     master
-        Spark's, such as ``local[2]`` or ``spark://host:7077``; None means ``local[*]``.
+        Spark master, such as ``local[2]`` or ``spark://host:7077``; None: ``local[*]``.
     per_trace
-        Also make a page of each trace, in a folder with its name.
+        Whether to make a page of each trace too, in a folder with its name.
     on_step
-        Called with the steps done, their number, and the last one. None: a progress bar in
+        Called with the number of steps done, that of all, and the last one. None: a progress bar in
         a notebook, else nothing.
     on_results
         Called with the main results, one sentence each.
@@ -94,8 +93,7 @@ def build_report(
     Returns
     -------
     Path
-        Of ``index.html`` (of ``index.md`` without HTML), written beside and
-        renamed, so that it is whole or not there.
+        Path of ``index.html``, or of ``index.md`` without HTML.
 
     Examples
     --------

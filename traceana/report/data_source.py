@@ -30,7 +30,7 @@ class DataSource:
     path
         The folder given, else TRACEANA_STORE, else ``data``.
     is_sample
-        True if it has no ledger, so that the synthetic sample is used.
+        Whether the synthetic sample is used, since there is no ledger.
 
     Examples
     --------

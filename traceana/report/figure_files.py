@@ -38,7 +38,7 @@ class WrittenFigures:
     paths
         Every file.
     absent
-        A line on each figure for which the store has no data: what is missing and the remedy.
+        One line per figure without data in the store: what is missing, and the remedy.
 
     Examples
     --------
@@ -75,10 +75,9 @@ def write_figures(
 ) -> WrittenFigures:
     """Write the pictures of figures as SVG, PDF and PNG.
 
-    Without a choice these are the pictures that the report has of a figure, and some that it has
-    no room for. A chosen job, GPU or data set is drawn even if it is not among these. The same
-    data and versions give the same bytes. Captions are in ``<figure>.captions.md``; pictures of
-    synthetic data are marked in both.
+    By default these are the versions of each figure in the report, and some more; `trace` and the
+    following parameters choose others. Captions are in ``<figure>.captions.md``; synthetic data is
+    marked in both. The same data and versions give the same bytes.
 
     Parameters
     ----------
@@ -87,22 +86,22 @@ def write_figures(
     store, on_step
         As in :func:`build_report`.
     out
-        Folder for the files; made where it does not exist.
+        Folder for the files; made if it does not exist.
     trace
         Id of a trace.
     job
-        A job of it.
+        Id of a job.
     gpu, dataset
-        A GPU and a data set.
+        GPU and data set.
     feature, outcome
         Column of a feature, such as gpus; an outcome, such as completed or failed.
     formats
-        Of svg, pdf and png.
+        One or several of svg, pdf and png.
     dpi
         Resolution of PNG, and of images within a PDF.
     size
-        Width, such as "84mm", "8.4cm" or "3.3in"; a number is in mm. Text keeps its size. By
-        default 3.6 in.
+        Width, such as "84mm", "8.4cm" or "3.3in"; a number is in mm. None: 3.6 in. Text keeps its
+        size.
 
     Raises
     ------

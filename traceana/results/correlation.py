@@ -38,7 +38,7 @@ class Correlations(ResultTable):
     n_clusters = count("Clusters", "clusters of the rows; null without clusters")
     n_missing = count("Missing", "rows without one of the values")
     n_excluded = count(
-        "Excluded", "rows whose status is neither a success nor a failure", optional=True
+        "Excluded", "rows with another status; only of `runtime_correlations`", optional=True
     )
     note = text("Note", "why a value is null, or what limits it")
 
@@ -80,7 +80,7 @@ class CorrelationResult(Result):
 
     @property
     def n_tested(self) -> int:
-        """Number of tests in the family: the correlations with a p-value."""
+        """Number of correlations with a p-value, which are the tests of the family."""
         return int(self.table["pvalue"].count())
 
     def summary(self) -> str:

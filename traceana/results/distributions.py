@@ -142,7 +142,7 @@ class FittedQuantiles(ResultTable):
     value = number("Value", "smallest value with at least this fraction at or below it")
     ci_low = number(_CI, "interval between order statistics; null beyond the data")
     ci_high = number(_CI, "its upper end")
-    lognormal = number("Lognormal", "quantile of the family, above the bound", optional=True)
+    lognormal = number("Lognormal", "its quantile above the bound, if fitted", optional=True)
     gamma = number("Gamma", "as lognormal", optional=True)
     weibull = number("Weibull", "as lognormal", optional=True)
     exponential = number("Exponential", "as lognormal", optional=True)

@@ -223,7 +223,7 @@ class RuntimeComparison(Result):
     """Runtimes of groups compared, from :func:`traceana.compare_runtimes`."""
 
     test: pl.DataFrame
-    """One row: the test of all groups."""
+    """One row with the test of all groups."""
     groups: pl.DataFrame
     """One row per group."""
     pairs: pl.DataFrame
@@ -327,7 +327,7 @@ class FailureModel(Result):
     calibration: pl.DataFrame
     """One row per tenth of the rows, by predicted probability of failure."""
     fit: pl.DataFrame
-    """One row: the rows of the fit, and how well it predicts held-out rows."""
+    """One row with the rows of the fit, and how well it predicts held-out rows."""
     success: tuple[str, ...] = ("completed",)
     failure: tuple[str, ...] = ("failed",)
     """Status values that count as success and as failure."""

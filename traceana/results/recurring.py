@@ -218,15 +218,12 @@ class RecurringResult(Result):
 
     Examples
     --------
-    >>> import polars as pl, traceana
-    >>> kind = {"dataset": "cifar100", "network": "net", "optimizer": "adam"}
-    >>> runs = pl.DataFrame(kind | {"batch_size": [128, 1024], "learning_rate": 0.1, "run": 1,
-    ...                             "target_metric": 0.6, "target_epoch": [10, 15]})
-    >>> power = pl.DataFrame(kind | {"gpu": "V100", "batch_size": [128, 1024], "power_limit_w": 200,
-    ...                              "epoch_s": [30, 15], "mean_power_w": [90, 180]})
-    >>> result = traceana.simulate_recurring(runs, power, gpu="V100", dataset="cifar100")
-    >>> result.totals.select("runs", "energy_j").rows()
-    [(4, 135000.0)]
+    >>> import traceana
+    >>> store = traceana.open_sample()
+    >>> runs, power = (store.scan("zeus-2023", t) for t in ("training_runs", "power_profiles"))
+    >>> result = traceana.simulate_recurring(runs, power, gpu="v100", dataset="cifar100")
+    >>> result.totals.select("recurrences", "runs", "runs_missed").rows()
+    [(140, 143, 3)]
     """
 
     gpu: str
@@ -305,17 +302,13 @@ class RecurringGroupsResult(Result):
 
     Examples
     --------
-    >>> import polars as pl, traceana
-    >>> kind = {"dataset": "cifar100", "network": "net", "optimizer": "adam"}
-    >>> runs = pl.DataFrame(kind | {"batch_size": [128, 1024], "learning_rate": 0.1, "run": 1,
-    ...                             "target_metric": 0.6, "target_epoch": [10, 15]})
-    >>> power = pl.DataFrame(kind | {"gpu": "V100", "batch_size": [128, 1024], "power_limit_w": 200,
-    ...                              "epoch_s": [30, 15], "mean_power_w": [90, 180]})
-    >>> jobs = pl.DataFrame({"group": "a", "start_s": [0, 900], "end_s": [300, 999],
-    ...                      "dataset": "cifar100", "runtime_ratio": [1.0, 1.2]})
-    >>> result = traceana.simulate_recurring_groups(runs, power, jobs, gpu="V100")
-    >>> result.by_dataset().select("dataset", "runs", "energy_j").rows()
-    [('cifar100', 2, 72900.0)]
+    >>> import traceana
+    >>> store = traceana.open_sample()
+    >>> runs, power = (store.scan("zeus-2023", t) for t in ("training_runs", "power_profiles"))
+    >>> jobs = store.scan("zeus-2023", "recurring_jobs").head(20)
+    >>> result = traceana.simulate_recurring_groups(runs, power, jobs, gpu="v100")
+    >>> result.by_dataset().select("dataset", "groups").rows()
+    [('librispeech', 1), ('movielens-1m', 2), ('squad', 1), (None, 4)]
     """
 
     gpu: str

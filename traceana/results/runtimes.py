@@ -106,7 +106,7 @@ class RecurringGroups(ResultTable):
     first_start_s = seconds("First start", "earliest start")
     last_end_s = seconds("Last end", "latest end")
     n_missing = count("Without start or end", "jobs without a start or an end")
-    dataset = text("Data set", "data set of the workload assigned to the group", optional=True)
+    dataset = text("Data set", "assigned by `map_groups_to_workloads`; only there", optional=True)
 
 
 class MappedJobs(ResultTable):
@@ -139,7 +139,7 @@ class WorkloadMapping(Result):
     """Recurring groups with the training workload assigned to each."""
 
     jobs: pl.DataFrame
-    """One row per job of a recurring group, by start: the form of the table recurring_jobs."""
+    """One row per job of a recurring group, sorted by start, as the table recurring_jobs."""
     groups: pl.DataFrame
     """The groups, as :func:`traceana.analysis.recurring_groups` returns them, with the data set."""
     workloads: pl.DataFrame

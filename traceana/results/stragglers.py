@@ -121,15 +121,11 @@ class StragglerResult(Result):
 
     Examples
     --------
-    >>> import numpy as np, polars as pl, traceana
-    >>> step, worker = np.divmod(np.arange(400), 4)
-    >>> slow = (worker == 2) & (step >= 20) & (step < 40)
-    >>> seconds = np.where(slow, 3, 1) + 0.01 * ((7 * step + worker) % 5)
-    >>> samples = pl.DataFrame({"job_id": "a", "time_s": 30 * step, "worker_id": worker,
-    ...                         "batch_time": seconds})
+    >>> import traceana
+    >>> samples = traceana.open_sample().scan("alibaba-minibatch-2020", "worker_samples")
     >>> result = traceana.detect_stragglers(samples)
-    >>> result.episodes.select("worker_id", "onset_s", "end_s").rows()
-    [(2, 600.0, 1170.0)]
+    >>> result.episodes.height, result.jobs.height
+    (9, 4)
     """
 
     tables: ClassVar[Mapping[str, type[ResultTable]]] = {

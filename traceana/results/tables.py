@@ -125,7 +125,7 @@ def declared(
         if empty
         else frame
     )
-    return typed.select(*by, *present)
+    return typed[[*by, *present]]  # select would copy columns of different chunks
 
 
 def schema_of(table: type[ResultTable], /) -> dict[str, pl.DataType]:
@@ -167,7 +167,9 @@ def describe_columns(table: type[ResultTable], /) -> str:
     for name, column in table.columns().items():
         metadata = column.metadata or {}
         unit = f" ({metadata['unit']})" if metadata["unit"] not in ("", "count") else ""
-        lines.append(f"- `{name}`{unit}: {column.description or metadata['heading']}")
+        told = column.description or metadata["heading"]
+        same = told.lower() == name.replace("_", " ")
+        lines.append(f"- `{name}`{unit}" if same else f"- `{name}`{unit}: {told}")
     return "\n".join(lines)
 
 

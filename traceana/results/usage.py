@@ -16,7 +16,7 @@ class GpuHours(ResultTable):
     share = fraction("Of all", "fraction of the GPU-hours of all groups")
     failed = fraction("Failed", "fraction of the group's GPU-hours in failed jobs")
     cancelled = fraction("Cancelled", "fraction of the group's GPU-hours in cancelled jobs")
-    users = count("Users", "distinct users of the group", optional=True)
+    users = count("Users", "distinct users of the group; only with `user`", optional=True)
 
 
 class FailureOutliers(ResultTable):

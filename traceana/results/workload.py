@@ -14,8 +14,10 @@ class WorkloadSummary(ResultTable):
         "GPU-hours", "null where no job has both GPUs and runtime", display="hours", unit="h"
     )
     jobs_without_gpu_hours = count("GPU-hours missing", "jobs whose GPUs or runtime are missing")
-    n_truncated = count("Left-truncated", "started before the window", optional=True)
-    n_censored = count("Censored", "end not observed", optional=True)
+    n_truncated = count(
+        "Left-truncated", "started before the window; with `entry` or `observed`", optional=True
+    )
+    n_censored = count("Censored", "end not observed; with `entry` or `observed`", optional=True)
     runtime_s_mean = seconds("Mean runtime", "null where jobs are truncated or censored")
     runtime_s_restricted_mean = number(
         "7-day restricted mean (s)", "mean of min(runtime, 7 days), with `entry` or `observed`",

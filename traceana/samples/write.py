@@ -55,32 +55,24 @@ def write_sample(
 ) -> Path:
     """Write synthetic traces in the publishers' own formats, ready for `ingest`.
 
-    Each trace has its folder `to/<trace id>`. Every file's name begins with ``SYNTHETIC-``, and
-    ``SYNTHETIC.json`` beside them states seed, scale, version and rows; the mini-batch trace has
-    its planted stragglers in ``SYNTHETIC-truth.json``. The same arguments give the same bytes
-    (with the same numpy and Polars), whichever traces are written together. No row of real data
-    is in them.
+    Each trace has the folder `to/<trace id>`; `to` is returned. File names begin with
+    ``SYNTHETIC-``; ``SYNTHETIC.json`` states seed, scale, version and rows, and
+    ``SYNTHETIC-truth.json`` the planted stragglers of the mini-batch trace. The same arguments
+    with the same numpy and Polars write the same bytes. No row is real.
 
     Parameters
     ----------
     to
-        Folder to write to: new, empty, or holding an earlier sample, whose traces are replaced.
+        Folder to write to: new, empty, or with an earlier sample, whose traces are replaced.
     scale
-        Rows as a fraction of the real trace's, above 0 and at most 100. None is a small
-        fraction of its own for each trace. However small the scale, no
-        file is empty; the grids of zeus-2023 are always whole.
+        Rows as a fraction of the real trace's, above 0 and at most 100; None: a small fraction for
+        each trace. No file is empty, and the grids of zeus-2023 are always whole.
     seed
         Whole number, 0 or more.
     traces
-        Ids of the traces to write; None writes all six.
+        Ids of the traces to write; None: all six.
     progress
-        Called with a trace and the fraction of it that is written: as it grows for
-        alibaba-pai-2020, and when it is whole for every trace.
-
-    Returns
-    -------
-    Path
-        `to`.
+        Called with a trace and the fraction of it that is written.
 
     Examples
     --------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from itertools import combinations
 from math import comb
 from typing import TYPE_CHECKING, Final
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     Integers = NDArray[np.int64]
 
 _EXACT: Final = 20_000
-_RESAMPLES: Final = 9_999
+RESAMPLES: Final = 9_999
 _LOGIT: Final = 6  # rows below which the statistic is the logit's
 
 
@@ -42,10 +43,9 @@ def permuted_superiority(
     order = np.argsort(values, kind="stable")
     ordered, observed = values[order], np.flatnonzero(in_smaller[order])
     size, n = len(ordered), len(observed)
-    if comb(size, n) <= _EXACT:
-        chosen = np.array(list(combinations(range(size), n)))
-    else:
-        chosen = np.vstack([observed, _subsets(size, n)])
+    chosen = _subsets(size, n)
+    if comb(size, n) > _EXACT:
+        chosen = np.vstack([observed, chosen])
     first = np.searchsorted(ordered, ordered)
     tied = np.searchsorted(ordered, ordered, side="right") - first
     found = _statistics(chosen, first, tied)
@@ -53,17 +53,19 @@ def permuted_superiority(
     # rounding must not part equal permutations
     pvalue = float((found >= t * (1 - 1e-9)).mean())
     found.sort()
-    at = min(int(np.floor(confidence * len(found))), len(found) - 1)
-    return pvalue, float(found[at])
+    return pvalue, float(found[int(confidence * len(found))])
 
 
+@lru_cache(maxsize=4)
 def _subsets(size: int, n: int) -> Integers:
-    """Draw subsets of n of so many positions, each sorted."""
+    """List the subsets of n of so many positions, each sorted, or draw some where they are many."""
+    if comb(size, n) <= _EXACT:
+        return np.array(list(combinations(range(size), n)))
     rng = np.random.default_rng(1)
     if size <= 20 * n:
-        drawn = rng.random((_RESAMPLES, size)).argpartition(n - 1, axis=1)[:, :n]
+        drawn = rng.random((RESAMPLES, size)).argpartition(n - 1, axis=1)[:, :n]
         return np.sort(drawn, axis=1)
-    drawn = np.sort(rng.integers(0, size, (_RESAMPLES, n)), axis=1)
+    drawn = np.sort(rng.integers(0, size, (RESAMPLES, n)), axis=1)
     while (repeated := (np.diff(drawn, axis=1) == 0).any(axis=1)).any():
         again = rng.integers(0, size, (int(repeated.sum()), n))
         drawn[repeated] = np.sort(again, axis=1)
@@ -73,9 +75,13 @@ def _subsets(size: int, n: int) -> Integers:
 def _statistics(chosen: Integers, first: Integers, tied: Integers) -> Floats:
     """Return the absolute statistic of each subset, from places and numbers of tied values."""
     n, others = chosen.shape[1], len(first) - chosen.shape[1]
-    at = first[chosen]
-    own_below = (at[:, :, None] > at[:, None, :]).sum(axis=2)
-    own_tied = (at[:, :, None] == at[:, None, :]).sum(axis=2)
+    at, here = first[chosen], np.arange(n)
+    # at is sorted: tied values are runs in it
+    begins = np.diff(at, axis=1, prepend=-1) > 0
+    ends = np.roll(begins, -1, axis=1)
+    own_below = np.maximum.accumulate(np.where(begins, here, 0), axis=1)
+    after = np.minimum.accumulate(np.where(ends, here + 1, n)[:, ::-1], axis=1)[:, ::-1]
+    own_tied = after - own_below
     tied_others = tied[chosen] - own_tied
     below = at - own_below + tied_others / 2
     place = below / others
@@ -111,7 +117,7 @@ def permuted_kruskal_wallis(group: Integers, rank: Floats, /) -> float:
     else:
         rng = np.random.default_rng(1)
         starts = np.concatenate([[0], n.cumsum()[:-1]])
-        some = np.broadcast_to(rank, (_RESAMPLES // 99, len(rank)))  # few enough for the cache
+        some = np.broadcast_to(rank, (RESAMPLES // 99, len(rank)))  # few enough for the cache
         drawn = [np.add.reduceat(rng.permuted(some, axis=1), starts, axis=1) for _ in range(99)]
         sums = np.vstack([np.bincount(group, weights=rank), *drawn])
     found = (sums**2 / n).sum(axis=1)

@@ -13,7 +13,11 @@ from traceana.stats.between_groups import (
     cluster_covariance,
     covariance_of_sum,
 )
-from traceana.stats.rank_permutation import permuted_kruskal_wallis, permuted_superiority
+from traceana.stats.rank_permutation import (
+    RESAMPLES,
+    permuted_kruskal_wallis,
+    permuted_superiority,
+)
 from traceana.stats.wild_bootstrap import effective_clusters, too_few_clusters
 
 if TYPE_CHECKING:
@@ -192,12 +196,15 @@ def superiority(
     pvalue = between_groups(n, total, float((rank**2).sum()), null=null).pvalue
     variance, df = _chance_variance(side, place, own, n, chance)
     defined = variance > 0 and df >= 1 and 0 < chance < 1
-    permuted = cluster is None and not mann_whitney and (n.min() < _SMALL or not defined)
+    by_rows = cluster is None and not mann_whitney
+    permuted = by_rows and n.min() < _SMALL
     if permuted:
         in_smaller = side == int(n[1] < n[0])
         pvalue, reach = permuted_superiority(rank, in_smaller, confidence)
     elif defined:
         reach = float(stdtrit(df, (1 + confidence) / 2))
+    elif by_rows:  # groups that do not overlap: no permutation that is drawn is as extreme
+        pvalue = 1 / (RESAMPLES + 1)
     if not defined or not np.isfinite(reach):
         return Superiority(pvalue, chance, np.nan, np.nan)
     error = float(np.sqrt(variance))

@@ -70,7 +70,7 @@ class TableEntry:
     """Row counts of one table of a trace.
 
     `duplicate_rows` counts rows that repeat an earlier one in every column, in tables that
-    declare no key (they are kept); `unknown_words` the publisher's words that were
+    declare no key (they are kept); `unknown_words` the published status values that were
     mapped to ``unknown``; `fingerprint` identifies sources, schema and version;
     `replaced_files` are files whose rows were in the table before this ingest and no longer are;
     `rows_replaced` counts kept rows that a newer record of the same key replaced: the table has
@@ -139,15 +139,15 @@ class Ledger:
     Attributes
     ----------
     entries
-        One a table.
+        One entry per table.
     missing_csvs
-        (trace, CSV, its tables) that the publisher ships and that were not there.
+        (trace, CSV, its tables) of published files that were not found.
     not_recognised
         Files that belong to no known trace (only from ``ingest``).
     left_out
-        Files that were not read because another holds the same (only from ``ingest``).
+        Files that were not read because another has the same content (only from ``ingest``).
     failures
-        (trace or None, one line) of what could not be read at all (only from ``ingest``).
+        (trace or None, one line) of files that could not be read (only from ``ingest``).
 
     Examples
     --------
@@ -171,7 +171,7 @@ class Ledger:
 
     @property
     def tables(self) -> pl.DataFrame:
-        """One row a table, with its sums."""
+        """One row per table, with its row counts."""
         return pl.DataFrame(
             [{name: getattr(entry, name) for name in _TABLES} for entry in self.entries],
             schema=_TABLES,
@@ -179,7 +179,7 @@ class Ledger:
 
     @property
     def files(self) -> pl.DataFrame:
-        """One row a (table, file or archive member)."""
+        """One row per table and file or archive member."""
         return pl.DataFrame(
             [
                 {"trace": entry.trace, "table": entry.table}
@@ -192,7 +192,7 @@ class Ledger:
 
     @property
     def rejections(self) -> pl.DataFrame:
-        """One row a (table, rule) that rejected anything."""
+        """One row per table and rule with rejected rows."""
         return pl.DataFrame(
             [
                 (entry.trace, entry.table, rule, rows)
@@ -205,7 +205,7 @@ class Ledger:
 
     @property
     def missing(self) -> pl.DataFrame:
-        """One row a CSV that the publisher ships and that was not there."""
+        """One row per published CSV that was not found."""
         return pl.DataFrame(
             list(self.missing_csvs),
             schema={"trace": pl.String, "csv": pl.String, "tables": pl.List(pl.String)},

@@ -50,13 +50,10 @@ class TableManifest:
 
     Examples
     --------
-    >>> import polars as pl, tempfile, traceana
-    >>> folder = tempfile.mkdtemp()
-    >>> jobs = pl.DataFrame({"job_id": ["a"], "submit_s": [5.0], "gpus": [2]})
-    >>> ledger = traceana.add_table(jobs, trace="mine", table="jobs", store=folder)
-    >>> table = traceana.open_store(folder).manifest("mine").tables["jobs"]
-    >>> table.rows, table.columns
-    (1, ('job_id', 'submit_s', 'gpus'))
+    >>> import traceana
+    >>> table = traceana.open_sample().manifest("alibaba-openb-2023").tables["machines"]
+    >>> table.rows, table.unit_noun
+    (275, 'machines')
     """
 
     rows: int
@@ -119,13 +116,10 @@ class Manifest:
 
     Examples
     --------
-    >>> import polars as pl, tempfile, traceana
-    >>> folder = tempfile.mkdtemp()
-    >>> jobs = pl.DataFrame({"job_id": ["a"], "submit_s": [5.0], "gpus": [2]})
-    >>> ledger = traceana.add_table(jobs, trace="mine", table="jobs", store=folder)
-    >>> manifest = traceana.open_store(folder).manifest("mine")
-    >>> manifest.title, manifest.source
-    ('mine', 'api')
+    >>> import traceana
+    >>> manifest = traceana.open_sample().manifest("microsoft-itp-2021")
+    >>> manifest.synthetic, list(manifest.tables)
+    (True, ['jobs'])
     """
 
     trace: str

@@ -87,19 +87,17 @@ def scan_by_spark(store: Store, trace: str, table: str, /, *, master: str) -> Da
 
     Examples
     --------
-    >>> import polars as pl, tempfile, traceana
+    >>> import traceana
     >>> from traceana.store import scan_by_spark
-    >>> folder = tempfile.mkdtemp()
-    >>> jobs = pl.DataFrame({"job_id": ["a"], "submit_s": [5.0], "gpus": [2]})
-    >>> ledger = traceana.add_table(jobs, trace="mine", table="jobs", store=folder)
-    >>> scan_by_spark(traceana.open_store(folder), "mine", "tasks", master="local[2]")
+    >>> scan_by_spark(traceana.open_sample(), "zeus-2023", "jobs", master="local[2]")
     Traceback (most recent call last):
     ...
-    traceana.errors.StoreError: ...: no table 'tasks' of 'mine' (its tables: jobs); ...
+    traceana.errors.StoreError: ...: no table 'jobs' of 'zeus-2023' ...
     """
     store.scan(trace, table)  # raises where there is no such table
     path = (store.path / trace / f"{table}.parquet").resolve()
-    return open_spark(master).read.parquet(f"file://{path}")
+    escaped = re.sub(r"[][{}*?]", r"\\\g<0>", str(path))  # of a pattern otherwise
+    return open_spark(master).read.parquet(f"file://{escaped}")
 
 
 def _find_java() -> None:

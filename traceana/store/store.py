@@ -44,19 +44,18 @@ class Store:
     Attributes
     ----------
     path
-        The folder.
+        Folder of the store.
     only
         Traces to include; none means all.
 
     Examples
     --------
-    >>> import polars as pl, tempfile, traceana
-    >>> folder = tempfile.mkdtemp()
-    >>> jobs = pl.DataFrame({"job_id": ["a"], "submit_s": [5.0], "gpus": [2]})
-    >>> ledger = traceana.add_table(jobs, trace="mine", table="jobs", store=folder)
-    >>> store = traceana.open_store(folder)
-    >>> store.traces(), store.scan("mine", "jobs").select("gpus").collect().item()
-    (['mine'], 2.0)
+    >>> import traceana
+    >>> store = traceana.open_sample()
+    >>> store.traces("machines")
+    ['alibaba-openb-2023', 'alibaba-pai-2020']
+    >>> store.scan("alibaba-openb-2023", "machines").select("gpus").max().collect().item()
+    8.0
     """
 
     path: Path
@@ -144,7 +143,7 @@ class Store:
         return self._file(trace, table).is_file()
 
     def scan(self, trace: str, table: str, /) -> pl.LazyFrame:
-        """Return a table as a lazy frame; see ``docs/reference/tables.md`` for its columns."""
+        """Return a table as a lazy frame; see :doc:`/reference/tables` for its columns."""
         if not self.has(trace, table):
             there = sorted(path.stem for path in (self.path / trace).glob("*.parquet"))
             of = "its tables" if there else "traces"
@@ -177,7 +176,7 @@ def open_store(path: str | PathLike[str] | None = None, /) -> Store:
     Parameters
     ----------
     path
-        Its folder; None is TRACEANA_STORE, else ``./data``.
+        Folder of the store; None: TRACEANA_STORE, else ``./data``.
 
     Examples
     --------

@@ -291,6 +291,16 @@ def test_three_against_three_are_exact() -> None:
     assert found.pairs["ci_low"].item() is None
 
 
+@pytest.mark.parametrize("rows", [15, 3000])
+def test_groups_that_do_not_overlap_have_the_smallest_p(rows: int) -> None:
+    values, first = np.arange(2.0 * rows), np.arange(2 * rows) < rows
+    found = compare_runtimes(pl.DataFrame({"g": first, "runtime_s": values}), "g").pairs
+    # none of 9,999 permutations is as extreme: 2 of 155,117,520 are, of 15 rows each
+    assert found["pvalue"].item() == pytest.approx(1e-4)
+    assert permuted_superiority(values[:30], values[:30] < 15, 0.95)[0] == pytest.approx(1e-4)
+    assert found["ci_low"].item() is None
+
+
 @pytest.mark.parametrize(("n", "m", "spread"), [(7, 7, 4.0), (30, 60, 4.0), (40, 16, 0.25)])
 def test_unequal_spreads_keep_the_level_and_p_agrees_with_its_interval(
     n: int, m: int, spread: float

@@ -20,7 +20,6 @@ from traceana.stats.correlation import (
     kendall_pvalue,
     kendall_tie_factor,
     n_of_variance,
-    weighted_ranks,
 )
 from traceana.stats.influence import carrying_rows, excess_kurtosis
 from traceana.stats.permutation import EXACT, row_pvalue
@@ -103,10 +102,14 @@ def of_rows(
     confidence: float,
     rng: np.random.Generator,
 ) -> dict[str, Any]:
-    """Return the estimate over rows; `pearson` is Pearson's r and its error on Fisher's scale."""
+    """Return the estimate over rows, which are ranks for Spearman's coefficient.
+
+    `pearson` is Pearson's r and its error on Fisher's scale.
+    """
     r, error = pearson
     if method != "pearson" and rows is not None:
-        r, error = correlation(*rows, method=method), 0.0
+        on = "pearson" if method == "spearman" else method
+        r, error = correlation(*rows, method=on), 0.0
         if method == "kendall":
             error = float(
                 np.sqrt(fisher_variance(r, max(n, 5), method) * kendall_tie_factor(*rows))
@@ -121,9 +124,7 @@ def of_rows(
         found |= _independent(r, n, method, confidence, error)
         if method == "kendall" and rows is not None:
             found["pvalue"] = kendall_pvalue(*rows)
-        elif rows is not None and method == "spearman" and n <= EXACT:
-            found["pvalue"] = row_pvalue(*(weighted_ranks(part) for part in rows), rng=rng)
-        elif rows is not None and np.prod(kurtosis) > n / 10:
+        elif rows and (np.prod(kurtosis) > n / 10 or (method == "spearman" and n <= EXACT)):
             found["pvalue"] = row_pvalue(*rows, rng=rng)
     if rows is not None and method == "pearson" and abs(r) < 1:
         if found.get("pvalue", 1) < 1 - confidence and (carried := carrying_rows(*rows, r)):

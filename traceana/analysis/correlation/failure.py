@@ -9,8 +9,6 @@ from traceana.analysis.correlation.runtime import FEATURES
 from traceana.analysis.frames import Names, as_names, column_names
 from traceana.analysis.outcomes.definitions import open_outcomes, with_failure
 from traceana.errors import DataError
-from traceana.results.correlation import Correlations
-from traceana.results.tables import returns
 
 if TYPE_CHECKING:
     import numpy as np
@@ -19,7 +17,6 @@ if TYPE_CHECKING:
     from traceana.results.correlation import CorrelationResult
 
 
-@returns(Correlations)
 def failure_correlations(
     frame: IntoFrame,
     /,
@@ -52,16 +49,14 @@ def failure_correlations(
     status
         Column of the status.
     success, failure
-        Status values that count as a success and as a failure; other rows are excluded and counted.
+        Status values that count as a success and as a failure; other rows are excluded.
     method, by, cluster, adjust, confidence, resamples, rng
         As in :func:`correlate`.
 
     Returns
     -------
     CorrelationResult
-        Of :func:`correlate`, with `y` failure.
-
-        {columns}
+        As of :func:`correlate`, with `y` failure.
 
     Examples
     --------

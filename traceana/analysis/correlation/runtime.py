@@ -11,8 +11,6 @@ import polars as pl
 from traceana.analysis.correlation.correlate import correlate
 from traceana.analysis.frames import Names, admit_columns, as_names, column_names, reduce_frame
 from traceana.errors import DataError
-from traceana.results.correlation import Correlations
-from traceana.results.tables import returns
 from traceana.schema import STATUSES
 
 if TYPE_CHECKING:
@@ -29,7 +27,6 @@ PERCENT: Final = {"gpus": "gpu_percent", "cpus": "cpu_percent"}
 """Features that are correlated in percent, 100 being one GPU or core, and their name in a result"""
 
 
-@returns(Correlations)
 def runtime_correlations(
     frame: IntoFrame,
     /,
@@ -64,7 +61,7 @@ def runtime_correlations(
     runtime, status
         Columns of the runtime and of the status.
     success, failure
-        Status values that count as a success and as a failure; other rows are excluded and counted.
+        Status values that count as a success and as a failure; other rows are excluded.
     method, level, by, cluster, adjust, confidence, resamples, rng
         As in :func:`correlate`.
 
@@ -73,9 +70,8 @@ def runtime_correlations(
     CorrelationResult
         Of :func:`correlate` by `by` and outcome ("failure" or "success"). gpus and cpus are
         `gpu_percent` and `cpu_percent`, as published: 100 is one GPU or core. Rows without a
-        runtime or the feature count in n_missing; those with 0 are included.
-
-        {columns}
+        runtime or the feature count in n_missing, those with another status in n_excluded; rows
+        with 0 are included.
 
     Raises
     ------

@@ -1,10 +1,4 @@
-"""Whether the models of published plans are the draws of one seeded generator.
-
-Job ids of the ElasticFlow files are 128-bit numbers, and together they are the first numbers of
-Python's generator seeded with 42: an id's place in that sequence is the order in which the
-publishers' script took the jobs. In that order each file's (model, batch size) pairs repeat one
-sequence, that of ``random.Random(0).choice`` over fourteen pairs.
-"""
+"""Whether the models of published plans are the draws of one seeded generator."""
 
 from __future__ import annotations
 
@@ -38,11 +32,12 @@ def replay_published_draws(
 ) -> pl.DataFrame:
     """Compare the models of plans with one seeded sequence of draws.
 
-    Each file is read in the order of its ids (module docstring), without the jobs of the
-    testbed's list. The greedy walk takes, for each job, the next draw with its (model, batch
-    size). A draw that is passed over belongs to a job that is not in the file, or was drawn again
-    because the pair is not offered at the GPUs of the job. If the 14 pairs were drawn in another
-    way and equally likely, the walk would pass over 13 draws per job on average.
+    Job ids of the ElasticFlow files are the first 128-bit numbers of Python's generator with seed
+    42, which reveals the order of the jobs. In that order, the (model, batch size) pairs of each
+    file (without the jobs of the testbed) follow ``random.Random(0).choice`` over 14 pairs: for
+    each job the next draw of its pair is taken. A draw that is passed over belongs to a job that is
+    not in the file, or was drawn again because the pair has no rate at the GPUs of the job. Other
+    equally likely draws would pass over 13 per job on average.
 
     Parameters
     ----------

@@ -55,15 +55,13 @@ def batch_size_sweep(energy: pl.DataFrame, /) -> pl.DataFrame:
 
     Examples
     --------
-    >>> import polars as pl, traceana
-    >>> kind = {"dataset": "cifar100", "network": "net", "optimizer": "adam"}
-    >>> runs = pl.DataFrame(kind | {"batch_size": [128, 1024], "learning_rate": 0.1, "run": 1,
-    ...                             "target_metric": 0.6, "target_epoch": [10, 15]})
-    >>> power = pl.DataFrame(kind | {"gpu": "V100", "batch_size": [128, 1024], "power_limit_w": 200,
-    ...                              "epoch_s": [30, 15], "mean_power_w": [150, 180]})
-    >>> energy = traceana.energy_to_accuracy(runs, power, gpu="V100", dataset="cifar100")
-    >>> traceana.batch_size_sweep(energy).head(2).select("limit", "batch_size", "eta_j").rows()
-    [('best', 128, 45000.0), ('best', 1024, 40500.0)]
+    >>> import traceana
+    >>> store = traceana.open_sample()
+    >>> runs, power = (store.scan("zeus-2023", t) for t in ("training_runs", "power_profiles"))
+    >>> energy = traceana.energy_to_accuracy(runs, power, gpu="v100", dataset="cifar100")
+    >>> found = traceana.batch_size_sweep(energy).filter(batch_size=1024)
+    >>> found.select("limit", "power_limit_w").rows()
+    [('best', 100.0), ('largest', 250.0)]
     """
     missing = [name for name in _NEEDED if name not in energy.columns]
     if missing:
@@ -119,14 +117,14 @@ def energy_to_accuracy(
     training_runs, power_profiles
         The tables of those names; eager or lazy, of any supported engine.
     gpu, dataset
-        One of each, as in the tables.
+        GPU and data set, as in the tables.
     target
-        Value of target_metric; None for the default of the data set.
+        Value of target_metric; None: the default of the data set.
     eta
         Weight of energy against time in the cost, in [0, 1].
     defaults
-        Defaults by data set, such as :func:`training_defaults`; None:
-        :data:`traceana.schema.TRAINING_DEFAULTS`.
+        Defaults by data set, such as those of :func:`training_defaults`; None: those of the Zeus
+        traces.
 
     Returns
     -------
@@ -143,15 +141,12 @@ def energy_to_accuracy(
 
     Examples
     --------
-    >>> import polars as pl, traceana
-    >>> kind = {"dataset": "cifar100", "network": "net", "optimizer": "adam"}
-    >>> runs = pl.DataFrame(kind | {"batch_size": [128, 1024], "learning_rate": 0.1, "run": 1,
-    ...                             "target_metric": 0.6, "target_epoch": [10, 15]})
-    >>> power = pl.DataFrame(kind | {"gpu": "V100", "batch_size": [128, 1024], "power_limit_w": 200,
-    ...                              "epoch_s": [30, 15], "mean_power_w": [150, 180]})
-    >>> energy = traceana.energy_to_accuracy(runs, power, gpu="V100", dataset="cifar100")
-    >>> energy.select("batch_size", "tta_s", "eta_j").rows()
-    [(128, 300.0, 45000.0), (1024, 225.0, 40500.0)]
+    >>> import traceana
+    >>> store = traceana.open_sample()
+    >>> runs, power = (store.scan("zeus-2023", t) for t in ("training_runs", "power_profiles"))
+    >>> energy = traceana.energy_to_accuracy(runs, power, gpu="v100", dataset="cifar100")
+    >>> energy.sort("cost_j").select("batch_size", "power_limit_w", "on_front").row(0)
+    (128, 200.0, True)
     """
     check_eta(eta)
     tables = read_tables(training_runs, power_profiles, defaults=defaults)

@@ -34,9 +34,9 @@ def energy_coverage(
     Parameters
     ----------
     training_runs, power_profiles, target, defaults
-        As in :func:`~traceana.analysis.energy_to_accuracy`.
+        As in :func:`energy_to_accuracy`.
     gpu, dataset
-        One of each, as in the tables; None for all that were trained and have defaults.
+        GPU and data set, as in the tables; None: all that were trained and have defaults.
 
     Returns
     -------
@@ -48,15 +48,12 @@ def energy_coverage(
 
     Examples
     --------
-    >>> import polars as pl, traceana
-    >>> kind = {"dataset": "cifar100", "network": "net", "optimizer": "adam"}
-    >>> runs = pl.DataFrame(kind | {"batch_size": [128, 1024], "learning_rate": 0.1, "run": 1,
-    ...                             "target_metric": 0.6, "target_epoch": [10, None]})
-    >>> power = pl.DataFrame(kind | {"gpu": "V100", "batch_size": [128, 256], "power_limit_w": 200,
-    ...                              "epoch_s": [30, 15], "mean_power_w": [150, 180]})
-    >>> found = traceana.energy_coverage(runs, power, gpu="V100")
-    >>> found.select("batch_size", "runs_reached", "note").rows()
-    [(128, 1, None), (256, 0, 'profiled only'), (1024, 0, 'trained only')]
+    >>> import traceana
+    >>> store = traceana.open_sample()
+    >>> runs, power = (store.scan("zeus-2023", t) for t in ("training_runs", "power_profiles"))
+    >>> found = traceana.energy_coverage(runs, power, gpu="v100", dataset="cifar100")
+    >>> found["note"].value_counts(sort=True).rows()
+    [(None, 10), ('profiled only', 10)]
     """
     tables = read_tables(training_runs, power_profiles, defaults=defaults)
     if gpu is not None and dataset is not None:

@@ -31,14 +31,11 @@ def training_defaults(
 
     Examples
     --------
-    >>> import polars as pl, traceana
-    >>> kind = {"dataset": "mnist", "network": "net", "optimizer": "adam"}
-    >>> runs = pl.DataFrame(kind | {"batch_size": [128, 1024], "learning_rate": 0.1, "run": 1,
-    ...                             "target_metric": 0.9, "target_epoch": [10, 15]})
-    >>> power = pl.DataFrame(kind | {"gpu": "V100", "batch_size": [128, 1024], "power_limit_w": 200,
-    ...                              "epoch_s": [30, 15], "mean_power_w": [150, 180]})
-    >>> traceana.analysis.training_defaults(runs, power)["mnist"]
-    TrainingDefault(target=0.9, batch_size=128, max_epochs=15, lower_is_harder=False)
+    >>> import traceana
+    >>> store = traceana.open_sample()
+    >>> runs, power = (store.scan("zeus-2023", t) for t in ("training_runs", "power_profiles"))
+    >>> traceana.analysis.training_defaults(runs, power)["cifar100"]
+    TrainingDefault(target=0.6, batch_size=1024, max_epochs=100, lower_is_harder=False)
     """
     tables = read_tables(training_runs, power_profiles)
     profiled = tables.power_profiles.select("dataset", "batch_size").unique()

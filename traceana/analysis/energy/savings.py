@@ -75,12 +75,10 @@ def energy_savings(
 
     Parameters
     ----------
-    training_runs, power_profiles, eta
+    training_runs, power_profiles, eta, defaults
         As in :func:`energy_to_accuracy`. Every data set is trained to its default target.
     rng
         Seed or generator of the partitions.
-    defaults
-        As in :func:`energy_to_accuracy`.
 
     Returns
     -------
@@ -93,14 +91,12 @@ def energy_savings(
     Examples
     --------
     >>> import polars as pl, traceana
-    >>> kind = {"dataset": "cifar100", "network": "net", "optimizer": "adam"}
-    >>> runs = pl.DataFrame(kind | {"batch_size": [128, 1024], "learning_rate": 0.1, "run": 1,
-    ...                             "target_metric": 0.6, "target_epoch": [10, 15]})
-    >>> power = pl.DataFrame(kind | {"gpu": "V100", "batch_size": [128, 1024], "power_limit_w": 200,
-    ...                              "epoch_s": [30, 15], "mean_power_w": [150, 180]})
-    >>> found = traceana.energy_savings(runs, power).filter(objective="energy").tail(1)
-    >>> found.select("objective", "choice", "batch_size", pl.col("ratio").round(2)).rows()
-    [('energy', 'both', 1024, 1.0)]
+    >>> store = traceana.open_sample()
+    >>> runs, power = (store.scan("zeus-2023", t) for t in ("training_runs", "power_profiles"))
+    >>> found = traceana.energy_savings(runs, power)
+    >>> found = found.filter(gpu="v100", dataset="cifar100", objective="energy")
+    >>> found.select("choice", "batch_size", "power_limit_w", pl.col("ratio").round(1)).rows()[1:]
+    [('batch_size', 128, 250.0, 0.3), ('power_limit', 1024, 100.0, 0.9), ('both', 128, 150.0, 0.3)]
     """
     check_eta(eta)
     random = as_generator(rng)

@@ -70,15 +70,12 @@ def eta_sweep(
 
     Examples
     --------
-    >>> import polars as pl, traceana
-    >>> kind = {"dataset": "cifar100", "network": "net", "optimizer": "adam"}
-    >>> runs = pl.DataFrame(kind | {"batch_size": [128, 1024], "learning_rate": 0.1, "run": 1,
-    ...                             "target_metric": 0.6, "target_epoch": [10, 15]})
-    >>> power = pl.DataFrame(kind | {"gpu": "V100", "batch_size": [128, 1024], "power_limit_w": 200,
-    ...                              "epoch_s": [22, 15], "mean_power_w": [150, 180]})
-    >>> found = traceana.eta_sweep(runs, power, gpu="V100", dataset="cifar100", etas=[0, 1])
-    >>> found.select("eta", "batch_size", pl.col("time_saved").round(2)).rows()
-    [(0.0, 128, 0.02), (1.0, 128, 0.02)]
+    >>> import traceana
+    >>> store = traceana.open_sample()
+    >>> runs, power = (store.scan("zeus-2023", t) for t in ("training_runs", "power_profiles"))
+    >>> found = traceana.eta_sweep(runs, power, gpu="v100", dataset="cifar100", etas=[0, 1])
+    >>> found.select("eta", "batch_size", "power_limit_w").rows()
+    [(0.0, 256, 150.0), (1.0, 128, 150.0)]
     """
     for eta in etas:
         check_eta(eta)

@@ -72,7 +72,7 @@ def compare_runtimes(
     -------
     RuntimeComparison
         ``.test``, ``.groups`` sorted by `by`, and ``.pairs`` with the columns `<by>_a` and
-        `<by>_b`. Methods and references: docs/explanation/outcomes.md.
+        `<by>_b`. Methods and references: :doc:`/explanation/outcomes`.
 
     Raises
     ------

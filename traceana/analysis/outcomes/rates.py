@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-import narwhals.stable.v2 as nw
 import polars as pl
 
-from traceana.analysis.frames import Names, as_names, reduce_frame, refuse_clash
+from traceana.analysis.frames import Names, as_names, count_values, refuse_clash
 from traceana.analysis.outcomes.clusters import add_up_clusters, rate_columns
 from traceana.analysis.outcomes.definitions import open_outcomes
 from traceana.results.outcomes import FailureRates, OutcomeRates
@@ -44,7 +43,7 @@ def outcome_rates(
     by
         Columns to group by; null is a group of its own.
     success, failure
-        Status values that count as a success and as a failure; other rows are excluded and counted.
+        Status values that count as a success and as a failure; other rows are excluded.
     status
         Column of the status.
     cluster
@@ -142,16 +141,17 @@ def _rates(
     lazy, succeeded, failed = open_outcomes(
         frame, columns, status=status, success=success, failure=failure
     )
-    column = nw.col(status)
     words = {"successes": succeeded, "failures": failed, "n": (*succeeded, *failed)}
     if {*words["n"]} <= {*STATUSES}:
         words |= {word: (word,) for word in STATUSES}
-    parts = reduce_frame(
-        lazy,
-        columns,
-        **{name: nw.when(column.is_in(some)).then(column).count() for name, some in words.items()},
-        rows=nw.len(),
-        n_missing=nw.len() - column.count(),
+    rows, value = pl.col(".n"), pl.col(status)
+    counts = count_values(lazy, (*columns, status))
+    sums = {name: rows.filter(value.is_in(some)).sum() for name, some in words.items()}
+    sums |= {"rows": rows.sum(), "n_missing": rows.filter(value.is_null()).sum()}
+    parts = (
+        counts.group_by(columns, maintain_order=True).agg(**sums)
+        if columns
+        else counts.select(**sums)
     )
     groups = parts if cluster is None else add_up_clusters(parts, keys, cluster)
     n = pl.col("n")

@@ -145,16 +145,13 @@ def map_groups_to_workloads(
 
     Examples
     --------
-    >>> import polars as pl, traceana
-    >>> kind = {"dataset": ["cifar100", "squad"], "network": "net", "optimizer": "adam"}
-    >>> runs = pl.DataFrame(kind | {"batch_size": [1024, 32], "learning_rate": 0.1, "run": 1,
-    ...                             "target_metric": [0.6, 84.0], "target_epoch": [10, 15]})
-    >>> power = pl.DataFrame(kind | {"gpu": "V100", "batch_size": [1024, 32], "power_limit_w": 200,
-    ...                              "epoch_s": [20, 90], "mean_power_w": 150})
-    >>> jobs = pl.DataFrame({"group": ["a", "a", "b", "b"], "start_s": 0, "end_s": [6, 7, 90, 80]})
-    >>> mapped = traceana.map_groups_to_workloads(jobs, runs, power, gpu="V100")
-    >>> mapped.groups.select("group", "mean_s", "dataset").rows()
-    [('a', 6.5, 'cifar100'), ('b', 85.0, 'squad')]
+    >>> import traceana
+    >>> store = traceana.open_sample()
+    >>> runs, power = (store.scan("zeus-2023", t) for t in ("training_runs", "power_profiles"))
+    >>> jobs = store.scan("zeus-2023", "recurring_jobs")
+    >>> mapped = traceana.map_groups_to_workloads(jobs, runs, power, gpu="v100")
+    >>> mapped.groups.select("recurrences", "mean_s", "dataset").row(1)
+    (3, 435.0, 'movielens-1m')
     """
     workloads = _default_runs(training_runs, power_profiles, gpu, defaults)
     names = workloads.drop_nulls("default_s")["dataset"]

@@ -57,7 +57,8 @@ def straggler_attributes(
     `min_explained` more than by chance, and at least 90 % as much as the best one.
 
     Shuffles take steps as independent. If times are strongly autocorrelated, jobs of two to four
-    workers are explained by one that was slower by chance (see the documentation, Stragglers).
+    workers are explained by one that was slower by chance
+    (:doc:`/explanation/straggler-attributes`).
 
     Parameters
     ----------
@@ -81,7 +82,7 @@ def straggler_attributes(
     Returns
     -------
     AttributeResult
-        Frames sorted by `by`; see the class for the columns.
+        Frames sorted by `by`.
 
     Examples
     --------

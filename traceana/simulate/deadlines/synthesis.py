@@ -125,7 +125,7 @@ def synthesize_deadlines(
     References
     ----------
     Gu et al., ElasticFlow (ASPLOS'23), published traces; the rules' evidence is in
-    docs/explanation/deadlines.md.
+    :doc:`/explanation/deadlines`.
 
     Examples
     --------

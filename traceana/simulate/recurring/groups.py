@@ -68,17 +68,13 @@ def simulate_recurring_groups(
 
     Examples
     --------
-    >>> import polars as pl, traceana
-    >>> kind = {"dataset": "cifar100", "network": "net", "optimizer": "adam"}
-    >>> runs = pl.DataFrame(kind | {"batch_size": [128, 1024], "learning_rate": 0.1, "run": 1,
-    ...                             "target_metric": 0.6, "target_epoch": [10, 15]})
-    >>> power = pl.DataFrame(kind | {"gpu": "V100", "batch_size": [128, 1024], "power_limit_w": 200,
-    ...                              "epoch_s": [30, 15], "mean_power_w": [90, 180]})
-    >>> jobs = pl.DataFrame({"group": "a", "start_s": [0, 900], "end_s": [300, 999],
-    ...                      "dataset": "cifar100", "runtime_ratio": [1.0, 1.2]})
-    >>> result = traceana.simulate_recurring_groups(runs, power, jobs, gpu="V100")
-    >>> result.history.select("recurrence", "batch_size", "energy_j").rows()
-    [(1, 1024, 40500.0), (2, 128, 32400.0)]
+    >>> import traceana
+    >>> store = traceana.open_sample()
+    >>> runs, power = (store.scan("zeus-2023", t) for t in ("training_runs", "power_profiles"))
+    >>> jobs = store.scan("zeus-2023", "recurring_jobs").head(20)
+    >>> result = traceana.simulate_recurring_groups(runs, power, jobs, gpu="v100")
+    >>> result.groups.select("dataset", "recurrences").head(2).rows()
+    [('librispeech', 13), ('movielens-1m', 3)]
     """
     check_knobs(eta=eta, beta=beta, seeds=[])
     if not is_number(rng, whole=True):

@@ -114,16 +114,12 @@ def sample_training_path(
 
     Examples
     --------
-    >>> import polars as pl, traceana
-    >>> runs = pl.DataFrame({
-    ...     "dataset": "cifar100", "network": "shufflenetv2", "batch_size": 1024,
-    ...     "optimizer": "adadelta", "learning_rate": 0.1, "run": [1, 2], "target_metric": 0.6,
-    ...     "target_epoch": [37, 37],
-    ... })
+    >>> import traceana
+    >>> runs = traceana.open_sample().scan("zeus-2023", "training_runs")
     >>> traceana.sample_training_path(
     ...     runs, dataset="cifar100", network="shufflenetv2", batch_size=1024, target=0.6
     ... )
-    37
+    64
     """
     generator = as_generator(rng)
     table = read_table("training_runs", training_runs)

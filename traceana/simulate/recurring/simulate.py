@@ -52,32 +52,32 @@ def simulate_recurring(
     size whose first epoch exceeds the bound does not run; its policy observes 100 * beta * Cmin.
     A recurrence repeats runs until one reaches the target. cost = eta * energy + (1 - eta) *
     max_power * time. If the policy has no limit for a batch size yet, the first epoch is
-    divided equally among the limits. Draws are in the order of the publisher's simulator, so a
-    seed reproduces its history run by run.
+    divided equally among the limits. Draws are in the order of the
+    published simulator, so a seed reproduces its history run by run.
 
     Parameters
     ----------
     training_runs, power_profiles
         The tables of those names, of any supported engine; the order of the runs matters.
     gpu, dataset, target
-        The job; target None is the default of the data set.
+        GPU and data set, as in the tables, and the value of target_metric; target None: the default
+        of the data set.
     eta
         Weight of energy against time in the cost, in [0, 1].
     beta
-        A run may cost so many times the least cost so far; above 0, infinite for no early stop.
+        A run is stopped when it costs this many times the least cost so far; above 0, infinite for
+        no early stop.
     recurrences
-        None for twice the number of batch sizes times that of power limits.
+        Number of recurrences; None: twice the number of batch sizes times that of power limits.
     rng
         Seed or generator of the drawn paths and of the policy.
     defaults
-        Default target, batch size and largest number of epochs by data set, such as
-        :func:`traceana.analysis.training_defaults`; None: those of the Zeus traces
-        (:data:`traceana.schema.TRAINING_DEFAULTS`).
+        Default target, batch size and largest number of epochs by data set, such as those of
+        :func:`traceana.analysis.training_defaults`; None: those of the Zeus traces.
     policy
-        "zeus", "default", "grid", "oracle"
-        (:data:`traceana.simulate.recurring.policies.POLICIES`), or a function of (job, eta, rng)
-        that returns a :class:`~traceana.simulate.recurring.policies.BatchSizeOptimizer` and a
-        :class:`~traceana.simulate.recurring.policies.PowerLimitOptimizer`.
+        "zeus", "default", "grid" or "oracle", or a function of (job, eta, rng), `rng` being what is
+        given here, that returns a :class:`BatchSizeOptimizer` and a :class:`PowerLimitOptimizer`
+        (:doc:`/how-to/own-policies`).
 
     Raises
     ------
@@ -86,15 +86,12 @@ def simulate_recurring(
 
     Examples
     --------
-    >>> import polars as pl, traceana
-    >>> kind = {"dataset": "cifar100", "network": "net", "optimizer": "adam"}
-    >>> runs = pl.DataFrame(kind | {"batch_size": [128, 1024], "learning_rate": 0.1, "run": 1,
-    ...                             "target_metric": 0.6, "target_epoch": [10, 15]})
-    >>> power = pl.DataFrame(kind | {"gpu": "V100", "batch_size": [128, 1024], "power_limit_w": 200,
-    ...                              "epoch_s": [30, 15], "mean_power_w": [90, 180]})
-    >>> result = traceana.simulate_recurring(runs, power, gpu="V100", dataset="cifar100")
-    >>> result.history.select("recurrence", "batch_size").tail(2).rows()
-    [(3, 1024), (4, 128)]
+    >>> import traceana
+    >>> store = traceana.open_sample()
+    >>> runs, power = (store.scan("zeus-2023", t) for t in ("training_runs", "power_profiles"))
+    >>> result = traceana.simulate_recurring(runs, power, gpu="v100", dataset="cifar100")
+    >>> result.history.select("recurrence", "batch_size", "power_limit_w").tail(2).rows()
+    [(139, 128, 200.0), (140, 128, 200.0)]
     """
     seeds = [] if isinstance(rng, np.random.Generator) else [rng]
     check_knobs(eta=eta, beta=beta, seeds=seeds, recurrences=recurrences)

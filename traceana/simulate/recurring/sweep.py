@@ -59,11 +59,11 @@ def sweep_recurring(
     training_runs, power_profiles, eta, beta, recurrences, defaults, policy
         As in :func:`simulate_recurring`; every data set is trained to its default target.
     gpus, datasets
-        A name or several; None for all that were profiled.
+        One or several; None: all that were profiled.
     seeds
-        One replication each.
+        Seeds, one replication each.
     progress
-        Called after each job with the completed fraction of the sweep.
+        Called after each job with the completed fraction.
 
     Returns
     -------
@@ -75,15 +75,12 @@ def sweep_recurring(
 
     Examples
     --------
-    >>> import polars as pl, traceana
-    >>> kind = {"dataset": "cifar100", "network": "net", "optimizer": "adam"}
-    >>> runs = pl.DataFrame(kind | {"batch_size": [128, 1024], "learning_rate": 0.1, "run": 1,
-    ...                             "target_metric": 0.6, "target_epoch": [10, 15]})
-    >>> power = pl.DataFrame(kind | {"gpu": "V100", "batch_size": [128, 1024], "power_limit_w": 200,
-    ...                              "epoch_s": [30, 15], "mean_power_w": [90, 180]})
-    >>> sweep = traceana.sweep_recurring(runs, power, seeds=[1, 2], recurrences=8)
-    >>> sweep.select("dataset", "seed", "runs").rows()
-    [('cifar100', 1, 8), ('cifar100', 2, 8)]
+    >>> import traceana
+    >>> store = traceana.open_sample()
+    >>> runs, power = (store.scan("zeus-2023", t) for t in ("training_runs", "power_profiles"))
+    >>> sweep = traceana.sweep_recurring(runs, power, datasets="cifar100", seeds=[1, 2])
+    >>> sweep.select("gpu", "seed", "recurrences").rows()[:2]
+    [('a40', 1, 180), ('a40', 2, 180)]
     """
     if not isinstance(seeds, Iterable):
         raise DataError(f"seeds must be several whole numbers, such as range(10); it is {seeds!r}")
@@ -166,15 +163,12 @@ def summarize_recurring(sweep: IntoFrame, /, *, confidence: float = 0.95) -> pl.
     Examples
     --------
     >>> import polars as pl, traceana
-    >>> kind = {"dataset": "cifar100", "network": "net", "optimizer": "adam"}
-    >>> runs = pl.DataFrame(kind | {"batch_size": [128, 1024], "learning_rate": 0.1, "run": 1,
-    ...                             "target_metric": 0.6, "target_epoch": [10, 15]})
-    >>> power = pl.DataFrame(kind | {"gpu": "V100", "batch_size": [128, 1024], "power_limit_w": 200,
-    ...                              "epoch_s": [30, 15], "mean_power_w": [90, 180]})
-    >>> sweep = traceana.sweep_recurring(runs, power, seeds=[1, 2], recurrences=8)
+    >>> store = traceana.open_sample()
+    >>> runs, power = (store.scan("zeus-2023", t) for t in ("training_runs", "power_profiles"))
+    >>> sweep = traceana.sweep_recurring(runs, power, datasets="cifar100", seeds=[1, 2])
     >>> found = traceana.summarize_recurring(sweep)
-    >>> found.select("dataset", "seeds", pl.col("energy_saved").round(2)).rows()
-    [('cifar100', 2, 0.07)]
+    >>> found.filter(gpu="v100").select("seeds", pl.col("energy_saved").round(1)).rows()
+    [(2, 0.7)]
     """
     simulated = pl.col("runs").is_not_null()
     rows = read_result(sweep, Sweep, _READ, "summarize_recurring")
