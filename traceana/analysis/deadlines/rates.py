@@ -112,7 +112,6 @@ def iteration_rates(
     -------
     DataFrame
         Sorted by model, batch size and GPUs:
-
         {columns}
 
     Raises

@@ -46,7 +46,6 @@ def batch_size_sweep(energy: pl.DataFrame, /) -> pl.DataFrame:
     DataFrame
         Sorted by limit and batch size. A batch size not profiled at the largest limit has no such
         row:
-
         {columns}
 
     References
@@ -130,7 +129,6 @@ def energy_to_accuracy(
     -------
     DataFrame
         Feasible configurations, sorted by batch size and power limit:
-
         {columns}
 
     Raises

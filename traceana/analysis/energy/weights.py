@@ -56,7 +56,6 @@ def eta_sweep(
     -------
     DataFrame
         One row per weight, in their order; savings are null if the default is not feasible:
-
         {columns}
 
     Raises

@@ -48,7 +48,6 @@ def recurring_groups(
     -------
     DataFrame
         Sorted by `by`, with the columns of `by` and
-
         {columns}
 
         Jobs without a start or an end count in n_missing only.

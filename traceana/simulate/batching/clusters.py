@@ -62,7 +62,6 @@ def compare_clusters(
     -------
     DataFrame
         One row per cluster, kind of workers and system, and one per published factor:
-
         {columns}
 
     References

@@ -87,7 +87,6 @@ def published_gains() -> pl.DataFrame:
     -------
     DataFrame
         With the columns
-
         {columns}
 
         The two slowdowns are those of three CPU workers with 48 cores in all, one of them slow:
