@@ -36,6 +36,8 @@ _ENDS: Final = {"low": "min", "high": "max"}
 def batch_size_sweep(energy: pl.DataFrame, /) -> pl.DataFrame:
     """Select the power limit of least energy for each batch size.
 
+    Energy to accuracy against batch size is from Zeus (You et al., NSDI'23).
+
     Parameters
     ----------
     energy
@@ -47,10 +49,6 @@ def batch_size_sweep(energy: pl.DataFrame, /) -> pl.DataFrame:
         Sorted by limit and batch size. A batch size not profiled at the largest limit has no such
         row:
         {columns}
-
-    References
-    ----------
-    You et al., Zeus (NSDI'23): energy to accuracy against batch size.
 
     Examples
     --------

@@ -131,11 +131,6 @@ def map_groups_to_workloads(
     defaults
         Defaults by data set, as for :func:`energy_savings`.
 
-    Returns
-    -------
-    WorkloadMapping
-        Its `jobs` have the form of the table recurring_jobs.
-
     Raises
     ------
     DataError
