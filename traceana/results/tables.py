@@ -64,7 +64,7 @@ def seconds(heading: str, description: str = "") -> dy.Float64:
 
 def fraction(heading: str, description: str = "") -> dy.Float64:
     """Declare a column of fractions from 0 to 1, displayed as percentages."""
-    return number(heading, description, display="share")
+    return number(heading, description, display="percent")
 
 
 def interval(
