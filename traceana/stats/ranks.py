@@ -18,7 +18,7 @@ from traceana.stats.rank_permutation import (
     permuted_kruskal_wallis,
     permuted_superiority,
 )
-from traceana.stats.wild_bootstrap import effective_clusters
+from traceana.stats.wild_bootstrap import effective_clusters, too_few_clusters
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -74,6 +74,9 @@ def rank_anova(
     :func:`scipy.stats.kruskal` for independent rows, but permutations where a group has fewer than
     5. The effect of both is epsilon squared, H / (N - 1) (Kelley, PNAS 21, 1935).
 
+    With fewer than :data:`~traceana.stats.wild_bootstrap.MIN_EFFECTIVE` effective clusters there is
+    no p and no interval.
+
     Parameters
     ----------
     group, cluster
@@ -108,6 +111,8 @@ def rank_anova(
         permuted = permuted_kruskal_wallis(group, rank)
         approximate = 0.0 if equal_spreads or np.isnan(test.pvalue) else test.pvalue
         test = test._replace(pvalue=max(permuted, approximate))
+    if cluster is not None and too_few_clusters(_effective(cluster)):
+        test = test._replace(pvalue=np.nan, ci_low=np.nan, ci_high=np.nan)
     return test, total / n
 
 

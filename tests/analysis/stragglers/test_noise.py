@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import optimize, stats
 
 from traceana.analysis.stragglers.cost import at_once
 from traceana.analysis.stragglers.excess import evidence_of_reports, noise_of_reports
@@ -28,6 +28,57 @@ def test_the_slowdown_of_noise_is_the_mean_of_the_largest_draw(
     freedom = (1 - 1 / parts[0].shape[1]) * (1 - 1 / 3)
     assert slowdown[0] - 1 == pytest.approx(largest / ROOT(freedom), rel=1e-9)
     assert not as_one[0]
+
+
+def own_and_shared(x: np.ndarray, thirds: list[slice]) -> tuple[float, float]:
+    """Mean deviation from the workers' mean, and median second difference of this mean."""
+    own, shared = [], []
+    for third in thirds:
+        relative = np.array([worker[third] / worker[third].mean() for worker in x])
+        mean = relative.mean(axis=0)
+        own += [abs(one / mean - 1) for one in relative]
+        triples = mean.reshape(-1, 3)  # consecutive times
+        shared += np.abs(triples @ [1, -2, 1]).tolist()
+    return float(np.mean(own)), float(np.median(shared) / ROOT(6))
+
+
+@pytest.mark.parametrize(
+    ("n_times", "thirds"),
+    [
+        (30, [slice(0, 9), slice(10, 19), slice(20, 29)]),
+        (32, [slice(0, 9), slice(10, 19), slice(20, 29)]),
+        (29, [slice(0, 27)]),
+        (9, [slice(0, 9)]),
+    ],
+)
+def test_workers_move_as_one_where_their_own_noise_is_a_quarter_of_the_common(
+    n_times: int, thirds: list[slice]
+) -> None:
+    rng = np.random.default_rng(6)
+    common, own = 1 + 0.1 * rng.standard_normal(n_times), rng.standard_normal((3, n_times))
+
+    def workers(part: float) -> np.ndarray:
+        result: np.ndarray = 7 * common * np.exp(part * own) * [[1], [1.01], [1.02]]
+        return result
+
+    def excess(part: float) -> float:
+        alone, shared = own_and_shared(workers(part), thirds)
+        return alone - 0.25 * shared
+
+    edge = optimize.brentq(excess, 1e-4, 0.3)
+    for part, as_one in ((0.995 * edge, True), (1.005 * edge, False)):
+        assert measure_noise(workers(part)[None])[1].tolist() == [as_one]
+    # a level of 5 % more is another level, and one worker has no others
+    calm = workers(edge / 2)
+    last = calm[2] * calm[0, :n_times].mean() / calm[2, :n_times].mean()
+    used = np.concatenate([np.arange(n_times)[third] for third in thirds])
+    last *= calm[0, used].mean() / last[used].mean()
+    for level, as_one in ((1.049, True), (1.051, False)):
+        both = np.array([calm[0], level * last])
+        assert measure_noise(both[None])[1].tolist() == [as_one]
+    assert measure_noise(calm[None, :1])[1].tolist() == [False]
+    # nothing varies
+    assert measure_noise(np.ones((1, 3, n_times)))[1].tolist() == [False]
 
 
 @pytest.mark.parametrize("n_times", [2, 3, 5, 8 * 3, 8 * 3 + 2])
