@@ -88,7 +88,7 @@ ALIASES = {
     "TrainingDefaults": "mapping",
     **dict.fromkeys(("Draw", "Policy", "PolicyMaker", "Progress"), "callable"),
 }
-"""Text that stands for an alias of a type."""
+"""Text in place of an alias of a type."""
 
 
 def escape_stars(*event: object) -> None:
