@@ -138,8 +138,7 @@ def write_pages(folder: Path) -> None:
         members += "\n   :exclude-members: tables, drawn_by" if is_result(thing) else ""
         pages[name] = f"{name}\n{'=' * len(name)}\n\n.. {kind}:: {path}{members}\n"
         for field, table in thing.tables.items() if is_result(thing) else ():
-            about = (table.__doc__ or "").partition("\n")[0]
-            pages[name] += f"\n.. rubric:: Columns of {field}\n\n{about}\n\n"
+            pages[name] += f"\n.. rubric:: Columns of {field}\n\n{_first(table.__doc__)}\n\n"
             pages[name] += f"{describe_columns(table)}\n"
         if name in drawn:
             pages[name] += f"\n.. minigallery:: {path}\n   :add-heading: In the gallery\n"
@@ -167,7 +166,15 @@ def _commands() -> str:
     """Return the reference of the command line, from its own help."""
     command = typer.main.get_command(app)
     text = get_docs_for_click(obj=command, ctx=typer.Context(command), name="traceana")
+    parts = command.commands | command.commands["simulate"].commands
+    for name, part in parts.items():  # typer cuts the first sentences
+        full = f"`{name}`: {part.get_short_help_str(200)}"
+        text = text.replace(f"`{name}`: {part.get_short_help_str()}", full)
     return text.replace("# `traceana`", "# Command line", 1)
+
+
+def _first(text: str | None) -> str:
+    return (text or "").strip().partition("\n")[0]
 
 
 def _glossary(terms: Path) -> str:
@@ -199,6 +206,6 @@ def _traces() -> str:
 def _list(heading: str, own: list[str], names: dict[str, tuple[str, object]]) -> Iterator[str]:
     yield from (heading, "=" * len(heading), "", ".. list-table::", "")
     for name in own:
-        summary = (inspect.getdoc(names[name][1]) or "").partition("\n")[0]
+        summary = _first(inspect.getdoc(names[name][1]))
         yield from (f"   * - :doc:`{name}`", f"     - {summary}")
     yield from ("", ".. toctree::", "   :hidden:", "", *(f"   {name}" for name in own), "")

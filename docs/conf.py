@@ -57,6 +57,7 @@ autodoc_member_order = "bysource"
 intersphinx_mapping = {
     project: (base, f"inventories/{project}.inv") for project, base in BASES.items()
 }
+smartquotes = False  # options keep their two hyphens, and names their quotes
 nitpicky = True
 # names of types in this package, and internal modules, have no pages
 nitpick_ignore_regex = [
