@@ -7,7 +7,8 @@ import re
 import tomllib
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING
+from pkgutil import iter_modules
+from typing import TYPE_CHECKING, TypeGuard
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,14 +17,20 @@ if TYPE_CHECKING:
 import typer
 from typer.cli import get_docs_for_click
 
+from traceana import results
 from traceana.catalog import load_catalog
 from traceana.cli import app
 from traceana.report.sections.provenance import DEFINITIONS
+from traceana.results.base import Result
+from traceana.results.tables import describe_columns
 
 AREAS = {
     "store": ("Files and store", ("ingesters", "store", "exchange", "catalog", "samples", "trace")),
     "variation": ("Variation between workers", ("analysis.variation",)),
-    "stragglers": ("Stragglers", ("analysis.stragglers", "results.stragglers")),
+    "stragglers": (
+        "Stragglers",
+        ("analysis.stragglers", "results.stragglers", "results.attributes"),
+    ),
     "workload": ("Workload", ("analysis.workload",)),
     "runtimes": ("Runtimes and recurring jobs", ("analysis.runtimes", "results.runtimes")),
     "outcomes": (
@@ -86,6 +93,22 @@ def public_names() -> dict[str, tuple[str, object]]:
     return found
 
 
+@cache
+def documented_names() -> dict[str, tuple[str, object]]:
+    """Return the public names, and the classes of what they return."""
+    found = {}
+    for module in iter_modules(results.__path__, "traceana.results."):
+        for name, thing in vars(import_module(module.name)).items():
+            if is_result(thing) and thing is not Result and not name.startswith("_"):
+                found[name] = (f"{thing.__module__}.{name}", thing)
+    return found | public_names()
+
+
+def is_result(thing: object) -> TypeGuard[type[Result]]:
+    """Return whether this is a class of results, which declares its tables."""
+    return inspect.isclass(thing) and issubclass(thing, Result)
+
+
 def area_of(thing: object) -> str | None:
     """Return the area of a public name; None if it belongs to none."""
     home = getattr(thing, "__module__", "").removeprefix("traceana.") + "."
@@ -100,7 +123,7 @@ def area_of(thing: object) -> str | None:
 
 def write_pages(folder: Path) -> None:
     """Write the pages; those that stay the same are not touched."""
-    names = public_names()
+    names = documented_names()
     areas: dict[str, list[str]] = {area: [] for area in AREAS}
     pages: dict[str, str] = {}
     examples = (path.read_text() for path in folder.parents[1].glob("examples/*/*.py"))
@@ -112,7 +135,11 @@ def write_pages(folder: Path) -> None:
         areas[area].append(name)
         kind = "autoclass" if inspect.isclass(thing) else "autofunction"
         members = "\n   :members:" if inspect.isclass(thing) else ""
+        members += "\n   :exclude-members: tables, drawn_by" if is_result(thing) else ""
         pages[name] = f"{name}\n{'=' * len(name)}\n\n.. {kind}:: {path}{members}\n"
+        for field, table in thing.tables.items() if is_result(thing) else ():
+            pages[name] += f"\n.. rubric:: Columns of {field}\n\n{_first(table.__doc__)}\n\n"
+            pages[name] += f"{describe_columns(table)}\n"
         if name in drawn:
             pages[name] += f"\n.. minigallery:: {path}\n   :add-heading: In the gallery\n"
     for area, own in areas.items():
@@ -139,7 +166,15 @@ def _commands() -> str:
     """Return the reference of the command line, from its own help."""
     command = typer.main.get_command(app)
     text = get_docs_for_click(obj=command, ctx=typer.Context(command), name="traceana")
+    parts = command.commands | command.commands["simulate"].commands
+    for name, part in parts.items():  # typer cuts the first sentences
+        full = f"`{name}`: {part.get_short_help_str(200)}"
+        text = text.replace(f"`{name}`: {part.get_short_help_str()}", full)
     return text.replace("# `traceana`", "# Command line", 1)
+
+
+def _first(text: str | None) -> str:
+    return (text or "").strip().partition("\n")[0]
 
 
 def _glossary(terms: Path) -> str:
@@ -171,6 +206,6 @@ def _traces() -> str:
 def _list(heading: str, own: list[str], names: dict[str, tuple[str, object]]) -> Iterator[str]:
     yield from (heading, "=" * len(heading), "", ".. list-table::", "")
     for name in own:
-        summary = (inspect.getdoc(names[name][1]) or "").partition("\n")[0]
+        summary = _first(inspect.getdoc(names[name][1]))
         yield from (f"   * - :doc:`{name}`", f"     - {summary}")
     yield from ("", ".. toctree::", "   :hidden:", "", *(f"   {name}" for name in own), "")

@@ -12,7 +12,7 @@ import traceana
 
 sys.path.insert(0, str(Path(__file__).parent / "scripts"))
 sys.path.insert(0, str(Path(__file__).parent))
-from api import public_names, write_pages
+from api import documented_names, write_pages
 from inventories import BASES
 
 project = "traceana"
@@ -52,10 +52,12 @@ html_theme = "furo"
 html_title = "traceana"
 html_math_renderer = "mathml"
 autodoc_typehints = "description"
+autodoc_typehints_description_target = "documented_params"
 autodoc_member_order = "bysource"
 intersphinx_mapping = {
     project: (base, f"inventories/{project}.inv") for project, base in BASES.items()
 }
+smartquotes = False  # options keep their two hyphens, and names their quotes
 nitpicky = True
 # names of types in this package, and internal modules, have no pages
 nitpick_ignore_regex = [
@@ -99,7 +101,7 @@ def find_public_name(app: Any, env: Any, node: Any, contnode: Any) -> Any:  # no
         node["reftarget"] = f"numpy.{target[3:]}"
     else:
         node["reftarget"] = FULL_NAMES.get(target, target)
-    path, _ = public_names().get(name, (None, None))
+    path, _ = documented_names().get(name, (None, None))
     if node.get("refdomain") != "py" or path in (None, node["reftarget"]):
         return None
     domain = env.get_domain("py")

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import inspect
 import json
 import os
 import random
@@ -85,7 +86,7 @@ def mutants(path: Path) -> Iterator[Mutant]:
                     at(node.lineno, node.col_offset),
                     at(node.end_lineno, node.end_col_offset),
                 )
-                return start, end, repr(value + 1)
+                return start, end, repr(value + 1 if value + 1 != value else 2 * value)
             case ast.If(test=ast.Call() | ast.Name() | ast.Attribute() as test):
                 start, end = (
                     at(test.lineno, test.col_offset),
@@ -133,7 +134,9 @@ class Watch:
 
     def _call(self, frame: Any, event: str, _: object) -> None:
         code = frame.f_code
-        if event == "call" and code.co_filename.startswith(self.root):
+        # a test that happens to import a module first does not call its body
+        called = event == "call" and code.co_flags & inspect.CO_OPTIMIZED
+        if called and code.co_filename.startswith(self.root):
             name = ".".join(n for n in code.co_qualname.split(".") if not n.startswith("<"))
             self.called.add(f"{code.co_filename.removeprefix(self.root)}:{name}")
 

@@ -228,7 +228,7 @@ def test_the_command_previews_rows(write: Write, tmp_path: Path) -> None:
     assert result.exit_code == 0
     assert (tmp_path / "m.toml").read_text() == traceana.propose_mapping(file)
     assert "4 rows tried = 4 kept + 0 rejected" in result.stderr
-    assert "4 lines are marked unsure" in result.stderr
+    assert "check what is marked unsure: 4 lines" in result.stderr
     assert "CANCELLED" not in result.stderr
     assert CliRunner().invoke(app, ["map", str(file)]).stdout == traceana.propose_mapping(file)
 

@@ -102,6 +102,28 @@ def test_the_scale_of_clusters_is_satterthwaites() -> None:
     assert (found.ci_low, found.ci_high) == pytest.approx(ends, rel=1e-6, abs=1e-9)
 
 
+@pytest.mark.parametrize("p", [0.97, 0.9, 0.03])
+def test_an_end_of_the_interval_may_be_near_no_difference(p: float) -> None:
+    # Q is so little beyond its quantile that the lower noncentrality is below 1
+    n, total = [30, 30, 30], [15.0, 10.0, 18.0]
+    q = between_groups(n, total, 43.0).statistic
+    confidence = 2 * float(stats.chi2.cdf(q, 2)) * (1 - 0.03 * p) - 1
+    found = between_groups(n, total, 43.0, confidence=confidence)
+    end = noncentral(q, 2, (1 + confidence) / 2)
+    assert 0 < end < 1
+    assert found.ci_low * 90 == pytest.approx(end, rel=1e-5)
+
+
+def test_clusters_may_vary_less_than_rows() -> None:
+    # two groups: M has one root, which is its trace
+    covariance = 0.002 * np.array([[1.0, -1], [-1, 1]])
+    weight = 20 / (5 / 19)  # of groups of 10 with the scores 0 and 1: 5 / 19 is the variance
+    found = between_groups([10, 10], [4, 6], 10, null=covariance, spread=covariance)
+    assert found.design_effect == pytest.approx(weight * 0.002)
+    assert found.statistic == pytest.approx(2 * weight / 2 * 0.1**2 / (weight * 0.002))
+    assert found.df == pytest.approx(1)
+
+
 def test_clusters_without_variation_have_no_test() -> None:
     found = between_groups([10, 10], [5, 5], 10, null=np.zeros((2, 2)), spread=np.zeros((2, 2)))
     assert np.isnan([found.statistic, found.df, found.pvalue, found.ci_low, found.ci_high]).all()

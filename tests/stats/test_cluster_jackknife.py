@@ -41,9 +41,55 @@ def test_the_error_is_that_without_each_cluster_in_turn(method: str) -> None:
     cells = rng.integers(0, 12, 150)
     x = rng.integers(0, 8, 150).astype(float)
     x[cells == 4] = 9.0  # a value that one cluster alone has
-    y = np.round(x + rng.lognormal(1, 1, 150) + cells)
+    y = 900 + np.round(x + rng.lognormal(1, 1, 150) + cells)
     found = jackknife_errors(x, y, cells, [method])[method]
     assert found == pytest.approx(one_by_one(x, y, cells, method), rel=1e-9)
+
+
+def weighted_r(x: np.ndarray, y: np.ndarray, w: np.ndarray, method: str) -> float:
+    """Return the coefficient of rows that count w times, ranks by comparing all pairs."""
+    if method == "spearman":
+        x, y = (
+            ((v[:, None] > v) + 0.5 * (v[:, None] == v)) @ w for v in (x, y)
+        )  # not centered: r does not depend on it
+    a, b = x - np.average(x, weights=w), y - np.average(y, weights=w)
+    return float((w * a) @ b / np.sqrt((w * a) @ a * ((w * b) @ b)))
+
+
+@pytest.mark.parametrize("method", ["pearson", "spearman"])
+def test_the_influence_of_a_cluster_is_the_derivative_in_its_weight(method: str) -> None:
+    rng = np.random.default_rng(9)
+    cells = np.array([0, 0, 0, 2, 2, 3, 3, 3, 5, 5, 6, 6, 0], np.int64)  # there is no cell 1 or 4
+    x = 7 + rng.integers(0, 5, 13).astype(float)
+    y = x + rng.integers(-2, 4, 13).astype(float) - 40
+    h, slopes = 1e-5, []
+    for cell in np.unique(cells):
+        up, down = (weighted_r(x, y, 1 + h * s * (cells == cell), method) for s in (1, -1))
+        slopes.append((up - down) / (2 * h))
+    r = weighted_r(x, y, np.ones(13), method)
+    expected = np.sqrt(5 / 4 * np.sum(np.square(slopes))) / (1 - r**2)
+    assert influence_error(x, y, cells, method) == pytest.approx(expected, rel=1e-7)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_three_rows_have_a_coefficient_and_a_perfect_one_has_a_limit(method: str) -> None:
+    x, y = np.array([1.0, 2, 3, 4]), np.array([3.0, 9, 5, 4])
+    cells = np.array([0, 3, 4, 9])
+    found = jackknife_errors(x, y, cells, [method])[method]
+    # without the first row r is -1 or, of values, less; a rank coefficient of 1 has arctanh 14.16
+    r = [SCIPY[method](np.delete(x, i), np.delete(y, i)).statistic for i in range(4)]
+    z = np.arctanh(np.clip(r, 1e-12 - 1, 1 - 1e-12))
+    assert found == pytest.approx(np.sqrt(3 / 4 * ((z - z.mean()) ** 2).sum()), rel=1e-6)
+    for rows in (slice(0, 3), slice(0, 1)):
+        few = jackknife_errors(x[rows], y[rows], cells[rows], [method])[method]
+        assert np.isnan(few)
+
+
+def test_rounding_is_no_variance() -> None:
+    x, y = 1e6 * np.array([0.1, 0.1, 0.1, 0.2, 0.3]), np.array([0.1, 0.3, 0.2, 0.5, 0.4])
+    cells = np.array([0, 0, 1, 2, 2])  # without cell 2, x is constant
+    for a, b in ((x, y), (y, x), (x / 1e9, y), (y, x / 1e9)):
+        assert np.isnan(jackknife_errors(a, b, cells, ["pearson"])["pearson"])
 
 
 @pytest.mark.parametrize("method", ["pearson", "spearman"])

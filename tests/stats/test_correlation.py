@@ -21,6 +21,7 @@ from traceana.stats.correlation import (
     fisher_variance,
     kendall_pvalue,
     n_of_variance,
+    weighted_ranks,
 )
 from traceana.stats.multiplicity import ADJUSTMENTS, adjust_pvalues
 
@@ -78,10 +79,45 @@ def test_a_large_mean_costs_no_digits() -> None:
     assert there == pytest.approx(correlation(x, y, method="pearson"), rel=1e-13)
 
 
+@pytest.mark.parametrize("method", METHODS)
+def test_no_coefficient_is_past_one(method: str) -> None:
+    assert correlation([1, 2], [5, 3], method=method) == pytest.approx(-1)
+    for seed in range(40):
+        x = np.random.default_rng(seed).lognormal(0, 1, 7)
+        for slope in (0.1, -0.3):
+            r = correlation(x, slope * x, method=method)
+            assert abs(r) <= 1
+            assert r == pytest.approx(np.sign(slope))
+
+
+def test_no_square_leaves_the_range_of_a_double() -> None:
+    x, y = tied(40)
+    r = correlation(x, y, method="pearson")
+    for scale in (1e200, 1e-200):
+        assert correlation(x * scale, y / scale, method="pearson") == pytest.approx(r, rel=1e-12)
+
+
+def test_ranks_of_weighted_values_are_means_over_so_many_rows() -> None:
+    values = np.array([3.0, 1, 3, 2])
+    assert weighted_ranks(values).tolist() == [3.5, 1, 3.5, 2]
+    # ranks 5 to 7, 1, 5 to 7, and 2 to 4
+    assert weighted_ranks(values, np.array([2.0, 1, 1, 3])).tolist() == [6, 1, 6, 3]
+
+
 def test_what_is_not_defined_is_nan() -> None:
     assert np.isnan(correlation([1, 1, 1], [1, 2, 3], method="pearson"))
-    assert np.isnan(correlation_pvalue(0.5, 2, method="pearson"))
-    assert np.isnan(fisher_interval(0.5, 4, method="kendall")).all()
+    assert np.isnan(correlation([1], [2], method="pearson"))
+    for method, fewest in (("pearson", 4), ("spearman", 4), ("kendall", 5)):
+        assert np.isnan(correlation_pvalue(0.5, 2, method=method))
+        assert np.isnan(correlation_pvalue(np.nan, 9, method=method))
+        assert np.isnan(fisher_interval(np.nan, 9, method=method)).all()
+        assert np.isnan(fisher_interval(0.5, fewest - 1, method=method)).all()
+        assert np.isfinite(fisher_interval(0.5, fewest, method=method)).all()
+        assert fisher_interval(-1.0, 9, method=method) == (-1, -1)
+    # t with one degree of freedom is Cauchy's
+    expected = 2 * scipy.stats.cauchy.sf(0.5 / np.sqrt(0.75))
+    assert correlation_pvalue(-0.5, 3, method="pearson") == pytest.approx(expected)
+    assert correlation_pvalue(-1, 5, method="pearson") == np.finfo(float).tiny
     assert correlation_pvalue(0.9, 1e6, method="pearson") == np.finfo(float).tiny
     with pytest.raises(DataError, match="confidence must lie between 0 and 1"):
         fisher_interval(0.5, 9, method="pearson", confidence=95)

@@ -36,6 +36,9 @@ def test_autocorrelation_does_not_depend_on_origin_or_unit() -> None:
     expected = autocorrelation(x, lags=20)
     np.testing.assert_allclose(autocorrelation(1e-200 * x, lags=20), expected, rtol=1e-9)
     np.testing.assert_allclose(autocorrelation(x + 2.0**20, lags=20), expected, rtol=1e-8)
+    whole = np.round(8 * x)
+    far = autocorrelation(whole + 2.0**50, lags=20)  # differences of whole numbers are exact
+    np.testing.assert_allclose(far, autocorrelation(whole, lags=20), rtol=1e-12)
 
 
 def ar1(a: float, n: int, seed: int) -> np.typing.NDArray[np.float64]:
@@ -67,6 +70,8 @@ def test_the_effective_size_of_a_short_series_by_hand() -> None:
     # about 2.4, r is 1, -.3, -.225, .2875 (and -.2625): sums of .7 and .0625
     found = effective_sample_size([1, 3, 3, 2, 3])
     assert found == pytest.approx(5 / (2 * (0.7 + 0.0625) - 1))
+    # about 2.5, r is 1, .15, -.5, -.15: a sum of 1.15, then one below 0
+    assert effective_sample_size([1, 2, 4, 3]) == pytest.approx(4 / (2 * 1.15 - 1))
 
 
 @pytest.mark.parametrize("values", [[], [1.0], [1, 2, 3], [0.1] * 50])
@@ -82,5 +87,7 @@ def test_an_alternating_series_stays_finite() -> None:
 def test_what_is_no_series_is_refused() -> None:
     with pytest.raises(DataError, match="finite values"):
         effective_sample_size([1, np.nan, 2, 3])
-    with pytest.raises(DataError, match="lags must be a whole number from 1 to"):
-        autocorrelation([1, 2], lags=0)
+    for lags in (0, 100_001, 1.0):
+        with pytest.raises(DataError, match="lags must be a whole number from 1 to 100,000"):
+            autocorrelation([1, 2], lags=lags)  # type: ignore[arg-type]
+    assert len(autocorrelation([1, 2], lags=100_000)) == 100_000

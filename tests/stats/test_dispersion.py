@@ -28,6 +28,12 @@ def test_what_is_missing_is_left_out() -> None:
     assert row_moments(values, ddof=0)[2][2] == 0
 
 
+def test_one_column_has_its_values_as_means() -> None:
+    n, mean, std = row_moments(np.array([[3.0], [np.nan]]), ddof=0)
+    assert n.tolist() == [1, 0]
+    np.testing.assert_array_equal([mean, std], [[3, np.nan], [0, np.nan]])
+
+
 def test_a_large_mean_costs_no_digits() -> None:
     near = np.array([[0.0, 0.5, 1.0, 0.25]])
     _, mean, std = row_moments(near + 2.0**40, ddof=1)

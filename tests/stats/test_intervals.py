@@ -149,3 +149,18 @@ def test_a_ratio_over_units_has_the_linearized_interval() -> None:
     # one unit of two has nearly all: not less than one degree of freedom
     spread = math.sqrt(2 * sum((y[:2] - 50 * columns[4][0]) ** 2)) / 0.1
     assert high[4] - 50 == pytest.approx(math.tan(math.pi * 0.45) * spread)
+
+
+def test_intervals_are_of_95_percent_and_of_any_unit() -> None:
+    x, y = np.array([1.0, 2, 3, 4, 6]), np.array([2.0, 3, 5, 9, 7])
+    for scale in (1.0, 1e-3):
+        sums = [x.sum(), y.sum(), x @ x, x @ y, y @ y, 5]
+        scaled = np.multiply(sums, [scale, scale, scale**2, scale**2, scale**2, 1])
+        low, high = ratio_interval(scaled[:, None])
+        error = math.sqrt(5 / 4 * sum((y - 26 / 16 * x) ** 2)) / 16
+        half = stats.t.ppf(0.975, 256 / 66 - 1) * error
+        assert (low[0], high[0]) == pytest.approx((26 / 16 - half, 26 / 16 + half))
+    half = stats.t.ppf(0.975, 4) * 3
+    np.testing.assert_allclose(clustered_mean_interval(7, 9, 5), [[7 - half], [7 + half]])
+    half = stats.t.ppf(0.975, 3) * 3 / 2
+    np.testing.assert_allclose(mean_interval(7, 3, 4), [[7 - half], [7 + half]])

@@ -87,3 +87,8 @@ def test_ties_go_to_the_earlier_beginning() -> None:
 def test_what_cannot_be_parted_is_refused(values: list[float], k: int, text: str) -> None:
     with pytest.raises(ValueError, match=text):
         kmeans_1d(values, k=k)
+
+
+def test_no_square_leaves_the_range_of_a_double() -> None:
+    for scale in (1e200, 1e-200):
+        assert kmeans_1d(scale * np.array([0.0, 1, 5, 6, 30]), k=3).tolist() == [0, 0, 1, 1, 2]

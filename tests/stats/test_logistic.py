@@ -182,3 +182,91 @@ def test_firths_fit_of_many_rows_is_near_the_likelihoods_and_of_a_far_column_fin
     assert split.coefficient[1] == pytest.approx(2 * logit(20.5 / 21))
     assert split.ci_low[1] > 0
     assert split.pvalue[1] < 1e-6
+
+
+def three(x: list[float], counts: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
+    """Rows at three values of a column: failures and successes of each."""
+    failed = np.concatenate([np.repeat([1.0, 0.0], pair) for pair in counts])
+    return np.stack([np.ones(len(failed)), np.repeat(x, [sum(c) for c in counts])], 1), failed
+
+
+@pytest.mark.parametrize(("start", "refused"), [(20, False), (21, True)])
+@pytest.mark.parametrize("unit", [1.0, 1e-3])
+def test_coefficients_beyond_15_are_of_separation(start: int, refused: bool, unit: float) -> None:
+    # log odds of -ln 2, 0 and ln 2: the line meets 0 at the middle, the intercept is -ln 2 times it
+    x = [unit * (start + i) for i in range(3)]
+    design, failed = three(x, [(20, 40), (30, 30), (40, 20)])
+    if refused:
+        with pytest.raises(DataError, match="separation"):
+            fit_logistic(design, failed, None, confidence=0.95)
+        return
+    found = fit_logistic(design, failed, None, confidence=0.95)
+    expected = np.log(2) * np.array([-(start + 1), 1 / unit])
+    np.testing.assert_allclose(found.coefficient, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize(("start", "refused"), [(80, False), (82, True)])
+def test_errors_beyond_30_are_of_separation(start: int, refused: bool) -> None:
+    # (7, 8), (0, 0) and (8, 7): an information of 15 * 56 / 225 at both ends
+    design, failed = three([start, start + 1, start + 2], [(7, 8), (0, 0), (8, 7)])
+    information = 15 * 56 / 225
+    error = np.sqrt(1 / (2 * information) + (start + 1) ** 2 / (2 * information))
+    slope = np.log(8 / 7)
+    assert slope * (start + 1) < 15
+    assert (error > 30) == refused
+    if refused:
+        with pytest.raises(DataError, match="separation"):
+            fit_logistic(design, failed, None, confidence=0.95)
+    else:
+        found = fit_logistic(design, failed, None, confidence=0.95)
+        np.testing.assert_allclose(found.coefficient, [-slope * (start + 1), slope], rtol=1e-6)
+        np.testing.assert_allclose(found.std_error[0], error * np.sqrt(30 / 28), rtol=1e-6)
+
+
+def test_a_coefficient_of_a_single_cluster_has_no_error_in_any_unit() -> None:
+    design, failed = drawn()
+    cluster = np.arange(60) % 6
+    alone = np.column_stack([design, (cluster == 2) & (np.arange(60) % 4 == 0)])
+    for unit in (1.0, 1e4, 1e5):
+        moved = alone * np.array([1, 1, 1, unit])
+        found = fit_logistic(moved, failed, cluster, confidence=0.95)
+        assert np.isnan(found.std_error).tolist() == [False, False, False, True]
+
+
+def test_all_rows_in_one_fold_or_predictions_that_hardly_differ() -> None:
+    design, failed = drawn(90)
+    assert np.isnan(predict_held_out(design, failed, np.zeros(90, np.int64))).all()
+    log_odds = 0.05 * design[:, 1] - 1
+    found = calibrate(expit(log_odds), failed)
+    fit = Logit(failed, np.stack([np.ones(90), log_odds], axis=1)).fit(disp=False).params
+    assert (found.intercept, found.slope) == pytest.approx(tuple(fit), rel=1e-5)
+
+
+@pytest.mark.parametrize("scale", [1.0, 30.0])
+def test_firths_profile_of_a_middling_column(scale: float) -> None:
+    rng = np.random.default_rng(2)
+    x, z = rng.normal(size=(2, 40))
+    design = np.stack([np.ones(40), scale * x, z], axis=1)
+    failed = (rng.random(40) < expit(0.1 * x - 1.5)).astype(float)
+    found = fit_firth(design, failed, confidence=0.8)
+
+    def loss(beta: np.ndarray) -> float:
+        chance = expit(design @ beta)
+        information = design.T @ (design * (chance * (1 - chance))[:, None])
+        half = np.linalg.slogdet(information)[1] / 2
+        return float(-(failed @ np.log(chance) + (1 - failed) @ np.log1p(-chance)) - half)
+
+    least = loss(found.coefficient)
+    near = optimize.minimize(loss, found.coefficient, method="Nelder-Mead", tol=1e-12)
+    assert near.fun == pytest.approx(least, abs=1e-8)
+
+    def fall(slope: float) -> float:
+        rest = optimize.minimize(
+            lambda b: loss(np.array([b[0], slope, b[1]])), found.coefficient[[0, 2]], tol=1e-10
+        )
+        return 2 * float(rest.fun - least)
+
+    assert found.pvalue[1] == pytest.approx(stats.chi2.sf(fall(0.0), 1), abs=1e-5)
+    assert found.pvalue[1] > 0.35
+    for end in (found.ci_low[1], found.ci_high[1]):
+        assert fall(end) == pytest.approx(stats.chi2.ppf(0.8, 1), rel=1e-3)

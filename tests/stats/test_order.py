@@ -38,3 +38,8 @@ def test_the_others_at_a_rank(row: list[int], data: st.DataObject) -> None:
     found = peers_at_rank(values[None], np.sort(values)[None], np.array([rank]))[0]
     others = [sorted(row[:place] + row[place + 1 :])[rank] for place in range(len(row))]
     assert found.tolist() == others
+
+
+def test_without_a_place_there_is_no_median() -> None:
+    assert median_present(np.zeros((4, 3, 0))).shape == (4, 3)
+    assert np.isnan(median_present(np.zeros((2, 0)))).all()

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import optimize, stats
+from statsmodels.stats.contingency_tables import StratifiedTable
 
 from traceana.stats.strata import clustered_odds, odds_ratio, pooled_odds
 
@@ -110,3 +111,43 @@ def test_one_cluster_or_one_that_every_failure_needs_has_no_interval() -> None:
     alike = clustered_odds(np.repeat(one, 2, axis=0), confidence=0.95)
     assert alike[:4] == pytest.approx((6,) * 4)
     assert np.isnan(alike.pvalue)
+
+
+def test_rare_events_and_strata_of_a_few_rows() -> None:
+    # rows, columns and strata of one; Mantel and Haenszel by hand: sums of a d / n and b c / n
+    tables = np.array([[[1.0, 1], [1, 2]], [[1, 3], [2, 5]], [[1, 0], [1, 1]]])
+    found = pooled_odds(tables, confidence=0.95)
+    above, below = 2 / 5 + 5 / 11 + 1 / 3, 1 / 5 + 6 / 11
+    assert found.odds_ratio == pytest.approx(above / below)
+    assert found.n_strata == 3
+    # a ratio of nearly 1 keeps its test of equal odds: two tables of 4 and 1 / 4, and near
+    near = np.array([[[8.0, 4], [4, 8]], [[4, 8], [8, 4]]])
+    for scale in (1.0, 1.001):
+        moved = near * np.array([scale, 1])[:, None, None]
+        statistic = float(
+            StratifiedTable([m + 1e-7 * np.eye(2) for m in moved]).test_equal_odds(True).statistic
+        )
+        equal = pooled_odds(moved, confidence=0.95).pvalue_homogeneity
+        assert equal == pytest.approx(stats.chi2.sf(statistic, 1), rel=1e-4)
+    # one stratum is in both tables or none: an odds ratio without an end
+    apart = np.array([[[5.0, 2], [0, 9]], [[0.0, 9], [5, 2]]])
+    n = 16
+    assert pooled_odds(apart, confidence=0.95).odds_ratio == pytest.approx((45 / n) / (45 / n))
+
+
+def test_clusters_of_one_row_and_fractions_of_rows() -> None:
+    rng = np.random.default_rng(3)
+    tables = np.zeros((30, 2, 2, 2))
+    tables[
+        np.arange(30), rng.integers(0, 2, 30), rng.integers(0, 2, 30), rng.integers(0, 2, 30)
+    ] = 1
+    whole = np.log(pooled(tables.sum(axis=0)))
+    left = np.log([pooled(np.delete(tables, c, axis=0).sum(axis=0)) for c in range(30)])
+    error = np.sqrt(29 / 30 * ((left - whole) ** 2).sum(axis=0))
+    df = min(tables[:, :, group].sum() for group in (0, 1)) - 1
+    half = stats.t.ppf(0.95, df) * error
+    for weight in (1.0, 1 / 64):  # odds are of any unit, from which sums are below 1
+        found = clustered_odds(tables * weight, confidence=0.9)
+        assert found[1] == pytest.approx(np.exp(whole[0] + half[0]))
+        if weight == 1:
+            assert found[3] == pytest.approx(np.exp(whole[1] + half[1]))

@@ -6,12 +6,19 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import CensoredData, ecdf
 
 from traceana.errors import DataError
-from traceana.stats.survival import censored_quantiles, incidence, log_log_interval
+from traceana.stats.survival import (
+    censored_quantiles,
+    incidence,
+    incidence_variances,
+    log_log_interval,
+    restricted_mean,
+)
 
 
 def test_the_leukaemia_trial() -> None:
@@ -93,3 +100,93 @@ def test_competing_risks_as_r_has_them(r_values: dict[str, Any]) -> None:
         np.testing.assert_allclose(found.incidence[here, number], known[end], rtol=1e-9)
         errors = np.sqrt(found.incidence_variance[here, number])
         np.testing.assert_allclose(errors, known[f"{end}_error"], rtol=1e-9)
+
+
+def curve(
+    durations: np.ndarray, kind: np.ndarray, entry: np.ndarray, at: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Survival and incidence of both kinds at some times, row by row; kind 0 is censored."""
+    surviving, f = 1.0, np.zeros(2)
+    curves, incidences = [], []
+    for time in at:
+        n = ((entry < time) & (durations >= time)).sum()
+        events = np.array([((durations == time) & (kind == k)).sum() for k in (1, 2)])
+        if n:
+            f = f + surviving * events / n
+            surviving *= 1 - events.sum() / n
+        curves.append(surviving)
+        incidences.append(f)
+    return np.array(curves), np.array(incidences)
+
+
+def area(at: np.ndarray, surviving: np.ndarray, horizon: float) -> float:
+    """Area under a step function, from 1."""
+    steps = np.linspace(0, horizon, 40_001)[:-1] + horizon / 80_000
+    place = np.searchsorted(at, steps, side="right")
+    return float(np.concatenate([[1.0], surviving])[place].mean() * horizon)
+
+
+@pytest.mark.parametrize("horizon", [4.0, 5.0, 20.0])
+def test_clusters_are_left_out_one_by_one(horizon: float) -> None:
+    rng = np.random.default_rng(5)
+    durations = rng.integers(2, 9, 40) / 1.0
+    kind, cluster = rng.integers(0, 3, 40), rng.integers(0, 5, 40)
+    entry = np.where(rng.random(40) < 0.3, durations - 1.5, 0.0)
+    at = np.unique(durations)
+    code = np.searchsorted(at, durations)
+    events = np.stack([kind == 1, kind == 2], axis=1)
+    rows = [(e, k == 0, 0, c, g) for e, k, c, g in zip(events, kind, code, cluster, strict=True)]
+    # rows that enter after a time
+    late = [(np.zeros(2), 0, 1, int(np.searchsorted(at, e, side="right")) - 1, g)
+            for e, g in zip(entry, cluster, strict=True) if e >= at[0]]  # fmt: skip
+    e, c, late_rows, time, cell = (np.array(part) for part in zip(*rows, *late, strict=True))
+
+    def variances(cell: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
+        return incidence_variances(e, c, late_rows, time, cell, durations=at, horizon=horizon)
+
+    found = variances(cell)
+    whole = curve(durations, kind, entry, at)
+    end = min(horizon, at[-1])
+    expected: list[Any] = [0.0, 0.0, 0.0]
+    for g in range(5):
+        kept = cluster != g
+        left = curve(durations[kept], kind[kept], entry[kept], at)
+        expected[0] += 4 / 5 * (left[0] - whole[0]) ** 2
+        expected[1] += 4 / 5 * (left[1] - whole[1]) ** 2
+        expected[2] += 4 / 5 * (area(at, left[0], end) - area(at, whole[0], end)) ** 2
+    np.testing.assert_allclose(found[0], expected[0], rtol=1e-9, atol=1e-15)
+    np.testing.assert_allclose(found[1], expected[1], rtol=1e-9, atol=1e-15)
+    assert found[2] == pytest.approx(expected[2], rel=1e-3)
+    one = variances(0 * cell)
+    assert np.isnan(np.concatenate([one[0], one[1].ravel(), [one[2]]])).all()
+    assert np.isfinite(variances(cell % 2)[0]).all()
+
+
+def test_a_restricted_mean_by_hand() -> None:
+    # S falls to .75, .5 and .25 at 2, 3 and 7
+    times, surviving = np.array([2.0, 3, 7]), np.array([0.75, 0.5, 0.25])
+    hazards = np.array([1 / 12, 1 / 6, 1 / 2])  # d / (n (n - d)) of 1 of 4, 3 and 2
+    # up to 5: 2 + .75 + 2 * .5; from 2: 1.75, from 3: 1
+    mean, variance = restricted_mean(times, surviving, hazards, 5.0)
+    assert mean == pytest.approx(3.75)
+    assert variance == pytest.approx(1.75**2 / 12 + 1 / 6)
+    # up to 7: the last step is not inside
+    mean, variance = restricted_mean(times, surviving, hazards, 7.0)
+    assert mean == pytest.approx(4.75)
+    assert variance == pytest.approx(2.75**2 / 12 + 4 / 6)
+    mean, variance = restricted_mean(times, surviving, hazards, 9.0)
+    assert mean == pytest.approx(5.25)
+    assert variance == pytest.approx(3.25**2 / 12 + 2.5**2 / 6 + 0.5**2 / 2)
+    assert restricted_mean(times, surviving, hazards, 0.5) == (0.5, 0)
+
+
+@pytest.mark.parametrize("df", [7.0, np.inf])
+def test_the_log_log_interval_is_symmetric_on_its_scale(df: float) -> None:
+    share = np.array([0.0, 0.2, 0.9, 1 - 1e-13, 1.0])
+    low, high = log_log_interval(share, np.full(5, 0.01), df=df, confidence=0.9)
+    assert np.isnan(low).tolist() == np.isnan(high).tolist() == [True, False, False, True, True]
+    q = scipy.stats.t.ppf(0.95, df)
+    for p, ends in ((0.2, (low[1], high[1])), (0.9, (low[2], high[2]))):
+        middle, error = np.log(-np.log(p)), 0.1 / abs(p * np.log(p))
+        expected = np.exp(-np.exp(middle + np.array([q, -q]) * error))
+        assert ends == pytest.approx(tuple(expected))

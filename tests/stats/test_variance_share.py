@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy.stats
 
 from traceana.stats.variance_share import variance_share
 
@@ -36,3 +37,31 @@ def test_without_clusters_that_differ_the_share_is_near_0() -> None:
     assert found.ci_low == 0
     equal = variance_share(np.ones(40), np.arange(40) % 20)
     assert np.isnan(equal.share)
+
+
+@pytest.mark.parametrize("k", [19, 20, 21])
+def test_the_interval_is_the_jackknife_of_log_f_over_clusters(k: int) -> None:
+    rng = np.random.default_rng(k)
+    cluster = np.sort(np.append(rng.integers(0, k, 5 * k), np.tile(np.arange(k), 2)))
+    value = 300 + rng.normal(size=k)[cluster] + rng.normal(size=len(cluster))
+
+    def anova(kept: np.ndarray) -> tuple[float, float]:
+        groups = [value[kept & (cluster == c)] for c in np.unique(cluster[kept])]
+        n = np.array([len(group) for group in groups])
+        n0 = (n.sum() - (n @ n) / n.sum()) / (len(n) - 1)
+        return float(np.log(scipy.stats.f_oneway(*groups).statistic)), n0
+
+    log_f, n0 = anova(cluster >= 0)
+    found = variance_share(value, cluster, confidence=0.9)
+    assert (found.n, found.n_clusters) == (len(value), k)
+    ratio = np.exp(log_f)
+    assert found.share == pytest.approx((ratio - 1) / (ratio + n0 - 1))
+    if k < 20:
+        assert np.isnan([found.ci_low, found.ci_high]).all()
+        return
+    left = np.array([anova(cluster != c)[0] for c in range(k)])
+    error = np.sqrt((k - 1) / k * ((left - left.mean()) ** 2).sum())
+    half = scipy.stats.t.ppf(0.95, k - 1) * error
+    ratios = np.exp(log_f + np.array([-half, half]))
+    ends = np.maximum((ratios - 1) / (ratios + n0 - 1), 0)
+    assert (found.ci_low, found.ci_high) == pytest.approx(tuple(ends))

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy.signal import lfilter
-from scipy.stats import binom, norm
+from scipy.stats import binom, norm, t
 
+from traceana.stats.dependence import effective_sample_size
 from traceana.stats.quantiles import woodruff_interval
 
 
@@ -81,3 +82,43 @@ def test_few_effective_values_have_no_interval() -> None:
 def test_clusters_of_four_neighbors_by_hand() -> None:
     # ten sums of -+2 around the median: t(9) sqrt(10 / 9 * 10 * 2^2) / 40 = 0.377; ranks 5 and 36
     assert woodruff_interval(np.arange(1, 41), np.repeat(np.arange(10), 4)) == (5, 36)
+
+
+@pytest.mark.parametrize(("quantile", "fewest"), [(0.5, 3), (0.25, 6), (0.75, 6)])
+def test_clusters_that_agree_have_students_t_of_their_number(quantile: float, fewest: int) -> None:
+    # sums over clusters do not vary: the error is that of independent rows
+    for k in (fewest - 1, fewest, fewest + 1):
+        values, clusters = np.arange(400 * k), np.arange(400 * k) % k
+        found = woodruff_interval(values, clusters, quantile=quantile, confidence=0.9)
+        n = 400 * k
+        half = t.ppf(0.95, k - 1) * np.sqrt(quantile * (1 - quantile) / n)
+        ends = (round((quantile - half) * n) - 1, round((quantile + half) * n))
+        expected = ends if k >= fewest else (np.nan, np.nan)
+        assert found == pytest.approx(expected, nan_ok=True)
+
+
+def test_ranks_outside_the_data_are_no_limits() -> None:
+    assert woodruff_interval([7, 5], confidence=0.01) == (5, 7)
+    assert np.isnan(woodruff_interval([7], confidence=0.01)).all()
+    assert np.isnan(woodruff_interval([], confidence=0.01)).all()
+    # ranks -1 and 4 of 10, and 7 and 12
+    assert np.isnan(woodruff_interval(np.arange(10), quantile=0.1)).all()
+    assert np.isnan(woodruff_interval(np.arange(10), quantile=0.9)).all()
+
+
+@pytest.mark.parametrize("hold", [1, 60, 100])
+def test_a_series_has_the_error_of_its_effective_size(hold: int) -> None:
+    n = 20 if hold == 1 else 4000
+    x = np.repeat(np.random.default_rng(2).normal(size=n // hold + 1), hold)[:n]
+    if hold == 1:  # 20 values that alternate: no more than 20 effective ones
+        x = np.arange(20.0) + 100 * (np.arange(20) % 2)
+    below = (x <= np.sort(x)[n // 2 - 1]).astype(float)
+    k = min(effective_sample_size(below), n)
+    assert k >= 20
+    half = t.ppf(0.975, k - 1) * below.std() / np.sqrt(k - 1) * n
+    ordered = np.sort(x)
+    low, high = round(n / 2 - half), round(n / 2 + half) + 1
+    found = woodruff_interval(x, serial=True)
+    assert found == (ordered[low - 1], ordered[high - 1])
+    if hold == 1:
+        assert np.isnan(woodruff_interval(x[1:], serial=True)).all()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from traceana.cli.options import ReaderOption
+from traceana.results.formatting import plural
 
 if TYPE_CHECKING:
     import polars as pl
@@ -52,7 +53,7 @@ def map_file(
             sys.stderr.write(f"rejected: {count:,} by {rule}\n")
     doubts = text.count("# unsure:")
     if doubts:
-        sys.stderr.write(f"{doubts} lines are marked unsure: check them\n")
+        sys.stderr.write(f"check what is marked unsure: {plural(doubts, 'line')}\n")
     name = out or Path("M.toml")
     sys.stderr.write(f"next: traceana report {file} --mapping {name}\n")
 

@@ -14,20 +14,18 @@ from traceana.figures.registry import figures, get_figure
 _HEAD: Final = """\
 # Figures
 
-This page is generated from `traceana/figures/registry.py`; a test holds it against it. Write it
-anew with `python -m traceana.figures.document > docs/reference/figures.md`.
+<!-- Written by `python -m traceana.figures.document > docs/reference/figures.md`. -->
 
-`traceana figures ID... --out DIR` writes every picture that the report has of a figure, as SVG, PDF
-and PNG. One picture is chosen by options:
+`traceana figures ID... --out DIR` writes every version of a figure in the report, as SVG, PDF and
+PNG; options choose one:
 
     traceana figures worker-times --job job_1 --format pdf --size 84mm --out DIR
     traceana figures energy-front --gpu a40 --dataset cifar100 --format png --dpi 600
 
-`--trace` names a trace; `--feature` and `--outcome` choose figures of runtimes and failures. In
-Python, `traceana.figures` has a `plot_` function for each. A figure takes a finished result and
-computes nothing. It respects your rcParams, such as `plt.style.use("dark_background")`, and your
-axes. The last column has the papers that show such a figure. Below are their figures, with the
-number where the publisher of the data states it, and the reason where the data cannot show one.
+In Python, `traceana.figures` has a `plot_` function for each. It draws a finished result, and
+respects your rcParams, such as `plt.style.use("dark_background")`, and your axes. The last column
+has the papers that show such a figure. Below are their figures, with the number where the
+publisher of the data states it, and the reason where the data cannot show one.
 
 | id | shows | drawn from | papers |
 |---|---|---|---|

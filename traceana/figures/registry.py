@@ -63,7 +63,7 @@ class FigureEntry:
 
     @property
     def shows(self) -> str:
-        """What the figure shows: the first line of the docstring of `plot`."""
+        """What the figure shows, from the first line of the docstring of `plot`."""
         return (self.plot.__doc__ or "").partition("\n")[0].removeprefix("Draw ").strip()
 
     def describe(self, result: Any, /) -> str:  # noqa: ANN401  whatever the figure takes

@@ -80,7 +80,7 @@ class CorrelationResult(Result):
 
     @property
     def n_tested(self) -> int:
-        """Number of tests in the family: the correlations with a p-value."""
+        """Number of correlations with a p-value, which are the tests of the family."""
         return int(self.table["pvalue"].count())
 
     def summary(self) -> str:

@@ -139,7 +139,7 @@ class WorkloadMapping(Result):
     """Recurring groups with the training workload assigned to each."""
 
     jobs: pl.DataFrame
-    """One row per job of a recurring group, by start: the form of the table recurring_jobs."""
+    """One row per job of a recurring group, sorted by start, as the table recurring_jobs."""
     groups: pl.DataFrame
     """The groups, as :func:`traceana.analysis.recurring_groups` returns them, with the data set."""
     workloads: pl.DataFrame

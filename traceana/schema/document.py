@@ -18,18 +18,17 @@ if TYPE_CHECKING:
 _HEAD = """\
 # Tables
 
-This page is generated from the declarations in `traceana/schema/`; a test holds it against them.
-Write it anew with `python -m traceana.schema.document > docs/reference/tables.md`.
+<!-- Written by `python -m traceana.schema.document > docs/reference/tables.md`. -->
 
-Every table has these columns whatever trace it comes from; a column that a trace does not have is
-null throughout. Missing is null: never -1, 0, an empty string or NaN. Times are Unix seconds (UTC),
-or seconds on the trace's own clock: `absolute_times` in `manifest.json` states which. Unit and
-meaning of each column are in the Parquet file too, in the metadata
-of its field, beside the sha256 of the source files and the schema's version. A row that breaks a
-rule is not in the table: it is in `rejected/<table>.parquet` with its file, row number and
-the rule's name: `short_row`, `long_row`, `blank_line`, `unbalanced_quote`, `duplicate_key`, or a
-column and what is wrong with it, such as `time_s|min`, `job_id|nullability`, `time|not_a_number`
-(where a cell cannot be read, the source's name of the column).
+Every trace has these tables and columns. Missing is null: never -1, 0, an empty string or NaN.
+Times are Unix seconds (UTC), or seconds on the trace's own clock: `absolute_times` in
+`manifest.json` states which. The metadata of the Parquet files repeat unit and meaning of each
+column, with the sha256 of the source files and the schema's version.
+
+A row that breaks a rule is not in the table. It is in `rejected/<table>.parquet` with its file,
+row number and the name of the rule: `short_row`, `long_row`, `blank_line`, `unbalanced_quote`,
+`duplicate_key`, or a column and what is wrong with it, such as `time_s|min`, `job_id|nullability`
+or `time|not_a_number` (where a cell cannot be read, the source's name of the column).
 """
 
 

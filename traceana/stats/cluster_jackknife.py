@@ -108,8 +108,6 @@ def clustered_pvalue(r: float, error: float, df: float, /) -> float:
 
 def _error(r: Floats) -> float:
     m = len(r)
-    if m < 2 or np.isnan(r).any():
-        return float("nan")
     z = np.arctanh(np.clip(r, -NEAR_ONE, NEAR_ONE))
     return float(np.sqrt((m - 1) / m * np.sum((z - z.mean()) ** 2)))
 
@@ -154,7 +152,7 @@ def _pearson(moments: Floats) -> float:
     # what rounding leaves of a constant column is no variance
     if aa - a * a / n <= 1e-12 * aa or bb - b * b / n <= 1e-12 * bb:
         return float("nan")
-    return float(np.clip((ab - a * b / n) / np.sqrt(squares), -1, 1))
+    return float((ab - a * b / n) / np.sqrt(squares))
 
 
 def _centered_ranks(counts: Integers) -> Floats:
@@ -165,7 +163,7 @@ def _centered_ranks(counts: Integers) -> Floats:
 
 def _ratio(x_rank: Floats, size: Integers, y_sums: Floats, y_squares: float) -> float:
     squares = float(size @ x_rank**2) * y_squares
-    return float(np.clip(x_rank @ y_sums / np.sqrt(squares), -1, 1)) if squares else float("nan")
+    return float(x_rank @ y_sums / np.sqrt(squares)) if squares else float("nan")
 
 
 def _middle_ranks(values: Floats) -> tuple[Floats, Floats]:

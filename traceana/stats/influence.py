@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from traceana.stats.correlation import dot
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -40,4 +42,4 @@ def excess_kurtosis(values: Floats, /) -> float:
     away = values - values.mean()
     away /= max(away.max(), -away.min())  # no square is past the range of a double
     away *= away
-    return float(away @ away / len(away) / away.mean() ** 2 - 3)
+    return dot(away, away) / len(away) / float(away.mean()) ** 2 - 3

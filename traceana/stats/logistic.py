@@ -100,7 +100,7 @@ def predict_held_out(design: Floats, failed: Floats, fold: Integers, /) -> Float
     for part in range(int(fold.max()) + 1):
         held = fold == part
         rest = failed[~held]
-        if not held.any() or rest.min(initial=1) == rest.max(initial=0):
+        if not held.any() or len(np.unique(rest)) < 2:
             continue
         try:
             beta, _ = _fit(design[~held], rest, None)
@@ -123,12 +123,14 @@ def calibrate(chance: Floats, failed: Floats, /) -> Calibration:
     spread = log_odds.std()
     if spread < 1e-12:
         return Calibration(brier, auc, np.nan, np.nan)
-    scaled = np.stack([np.ones(len(chance)), log_odds / spread], axis=1)
+    center = log_odds.mean()
+    scaled = np.stack([np.ones(len(chance)), (log_odds - center) / spread], axis=1)
     try:
-        (intercept, slope), _ = _fit(scaled, failed, None)
+        (middle, steep), _ = _fit(scaled, failed, None)
     except DataError:
         return Calibration(brier, auc, np.nan, np.nan)
-    return Calibration(brier, auc, float(intercept), float(slope / spread))
+    slope = float(steep / spread)
+    return Calibration(brier, auc, float(middle) - slope * float(center), slope)
 
 
 def _fit(design: Floats, failed: Floats, cluster: Integers | None) -> tuple[Floats, Floats]:

@@ -26,9 +26,8 @@ def middle_of(ordered: Floats, n: NDArray[np.intp], /) -> Floats:
     """Median of the first n of values that are in order along the last axis; NaN for none."""
     if not ordered.shape[-1]:
         return np.full(ordered.shape[:-1], np.nan)
-    low, high = np.maximum(n - 1, 0) // 2, np.minimum(n // 2, ordered.shape[-1] - 1)
     # halves are summed, for the sum of two large values may not be a number
-    return 0.5 * pick(ordered, low) + 0.5 * pick(ordered, high)
+    return 0.5 * pick(ordered, (n - 1) // 2) + 0.5 * pick(ordered, n // 2)
 
 
 def pick(ordered: Floats, rank: NDArray[np.intp], /) -> Floats:

@@ -9,7 +9,7 @@ import numpy as np
 import scipy  # scipy.stats is slow to import and loaded when used
 from scipy.special import gammainc, gammaincc, ndtr, stdtr
 
-from traceana.stats.correlation import SMALLEST_P, weighted_ranks
+from traceana.stats.correlation import SMALLEST_P, dot, weighted_ranks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -51,7 +51,7 @@ def row_pvalue(x: Floats, y: Floats, /, *, rng: np.random.Generator) -> float:
         a, b = a[order], b[order]
     blocks = max(n // _RESAMPLES, 1)
     length = n // blocks
-    observed, tails, tried = a @ b, np.ones(2), 1
+    observed, tails, tried = dot(a, b), np.ones(2), 1
     while tried < _RESAMPLES:
         order = rng.permutation(n)
         moved, fixed = order[: blocks * length], order[blocks * length :]
@@ -92,11 +92,11 @@ def group_mean_pvalues(
     if len(x) <= _CANONICAL:
         order = np.lexsort((y, x))
         x, y = x[order], y[order]
-    order = np.argsort(x, kind="stable")
-    y = y[order] - y.mean()
-    values, starts, size = np.unique(x[order], return_index=True, return_counts=True)
+    values, group, size = np.unique(x, return_inverse=True, return_counts=True)
     if len(size) > _MAX_GROUPS:
         return {}
+    y = y[np.argsort(group.astype(np.uint16), kind="stable")] - y.mean()  # a radix sort
+    starts = np.cumsum(size) - size
     observed = np.add.reduceat(y, starts) / size
     exact = True
     if len(size) <= EXACT and size.min() == size.max():
@@ -153,13 +153,12 @@ def _type_three(d: Floats, size: NDArray[np.int64], means: Floats, y: Floats) ->
     """
     n = len(y)
     d, scale = d / np.abs(d).max(), np.abs(y).max()
-    y, squares = y / scale, (y / scale) ** 2
-    (d2, d3, d4), (y2, y3, y4) = (
-        (float(size @ d**2), float(size @ d**3), float(size @ d**4)),
-        (float(y @ y), float(y @ squares), float(squares @ squares)),
-    )
+    y = y / scale
+    weighted, d_squares, y_squares = size * d, d * d, y * y
+    d2, d3, d4 = dot(weighted, d), dot(weighted, d_squares), dot(weighted * d, d_squares)
+    y2, y3, y4 = dot(y, y), dot(y, y_squares), dot(y_squares, y_squares)
     variance = d2 * y2 / (n - 1)
-    z = float((size * d) @ means) / scale / np.sqrt(variance)
+    z = dot(weighted, means) / scale / np.sqrt(variance)
     skewness = n / ((n - 1) * (n - 2)) * d3 * y3 / variance**1.5
     kurtosis = (n * d4 / d2**2 - 3) * (n * y4 / y2**2 - 3) / n
     if abs(skewness) > 1 or abs(kurtosis) > 1:

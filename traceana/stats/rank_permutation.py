@@ -53,8 +53,7 @@ def permuted_superiority(
     # rounding must not part equal permutations
     pvalue = float((found >= t * (1 - 1e-9)).mean())
     found.sort()
-    at = min(int(np.floor(confidence * len(found))), len(found) - 1)
-    return pvalue, float(found[at])
+    return pvalue, float(found[int(confidence * len(found))])
 
 
 @lru_cache(maxsize=4)

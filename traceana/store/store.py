@@ -143,7 +143,7 @@ class Store:
         return self._file(trace, table).is_file()
 
     def scan(self, trace: str, table: str, /) -> pl.LazyFrame:
-        """Return a table as a lazy frame; see ``docs/reference/tables.md`` for its columns."""
+        """Return a table as a lazy frame; see :doc:`/reference/tables` for its columns."""
         if not self.has(trace, table):
             there = sorted(path.stem for path in (self.path / trace).glob("*.parquet"))
             of = "its tables" if there else "traces"

@@ -8,9 +8,12 @@ import numpy as np
 import pytest
 import scipy.optimize
 import scipy.stats
+from scipy.special import gammaln, logsumexp
 
 from traceana.stats.distributions import FAMILIES, fit_family, make_sample
 from traceana.stats.distributions.families import log_gammaincc
+from traceana.stats.distributions.likelihood import terms_of
+from traceana.stats.distributions.sample import Sample
 
 Y = np.linspace(-4, 3, 29)
 THETA = {name: np.array([0.4, -0.3][: len(FAMILIES[name].parameters)]) for name in FAMILIES}
@@ -60,6 +63,31 @@ def test_the_incomplete_gamma_goes_on_where_doubles_end() -> None:
         np.log(2) + scipy.stats.norm.logsf(np.sqrt(2 * x[1:3])),
         rtol=1e-12,
     )
+
+
+def test_the_continued_fraction_is_the_sum_of_a_whole_shape() -> None:
+    # Q(n, x) = exp(-x) sum of x^k / k!, k below n (DLMF 8.4.10)
+    k = np.arange(300)
+    x = np.array([700.0, 1900, 2500])
+    expected = logsumexp(k * np.log(x[:, None]) - gammaln(k + 1), axis=1) - x
+    np.testing.assert_allclose(log_gammaincc(300.0, x), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_search_begins_at_the_moments_of_the_logarithm(name: str) -> None:
+    family, m, s = FAMILIES[name], 2.5, 0.7
+    theta = family.start(m, s)
+    assert len(theta) == len(family.parameters)
+    values = -np.log(np.linspace(0, 1, 200_001)[1:] - 0.5 / 200_000)
+    y = family.quantile(-values, np.array(theta))  # evenly spaced quantiles
+    assert y.mean() == pytest.approx(m, abs=1e-4)
+    if name in ("lognormal", "weibull", "loglogistic"):
+        assert y.std() == pytest.approx(s, abs=1e-3)
+    if name == "gamma":  # trigamma(shape) is about 1 / shape + 1 / (2 shape^2)
+        shape = np.exp(theta[1])
+        assert 1 / shape + 0.5 / shape**2 == pytest.approx(s**2)
+    if name == "lomax":
+        assert theta[1] == pytest.approx(np.log(2))
 
 
 def test_the_displayed_shape_is_scipys() -> None:
@@ -114,3 +142,88 @@ def test_a_fit_with_entries_and_cuts_has_the_maximum_of_the_likelihood() -> None
         for a in e
     ]
     np.testing.assert_allclose(found.covariance, np.linalg.inv(information), rtol=1e-3)
+
+
+def sample_of(
+    x: np.ndarray, cut: np.ndarray, entry: np.ndarray, bound: float | None = None
+) -> Sample:
+    with np.errstate(divide="ignore"):
+        low = None if bound is None else float(np.log(bound))
+        return make_sample(np.log(x), cut, low, np.log(entry))
+
+
+X = np.array([1.2, 1.9, 2.5, 2.5, 3.1, 4.4, 5.0, 7.7, 9.0, 14.0])
+CUT = np.arange(10) % 4 == 3
+ENTRY = np.array([0.0, 1.1, 0.0, 0.9, 2.0, 0.3, 4.9, 0.0, 3.0, 0.0])
+
+
+@pytest.mark.parametrize("bound", [None, 0.8])
+@pytest.mark.parametrize("name", FAMILIES)
+def test_the_likelihood_is_the_sum_of_scipys_terms(name: str, bound: float | None) -> None:
+    sample = sample_of(X, CUT, ENTRY, bound)
+    theta = THETA[name] - np.eye(len(THETA[name]))[0] * sample.center
+    found = terms_of(FAMILIES[name], sample, theta)
+    peer, entry = PEERS[name], np.maximum(ENTRY, bound or 0)
+    ends = found[0, np.repeat(np.arange(len(sample.y)), sample.ends.astype(int))]
+    cuts = found[1, np.repeat(np.arange(len(sample.y)), sample.cuts.astype(int))]
+    expected = [
+        (peer.logpdf(X) - peer.logsf(entry))[~CUT],
+        (peer.logsf(X) - peer.logsf(entry))[CUT],
+    ]
+    np.testing.assert_allclose(np.sort(ends), np.sort(expected[0]), rtol=1e-9)
+    np.testing.assert_allclose(np.sort(cuts), np.sort(expected[1]), rtol=1e-9)
+    fit = fit_family(FAMILIES[name], sample)
+    total = sample.ends @ terms_of(fit.family, sample, fit.theta)[0]
+    total += sample.cuts @ terms_of(fit.family, sample, fit.theta)[1]
+    assert fit.log_likelihood == pytest.approx(total, rel=1e-12)
+
+
+def test_lomax_has_a_maximum_where_its_likelihood_rises_from_the_exponential() -> None:
+    def rise(longest: float) -> float:
+        """Derivative of ln L in one over the shape, at 0 and the exponential's scale."""
+        x = np.append(X, longest)
+        cut, entry = np.append(CUT, False), np.append(ENTRY, 0.5)
+        scale, h = (x - entry).sum() / (~cut).sum(), 1e-6
+
+        def log_survival(t: np.ndarray, tail: float) -> np.ndarray:
+            result: np.ndarray = -np.log1p(tail * t / scale) / tail
+            return result
+
+        def total(tail: float) -> float:
+            events = log_survival(x[~cut], tail) * (1 + tail)
+            others = log_survival(x[cut], tail).sum() - log_survival(entry, tail).sum()
+            return float(events.sum() + others)
+
+        return total(2 * h) - total(h)
+
+    edge = scipy.optimize.brentq(rise, 10, 60)
+    for longest, family in ((edge - 0.05, "exponential"), (edge + 0.05, "lomax")):
+        sample = sample_of(np.append(X, longest), np.append(CUT, False), np.append(ENTRY, 0.5))
+        fit = fit_family(FAMILIES["lomax"], sample)
+        assert fit.family.name == family
+        assert (fit.note is None) == (family == "lomax")
+    # equal to the exponential's: complete values whose standard deviation is their mean
+    same = make_sample(np.log([1.0, 1, 1, 1, 1, 1, 1, 1, 11]), np.zeros(9, bool), None)
+    assert fit_family(FAMILIES["lomax"], same).family.name == "lomax"
+
+
+@pytest.mark.parametrize(("spread", "inside"), [(0.85, True), (1.2, False)])
+def test_a_truncated_lognormal_has_a_maximum_if_logarithms_vary_little(
+    spread: float, inside: bool
+) -> None:
+    # the coefficient of variation of ln(x / bound) is below 1 (del Castillo, Annals of the
+    # Institute of Statistical Mathematics 46, 1994); otherwise ln x tends to the exponential
+    y = scipy.stats.gamma(1 / spread**2).ppf((np.arange(200) + 0.5) / 200)
+    y *= 1.3 / y.mean()
+    assert (y.std() < y.mean()) == inside
+    bound = 2.0
+    fit = fit_family(FAMILIES["lognormal"], make_sample(y + bound, np.zeros(200, bool), bound))
+    limit = -200 * (np.log(1.3) + 1) - (y + bound).sum()
+    if inside:
+        assert fit.note is None
+        assert fit.log_likelihood > limit + 1
+    else:
+        assert fit.note is not None
+        assert fit.note.endswith("increases as the whole fit moves below the bound")
+        assert fit.log_likelihood == pytest.approx(limit, abs=1)
+        assert fit.covariance is None

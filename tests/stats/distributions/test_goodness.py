@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pytest
 import scipy.stats
 
 from traceana.stats.distributions import (
@@ -112,3 +113,89 @@ def test_a_stationary_point_that_is_no_maximum_is_no_fit() -> None:
     fit = fit_family(family, sample, start=np.zeros(2))
     assert fit.note == "the search for the maximum did not converge"
     assert np.isnan(fit.log_likelihood)
+
+
+class Given(np.random.Generator):
+    """Random numbers that were written down."""
+
+    def __init__(self, exponential: list[float], uniform: list[float]) -> None:
+        super().__init__(np.random.PCG64(1))
+        self.given = np.array(exponential), np.array(uniform)
+
+    def exponential(self, *_: object, **__: object) -> np.ndarray:  # type: ignore[override]
+        return self.given[0]
+
+    def random(self, *_: object, **__: object) -> np.ndarray:  # type: ignore[override]
+        return self.given[1]
+
+
+def distance_by_hand(x: np.ndarray, cut: np.ndarray, entry: np.ndarray, bound: float) -> float:
+    """Distance of the exponential from the product-limit estimate, time by time."""
+    mean = (x - entry).sum() / (~cut).sum()
+    largest, surviving = 0.0, 1.0
+    for t in np.unique(x[~cut]):
+        fitted, at_risk = np.exp(-(t - bound) / mean), ((entry < t) & (t <= x)).sum()
+        largest = max(largest, abs(fitted - surviving))
+        surviving *= 1 - (x[~cut] == t).sum() / at_risk
+        largest = max(largest, abs(fitted - surviving))
+    return largest
+
+
+# rows in the order of value and entry
+VALUE = np.array([1.5, 2, 2, 3, 3.5, 4, 5, 7, 7, 9])
+CUT = np.array([0, 1, 0, 0, 1, 0, 1, 0, 1, 0], bool)
+ENTRY = np.array([0.5, 0.5, 1.0, 2.5, 0.5, 3, 0.5, 2, 3, 6.5])
+LIFE = [0.3, 0.9, 1.7, 0.2, 2.4, 0.4, 0.6, 0.05, 1.3, 0.8]
+CHANCE = [0.95, 0.5, 0.3, 0.7, 0.1, 0.6, 0.8, 0.2, 0.45, 0.9]
+
+
+@pytest.mark.parametrize("entries", [True, False])
+def test_a_resample_by_hand(entries: bool) -> None:
+    bound = 0.5
+    entry = ENTRY if entries else np.full(10, bound)
+    order = np.lexsort((entry, VALUE))
+    value, cut, entry = VALUE[order], CUT[order], entry[order]
+    sample = make_sample(
+        np.log(value), cut, float(np.log(bound)), np.log(entry) if entries else None
+    )
+    family = FAMILIES["exponential"]
+    fit = fit_family(family, sample)
+    mean = (value - entry).sum() / (~cut).sum()
+
+    def uncut(t: float) -> float:
+        """Product-limit estimate of the censoring times; events come first."""
+        chance = 1.0
+        for c in np.unique(value[cut]):
+            if c <= t:
+                at_risk = ((entry < c) & (c <= value)).sum() - (value[~cut] == c).sum()
+                chance *= 1 - (value[cut] == c).sum() / at_risk
+        return chance
+
+    found = ks_distances_of_refits(
+        family, fit, sample, resamples=2, bound_is_least=False, rng=Given(LIFE, CHANCE)
+    )
+    drawn, limits = entry + mean * np.array(LIFE), np.full(10, np.inf)
+    for i, (chance, began) in enumerate(zip(CHANCE, entry, strict=True)):
+        # without delayed entry censoring times begin at 0
+        reached = chance * (uncut(began) if began > bound else 1)
+        later = [c for c in np.unique(value[cut]) if uncut(c) <= reached]
+        if later:
+            limits[i] = max(later[0], began)
+    is_cut = limits < drawn
+    assert 2 < is_cut.sum() < 8
+    expected = distance_by_hand(np.minimum(drawn, limits), is_cut, entry, bound)
+    np.testing.assert_allclose(found, [expected] * 2, rtol=1e-9)
+
+
+def test_a_resample_has_the_bound_of_its_least_and_two_values() -> None:
+    sample = make_sample(np.log([1.0, 2, 5]), np.zeros(3, bool), "min")
+    family = FAMILIES["exponential"]
+    fit = fit_family(family, sample)
+    assert np.exp(fit.theta[0] + sample.center) == pytest.approx((8 - 3) / 3)
+    for lives, n in (([0.2, 0.2, 0.9], 1), ([0.4, 0.4, 0.4], 0)):
+        found = ks_distances_of_refits(
+            family, fit, sample, resamples=1, bound_is_least=True, rng=Given(lives, [])
+        )
+        x = 1 + 5 / 3 * np.array(lives)
+        expected = distance_by_hand(x, np.zeros(3, bool), np.full(3, x[0] - 1e-12), x[0])
+        np.testing.assert_allclose(found, [expected][:n], rtol=1e-9)

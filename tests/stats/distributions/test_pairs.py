@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pytest
 import scipy.stats
 
 from traceana.stats.distributions import FAMILIES, PairTest, fit_family, make_sample, vuong_test
-from traceana.stats.distributions.likelihood import terms_of
+from traceana.stats.distributions.likelihood import Fit, terms_of
 from traceana.stats.distributions.pairs import _followed
 
 X = np.random.default_rng(1).lognormal(2, 1, 400)
@@ -93,3 +94,60 @@ def test_two_fits_that_are_one_distribution_have_no_p() -> None:
     test = vuong_test(fit, fit, sample, names=("lomax", "gamma"), confidence=0.95)
     assert test.pvalue is None
     assert test.note == "the two fits are the same distribution"
+
+
+def shifted(n: int, k: int, moved: float = 0.5) -> tuple[PairTest, np.ndarray]:
+    """Two normal fits of ln x, of which k of n are 1 and the others 0: d is linear in ln x."""
+    y = np.repeat([0.0, 1.0], [n - k, k])
+    sample = make_sample(y, np.zeros(n, bool), None)
+    thetas = (np.array([at - sample.center, 0.0]) for at in (moved, 0.0))
+    fits = [Fit(FAMILIES["lognormal"], theta, 0.0, None, None) for theta in thetas]
+    found = vuong_test(fits[0], fits[1], sample, names=("lognormal", "weibull"), confidence=0.9)
+    return found, (y**2 - (y - moved) ** 2) / 2
+
+
+def test_a_note_says_where_25_squares_of_the_skewness_exceed_n() -> None:
+    # of 0 and 1 it is (1 - 2 p) / sqrt(p (1 - p)); 25 times its square is n at 292.7
+    for n, noted in ((292, False), (293, True)):
+        found, d = shifted(n, 20)
+        half = scipy.stats.norm.ppf(0.95) * d.std(ddof=1) / np.sqrt(n)
+        assert (found.ci_low, found.ci_high) == pytest.approx((d.mean() - half, d.mean() + half))
+        assert (found.mean_ratio, found.log_likelihood_ratio) == pytest.approx((d.mean(), d.sum()))
+        z = d.mean() / d.std(ddof=1) * np.sqrt(n)
+        assert (found.statistic, found.pvalue) == pytest.approx(
+            (z, 2 * scipy.stats.norm.sf(abs(z)))
+        )
+        skewness = scipy.stats.skew(d)
+        text = f"a few values dominate the difference (skewness {skewness:.1f}): p is too small"
+        assert found.note == (text if noted else None)
+
+
+def test_no_difference_from_the_exponential_is_half_the_time() -> None:
+    fit = fit_family(FAMILIES["exponential"], SAMPLE)
+    names = ("lomax", "exponential")
+    assert vuong_test(fit, fit, SAMPLE, names=names, confidence=0.9).pvalue == 1
+    other = replace(fit, theta=fit.theta + 0.03)
+    found = vuong_test(other, fit, SAMPLE, names=names, confidence=0.9)
+    doubled = 2 * 400 * (0.03 + np.exp(-0.03) - 1)  # of n exponential values with their mean
+    assert doubled < 1
+    assert found.pvalue == pytest.approx(scipy.stats.chi2.sf(doubled, 1) / 2, rel=1e-6)
+    both = vuong_test(fit, other, SAMPLE, names=("lomax", "gamma"), confidence=0.9)
+    assert (both.note or "").startswith("both contain the exponential: if it is the true")
+    mixed = vuong_test(fit, other, SAMPLE, names=("lognormal", "exponential"), confidence=0.9)
+    assert mixed.test == "vuong"
+
+
+def test_the_correction_of_censored_values_above_a_bound_by_differences() -> None:
+    y, cut = np.log(X[:30]), np.arange(30) % 3 == 1
+    sample = make_sample(y, cut, float(y.min() - 0.1))
+    fit = fit_family(FAMILIES["lognormal"], sample)
+    assert fit.covariance is not None
+    h = 1e-6
+    slopes = [
+        (terms_of(fit.family, sample, fit.theta + e) - terms_of(fit.family, sample, fit.theta - e))
+        / (2 * h)
+        for e in np.eye(2) * h
+    ]
+    expected = np.einsum("ikn,ij,jkn->kn", slopes, fit.covariance, slopes) / 2
+    weight = np.stack([sample.ends, sample.cuts]) > 0
+    np.testing.assert_allclose(_followed(fit, sample)[weight], expected[weight], rtol=1e-6)

@@ -49,7 +49,13 @@ def correlate(
     """Correlate columns, with confidence intervals and adjusted p-values.
 
     `x`, `y`, `method` and `level` take one or several values. All combinations, in all groups of
-    `by`, are one family, over which p is adjusted.
+    `by`, are one family, over which p is adjusted. Methods and formulas:
+    :doc:`/explanation/correlation`.
+
+    Values are null with a `note` if there are fewer than four points, a constant column or a value
+    beyond 1e150; the interval also if one row decides it; with `cluster`, interval and p if there
+    are fewer than ten effective clusters. The engine of the frame aggregates Pearson's r; the
+    columns are also collected, if they have up to 5 million rows or ranks or clusters need them.
 
     Parameters
     ----------
@@ -87,39 +93,7 @@ def correlate(
     CorrelationResult
         ``.table`` is sorted by `by` (nulls last), then in the requested order, with the columns of
         `by` and
-
         {columns}
-
-    Notes
-    -----
-    Without `cluster`, intervals over rows use Fisher's transformation
-    (:func:`traceana.stats.fisher_interval`), for Pearson's r with the jackknife error of arctanh(r)
-    if it is larger, as it is for skewed values. p over rows is from Student's t, for Kendall from
-    :func:`scipy.stats.kendalltau`; of a permutation test for Pearson's r of skewed pairs (product
-    of the excess kurtoses above n / 10) and for Spearman's up to nine rows.
-
-    p over group means is of a permutation of y over the rows (:mod:`traceana.stats.permutation`):
-    the mean of a small group of skewed values is mostly below those of large groups, which alone
-    correlates group means. Group means have no interval: it would need their errors. `pvalue_t` is
-    the published method, Student's t with n, n_groups or, for weighted means, Kish's
-    (sum of sizes)^2 / (sum of sizes^2) points.
-
-    With `cluster`, the interval over rows uses Student's t (clusters - 1) and the error of
-    arctanh(r) of the cluster jackknife (:mod:`traceana.stats.cluster_jackknife`). p is of the wild
-    cluster bootstrap (:mod:`traceana.stats.wild_bootstrap`), for ranks over rows of the jackknife;
-    null for ranks over group means, and below ten effective clusters, or below twenty that decide
-    group means. n_effective over rows is the number of independent points whose Fisher interval
-    would be as wide.
-
-    `n_carrying` is the smallest number of rows, of up to 5 %, without which a significant Pearson
-    r over rows halves or changes sign.
-
-    Values are null with a `note` if there are fewer than four points, a constant column, values
-    beyond 1e150 (infinite); intervals also if one row decides the error, or all are on a line. A
-    p-value too small for a double is 2.2e-308, with a note.
-
-    The engine of the frame aggregates Pearson's r over rows and group means. The required columns
-    are also collected, if they have up to 5 million rows or the method needs ranks or clusters.
 
     Examples
     --------

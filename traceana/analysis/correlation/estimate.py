@@ -20,15 +20,14 @@ from traceana.stats.correlation import (
     kendall_pvalue,
     kendall_tie_factor,
     n_of_variance,
-    weighted_ranks,
 )
 from traceana.stats.influence import carrying_rows, excess_kurtosis
 from traceana.stats.permutation import EXACT, row_pvalue
 from traceana.stats.wild_bootstrap import (
-    MIN_EFFECTIVE,
     effective_clusters,
     leverage,
     sign_flip_pvalue,
+    too_few_clusters,
 )
 
 if TYPE_CHECKING:
@@ -75,7 +74,7 @@ class Clusters(NamedTuple):
         """Compute the errors over rows and the tests of each (level, method)."""
         n, m = (int(np.count_nonzero(np.bincount(codes))) for codes in (clusters, cells))
         effective = effective_clusters(np.ones(len(x)), clusters)
-        if min(n, effective) < MIN_EFFECTIVE:
+        if too_few_clusters(effective):
             return cls(n, min(m, effective) - 1, effective, {}, {})
         pvalues = {}
         for key in asked:
@@ -103,10 +102,14 @@ def of_rows(
     confidence: float,
     rng: np.random.Generator,
 ) -> dict[str, Any]:
-    """Return the estimate over rows; `pearson` is Pearson's r and its error on Fisher's scale."""
+    """Return the estimate over rows, which are ranks for Spearman's coefficient.
+
+    `pearson` is Pearson's r and its error on Fisher's scale.
+    """
     r, error = pearson
     if method != "pearson" and rows is not None:
-        r, error = correlation(*rows, method=method), 0.0
+        on = "pearson" if method == "spearman" else method
+        r, error = correlation(*rows, method=on), 0.0
         if method == "kendall":
             error = float(
                 np.sqrt(fisher_variance(r, max(n, 5), method) * kendall_tie_factor(*rows))
@@ -121,9 +124,7 @@ def of_rows(
         found |= _independent(r, n, method, confidence, error)
         if method == "kendall" and rows is not None:
             found["pvalue"] = kendall_pvalue(*rows)
-        elif rows is not None and method == "spearman" and n <= EXACT:
-            found["pvalue"] = row_pvalue(*(weighted_ranks(part) for part in rows), rng=rng)
-        elif rows is not None and np.prod(kurtosis) > n / 10:
+        elif rows and (np.prod(kurtosis) > n / 10 or (method == "spearman" and n <= EXACT)):
             found["pvalue"] = row_pvalue(*rows, rng=rng)
     if rows is not None and method == "pearson" and abs(r) < 1:
         if found.get("pvalue", 1) < 1 - confidence and (carried := carrying_rows(*rows, r)):
@@ -173,15 +174,9 @@ def of_group_means(
     return found
 
 
-def _too_few(clusters: Clusters) -> str:
-    # rounded down: 9.97 are fewer than 10
-    effective = np.floor(10 * clusters.effective) / 10
-    return f"{effective:.1f} effective clusters; {MIN_EFFECTIVE} are needed"
-
-
 def _why_untested(clusters: Clusters, level: str, method: str) -> str:
-    if min(clusters.n, clusters.effective) < MIN_EFFECTIVE:
-        return _too_few(clusters)
+    if few := too_few_clusters(clusters.effective):
+        return few
     if (level, method) == ("group_mean", "pearson"):
         return f"fewer than {MIN_DECIDING} effective clusters decide the group means"
     return "no calibrated test of ranked group means in clusters"
@@ -214,8 +209,8 @@ def _clustered(
     r: float, key: tuple[str, str], clusters: Clusters, confidence: float
 ) -> dict[str, Any]:
     found: dict[str, Any] = {"n_clusters": clusters.n}
-    if not clusters.errors:
-        return found | {"note": f"no interval and no test ({_too_few(clusters)})"}
+    if few := too_few_clusters(clusters.effective):
+        return found | {"note": f"no interval and no test ({few})"}
     error = clusters.errors[key[1]] if abs(r) < 1 else np.nan
     if not error > 0:  # NaN too
         return found | {"note": "the jackknife has no error: no interval and no test"}

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-import narwhals.stable.v2 as nw
 import polars as pl
 
-from traceana.analysis.frames import Names, as_names, reduce_frame, refuse_clash
+from traceana.analysis.frames import Names, as_names, count_values, refuse_clash
 from traceana.analysis.outcomes.clusters import add_up_clusters, rate_columns
 from traceana.analysis.outcomes.definitions import open_outcomes
 from traceana.results.outcomes import FailureRates, OutcomeRates
@@ -56,7 +55,6 @@ def outcome_rates(
     -------
     DataFrame
         Sorted by `by`, nulls last, with the columns of `by` and
-
         {columns}
 
         The interval is Wilson's (JASA 22, 1927). With `cluster` it is Wilson's of n_effective
@@ -105,7 +103,6 @@ def failure_rates(
     -------
     DataFrame
         Sorted by `by`, nulls last, with the columns of `by` and
-
         {columns}
 
         The interval is that of :func:`outcome_rates`.
@@ -142,16 +139,17 @@ def _rates(
     lazy, succeeded, failed = open_outcomes(
         frame, columns, status=status, success=success, failure=failure
     )
-    column = nw.col(status)
     words = {"successes": succeeded, "failures": failed, "n": (*succeeded, *failed)}
     if {*words["n"]} <= {*STATUSES}:
         words |= {word: (word,) for word in STATUSES}
-    parts = reduce_frame(
-        lazy,
-        columns,
-        **{name: nw.when(column.is_in(some)).then(column).count() for name, some in words.items()},
-        rows=nw.len(),
-        n_missing=nw.len() - column.count(),
+    rows, value = pl.col(".n"), pl.col(status)
+    counts = count_values(lazy, (*columns, status))
+    sums = {name: rows.filter(value.is_in(some)).sum() for name, some in words.items()}
+    sums |= {"rows": rows.sum(), "n_missing": rows.filter(value.is_null()).sum()}
+    parts = (
+        counts.group_by(columns, maintain_order=True).agg(**sums)
+        if columns
+        else counts.select(**sums)
     )
     groups = parts if cluster is None else add_up_clusters(parts, keys, cluster)
     n = pl.col("n")

@@ -54,19 +54,12 @@ def task_runtimes(
     -------
     DataFrame
         Every row of `tasks` in its order:
-
         {columns}
 
     Raises
     ------
     DataError
         If a task has two rows, or job_id or task_name differs in type between the tables.
-
-    Notes
-    -----
-    Runtime and task size (n_instances) are those of the published analysis of PAI's tasks.
-    max(end_s) - min(start_s) is not among the imputations: it uses the start of an instance
-    whose end it excludes.
 
     Examples
     --------

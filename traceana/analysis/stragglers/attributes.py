@@ -57,7 +57,8 @@ def straggler_attributes(
     `min_explained` more than by chance, and at least 90 % as much as the best one.
 
     Shuffles take steps as independent. If times are strongly autocorrelated, jobs of two to four
-    workers are explained by one that was slower by chance (see the documentation, Stragglers).
+    workers are explained by one that was slower by chance
+    (:doc:`/explanation/straggler-attributes`).
 
     Parameters
     ----------
@@ -77,11 +78,6 @@ def straggler_attributes(
         Permutations of workers between groups for `pvalue`, a test of the variance between groups.
     rng
         Seed or generator of permutations and shuffles.
-
-    Returns
-    -------
-    AttributeResult
-        Frames sorted by `by`; see the class for the columns.
 
     Examples
     --------

@@ -63,17 +63,12 @@ def detect_stragglers(
     compared with its own usual value and, at the same time, with its peers. A persistent straggler
     has no episode for that alone, and a job that slows down as a whole has neither.
 
-    With u the median of worker w over the job (without its episodes), r = log(x / u) of a sample
-    x, and q the 25 % quantile (lower) of r over the other workers at that time, minus the usual
-    value of that quantile, the excess of w is e = r - max(q, 0). For a worker whose r - q varies
-    less than that, because it follows its job up and down, e = r = r - q. Equal consecutive values
-    are one report, with the e of the first. The evidence of a report is 2 a (e - a) / s^2, with s
-    the noise of the worker's reports and a = max(log(min_severity) / 2, 0.75 s); it counts for at
-    most evidence / min_reports, and against for at most evidence / (max_gap_reports + 1). An
-    episode is where the sum of evidence, bounded below by 0, reaches `evidence`: from where it
-    leaves 0 to where it is highest before it falls by as much (cumulative sum in both directions;
-    Page, Biometrika 41, 1954). The documentation (Stragglers) describes the method, its measured
-    accuracy and its limits.
+    With r the logarithm of a sample over the usual value of its worker, and q the 25 % quantile of
+    r over the other workers at that time, minus its usual value, the excess of a worker is e = r -
+    max(q, 0). With s the noise of the worker and a = max(log(min_severity) / 2, 0.75 s), the
+    evidence of a report is 2 a (e - a) / s^2. An episode is where the cumulative sum of evidence,
+    bounded below by 0, reaches `evidence` (Page, Biometrika 41, 1954). The whole method, its
+    accuracy and limits: :doc:`/explanation/stragglers`.
 
     Parameters
     ----------
@@ -106,8 +101,9 @@ def detect_stragglers(
     Returns
     -------
     StragglerResult
-        Frames sorted by `by`, nulls last, then by worker and time; see the class for the columns.
-        ``result.plot(job=...)`` draws the ratios of a job's workers to their peers.
+        Frames sorted by `by`, nulls last, then by worker and time. The columns of worker and time
+        have standard names, whatever those of `samples`. ``result.plot(job=...)`` draws the ratios
+        of a job's workers to their peers.
 
     Raises
     ------

@@ -75,14 +75,16 @@ def _find_jobs(
     rows: pl.LazyFrame, by: Sequence[str], worker: str, width: int, n_rows: int
 ) -> pl.DataFrame | None:
     """Return [.row, *by], the first row of each job; None if the rows are not in order."""
-    repeats = (pl.col(worker) == pl.col(worker).shift(width)).sum()
-    if rows.select(repeats).collect(engine="streaming").item() != n_rows - width:
+    queries = [rows.select((pl.col(worker) == pl.col(worker).shift(width)).sum())]
+    if by:
+        begins = pl.any_horizontal(pl.col(name).ne_missing(pl.col(name).shift()) for name in by)
+        queries.append(rows.select(by).with_row_index(_ROW).filter(begins))
+    repeated, *found = pl.collect_all(queries, engine="streaming")
+    if repeated.item() != n_rows - width:
         return None
-    if not by:
+    if not found:
         return pl.DataFrame({_ROW: [0]})
-    begins = pl.any_horizontal(pl.col(name).ne_missing(pl.col(name).shift()) for name in by)
-    starts = rows.select(by).with_row_index(_ROW).filter(begins)
-    jobs = starts.collect(engine="streaming")
+    jobs = found[0]
     # a first job of nulls equals the null that shift puts before it
     plain = jobs[_ROW].first() == 0 and (jobs[_ROW] % width == 0).all()
     if not plain or not jobs.select(by).is_unique().all():

@@ -28,11 +28,10 @@ def concentration(
 ) -> pl.DataFrame:
     """Compute the concentration of GPU-hours: Gini coefficient and top fractions.
 
-    With x_1 <= ... <= x_n the GPU-hours of the jobs (gpus * runtime / 3600),
-    gini = 2 sum(i x_i) / (n sum(x)) - (n + 1) / n: 0 where all jobs are equal, (n - 1) / n where
-    one job has all. The top fraction p consists of the p * n largest jobs; the last may count in
-    part (linear interpolation of the Lorenz curve). Jobs that requested no GPU have no GPU-hours
-    and are not among the n jobs.
+    With x_1 <= ... <= x_n the GPU-hours of the jobs (gpus * runtime / 3600), gini = 2 sum(i x_i) /
+    (n sum(x)) - (n + 1) / n: 0 where all jobs are equal, (n - 1) / n where one job has all. The top
+    fraction p consists of the p * n largest jobs; the last may count in part (linear interpolation
+    of the Lorenz curve). Jobs that requested no GPU have no GPU-hours and are not among the n jobs.
 
     Parameters
     ----------
@@ -48,7 +47,6 @@ def concentration(
     -------
     DataFrame
         Sorted by `by`, nulls last, with the columns `by` and
-
         {columns}
 
     Examples
@@ -116,7 +114,6 @@ def lorenz_curve(
     DataFrame
         Sorted by `by` and share_of_jobs, nulls last; linear between jobs. A group without
         GPU-hours has no row. The columns are `by` and
-
         {columns}
 
     Examples

@@ -52,8 +52,8 @@ if TYPE_CHECKING:
 _ALPHA: Final = 0.05
 _LIMITATIONS: Final = (
     "With many values nearly every family is rejected: the best is a summary, not the law. "
-    "Values are treated as independent, which jobs of one user are not, and whole seconds as "
-    "continuous."
+    "Fits treat values as independent, which jobs of one user are not, and whole seconds as "
+    "continuous; intervals of medians are over users, if the trace has them."
 )
 _OPENING: Final = (
     "Six families are fitted by maximum likelihood and ordered by BIC. KS distance: the largest "
@@ -115,7 +115,7 @@ def _lead(found: Found) -> list[Block]:
                 *(pl.col(part).cast(pl.Float64) for part in ("value", "ci_low", "ci_high")),
             )
         )  # fmt: skip
-        rows.append({"trace": name, "n": n} | _median(one.fits.quantiles) | _best(one))
+        rows.append({"trace": name, "n": n} | _median(one) | _best(one))
     if not lines:
         return []
     figure = drawing(
@@ -131,8 +131,13 @@ def _lead(found: Found) -> list[Block]:
     return [Gallery((figure,)), table]
 
 
-def _median(quantiles: pl.DataFrame) -> dict[str, float | None]:
-    """Return the median with its interval."""
+def _median(found: RuntimeDistributions) -> dict[str, float | None]:
+    """Return the median with its interval: over independent units, if there are any."""
+    if found.median is not None:
+        return dict(zip(("median_s", "ci_low", "ci_high"), found.median, strict=True))
+    assert found.fits is not None  # noqa: S101  the caller has them
+    assert found.fits.quantiles is not None  # noqa: S101
+    quantiles = found.fits.quantiles
     middle = quantiles.sort((pl.col("share_below") - 0.5).abs()).row(0, named=True)
     return {
         "median_s": middle["value"], "ci_low": middle["ci_low"], "ci_high": middle["ci_high"],
@@ -154,7 +159,7 @@ def _median_finding(found: Found) -> str:
     for cohort, one in found.values():
         if one.fits is None or one.fits.quantiles is None:
             continue
-        row = _median(one.fits.quantiles)
+        row = _median(one)
         if row["median_s"] is None:
             continue
         interval = ""

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 _ALPHA: Final = 0.05
 _COLLINEAR: Final = 5
-"""Variance inflation factor from which an effect is not separated from the other features."""
+"""Variance inflation factor from which a feature is called collinear with others."""
 _OPENING: Final = (
     "Logistic regression of failure (status failed) among ended rows. The odds ratio of each "
     "feature is at equal values of the others. A numeric feature has the odds ratio of a "
     "doubling, a category that against the most frequent one. Within strata: Mantel-Haenszel; of "
     "a numeric feature by a model with the categories. Not comparable: less than 5 % of the rows "
-    "of a level or its reference have common support in another feature. Not separated: variance "
+    "of a level or its reference have common support in another feature. Collinear: variance "
     "inflation factor (VIF) of 5 or more. p is that of the adjusted ratio. The features are the "
     "grouping columns and the requested resources of the trace, chosen before the fit. Their "
     "p-values are one family, adjusted by Holm's method. Predictions are evaluated on held-out "
@@ -103,10 +103,10 @@ def _finding(model: FailureModel, cohort: Cohort) -> str:
     apart = terms.filter(pl.col("note").str.starts_with("not comparable"))
     parts = [_ratio_of(row) for row in clear.iter_rows(named=True)]
     text = f"odds ratios that differ from 1: {'; '.join(parts)}." if parts else ""
-    text = text or "none of the separable odds ratios differs significantly from 1."
+    text = text or "no odds ratio of a feature that is not collinear differs significantly from 1."
     for rows, what in (
         (unclear, "Inconclusive"),
-        (collinear, f"Not separated from the other features (VIF of {_COLLINEAR} or more)"),
+        (collinear, f"Collinear with other features (VIF of {_COLLINEAR} or more)"),
         (apart, "Not comparable, no common support"),
     ):
         if rows.height:

@@ -36,12 +36,7 @@ def tests_table(cohort: Cohort, tests: pl.DataFrame, /) -> Table:
     return result_table(
         tests,
         GroupTests,
-        caption=f"Tests between groups of {cohort.noun}. Failure: chi-squared test with Cramér's "
-        "V. Runtime: rank ANOVA (Brunner, Dette and Munk; of two groups Brunner and Munzel's "
-        "test) with epsilon squared, the fraction of the variance of ranks between groups. Left "
-        "truncation is ignored. Conclusion: negligible below V = 0.1 or epsilon "
-        "squared = 0.01; inconclusive if the adjusted p is at least 0.05; else small, medium (0.3; "
-        f"0.06) or large (0.5; 0.14), after Cohen. {cohort.title}",
+        caption=f"Tests between groups of {cohort.noun}. {cohort.title}",
         null={"method": ""},
     )
 

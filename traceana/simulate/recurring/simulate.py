@@ -75,9 +75,9 @@ def simulate_recurring(
         Default target, batch size and largest number of epochs by data set, such as those of
         :func:`traceana.analysis.training_defaults`; None: those of the Zeus traces.
     policy
-        "zeus", "default", "grid" or "oracle", or a function of (job, eta, rng) that returns a
-        :class:`~traceana.simulate.recurring.policies.BatchSizeOptimizer` and a
-        :class:`~traceana.simulate.recurring.policies.PowerLimitOptimizer`.
+        "zeus", "default", "grid" or "oracle", or a function of (job, eta, rng), `rng` being what is
+        given here, that returns a :class:`BatchSizeOptimizer` and a :class:`PowerLimitOptimizer`
+        (:doc:`/how-to/own-policies`).
 
     Raises
     ------

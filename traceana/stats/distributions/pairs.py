@@ -98,13 +98,9 @@ def _followed(fit: Fit, sample: Sample) -> Floats:
     """Return g' C g / 2 of an exact and of a censored value at each distinct value."""
     if fit.covariance is None:
         return np.zeros((2, len(sample.y)))
-    k = len(fit.covariance)
     part = (fit.family, sample.y, fit.theta)
-    gradients = (
-        fit.family.density(*part[1:])[1][:k],
-        survival_where(sample.cuts > 0, *part)[1 : 1 + k],
-    )
-    bound = survival_where(sample.low > -np.inf, fit.family, sample.low, fit.theta)[1 : 1 + k]
+    gradients = (fit.family.density(*part[1:])[1], survival_where(sample.cuts > 0, *part)[1:])
+    bound = survival_where(sample.low > -np.inf, fit.family, sample.low, fit.theta)[1:]
     return np.stack(
         [np.einsum("in,ij,jn->n", g - bound, fit.covariance, g - bound) / 2 for g in gradients]
     )
