@@ -180,8 +180,9 @@ def variance_between_units(session: Session, trace: str, /) -> dict[str, Varianc
     cohort = form_cohort(session, trace)
     if cohort.cluster is None:
         return {}
-    ran = cohort.rows.filter(pl.col("runtime_s") > 0)
-    ended = cohort.rows.filter(pl.col("status").is_in([*ENDED["success"], *ENDED["failure"]]))
+    rows = cohort.rows.with_columns(pl.col(cohort.cluster).to_physical())
+    ran = rows.filter(pl.col("runtime_s") > 0)
+    ended = rows.filter(pl.col("status").is_in([*ENDED["success"], *ENDED["failure"]]))
     failed = ended["status"].is_in([*ENDED["failure"]])
     return {
         "log runtime": variance_share(ran["runtime_s"].log(), ran[cohort.cluster]),

@@ -45,11 +45,12 @@ class Superiority(NamedTuple):
 
 def placements(values: Floats, group: Integers, /) -> Floats:
     """Return the fraction of each group below each value, ties counted half (row x group)."""
+    _, at = np.unique(values, return_inverse=True)
     result = np.empty((len(values), int(group.max()) + 1))
     for column in range(result.shape[1]):
-        own = np.sort(values[group == column])
-        below = np.searchsorted(own, values) + np.searchsorted(own, values, side="right")
-        result[:, column] = below / (2 * len(own))
+        often = np.bincount(at[group == column], minlength=int(at.max()) + 1)
+        upto = np.cumsum(often)
+        result[:, column] = (2 * upto - often)[at] / (2 * upto[-1])
     return result
 
 
@@ -187,7 +188,7 @@ def superiority(
         return Superiority(np.nan, chance, np.nan, np.nan)
     own = null = None
     if cluster is not None:
-        own = np.unique(cluster[both], return_inverse=True)[1].astype(np.int64)
+        own = (np.cumsum(np.bincount(cluster[both]) > 0) - 1)[cluster[both]]
         if own.max() < 1:
             return Superiority(np.nan, chance, np.nan, np.nan)
         center = (len(rank) + 1) / 2

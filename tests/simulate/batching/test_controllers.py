@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
 from traceana import simulate_batching
 from traceana.errors import DataError
-from traceana.simulate import Measured, OmniLearn, Proportional, Saturating, Static
+from traceana.simulate import Measured, OmniLearn, Proportional, Saturating, Static, Workers
 from traceana.simulate.batching.controllers import Seen
-from traceana.simulate.batching.split import whole
+from traceana.simulate.batching.split import earliest, whole
+
+if TYPE_CHECKING:
+    from traceana.simulate.batching.split import Batches, Reals
 
 
 def seen(batches: list[int], times: list[float], total: int, n_steps: int = 1) -> Seen:
@@ -109,3 +113,35 @@ def test_half_batches_and_defaults_of_a_run() -> None:
             Saturating(wrong)
     crew = [(0.1, 100.0), (0.1, 300.0)]
     assert simulate_batching(crew, controller="uniform").steps["samples"].to_list() == [128] * 100
+
+
+def test_the_busy_share_is_of_the_time_of_all_steps() -> None:
+    found = simulate_batching([(0, 100), (0, 300)], controller="uniform", steps=7)
+    assert found.workers["busy_share"].to_list() == pytest.approx([1, 1 / 3])
+    assert found.workers["mean_iteration_s"].to_list() == pytest.approx([0.64, 0.64 / 3])
+    assert found.time_s == pytest.approx(7 * 0.64)
+    assert found.idle_share == pytest.approx(1 / 3)
+
+
+def test_speeds_and_splits_have_limits() -> None:
+    def crew(speed: float) -> Workers:
+        return Workers(0.0, [1.0, 1.0], speed=lambda batches, _: np.full(batches.shape, speed))
+
+    for speed in (1e-12, 1e12):
+        assert simulate_batching(crew(speed), controller="uniform", steps=2).speedup == 1
+    for speed in (0.9e-12, 1.1e12):
+        with pytest.raises(DataError, match="speed must return samples/s from"):
+            simulate_batching(crew(speed), controller="uniform", steps=2)
+
+    def times(batches: Batches) -> Reals:
+        result: Reals = batches.astype(float) * np.array([1.0, 3])
+        return result
+
+    # 20,000 samples of 300 runs of two workers are 12 million times
+    with pytest.raises(DataError, match="needs 12,000,000 times for a step"):
+        earliest(times, 20_002, (300, 2), min_batch=1, max_batch=np.inf)
+    least = earliest(times, 6, (2, 2), min_batch=3, max_batch=9)
+    assert least.tolist() == [[3, 3], [3, 3]]
+    more = earliest(times, 9, (2, 2), min_batch=1, max_batch=5)
+    # done at 5 and 4 * 3 s: the first is full
+    assert more.tolist() == [[5, 4], [5, 4]]

@@ -60,7 +60,6 @@ def compare_plans(
           each other's draws. Null if there is one pair only.
         - ``rate by (model, batch_size, gpus)``: largest relative difference of the rates in the
           cells that both have; no test.
-
         {columns}
 
     Raises

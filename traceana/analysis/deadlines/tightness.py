@@ -58,7 +58,6 @@ def deadline_tightness(
     DataFrame
         Sorted by `by`, nulls last. Quantiles interpolate linearly (type 7 of Hyndman and Fan,
         1996). The columns are `by` and
-
         {columns}
 
     Examples

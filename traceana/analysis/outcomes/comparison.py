@@ -171,7 +171,7 @@ def _groups(
         rows.append(
             {
                 "n": int(own.sum()),
-                "n_clusters": None if of is None else len(np.unique(of)),
+                "n_clusters": None if of is None else int(np.count_nonzero(np.bincount(of))),
                 "mean_rank": float(rank[own].mean()),
                 "median_s": float(np.median(value[own])),
                 "ci_low": low,

@@ -43,7 +43,6 @@ def gpu_capacity_check(
     -------
     DataFrame
         One row per imputation:
-
         {columns}
 
     Examples

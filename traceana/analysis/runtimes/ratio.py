@@ -86,7 +86,6 @@ def summarize_runtime_ratio(
     -------
     DataFrame
         Sorted by `by`, nulls last, with the columns of `by` and
-
         {columns}
 
         Quantiles interpolate linearly between order statistics (type 7 of Hyndman and Fan, 1996).

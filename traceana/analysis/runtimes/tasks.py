@@ -54,7 +54,6 @@ def task_runtimes(
     -------
     DataFrame
         Every row of `tasks` in its order:
-
         {columns}
 
     Raises
