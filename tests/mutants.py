@@ -86,7 +86,7 @@ def mutants(path: Path) -> Iterator[Mutant]:
                     at(node.lineno, node.col_offset),
                     at(node.end_lineno, node.end_col_offset),
                 )
-                return start, end, repr(value + 1)
+                return start, end, repr(value + 1 if value + 1 != value else 2 * value)
             case ast.If(test=ast.Call() | ast.Name() | ast.Attribute() as test):
                 start, end = (
                     at(test.lineno, test.col_offset),

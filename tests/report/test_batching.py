@@ -42,8 +42,8 @@ def test_sweep_and_gains_are_those_computed(page: Element) -> None:
     assert gains[0]["Implied ratio"] == "7.000"
 
 
-def test_without_recorded_workers_the_rest_stands(zeus_page: Element) -> None:
-    part = section(zeus_page, "batching")
-    assert "traceana fetch alibaba-minibatch-2020" in part.text
-    assert read_table(part, "Throughput ratios that the published speedups imply")
-    assert not any("job_" in each.text for each in part.all("figcaption"))
+def test_without_recorded_workers_none_is_simulated(zeus_page: Element) -> None:
+    captions = [each.text for each in zeus_page.all("figcaption")]
+    assert captions
+    for what in ("Speedup by heterogeneity", "Uniform, static and dynamic batching"):
+        assert not any(what in text for text in captions)

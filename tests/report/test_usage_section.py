@@ -16,18 +16,18 @@ FIELDS = "JobID|User|Account|Partition|State|Submit|Start|End|Elapsed|AllocTRES|
 SHOWN = {".html", ".md", ".svg", ".csv"}
 
 
-def write_log(path: Path) -> None:
-    """Forty users, one of whom submits half of the jobs; node n7 fails more often."""
+def write_log(path: Path, *, few: bool = True, wait_s: int = 3600) -> None:
+    """Forty users, one with half of the jobs if `few`; node n7 fails, jobs of 8 GPUs wait."""
     rng = np.random.default_rng(4)
     lines = [FIELDS]
     begin = datetime(2026, 3, 1, tzinfo=UTC)
     for job in range(2000):
-        user = 0 if job % 2 else int(rng.integers(1, 40))
+        user = 0 if few and job % 2 else int(rng.integers(1, 40))
         node = int(rng.integers(0, 20))
         bad = rng.random() < (0.6 if node == 7 else 0.1)
         submit = begin + timedelta(minutes=30 * job)
         gpus = 8 if job % 10 == 0 else 1
-        start = submit + timedelta(minutes=60 if gpus == 8 else 2)
+        start = submit + timedelta(seconds=wait_s if gpus == 8 else 120)
         end = start + timedelta(hours=1)
         name = f"{job // 2}_{job % 2}" if job < 100 else str(job + 1000)
         state = "NODE_FAIL" if bad else "COMPLETED"
@@ -50,14 +50,32 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def test_top_users_and_losses_are_the_planted_ones(page: str) -> None:
     # 1,800 jobs of 1 GPU and 200 of 8, an hour each; user 0 has every second job, none of 8 GPUs
-    assert "1 of 40 users used 29.4 % of the GPU-hours, and the 2 with the most " in page
+    assert "1 of 40 users used 29 % of the GPU-hours, and the 2 with the most " in page
     assert "Of 3,400 GPU-hours, " in page
     assert " % were in failed jobs." in page
 
 
-def test_waits_differ_by_size(page: str) -> None:
-    assert "the queueing delay differs by GPUs requested, a large difference" in page
-    assert "Its median is from 120 s (1; n = 1,800) to 3,600 s (5 to 8; n = 200)." in page
+@pytest.mark.parametrize(
+    ("wait_s", "expected"),
+    [
+        (3600, "the queueing delay differs by GPUs requested, a large difference"),
+        (3600, "its median is from 120 s (1; n = 1,800) to 3,600 s (5 to 8; n = 200)."),
+        (125, "differs negligibly or inconclusively by GPUs requested (medians 120 to 125 s)"),
+    ],
+)
+def test_waits_differ_by_size(tmp_path: Path, wait_s: int, expected: str) -> None:
+    write_log(tmp_path / "sacct.txt", few=False, wait_s=wait_s)
+    traceana.ingest(tmp_path / "sacct.txt", store=tmp_path / "store")
+    options = {"out": tmp_path / "out", "only": "usage", "formats": "md"}
+    page = traceana.build_report(tmp_path / "store", **options).read_text()  # type: ignore[arg-type]
+    assert expected in page
+
+
+def test_waits_of_few_effective_users_are_not_tested(page: str) -> None:
+    # one user with half of the jobs, 39 with the rest: 1 / (1/4 + 1/4/39) = 3.9 at most
+    text = "the queueing delay by GPUs requested is not tested (3.8 effective clusters; 10 are need"
+    assert text in page
+    assert "its median is from 120 s (1; n = 1,800) to 3,600 s (5 to 8; n = 200)." in page
 
 
 def test_the_bad_node_is_named(page: str) -> None:

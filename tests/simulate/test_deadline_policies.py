@@ -148,3 +148,15 @@ def test_keys_of_any_type_and_numbers_of_any_size() -> None:
     assert simulate_deadlines(JOBS, deadline="submit_s")["n"][0] == 3
     with pytest.raises(DataError, match="whole numbers"):
         deadline_tightness(plans.with_columns(iterations=pl.lit(1e20)), jobs)
+
+
+def test_a_cluster_of_one_job_and_capacities_at_their_limits() -> None:
+    one = simulate_deadlines(JOBS[:1], policies=["fifo"], capacity=1e12).row(0, named=True)
+    assert (one["n"], one["n_missed"], one["share_missed"]) == (1, 0, 0)
+    for wrong in (0, -1, 1e12 + 1, np.nan):
+        with pytest.raises(DataError, match="capacity must be GPUs above 0"):
+            simulate_deadlines(JOBS, capacity=wrong)
+    # a job of all GPUs fits, and a larger one is left out
+    wide = JOBS.with_columns(gpus=pl.Series([2.0, 1.0, 2.5]))
+    found = simulate_deadlines(wide, policies=["fifo"], capacity=2).row(0, named=True)
+    assert (found["n"], found["n_excluded"]) == (2, 1)

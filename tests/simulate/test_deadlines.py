@@ -152,3 +152,13 @@ def test_a_pair_is_offered_from_its_own_smallest_to_its_own_largest_count() -> N
     for gpus, models in ((1.0, {"a"}), (2.0, {"a", "b"}), (4.0, {"a", "b"}), (5.0, {"a"})):
         plans = synthesize_deadlines(jobs_of(60, gpus=gpus), rates=rates)
         assert set(plans["model"]) == models, gpus
+
+
+@pytest.mark.parametrize("column", ["iterations_per_s", "gpus"])
+def test_rates_are_above_0(column: str) -> None:
+    rates = pl.DataFrame(
+        {"model": "a", "batch_size": 1, "gpus": [1.0, 4.0], "iterations_per_s": [2.0, 3.0]}
+    )
+    wrong = rates.with_columns(pl.Series(column, [0.0, 1.0]))
+    with pytest.raises(DataError, match="iterations_per_s and gpus above 0"):
+        synthesize_deadlines(jobs_of(2), rates=wrong)

@@ -274,7 +274,8 @@ def _project(
             if name in missing and free
         ]
         raise DataError(f"{found}; pass {', '.join(hints)}" if hints else found)
-    lazy = _as_lazy(frame.select(*columns))
+    on_polars = frame.implementation is nw.Implementation.POLARS
+    lazy = frame.lazy().select(*columns) if on_polars else _as_lazy(frame.select(*columns))
     for name, dtype in lazy.collect_schema().items():
         if dtype.is_nested() or dtype == nw.Object:
             raise DataError(f"column {name} holds {dtype}; text, numbers or times are needed")

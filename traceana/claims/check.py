@@ -48,11 +48,6 @@ def check_claims(
     progress
         Called after each claim with the completed fraction.
 
-    Returns
-    -------
-    ClaimResults
-        One row per claim, in the order of the papers.
-
     Examples
     --------
     >>> import traceana

@@ -173,7 +173,9 @@ def _with_unit(rows: pl.DataFrame, unit: str) -> tuple[pl.DataFrame, str | None]
     filled = pl.col(unit).cast(pl.String)
     if rows[unit].null_count():
         filled = pl.coalesce(filled, pl.format("job {}", "job_id"))
-    return rows.with_columns(filled.alias(unit)), unit
+    named = rows.select(filled.alias(unit))[unit]
+    # numbers in the order of the names: ranked and grouped far faster than text
+    return rows.with_columns(named.cast(pl.Enum(named.unique().sort()))), unit
 
 
 def _grouping(rows: pl.DataFrame) -> str | None:

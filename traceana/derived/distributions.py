@@ -35,6 +35,8 @@ class RuntimeDistributions:
         Rows with a runtime above 0, or still running at the end of the window.
     bound
         Smallest runtime, if the trace is left-truncated.
+    median
+        Kaplan-Meier estimate with its interval over independent units; None without such units.
     fits
         The fitted families; None for fewer than two distinct runtimes.
     pvalue
@@ -52,6 +54,7 @@ class RuntimeDistributions:
     n_positive: int
     n_used: int
     bound: float | None
+    median: tuple[float | None, float | None, float | None] | None = None
     fits: DistributionFits | None = None
     pvalue: float | None = None
     tail: pl.DataFrame | None = None
@@ -63,7 +66,7 @@ def analyze_runtime_distributions(session: Session, trace: str, /) -> RuntimeDis
     """Fit distributions to the runtimes of a trace, and compare its groups."""
     cohort = form_cohort(session, trace)
     table = session.manifest(trace).tables["tasks" if cohort.from_tasks else "jobs"]
-    columns = dict.fromkeys(("duration_s", "entry_s", "observed", cohort.by))
+    columns = dict.fromkeys(("duration_s", "entry_s", "observed", cohort.by, cohort.cluster))
     used = cohort.rows.select(name for name in columns if name is not None)
     positive = rows = used.filter(pl.col("duration_s") > 0)
     if rows.height > MOST_ROWS:
@@ -71,7 +74,13 @@ def analyze_runtime_distributions(session: Session, trace: str, /) -> RuntimeDis
     runtimes = rows["duration_s"]
     seen: dict[str, Any] = {"entry": rows["entry_s"], "observed": rows["observed"]}
     bound = float(min(runtimes)) if table.left_truncated and len(runtimes) else None
-    counts = (cohort.rows.height, positive.height, rows.height, bound)
+    counts = (
+        cohort.rows.height,
+        positive.height,
+        rows.height,
+        bound,
+        _median(rows, cohort.cluster),
+    )
     if runtimes.n_unique() < 2:
         return RuntimeDistributions(*counts)
     truncated = None if bound is None else "min"
@@ -94,6 +103,19 @@ def analyze_runtime_distributions(session: Session, trace: str, /) -> RuntimeDis
             groups = _best_families(grouped, cohort.by, bound)
     tail = analysis.tail_index(runtimes, k=largest or None, **seen)
     return RuntimeDistributions(*counts, fits, pvalue, tail, _sensitivity(rows, truncated), groups)
+
+
+def _median(
+    rows: pl.DataFrame, unit: str | None
+) -> tuple[float | None, float | None, float | None] | None:
+    if unit is None or rows.is_empty():
+        return None
+    found = analysis.kaplan_meier(
+        rows, status=None, runtime="duration_s", entry="entry_s", observed="observed", cluster=unit,
+        quantiles=(0.5,),
+    )  # fmt: skip
+    low, middle, high = found.quantiles.select("ci_low", "time_s", "ci_high").row(0)
+    return middle, low, high
 
 
 def _sensitivity(rows: pl.DataFrame, truncated: str | None) -> pl.DataFrame | None:

@@ -16,6 +16,7 @@ from traceana.derived.tasks import sample_jobs
 from traceana.stats.effect_sizes import conclude
 from traceana.stats.multiplicity import adjust_pvalues
 from traceana.stats.ranks import placements, rank_anova
+from traceana.stats.wild_bootstrap import effective_clusters, too_few_clusters
 
 if TYPE_CHECKING:
     from traceana.store.manifest import Manifest
@@ -180,11 +181,14 @@ def _compare_waits(jobs: nw.LazyFrame[Any], names: list[str], user: str | None) 
         placed = placements(known["wait_s"].cast(pl.Float64).to_numpy(), group)
         units = None if units is None else units.astype(np.int64)
         test, _ = rank_anova(group, placed, units, confidence=0.95)
-        if np.isnan(test.pvalue):  # groups do not overlap
+        few = units is not None and too_few_clusters(effective_clusters(np.ones(len(units)), units))
+        if np.isnan(test.pvalue) and not few:  # groups do not overlap
             test, _ = rank_anova(group, placed, units, confidence=0.95, equal_spreads=True)
-        tests.append((name, known.height, test.effect, test.ci_low, test.ci_high, test.pvalue))
-    schema = dict.fromkeys(("effect", "ci_low", "ci_high", "pvalue"), pl.Float64)
-    found = pl.DataFrame(tests, {"by": pl.String, "n": pl.Int64, **schema}, orient="row")
+        estimate = (test.effect, test.ci_low, test.ci_high, test.pvalue)
+        tests.append((name, known.height, *estimate, few or None))
+    numbers = dict.fromkeys(("effect", "ci_low", "ci_high", "pvalue"), pl.Float64)
+    schema = {"by": pl.String, "n": pl.Int64, **numbers, "note": pl.String}
+    found = pl.DataFrame(tests, schema, orient="row")
     adjusted = adjust_pvalues(found["pvalue"].to_numpy(), method="holm")
     found = found.with_columns(pvalue_adjusted=pl.Series(adjusted, dtype=pl.Float64))
     found = found.fill_nan(None)

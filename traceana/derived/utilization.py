@@ -123,11 +123,11 @@ def _instances(session: Session, trace: str) -> pl.DataFrame:
         .select(worker, "start_s", "end_s", ok=pl.col("status").cast(pl.String) == "completed")
         .join(workers.lazy().select(".worker"), on=".worker", how="semi")
         .collect(engine="streaming")
-        .sort("ok", "start_s", "end_s")
-        .unique(".worker", keep="last")
-        .drop("ok")
     )
-    del workers
+    again = times[".worker"].is_duplicated()
+    last = times.filter(again).sort("ok", "start_s", "end_s").unique(".worker", keep="last")
+    times = pl.concat([times.filter(~again), last]).drop("ok")
+    del workers, again, last
     known = session.once(instance_times, trace).tasks
     owners = session.once(task_owners, trace)
     tasks = known.select(key, "gpus", "cpus", "memory_gib", "gpu_type", _ROLE).hstack(

@@ -75,7 +75,6 @@ def anonymize(
     -------
     DataFrame
         What could still identify: one row per column with values, and one per table.
-
         {columns}
 
     Examples

@@ -52,15 +52,10 @@ def export_tables(
         Names of the tables; none means all, or ``jobs`` in SWF.
     file_format
         ``parquet``; ``csv`` (text that a spreadsheet would take for a formula begins with an
-        apostrophe); or ``swf``, for jobs only: the Standard Workload Format of the Parallel
-        Workloads Archive, 18 numbers per job in the order of submission, missing as -1. Names
-        become numbers in the order of their first job; processors are CPU cores, and the memory is
-        per processor. It has no field for GPUs.
-
-    References
-    ----------
-    Chapin et al. (1999), Benchmarks and standards for the evaluation of parallel job schedulers.
-    JSSPP, 67-90, https://doi.org/10.1007/3-540-47954-6_4.
+        apostrophe); or ``swf``, for jobs only: the Standard Workload Format (Chapin et al., JSSPP
+        1999, https://doi.org/10.1007/3-540-47954-6_4), 18 numbers per job in the order of
+        submission, missing as -1. Names become numbers in the order of their first job; processors
+        are CPU cores, and the memory is per processor. It has no field for GPUs.
 
     Examples
     --------

@@ -51,11 +51,6 @@ def add_table(
         TOML file, or its text, with the table's columns in terms of the frame's. None: the frame
         has the names and units of the table; other columns are ignored.
 
-    Returns
-    -------
-    Ledger
-        Row counts of the trace's tables.
-
     Raises
     ------
     DataError

@@ -150,14 +150,7 @@ def write_figures(
 
 
 def check_figures(figures: str | Sequence[str], /) -> list[str]:
-    """Return the ids of figures; none means all.
-
-    Examples
-    --------
-    >>> from traceana.report import check_figures
-    >>> check_figures("gpu-demand")
-    ['gpu-demand']
-    """
+    """Return the ids of figures; none means all."""
     from traceana.figures import figures as all_figures  # noqa: PLC0415  matplotlib is slow to load
 
     return choose(figures, list(all_figures()), what="figure")

@@ -25,9 +25,9 @@ class IncidenceSteps(ResultTable):
     time_s = number("Time (s)", "runtime at which rows had the event", display="seconds", unit="s")
     n_at_risk = count("At risk", "rows at risk just before")
     n_events = count("Events", "rows with the event at this time")
-    incidence = number("Cumulative incidence", "Aalen-Johansen estimate", display="share")
-    ci_low = number(_CI, "pointwise log-log interval", display="share")
-    ci_high = number(_CI, "pointwise log-log interval", display="share")
+    incidence = number("Cumulative incidence", "Aalen-Johansen estimate", display="percent")
+    ci_low = number(_CI, "pointwise log-log interval", display="percent")
+    ci_high = number(_CI, "pointwise log-log interval", display="percent")
 
 
 class IncidenceGroups(ResultTable):
@@ -39,9 +39,9 @@ class IncidenceGroups(ResultTable):
     n_censored = count("Censored", "rows whose event is unknown: still running when last seen")
     n_truncated = count("Left-truncated", _TRUNCATED)
     n_excluded = count("Excluded", "rows without a runtime")
-    incidence = number("Cumulative incidence", "at the last time", display="share")
-    ci_low = number(_CI, "its interval", display="share")
-    ci_high = number(_CI, "its interval", display="share")
+    incidence = number("Cumulative incidence", "at the last time", display="percent")
+    ci_low = number(_CI, "its interval", display="percent")
+    ci_high = number(_CI, "its interval", display="percent")
     last_s = number("Last time (s)", "longest runtime", display="seconds", unit="s")
     note = text("Note", "why a value is null")
     n_clusters = count("Clusters", "clusters, only with `cluster`", optional=True)
@@ -50,12 +50,12 @@ class IncidenceGroups(ResultTable):
 class IncidenceAtTimes(IncidenceGroups):
     """Cumulative incidence within one hour, within one day and at the last time."""
 
-    incidence_1h = number("Within 1 h", "cumulative incidence at 1 h", display="share")
-    ci_low_1h = number(_CI, "its interval", display="share")
-    ci_high_1h = number(_CI, "its interval", display="share")
-    incidence_24h = number("Within 24 h", "cumulative incidence at 24 h", display="share")
-    ci_low_24h = number(_CI, "its interval", display="share")
-    ci_high_24h = number(_CI, "its interval", display="share")
+    incidence_1h = number("Within 1 h", "cumulative incidence at 1 h", display="percent")
+    ci_low_1h = number(_CI, "its interval", display="percent")
+    ci_high_1h = number(_CI, "its interval", display="percent")
+    incidence_24h = number("Within 24 h", "cumulative incidence at 24 h", display="percent")
+    ci_low_24h = number(_CI, "its interval", display="percent")
+    ci_high_24h = number(_CI, "its interval", display="percent")
 
 
 class RowsWithoutRuntime(ResultTable):
@@ -79,9 +79,9 @@ class SurvivalSteps(ResultTable):
     time_s = number("Time (s)", "runtime at which rows ended", display="seconds", unit="s")
     n_at_risk = count("At risk", "rows at risk just before")
     n_events = count("Events", "rows that ended at this time")
-    survival = number("Survival", "Kaplan-Meier estimate", display="share")
-    ci_low = number(_CI, "pointwise log-log interval (Greenwood's variance)", display="share")
-    ci_high = number(_CI, "pointwise log-log interval (Greenwood's variance)", display="share")
+    survival = number("Survival", "Kaplan-Meier estimate", display="percent")
+    ci_low = number(_CI, "pointwise log-log interval (Greenwood's variance)", display="percent")
+    ci_high = number(_CI, "pointwise log-log interval (Greenwood's variance)", display="percent")
 
 
 class SurvivalGroups(ResultTable):

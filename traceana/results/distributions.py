@@ -70,7 +70,7 @@ class FittedFamilies(ResultTable):
     n_truncated = count("Left-truncated", "values observed from an entry above 0")
     truncated_below = number("Bound", "values below are not in the data")
     share_above_bound = number(
-        "Fraction above the bound", "of the fitted distribution", display="share"
+        "Fraction above the bound", "of the fitted distribution", display="percent"
     )
     resamples = count("Resamples", "simulated samples with a fit")
     note = text("Note", "why a value is null")
@@ -130,7 +130,7 @@ class EmpiricalDistribution(ResultTable):
     """Quantiles of a column by group."""
 
     n = count("n", "values of the group")
-    share_below = number("Fraction", "fraction of values up to `value`", display="share")
+    share_below = number("Fraction", "fraction of values up to `value`", display="percent")
     value = number("Value", "the quantile")
 
 
@@ -138,7 +138,7 @@ class FittedQuantiles(ResultTable):
     """Quantiles of values beside the quantiles of the fitted families."""
 
     n = count("n", "values")
-    share_below = number("Fraction at or below", "probability of the quantile", display="share")
+    share_below = number("Fraction at or below", "probability of the quantile", display="percent")
     value = number("Value", "smallest value with at least this fraction at or below it")
     ci_low = number(_CI, "interval between order statistics; null beyond the data")
     ci_high = number(_CI, "its upper end")

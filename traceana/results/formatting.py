@@ -92,9 +92,16 @@ def ratio(value: float) -> str:
     return f"{value:.3f}"
 
 
-def share(value: float) -> str:
-    """Format a fraction as a percentage."""
+def percent(value: float) -> str:
+    """Write a fraction as a percentage with a decimal, as in tables."""
     return f"{100 * value:z.1f} %"
+
+
+def share(value: float) -> str:
+    """Write a fraction in a sentence: without decimals from 10 % on, unless that makes 100 %."""
+    rounded = round(100 * value)
+    whole = abs(rounded) >= 10 and (abs(rounded) != 100 or abs(value) == 1)
+    return f"{rounded:,} %" if whole else percent(value)
 
 
 def fine_share(value: float) -> str:
@@ -117,9 +124,16 @@ def ratio_range(low: float, high: float) -> str:
     return f"{ratio(low)} to {ratio(high)}"
 
 
+def percent_range(low: float, high: float) -> str:
+    """Write an interval of fractions, as in tables."""
+    return f"{100 * low:z.1f} to {percent(high)}"
+
+
 def share_range(low: float, high: float) -> str:
-    """Format an interval of fractions."""
-    return f"{100 * low:z.1f} to {share(high)}"
+    """Write an interval of fractions in a sentence, with a decimal if its ends are else equal."""
+    if share(low) == share(high) and low != high:
+        return percent_range(low, high)
+    return f"{share(low).removesuffix(' %')} to {share(high)}"
 
 
 def size(value: float) -> str:

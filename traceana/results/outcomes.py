@@ -43,9 +43,9 @@ class OutcomeRates(ResultTable):
 
     n = count("Rows", "successes and failures")
     successes = count("Successes", "rows with a status in `success`")
-    rate = number("Success rate", "`successes / n`; null if n is 0", display="share")
-    ci_low = number(_CI, "confidence interval of the rate", display="share")
-    ci_high = number(_CI, "confidence interval of the rate", display="share")
+    rate = number("Success rate", "`successes / n`; null if n is 0", display="percent")
+    ci_low = number(_CI, "confidence interval of the rate", display="percent")
+    ci_high = number(_CI, "confidence interval of the rate", display="percent")
     n_excluded = count("Excluded", "rows that are neither, null included")
     n_clusters = count("Clusters", _CLUSTERS, optional=True)
     n_effective = number("Effective n", "as in `runtime_by`", display="count", optional=True)
@@ -57,9 +57,9 @@ class FailureRates(ResultTable):
 
     n = count("Rows", "successes and failures")
     failures = count("Failures", "rows with a status in `failure`")
-    rate = number("Failure rate", "`failures / n`; null if n is 0", display="share")
-    ci_low = number(_CI, "confidence interval of the rate", display="share")
-    ci_high = number(_CI, "confidence interval of the rate", display="share")
+    rate = number("Failure rate", "`failures / n`; null if n is 0", display="percent")
+    ci_low = number(_CI, "confidence interval of the rate", display="percent")
+    ci_high = number(_CI, "confidence interval of the rate", display="percent")
     n_excluded = count("Excluded", "rows that are neither, null included")
     n_missing = count("Without status", "rows without a status")
     completed = count("Completed", "rows by status, if these are the schema's", optional=True)
@@ -76,7 +76,7 @@ class FailureRates(ResultTable):
 class FailureByRequest(FailureRates):
     """Failure rate of each group with its success rate and mean runtimes."""
 
-    success_rate = number("Success rate", "one minus the failure rate", display="share")
+    success_rate = number("Success rate", "one minus the failure rate", display="percent")
     success_mean_s = number(
         "Mean runtime of successes (s)", "mean runtime of successes", display="seconds", unit="s"
     )
@@ -289,10 +289,10 @@ class Calibration(ResultTable):
 
     bin = count("Bin", "number of the tenth, by predicted probability")
     n = count("n", "rows")
-    predicted = number("Predicted", "mean predicted probability of failure", display="share")
-    observed = number("Observed", "fraction of failures", display="share")
-    ci_low = number(_CI, "Wilson's interval of the observed fraction", display="share")
-    ci_high = number(_CI, "Wilson's interval of the observed fraction", display="share")
+    predicted = number("Predicted", "mean predicted probability of failure", display="percent")
+    observed = number("Observed", "fraction of failures", display="percent")
+    ci_low = number(_CI, "Wilson's interval of the observed fraction", display="percent")
+    ci_high = number(_CI, "Wilson's interval of the observed fraction", display="percent")
 
 
 class ModelFit(ResultTable):

@@ -132,13 +132,13 @@ class SweepSummary(ResultTable):
     seeds_failed = count("Seeds failed")
     points_missing = count("Points missing", "(batch size, power limit) without data")
     energy_saved = fraction("Energy saved", "mean over the seeds")
-    energy_saved_ci_low, energy_saved_ci_high = interval("Energy, 95 %", display="share")
+    energy_saved_ci_low, energy_saved_ci_high = interval("Energy, 95 %", display="percent")
     time_saved = fraction("Time saved", "mean over the seeds")
-    time_saved_ci_low, time_saved_ci_high = interval("Time, 95 %", display="share")
+    time_saved_ci_low, time_saved_ci_high = interval("Time, 95 %", display="percent")
     cost_saved = fraction("Cost saved", "mean over the seeds")
-    cost_saved_ci_low, cost_saved_ci_high = interval("Cost, 95 %", display="share")
+    cost_saved_ci_low, cost_saved_ci_high = interval("Cost, 95 %", display="percent")
     regret_share = fraction("Regret", "mean over the seeds")
-    regret_share_ci_low, regret_share_ci_high = interval("Regret, 95 %", display="share")
+    regret_share_ci_low, regret_share_ci_high = interval("Regret, 95 %", display="percent")
     note = text("Note", "why values are null")
 
 

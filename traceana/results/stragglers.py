@@ -52,7 +52,7 @@ class Levels(ResultTable):
     n_missing = count("Missing", "rows without a value")
     n_episodes = count("Episodes", "episodes of the worker")
     lost_share = number(
-        "Waited for", "fraction of the job's waiting time in which it is slowest", display="share"
+        "Waited for", "fraction of the job's waiting time in which it is slowest", display="percent"
     )
     note = text("Note", "why values are missing, or why the worker is not persistently slow")
 
@@ -81,12 +81,12 @@ class StragglerJobs(ResultTable):
         "Without either", "slowdown also with slower workers at their peers' level", display="ratio"
     )
     episodes_share = number(
-        "Removed: episodes", "fraction of (slowdown - 1) without episodes", display="share"
+        "Removed: episodes", "fraction of (slowdown - 1) without episodes", display="percent"
     )
     levels_share = number(
         "Removed: levels",
         "fraction of (slowdown - 1) with equal levels, after episodes",
-        display="share",
+        display="percent",
     )
     n_missing = count("Missing", "rows without a value")
     note = text("Note", "why values are missing")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from copy import copy
+from textwrap import indent
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import dataframely as dy
@@ -63,7 +64,7 @@ def seconds(heading: str, description: str = "") -> dy.Float64:
 
 def fraction(heading: str, description: str = "") -> dy.Float64:
     """Declare a column of fractions from 0 to 1, displayed as percentages."""
-    return number(heading, description, display="share")
+    return number(heading, description, display="percent")
 
 
 def interval(
@@ -144,18 +145,9 @@ def returns(table: type[ResultTable], /) -> Callable[[Function], Function]:
     """Replace the line ``{columns}`` of a docstring with a list of the columns of a table."""
 
     def fill(function: Function) -> Function:
-        lines = inspect.cleandoc(function.__doc__ or "").splitlines()
-        columns = describe_columns(table).splitlines()
-        filled = [
-            indented
-            for line in lines
-            for indented in (
-                [line.replace("{columns}", column) for column in columns]
-                if line.strip() == "{columns}"
-                else [line]
-            )
-        ]
-        function.__doc__ = "\n".join(filled)
+        before, line, after = inspect.cleandoc(function.__doc__ or "").partition("    {columns}")
+        columns = indent(describe_columns(table), "    ")
+        function.__doc__ = f"{before.rstrip()}\n\n{columns}{after}" if line else before
         return function
 
     return fill

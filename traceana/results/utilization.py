@@ -23,8 +23,8 @@ class Utilization(ResultTable):
     requested_mean = number("Requested (mean)", "null where the resource is not requested")
     used_mean = number("Used (mean)", "mean use")
     used_of_requested = fraction("Used of requested", "sum of use over sum of requests")
-    ci_low, ci_high = interval("95 % CI", "of used_of_requested", display="share")
-    p25, median, p75 = quantiles("quantile of use over request", 25, 50, 75, display="share")
+    ci_low, ci_high = interval("95 % CI", "of used_of_requested", display="percent")
+    p25, median, p75 = quantiles("quantile of use over request", 25, 50, 75, display="percent")
     share_over = fraction("Used more", "fraction of rows that used more than they requested")
 
 
@@ -34,7 +34,7 @@ class RequestedUsed(ResultTable):
     resource = text("Resource", "what was requested and used, and the unit of the hours")
     n = count("Jobs", "jobs with a use and a request above 0")
     n_missing = count("Without", "jobs without a use or a request above 0")
-    p25, median, p75 = quantiles("quantile of use over request", 25, 50, 75, display="share")
+    p25, median, p75 = quantiles("quantile of use over request", 25, 50, 75, display="percent")
     ci_low = fraction("95 % CI of the median", "Woodruff's interval")
     ci_high = fraction("95 % CI of the median", "Woodruff's interval")
     requested_hours = number("Requested", "sum over jobs", display="hours", unit="h")
@@ -55,13 +55,13 @@ class IdleGpuHours(ResultTable):
         "Idle", "GPUs minus used GPUs, at least 0, times runtime", display="hours", unit="h"
     )
     share_idle = fraction("Fraction idle", "idle_gpu_hours over gpu_hours")
-    ci_low, ci_high = interval("95 % CI", "of share_idle", display="share")
+    ci_low, ci_high = interval("95 % CI", "of share_idle", display="percent")
     n_unused = count("Unused", "rows whose use is below the limit")
     unused_gpu_hours = number(
         "GPU-hours unused", "GPU-hours of these rows", display="hours", unit="h"
     )
     share_unused = fraction("Fraction unused", "unused_gpu_hours over gpu_hours")
-    unused_ci_low, unused_ci_high = interval("95 % CI", "of share_unused", display="share")
+    unused_ci_low, unused_ci_high = interval("95 % CI", "of share_unused", display="percent")
 
 
 class GpuSharing(ResultTable):
@@ -93,7 +93,7 @@ class AllocationSummary(ResultTable):
     bins = count("Bins", "time bins")
     bins_over = count("Bins above 100 %", "time bins with more allocated GPUs than capacity")
     mean = fraction("Mean allocation rate", "over the bins")
-    p05, median, p95 = quantiles("quantile over the bins", 5, 50, 95, display="share")
+    p05, median, p95 = quantiles("quantile over the bins", 5, 50, 95, display="percent")
     max = fraction("Maximum", "over the bins")
 
 

@@ -69,8 +69,6 @@ def between_groups(
         The same whether they differ or not, for the interval; None as for `null`.
     error_df
         Degrees of freedom of `null`: Q / (c f) has an F distribution of f and so many.
-    confidence
-        Coverage, in (0, 1).
     """
     check_confidence(confidence)
     count, sums = np.asarray(n, dtype=float), np.asarray(total, dtype=float)
@@ -109,9 +107,10 @@ def cluster_covariance(
     center
         Expected mean score of each group: the overall mean, or its own.
     """
-    shape = (int(cluster.max()) + 1, int(group.max()) + 1)
-    excess = np.zeros(shape)
-    np.add.at(excess, (cluster, group), total - n * np.broadcast_to(center, shape[1])[group])
+    groups = int(group.max()) + 1
+    away = total - n * np.broadcast_to(center, groups)[group]
+    cells = (int(cluster.max()) + 1) * groups
+    excess = np.bincount(cluster * groups + group, away, cells).reshape(-1, groups)
     rows = np.bincount(group, weights=n)
     return covariance_of_sum(excess / rows - excess.sum(axis=1, keepdims=True) / rows.sum())
 

@@ -18,7 +18,7 @@ from traceana.stats.rank_permutation import (
     permuted_kruskal_wallis,
     permuted_superiority,
 )
-from traceana.stats.wild_bootstrap import effective_clusters
+from traceana.stats.wild_bootstrap import effective_clusters, too_few_clusters
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -45,11 +45,12 @@ class Superiority(NamedTuple):
 
 def placements(values: Floats, group: Integers, /) -> Floats:
     """Return the fraction of each group below each value, ties counted half (row x group)."""
+    _, at = np.unique(values, return_inverse=True)
     result = np.empty((len(values), int(group.max()) + 1))
     for column in range(result.shape[1]):
-        own = np.sort(values[group == column])
-        below = np.searchsorted(own, values) + np.searchsorted(own, values, side="right")
-        result[:, column] = below / (2 * len(own))
+        often = np.bincount(at[group == column], minlength=int(at.max()) + 1)
+        upto = np.cumsum(often)
+        result[:, column] = (2 * upto - often)[at] / (2 * upto[-1])
     return result
 
 
@@ -72,6 +73,9 @@ def rank_anova(
     With `equal_spreads` it is Kruskal and Wallis' test (JASA 47, 1952) with ties: the values of
     :func:`scipy.stats.kruskal` for independent rows, but permutations where a group has fewer than
     5. The effect of both is epsilon squared, H / (N - 1) (Kelley, PNAS 21, 1935).
+
+    With fewer than :data:`~traceana.stats.wild_bootstrap.MIN_EFFECTIVE` effective clusters there is
+    no p and no interval.
 
     Parameters
     ----------
@@ -107,6 +111,8 @@ def rank_anova(
         permuted = permuted_kruskal_wallis(group, rank)
         approximate = 0.0 if equal_spreads or np.isnan(test.pvalue) else test.pvalue
         test = test._replace(pvalue=max(permuted, approximate))
+    if cluster is not None and too_few_clusters(_effective(cluster)):
+        test = test._replace(pvalue=np.nan, ci_low=np.nan, ci_high=np.nan)
     return test, total / n
 
 
@@ -182,7 +188,7 @@ def superiority(
         return Superiority(np.nan, chance, np.nan, np.nan)
     own = null = None
     if cluster is not None:
-        own = np.unique(cluster[both], return_inverse=True)[1].astype(np.int64)
+        own = (np.cumsum(np.bincount(cluster[both]) > 0) - 1)[cluster[both]]
         if own.max() < 1:
             return Superiority(np.nan, chance, np.nan, np.nan)
         center = (len(rank) + 1) / 2

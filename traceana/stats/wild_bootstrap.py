@@ -17,7 +17,12 @@ if TYPE_CHECKING:
     Integers = NDArray[np.int64]
 
 MIN_EFFECTIVE: Final = 10
-"""With fewer effective clusters there is no test and no interval."""
+"""With fewer effective clusters a correlation and the rank ANOVA have no test and no interval.
+
+Their tests reject a true hypothesis too often then, the rank ANOVA at 0.05 in 0.10 to 0.12. Chi-
+squared tests, comparisons of pairs and the logistic model keep their level (0.02 to 0.07), since
+they have the degrees of freedom of the effective clusters.
+"""
 _RESAMPLES: Final = 9999
 _ENUMERATED: Final = 13
 _NORMAL: Final = 2000  # effective scores at which the excess kurtosis of their sum is below .001
@@ -28,6 +33,14 @@ def effective_clusters(weight: Floats, clusters: Integers, /) -> float:
     """Kish's effective number of clusters, (sum of w)^2 / sum of w^2, of the clusters' weights."""
     total = np.bincount(clusters, weight)
     return float(total.sum() ** 2 / (total**2).sum())
+
+
+def too_few_clusters(effective: float, /) -> str | None:
+    """Return why there is no test; None from :data:`MIN_EFFECTIVE` effective clusters on."""
+    if effective >= MIN_EFFECTIVE:
+        return None
+    # rounded down: 9.97 are fewer than 10
+    return f"{np.floor(10 * effective) / 10:.1f} effective clusters; {MIN_EFFECTIVE} are needed"
 
 
 def leverage(x: Floats, y: Floats, level: str, method: str, /) -> tuple[Floats, Floats] | None:

@@ -311,3 +311,62 @@ def test_alike_clusters_have_no_error() -> None:
     row = correlate(pl.DataFrame(rows), "x", "y", cluster="u").table.row(0, named=True)
     assert row["note"] == "the jackknife has no error: no interval and no test"
     assert row["pvalue"] is row["ci_low"] is row["ci_high"] is None
+
+
+@pytest.mark.parametrize(
+    ("clusters", "note"),
+    [
+        (9, "no interval and no test (9.0 effective clusters; 10 are needed)"),
+        (10, "fewer than 30 effective clusters: the interval may be too short"),
+        (29, "fewer than 30 effective clusters: the interval may be too short"),
+        (30, None),
+    ],
+)
+def test_notes_of_few_clusters(clusters: int, note: str | None) -> None:
+    rng = np.random.default_rng(clusters)
+    of = np.repeat(np.arange(clusters), 3)
+    x, y = rng.normal(size=(2, 3 * clusters))
+    rows = pl.DataFrame({"x": x, "y": x + y, "of": of})
+    line = correlate(rows, "x", "y", cluster="of").table.row(0, named=True)
+    assert line["note"] == note
+    assert (line["ci_low"] is None) == (clusters < 10)
+    assert line["n_clusters"] == clusters
+
+
+@pytest.mark.parametrize(("clusters", "tested"), [(19, False), (20, True)])
+def test_a_mean_of_group_means_needs_twenty_clusters_that_decide(
+    clusters: int, tested: bool
+) -> None:
+    # groups of two rows of one cluster, at x that are -1 or 1 from their mean: of equal leverage
+    side = np.where(np.arange(clusters) % 2, 1.0, -1.0)
+    if clusters % 2:
+        side[0] = 0
+    x = np.repeat(side + np.arange(clusters) * 1e-9, 2)
+    rows = pl.DataFrame({"x": x, "y": np.random.default_rng(1).normal(size=2 * clusters),
+                         "of": np.repeat(np.arange(clusters), 2)})  # fmt: skip
+    line = correlate(rows, "x", "y", level="group_mean", cluster="of").table.row(0, named=True)
+    assert (line["pvalue"] is not None) == tested
+    if not tested:
+        assert line["note"] == "no test (fewer than 20 effective clusters decide the group means)"
+
+
+def test_four_points_have_a_coefficient_and_three_have_none() -> None:
+    rows = pl.DataFrame({"x": [1.0, 2, 3, 4], "y": [2.0, 1, 4, 3]})
+    found = correlate(rows, "x", "y", level=("row", "group_mean")).table
+    assert found["r"].to_list() == pytest.approx([0.6, 0.6])
+    few = correlate(rows[:3], "x", "y", level=("row", "group_mean")).table
+    assert few["r"].to_list() == [None, None]
+    tied = pl.DataFrame({"x": [1.0, 2, 3, 3], "y": [2.0, 1, 4, 3]})
+    found = correlate(tied, "x", "y", level="group_mean").table
+    assert found["note"].to_list() == ["fewer than 4 distinct x"]
+
+
+@pytest.mark.parametrize(("some", "heavy"), [(98, True), (102, False)])
+def test_heavy_tails_have_a_note(some: int, heavy: bool) -> None:
+    # of 1,300 values, so many are 1 or -1 and the others 0: the kurtosis is 1300 / so many - 3
+    x = np.zeros(1300)
+    x[: some // 2], x[some // 2 : some] = 1, -1
+    assert (1300 / some - 3 > 10) == heavy
+    noise = np.random.default_rng(2).normal(size=1300)
+    line = correlate(pl.DataFrame({"x": x, "y": 0.2 * x + noise}), "x", "y").table
+    assert ("heavy tails: the interval may be too short" in (line["note"].item() or "")) == heavy

@@ -267,8 +267,19 @@ def test_p_of_a_group_of_five_rows_is_approximate() -> None:
         frame = pl.DataFrame({"g": np.repeat([0, 1, 2], [few, 12 - few, 6]), "runtime_s": x})
         assert compare_runtimes(frame, "g").test["note"].item() == text
         assert compare_runtimes(frame, "g", method="mann-whitney").test["note"].item() is None
-        users = frame.with_columns(user=pl.int_range(pl.len()) // 2)
+        users = frame.with_columns(user=pl.int_range(pl.len()))
         assert compare_runtimes(users, "g", cluster="user").test["note"].item() is None
+
+
+@pytest.mark.parametrize(("users", "tested"), [(9, False), (10, True)])
+def test_few_clusters_have_no_rank_anova(users: int, tested: bool) -> None:
+    rows = pl.int_range(30 * users)
+    frame = pl.select(user=rows % users, g=rows % 3 + 0 * rows, runtime_s=(rows * 7919) % 1009 + 1)
+    test = compare_runtimes(frame, "g", cluster="user").test.row(0, named=True)
+    known = [test[name] is not None for name in ("pvalue", "ci_low", "ci_high")]
+    assert known == [tested] * 3
+    assert test["note"] == (None if tested else "9.0 effective clusters; 10 are needed")
+    assert test["epsilon_squared"] is not None
 
 
 def test_three_against_three_are_exact() -> None:

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import math
+from itertools import pairwise
+
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import optimize, stats
 
 from traceana.analysis.stragglers.cost import at_once
-from traceana.analysis.stragglers.excess import evidence_of_reports, noise_of_reports
+from traceana.analysis.stragglers.excess import (
+    evidence_of_reports,
+    excess_over_peers,
+    log_ratio,
+    noise_of_reports,
+)
 from traceana.analysis.stragglers.levels import BLOCKS, measure_levels
 from traceana.analysis.stragglers.noise import measure_noise
+from traceana.analysis.stragglers.reports import coming_report, read_reports
 
 ROOT = np.sqrt
 
@@ -28,6 +37,57 @@ def test_the_slowdown_of_noise_is_the_mean_of_the_largest_draw(
     freedom = (1 - 1 / parts[0].shape[1]) * (1 - 1 / 3)
     assert slowdown[0] - 1 == pytest.approx(largest / ROOT(freedom), rel=1e-9)
     assert not as_one[0]
+
+
+def own_and_shared(x: np.ndarray, thirds: list[slice]) -> tuple[float, float]:
+    """Mean deviation from the workers' mean, and median second difference of this mean."""
+    own, shared = [], []
+    for third in thirds:
+        relative = np.array([worker[third] / worker[third].mean() for worker in x])
+        mean = relative.mean(axis=0)
+        own += [abs(one / mean - 1) for one in relative]
+        triples = mean.reshape(-1, 3)  # consecutive times
+        shared += np.abs(triples @ [1, -2, 1]).tolist()
+    return float(np.mean(own)), float(np.median(shared) / ROOT(6))
+
+
+@pytest.mark.parametrize(
+    ("n_times", "thirds"),
+    [
+        (30, [slice(0, 9), slice(10, 19), slice(20, 29)]),
+        (32, [slice(0, 9), slice(10, 19), slice(20, 29)]),
+        (29, [slice(0, 27)]),
+        (9, [slice(0, 9)]),
+    ],
+)
+def test_workers_move_as_one_where_their_own_noise_is_a_quarter_of_the_common(
+    n_times: int, thirds: list[slice]
+) -> None:
+    rng = np.random.default_rng(6)
+    common, own = 1 + 0.1 * rng.standard_normal(n_times), rng.standard_normal((3, n_times))
+
+    def workers(part: float) -> np.ndarray:
+        result: np.ndarray = 7 * common * np.exp(part * own) * [[1], [1.01], [1.02]]
+        return result
+
+    def excess(part: float) -> float:
+        alone, shared = own_and_shared(workers(part), thirds)
+        return alone - 0.25 * shared
+
+    edge = optimize.brentq(excess, 1e-4, 0.3)
+    for part, as_one in ((0.995 * edge, True), (1.005 * edge, False)):
+        assert measure_noise(workers(part)[None])[1].tolist() == [as_one]
+    # a level of 5 % more is another level, and one worker has no others
+    calm = workers(edge / 2)
+    last = calm[2] * calm[0, :n_times].mean() / calm[2, :n_times].mean()
+    used = np.concatenate([np.arange(n_times)[third] for third in thirds])
+    last *= calm[0, used].mean() / last[used].mean()
+    for level, as_one in ((1.049, True), (1.051, False)):
+        both = np.array([calm[0], level * last])
+        assert measure_noise(both[None])[1].tolist() == [as_one]
+    assert measure_noise(calm[None, :1])[1].tolist() == [False]
+    # nothing varies
+    assert measure_noise(np.ones((1, 3, n_times)))[1].tolist() == [False]
 
 
 @pytest.mark.parametrize("n_times", [2, 3, 5, 8 * 3, 8 * 3 + 2])
@@ -114,3 +174,93 @@ def test_evidence_of_a_report_has_the_limit_of_its_frequency(least: float) -> No
 def test_a_job_without_an_episode_has_none_at_once() -> None:
     by_job, of_each = at_once((3, 2, 5), [])
     assert (by_job.tolist(), of_each) == ([0, 0, 0], [])
+
+
+def excess_by_hand(
+    own: np.ndarray, as_peer: np.ndarray, calm: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Severity, excess and peers of the workers of one job, one value after the other."""
+    peers = np.full(own.shape, np.nan)
+    for (w, t), value in np.ndenumerate(own):
+        others = sorted(x for v, x in enumerate(as_peer[:, t]) if v != w and not np.isnan(x))
+        if others and not np.isnan(value):
+            peers[w, t] = others[int((len(others) - 1) / 4)]
+    severity, excess = own.copy(), np.full(own.shape, np.nan)
+    for w, quiet in enumerate(calm):
+        peers[w] -= np.nanmedian(peers[w, quiet])
+        moved = own[w] - peers[w]
+        excess[w] = own[w] - np.maximum(peers[w], 0)
+        moved -= np.nanmedian(moved[quiet])
+        if np.nansum(np.abs(moved[quiet])) < 0.9 * np.nansum(np.abs(excess[w, quiet])):
+            severity[w] = excess[w] = moved
+    return severity, excess, peers
+
+
+def test_the_excess_over_a_low_quantile_of_the_peers() -> None:
+    followed = 0
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        n = 2 + seed % 9
+        common = rng.normal(0, 0.1, 20)
+        own = rng.uniform(0, 1.2, (n, 1)) * common + rng.normal(0, 0.05, (n, 20))
+        own[rng.random((n, 20)) < 0.1] = np.nan
+        own[:, 3] = np.where(np.arange(n) == 0, 0.2, np.nan)  # alone
+        as_peer = own + np.where(rng.random((n, 20)) < 0.2, -0.1, 0)
+        calm = np.ones((n, 20), bool) if seed % 3 else rng.random((n, 20)) < 0.8
+        found = excess_over_peers(own[None], as_peer[None], calm[None])
+        expected = excess_by_hand(own, as_peer, calm)
+        for one, known in zip(found, expected, strict=True):
+            np.testing.assert_allclose(one[0], known, rtol=1e-9, atol=1e-12)
+        followed += int((expected[1] == expected[0]).any(axis=1).sum())
+    assert followed > 20
+
+
+def test_ratios_have_a_lower_bound() -> None:
+    found = log_ratio(np.array([[2.0, 1, 1 / 32, 0.01, 0, np.nan], [1.0] * 6]), np.array([1.0, 0]))
+    assert found[0] == pytest.approx(
+        [np.log(2), 0, -np.log(32), -np.log(32), -np.log(32), np.nan], nan_ok=True
+    )
+    assert np.isnan(found[1]).all()
+
+
+def reports_by_hand(values: list[float]) -> list[int]:
+    """Where the reports of one series begin."""
+    runs = [i for i, v in enumerate(values) if i == 0 or v != values[i - 1]]
+    middle = float(np.median(values))
+    if 2 * values.count(middle) > len(values):
+        return list(range(len(values)))
+    lengths = sorted(end - begin for begin, end in pairwise([*runs, len(values)]))
+    usual = lengths[math.ceil(0.97 * len(lengths)) - 1]
+    hold = max(min(usual, len(values) // 10), 1)
+    begins = []
+    for begin, end in pairwise([*runs, len(values)]):
+        begins += [begin + k * hold for k in range(max((end - begin) // hold, 1))]
+    return begins
+
+
+def test_reports_are_runs_as_long_as_the_usual_hold() -> None:
+    cases = []
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        often = rng.integers(1, 2 + seed % 7, 60)
+        if seed % 4 == 0:
+            often[7] = 30
+        values = np.repeat(rng.normal(size=60), often)
+        cases.append(values[: 9 + 6 * seed].tolist())
+    cases += [[1.0] * 6 + [2.0] * 5, [1.0] * 6 + [2.0] * 6, [1.0, 2.0, 3.0]]
+    for values in cases:
+        series = np.array([values, values[::-1]])
+        found = read_reports(series, np.ones(series.shape, bool), np.median(series, axis=1))
+        ends = [reports_by_hand(values), reports_by_hand(values[::-1])]
+        assert found.n.tolist() == [len(each) for each in ends]
+        for at, each in enumerate(ends):
+            first, last = found.of(at)
+            assert first.tolist() == each
+            assert last.tolist() == [*(begin - 1 for begin in each[1:]), len(values) - 1]
+        following = coming_report(series, np.ones(series.shape, bool), found)
+        for row, each, next_report in zip(series, ends, following, strict=True):
+            expected = row.copy()
+            if len(each) < len(row):
+                for begin, end in pairwise([*each, len(row)]):
+                    expected[begin:end] = row[end] if end < len(row) else row[begin]
+            np.testing.assert_array_equal(next_report, expected)

@@ -136,3 +136,43 @@ def test_real_jobs(real_store: Store) -> None:
         assert row["cost_after"] == 0
     # hindsight never takes longer than any other split, to within the whole samples
     assert (result.episodes["ratio_to_oracle"] >= 1).all()
+
+
+def test_three_good_steps_in_a_row_are_a_recovery() -> None:
+    # b takes 6, but 3 at tick 7: uniform batches are good there alone
+    samples = two_workers().with_columns(
+        batch_time=pl.when(pl.col("time_s") == 70).then(3.0).otherwise("batch_time")
+    )
+    for slow, steps, good in (
+        # good from the second step on: three in a row are there from 4 steps on
+        (slice(5, 8), None, 2 / 3), (slice(5, 9), 1, 3 / 4), (slice(5, 12), 1, 6 / 7),
+    ):  # fmt: skip
+        end_s = 10.0 * (slow.stop - 1)
+        found = replay_batching(
+            two_workers(slow), episodes=episode(end_s=end_s), batch=60, within=0
+        ).episodes.filter(controller="proportional")
+        assert found["recovery_steps"].item() == steps
+        assert found["share_within"].item() == pytest.approx(good)
+    three = replay_batching(
+        two_workers(slice(6, 9)), episodes=episode(onset_s=60, end_s=80), batch=60, within=0
+    ).episodes
+    assert three.filter(controller="oracle")["recovery_steps"].item() == 0
+    # 6 is half as much again as 4: within .5 of it
+    for within, good in ((0.5, 1), (0.49, 1 / 7)):
+        replay = replay_batching(samples, episodes=episode(), batch=60, within=within)
+        rows = dict(replay.episodes.select("controller", "share_within").iter_rows())
+        assert rows["uniform"] == pytest.approx(good)
+
+
+def test_episodes_may_name_the_job_as_the_samples_do_or_not() -> None:
+    renamed = two_workers().rename({"job_id": "run"})
+    whole = replay_batching(two_workers(), episodes=episode()).episodes
+    for own in (episode(), episode().rename({"job_id": "run"})):
+        assert replay_batching(renamed, by="run", episodes=own).episodes.equals(whole)
+    for value, fits in ((1e-12, True), (0.99e-12, False), (1e12, True), (1.01e12, False)):
+        times = two_workers().with_columns(batch_time=pl.lit(value))
+        if fits:
+            assert replay_batching(times, controllers=["uniform"]).jobs["speedup"].item() == 1
+        else:
+            with pytest.raises(DataError, match="must be a finite number above 0"):
+                replay_batching(times)

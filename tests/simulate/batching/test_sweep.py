@@ -160,3 +160,31 @@ def test_levels_and_devices_are_as_their_names_and_sources_have_them() -> None:
         "t4": 8.1, "p4": 5.5, "p100": 9.3, "v100": 14.0, "xeon-48": 3.072
     }  # fmt: skip
     assert DEVICES["cores"].to_list() == [2560, 2560, 3584, 5120, 48]
+
+
+def test_defaults_of_a_sweep() -> None:
+    levels = {"uneven": [36.0, 12.0]}
+    default = sweep_batching(levels, controllers=["uniform"], seeds=[1])
+    explicit = sweep_batching(
+        levels, controllers=["uniform"], seeds=[1], overheads_s=[0, 0.1, 0.2], noise_cvs=[0, 0.1],
+        global_batch=192, samples_per_core_s=4, steps=200, min_batch=1,
+    )  # fmt: skip
+    assert default.equals(explicit)
+    for value, fits in ((1e-12, True), (0.9e-12, False), (1e12, True), (1.1e12, False)):
+        few = {"level": [value, value]}
+        if fits:
+            found = sweep_batching(few, controllers=["uniform"], seeds=[1], steps=2)
+            assert found["mean_over_min"].unique().to_list() == [1]
+        else:
+            with pytest.raises(DataError):
+                sweep_batching(few, controllers=["uniform"], seeds=[1], steps=2)
+
+
+def test_noise_of_a_variation_of_one_has_mean_and_deviation_one() -> None:
+    table, keys = np.zeros((1, 2000)), [("a", 0.0, 3)]
+    noise = module._noise(table, keys, 1.0, 50)
+    assert noise.shape == (50, 1, 2000)
+    assert noise.mean() == pytest.approx(1, abs=0.02)
+    assert noise.std() == pytest.approx(1, abs=0.05)
+    assert np.log(noise).std() == pytest.approx(np.sqrt(np.log(2)), rel=0.01)
+    assert (module._noise(table, keys, 0.0, 2) == 1).all()

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 from scipy import stats
 
-from tests.simulate.recurring.tiny import POWER, RUNS, tiny_runs
+from tests.simulate.recurring.tiny import POWER, RUNS, tiny_power, tiny_runs
 from traceana import sample_training_path, simulate_recurring, simulate_recurring_groups
 from traceana.errors import DataError
 from traceana.schema import TRAINING_DEFAULTS
@@ -149,3 +149,25 @@ def test_a_default_that_missed_the_target_is_no_saving() -> None:
     groups = simulate(jobs((0.0, 1.0, 1.0)), runs, policy="oracle").groups
     assert groups.select("default_energy_j", "energy_saved", "time_saved").row(0) == (None,) * 3
     assert groups["note"][0] == "no default: a run of batch size 4 missed the target"
+
+
+def test_jobs_that_meet_end_in_the_order_they_began() -> None:
+    # the second starts as the first ends; the fourth and the third end together
+    table = jobs((0, 10, 1.0), (10, 20, 1.0), (30, 90, 1.0), (40, 90, 1.0), (50, 90, 1.0))
+    found = simulate(table).history
+    assert found["recurrence"].to_list() == [1, 2, 3, 4, 5]
+    assert found["concurrent"].to_list() == [False, False, False, True, True]
+    # recurrences that end at once need a seed each: it is that of the name, below 2^32
+    long = jobs(*((10.0 * each, 10.0 * each + 1, 1.0) for each in range(12)))
+    runs = tiny_runs({2: [3, 5, 4], 4: [6, 4, 9]})
+    assert simulate(long, runs, rng=2**32 + 3).history.equals(simulate(long, runs, rng=3).history)
+
+
+def test_the_first_of_equally_cheap_sizes_is_that_of_concurrent_jobs() -> None:
+    # both sizes take three equal epochs; the default is 4, and the second job tries 2
+    power = tiny_power({(2, 200.0): (10.0, 150.0), (4, 200.0): (10.0, 150.0)})
+    table = jobs((0, 10, 1.0), (20, 30, 1.0), (40, 90, 1.0), (50, 60, 1.0))
+    found = simulate_recurring_groups(tiny_runs({2: [3], 4: [3]}), power, table, gpu="g").history
+    sizes = dict(found.select("recurrence", "batch_size").iter_rows())
+    assert (sizes[1], sizes[2], sizes[4]) == (4, 2, 4)
+    assert found["cost_j"].n_unique() == 1

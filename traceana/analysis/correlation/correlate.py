@@ -93,7 +93,6 @@ def correlate(
     CorrelationResult
         ``.table`` is sorted by `by` (nulls last), then in the requested order, with the columns of
         `by` and
-
         {columns}
 
     Examples

@@ -24,10 +24,10 @@ from traceana.stats.correlation import (
 from traceana.stats.influence import carrying_rows, excess_kurtosis
 from traceana.stats.permutation import EXACT, row_pvalue
 from traceana.stats.wild_bootstrap import (
-    MIN_EFFECTIVE,
     effective_clusters,
     leverage,
     sign_flip_pvalue,
+    too_few_clusters,
 )
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class Clusters(NamedTuple):
         """Compute the errors over rows and the tests of each (level, method)."""
         n, m = (int(np.count_nonzero(np.bincount(codes))) for codes in (clusters, cells))
         effective = effective_clusters(np.ones(len(x)), clusters)
-        if min(n, effective) < MIN_EFFECTIVE:
+        if too_few_clusters(effective):
             return cls(n, min(m, effective) - 1, effective, {}, {})
         pvalues = {}
         for key in asked:
@@ -174,15 +174,9 @@ def of_group_means(
     return found
 
 
-def _too_few(clusters: Clusters) -> str:
-    # rounded down: 9.97 are fewer than 10
-    effective = np.floor(10 * clusters.effective) / 10
-    return f"{effective:.1f} effective clusters; {MIN_EFFECTIVE} are needed"
-
-
 def _why_untested(clusters: Clusters, level: str, method: str) -> str:
-    if min(clusters.n, clusters.effective) < MIN_EFFECTIVE:
-        return _too_few(clusters)
+    if few := too_few_clusters(clusters.effective):
+        return few
     if (level, method) == ("group_mean", "pearson"):
         return f"fewer than {MIN_DECIDING} effective clusters decide the group means"
     return "no calibrated test of ranked group means in clusters"
@@ -215,8 +209,8 @@ def _clustered(
     r: float, key: tuple[str, str], clusters: Clusters, confidence: float
 ) -> dict[str, Any]:
     found: dict[str, Any] = {"n_clusters": clusters.n}
-    if not clusters.errors:
-        return found | {"note": f"no interval and no test ({_too_few(clusters)})"}
+    if few := too_few_clusters(clusters.effective):
+        return found | {"note": f"no interval and no test ({few})"}
     error = clusters.errors[key[1]] if abs(r) < 1 else np.nan
     if not error > 0:  # NaN too
         return found | {"note": "the jackknife has no error: no interval and no test"}

@@ -153,7 +153,8 @@ def _number_clusters(
     if not names or rows.is_empty():
         return None
     # numbered in the order of their names: the order of rows differs between engines
-    code = rows.select(pl.struct(names).rank("dense") - 1).to_series().to_numpy().astype(np.int64)
+    unit = pl.struct(names) if len(names) > 1 else pl.col(names[0])
+    code = rows.select(unit.rank("dense") - 1).to_series().to_numpy().astype(np.int64)
     n = int(code.max()) + 1
     return code, code if n <= resamples else (rng.permutation(n) % resamples)[code]
 
@@ -170,7 +171,8 @@ def _reduce(
         parts = rows_of if 0 < len(rows_of) <= _FEW_GROUPS else {None: lazy}
         for group, part in parts.items():
             by = keys if group is None else ()
-            for row in row_correlations(nw.from_native(part).lazy(), by, pairs).rows():
+            rows, errors = nw.from_native(part).lazy(), not family.clusters
+            for row in row_correlations(rows, by, pairs, errors=errors).rows():
                 pearson[*(group or ()), *row[:-2]] = row[-2:]
     means: list[dict[Any, pl.DataFrame]] = [{} for _ in pairs]
     if family.levels != ("row",):

@@ -41,7 +41,6 @@ def mean_by_value(frame: IntoFrame, /, x: str, y: str, *, by: Names = ()) -> pl.
     -------
     DataFrame
         Sorted by `by` (nulls last) and value, with the columns of `by` and
-
         {columns}
 
     Examples
@@ -76,7 +75,6 @@ def joint_counts(
     -------
     DataFrame
         One row per bin with rows, sorted, nulls last, with the columns of `by` and
-
         {columns}
 
         A column with one value above 0 has one bin, from half to twice that value.

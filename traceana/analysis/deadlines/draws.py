@@ -50,7 +50,6 @@ def replay_published_draws(
     -------
     DataFrame
         Sorted by cluster:
-
         {columns}
 
     Examples

@@ -92,10 +92,10 @@ def iteration_rates(
 ) -> pl.DataFrame:
     r"""Compute iterations per second per model, batch size and GPUs.
 
-    If the iterations i of a plan are floor(x t) with runtime t and a throughput x of its model,
-    batch size and GPUs, each plan gives bounds of x: :math:`i / t \le x < (i + 1) / t`. Where
-    the bounds of all plans of a cell overlap, the middle of the overlap is the estimate;
-    otherwise the median of i / t is.
+    If the iterations i of a plan (ElasticFlow, ASPLOS'23, published traces) are floor(x t) with
+    runtime t and a throughput x of its model, batch size and GPUs, each plan gives bounds of x:
+    :math:`i / t \le x < (i + 1) / t`. Where the bounds of all plans of a cell overlap, the middle
+    of the overlap is the estimate; otherwise the median of i / t is.
 
     Parameters
     ----------
@@ -112,7 +112,6 @@ def iteration_rates(
     -------
     DataFrame
         Sorted by model, batch size and GPUs:
-
         {columns}
 
     Raises
@@ -120,21 +119,14 @@ def iteration_rates(
     DataError
         If a job is not unique, or no plan has its job.
 
-    References
-    ----------
-    Gu et al., ElasticFlow (ASPLOS'23), published traces.
-
     Examples
     --------
     >>> import polars as pl, traceana
-    >>> jobs = pl.DataFrame({"cluster": "c1", "job_id": ["a", "b"], "submit_s": 0.0,
-    ...                      "runtime_s": [100.0, 150.0], "gpus": [1, 2]})
-    >>> plans = jobs.select("cluster", "job_id", model=pl.lit("vgg16"), batch_size=64).with_columns(
-    ...     iterations=pl.Series([300, 800]), deadline_s=pl.Series([90.0, 200.0])
-    ... )
-    >>> rates = traceana.iteration_rates(plans, jobs)
-    >>> rates.select("gpus", pl.col("samples_per_s", "scaling_efficiency").round(2)).rows()
-    [(1.0, 192.32, 1.0), (2.0, 341.55, 0.89)]
+    >>> store = traceana.open_sample()
+    >>> plans, jobs = (store.scan("elasticflow-2023", t) for t in ("training_plans", "jobs"))
+    >>> rates = traceana.iteration_rates(plans, jobs).filter(model="vgg16", batch_size=256)
+    >>> rates.select("gpus", pl.col("scaling_efficiency").round(2)).head(3).rows()
+    [(1.0, 1.0), (2.0, 0.96), (4.0, 0.87)]
     """
     return rates_of(
         join_plans(

@@ -60,7 +60,6 @@ def deadline_rules(
         - ``models do not depend on GPUs``: Cramer's V over model and batch size by GPUs.
         - ``models are one seeded sequence``: fraction of plans with an id in the sequence that
           :func:`replay_published_draws` finds, and the draws it passed over.
-
         {columns}
 
     Raises

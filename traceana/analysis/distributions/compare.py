@@ -57,7 +57,6 @@ def compare_distributions(
     -------
     DataFrame
         One row per pair of groups, in their order, with the columns of `by`, `<by>_other` and
-
         {columns}
 
         The KS test uses the exact distribution for groups of up to 500 values; ties make its p

@@ -43,7 +43,6 @@ def empirical_distribution(
     -------
     DataFrame
         Sorted by `by` (nulls last) and share_below, with the columns of `by` and
-
         {columns}
 
         The quantiles are order statistics (the inverse of the distribution function, type 1 of

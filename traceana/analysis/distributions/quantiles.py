@@ -63,7 +63,6 @@ def fitted_quantiles(
     -------
     DataFrame
         Sorted, with the columns
-
         {columns}
 
     Examples

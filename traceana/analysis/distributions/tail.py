@@ -53,7 +53,6 @@ def tail_index(
     -------
     DataFrame
         One row per k with the columns
-
         {columns}
 
     Examples

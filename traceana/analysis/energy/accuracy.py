@@ -36,6 +36,8 @@ _ENDS: Final = {"low": "min", "high": "max"}
 def batch_size_sweep(energy: pl.DataFrame, /) -> pl.DataFrame:
     """Select the power limit of least energy for each batch size.
 
+    Energy to accuracy against batch size is from Zeus (You et al., NSDI'23).
+
     Parameters
     ----------
     energy
@@ -46,12 +48,7 @@ def batch_size_sweep(energy: pl.DataFrame, /) -> pl.DataFrame:
     DataFrame
         Sorted by limit and batch size. A batch size not profiled at the largest limit has no such
         row:
-
         {columns}
-
-    References
-    ----------
-    You et al., Zeus (NSDI'23): energy to accuracy against batch size.
 
     Examples
     --------
@@ -130,7 +127,6 @@ def energy_to_accuracy(
     -------
     DataFrame
         Feasible configurations, sorted by batch size and power limit:
-
         {columns}
 
     Raises

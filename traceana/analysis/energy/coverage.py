@@ -43,7 +43,6 @@ def energy_coverage(
     DataFrame
         One row per (network, optimizer, batch_size) that was trained or profiled, sorted by
         them; counts of what was not trained or profiled are 0:
-
         {columns}
 
     Examples

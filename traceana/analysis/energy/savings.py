@@ -85,7 +85,6 @@ def energy_savings(
     DataFrame
         Eight rows per (gpu, dataset) of `power_profiles`, sorted by them. ratio is null where the
         baseline is not feasible, the interval also below three runs of a compared batch size:
-
         {columns}
 
     Examples

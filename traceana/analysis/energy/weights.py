@@ -41,9 +41,8 @@ def eta_sweep(
 ) -> pl.DataFrame:
     """Find the configuration of least cost per weight of energy.
 
-    cost_j = eta * eta_j + (1 - eta) * max_power * tta_s, as in :func:`energy_to_accuracy`: eta 0
-    minimizes time, eta 1 energy. Savings are those over the default batch size at the largest power
-    limit.
+    cost_j = eta * eta_j + (1 - eta) * max_power * tta_s (Zeus, NSDI'23, section 3): eta 0 minimizes
+    time, eta 1 energy. Savings are those over the default batch size at the largest power limit.
 
     Parameters
     ----------
@@ -56,17 +55,12 @@ def eta_sweep(
     -------
     DataFrame
         One row per weight, in their order; savings are null if the default is not feasible:
-
         {columns}
 
     Raises
     ------
     DataError
         As :func:`energy_to_accuracy`; or if no configuration is feasible.
-
-    References
-    ----------
-    You et al., Zeus (NSDI'23), section 3.
 
     Examples
     --------

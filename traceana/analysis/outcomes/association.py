@@ -67,7 +67,6 @@ def outcome_association(
     -------
     DataFrame
         One row with the columns
-
         {columns}
 
         The interval contains the V whose noncentral distribution does not make the statistic

@@ -50,7 +50,6 @@ def rows_at_risk(
     -------
     DataFrame
         Sorted, nulls last, with the columns of `by` and
-
         {columns}
 
     Examples

@@ -16,6 +16,7 @@ from traceana.stats.arguments import check_confidence
 from traceana.stats.multiplicity import adjust_pvalues
 from traceana.stats.quantiles import woodruff_interval
 from traceana.stats.ranks import FEW, placements, rank_anova, superiority
+from traceana.stats.wild_bootstrap import effective_clusters, too_few_clusters
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
@@ -56,7 +57,7 @@ def compare_runtimes(
         Column of the runtime: seconds or a duration.
     cluster
         Column of the independent unit, such as user; None: rows are independent. If they are not, p
-        is far too small.
+        is far too small. Below ten effective clusters the rank ANOVA has no p and no interval.
     method
         "brunner-munzel": rank ANOVA of all groups and Brunner and Munzel's test of pairs, which
         agrees with the interval. "mann-whitney": the tests of Kruskal and Wallis and of Mann and
@@ -141,6 +142,9 @@ def _test(
         note = f"a group has fewer than {FEW} rows: p is approximate"
     if np.isnan(found.pvalue) or np.isnan(found.ci_low):
         note = "null if runtimes do not vary within groups, or between clusters"
+        if cluster is not None:
+            effective = effective_clusters(np.ones(len(value)), cluster)
+            note = too_few_clusters(effective) or note
     row |= {
         "n_effective": len(value) / (1 if cluster is None else found.design_effect),
         "epsilon_squared": found.effect,
@@ -167,7 +171,7 @@ def _groups(
         rows.append(
             {
                 "n": int(own.sum()),
-                "n_clusters": None if of is None else len(np.unique(of)),
+                "n_clusters": None if of is None else int(np.count_nonzero(np.bincount(of))),
                 "mean_rank": float(rank[own].mean()),
                 "median_s": float(np.median(value[own])),
                 "ci_low": low,

@@ -56,7 +56,6 @@ def runtime_means(
     -------
     DataFrame
         Sorted by `by`, nulls last, with the columns of `by` and
-
         {columns}
 
         The geometric mean is exp of the mean logarithm, with its Student's t interval; runtimes of

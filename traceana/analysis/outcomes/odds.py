@@ -65,7 +65,6 @@ def failure_odds(
     DataFrame
         One row per group except the reference, which has the most precise odds (the smallest
         1 / failures + 1 / successes), with the columns of `by`, `<by>_reference` and
-
         {columns}
 
         With `cluster`, intervals and pvalue are from a jackknife over clusters

@@ -58,7 +58,6 @@ def failure_outliers(
     -------
     DataFrame
         The smallest adjusted p first, with the column of `by` and
-
         {columns}
 
         A group with fewer than five expected failures is not tested.

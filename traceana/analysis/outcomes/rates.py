@@ -55,7 +55,6 @@ def outcome_rates(
     -------
     DataFrame
         Sorted by `by`, nulls last, with the columns of `by` and
-
         {columns}
 
         The interval is Wilson's (JASA 22, 1927). With `cluster` it is Wilson's of n_effective
@@ -104,7 +103,6 @@ def failure_rates(
     -------
     DataFrame
         Sorted by `by`, nulls last, with the columns of `by` and
-
         {columns}
 
         The interval is that of :func:`outcome_rates`.

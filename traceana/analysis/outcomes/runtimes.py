@@ -55,7 +55,6 @@ def runtime_by(
     -------
     DataFrame
         Sorted by `by`, nulls last, with the columns of `by` and
-
         {columns}
 
         The interval is Student's t interval of the mean. Runtimes are heavy-tailed, which makes

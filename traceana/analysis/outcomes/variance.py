@@ -64,7 +64,6 @@ def variance_share(
     -------
     DataFrame
         Sorted by `by`, nulls last, with the columns of `by` and
-
         {columns}
 
         The ANOVA estimator for clusters of unequal size (Donner, International Statistical Review

@@ -48,7 +48,6 @@ def recurring_groups(
     -------
     DataFrame
         Sorted by `by`, with the columns of `by` and
-
         {columns}
 
         Jobs without a start or an end count in n_missing only.
@@ -131,11 +130,6 @@ def map_groups_to_workloads(
         Column that recurrences share.
     defaults
         Defaults by data set, as for :func:`energy_savings`.
-
-    Returns
-    -------
-    WorkloadMapping
-        Its `jobs` have the form of the table recurring_jobs.
 
     Raises
     ------

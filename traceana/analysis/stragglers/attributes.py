@@ -79,11 +79,6 @@ def straggler_attributes(
     rng
         Seed or generator of permutations and shuffles.
 
-    Returns
-    -------
-    AttributeResult
-        Frames sorted by `by`.
-
     Examples
     --------
     >>> import polars as pl, traceana

@@ -37,7 +37,6 @@ def allocation_rate(
     DataFrame
         The bins of the groups that have machines with GPUs, in their order, with the columns of
         `by` and
-
         {columns}
 
     Examples
@@ -77,7 +76,6 @@ def summarize_allocation(allocation: pl.DataFrame, /, *, by: Names = ()) -> pl.D
     -------
     DataFrame
         One row per group, sorted by `by`, with the columns of `by` and
-
         {columns}
 
     Examples

@@ -44,7 +44,6 @@ def gpu_sharing(
     -------
     DataFrame
         One row per group, sorted by `by` (nulls last), with the columns of `by` and
-
         {columns}
 
         An instance that starts as another ends does not share with it.

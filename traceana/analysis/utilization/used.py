@@ -68,7 +68,6 @@ def utilization(
     -------
     DataFrame
         One row per group and resource, sorted by `by` (nulls last), with the columns of `by` and
-
         {columns}
 
     Examples
@@ -164,7 +163,6 @@ def idle_gpu_hours(
     -------
     DataFrame
         One row per group, sorted by `by` (nulls last), with the columns of `by` and
-
         {columns}
 
     Examples

@@ -58,7 +58,6 @@ def match_cov_rows(
     -------
     DataFrame
         One row per job and ddof, sorted by them:
-
         {columns}
 
         All but job_id and ddof are null if no row is long enough.

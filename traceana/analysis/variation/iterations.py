@@ -71,7 +71,6 @@ def iteration_cov(
     -------
     DataFrame
         Sorted by (by, time), nulls last, with the columns `by`, `time` and
-
         {columns}
 
     Raises
@@ -129,7 +128,6 @@ def summarize_cov(
     -------
     DataFrame
         Sorted by `by`, nulls last, with the columns `by` and
-
         {columns}
 
         Quantiles interpolate linearly between order statistics (type 7 of Hyndman and Fan, 1996).

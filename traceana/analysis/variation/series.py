@@ -88,7 +88,6 @@ def summarize_cov_series(
     -------
     DataFrame
         Sorted by `by`, nulls last, with the columns `by` and
-
         {columns}
 
         n + n_missing of a truncated job is a lower bound of its length. A series of fewer than
@@ -150,7 +149,6 @@ def summarize_cov_pooled(
     -------
     DataFrame
         One row with the columns
-
         {columns}
 
         The length of a job is its number of time steps, including those without a value. Its

@@ -66,7 +66,6 @@ def arrival_rhythm(
     DataFrame
         Every slot of every group with a submission, sorted by group and slot, nulls last. Jobs
         without a submission are not counted. The columns are `by` and
-
         {columns}
 
     Examples

@@ -47,7 +47,6 @@ def concentration(
     -------
     DataFrame
         Sorted by `by`, nulls last, with the columns `by` and
-
         {columns}
 
     Examples
@@ -115,7 +114,6 @@ def lorenz_curve(
     DataFrame
         Sorted by `by` and share_of_jobs, nulls last; linear between jobs. A group without
         GPU-hours has no row. The columns are `by` and
-
         {columns}
 
     Examples

@@ -68,7 +68,6 @@ def gpu_demand(
         Every bin from the first start to before the last end of each group, sorted by `by` and bin,
         nulls last. A group without any complete job has one row of nulls with a note. The
         columns are `by` and
-
         {columns}
 
     Examples

@@ -66,7 +66,6 @@ def interarrivals(
         Sorted by `by`, nulls last. memory is null for fewer than 4 submissions or equal
         interarrival times, dispersion for fewer than 2 windows or empty ones. The columns are
         `by` and
-
         {columns}
 
     Examples
@@ -164,7 +163,6 @@ def interarrival_curve(
     DataFrame
         Sorted by `by` and gap_s, nulls last. A group in which no time is above 0 has no row. The
         columns are `by` and
-
         {columns}
 
     Examples

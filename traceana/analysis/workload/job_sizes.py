@@ -44,7 +44,6 @@ def job_quantiles(
     -------
     DataFrame
         Three rows per group, sorted by `by`, nulls last, with the columns `by` and
-
         {columns}
 
         Statistics are over the n jobs that have the quantity, and null where n is 0. Quantiles
@@ -99,7 +98,6 @@ def size_distribution(
     DataFrame
         One row per number of GPUs, and one for null, sorted by `by` and gpus, nulls last, with
         the columns `by` and
-
         {columns}
 
         GPU-hours and their fraction are null where no job has both GPUs and runtime.

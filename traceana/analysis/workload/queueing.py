@@ -43,7 +43,6 @@ def queueing_delay(
     -------
     DataFrame
         Sorted by `by`, nulls last, with the columns `by` and
-
         {columns}
 
         Quantiles interpolate linearly between order statistics (type 7 of Hyndman and Fan, 1996).

@@ -51,7 +51,6 @@ def workload_summary(
     -------
     DataFrame
         Sorted by `by`, nulls last, with the columns `by` and
-
         {columns}
 
         Quantiles interpolate linearly between order statistics (type 7 of Hyndman and Fan,

@@ -43,7 +43,6 @@ def gpu_hours_by(
     -------
     DataFrame
         The largest group first, with the columns of `by` and
-
         {columns}
 
         GPU-hours are gpus * runtime / 3600, of the jobs that have both.

@@ -58,6 +58,8 @@ _GAINS: Final = (
 
 def build(session: Context, traces: Sequence[str]) -> Content:
     """Recorded workers under each controller, the sweep over heterogeneity, published gains."""
+    if not traces:
+        return Content((), ())
     recorded = [_recorded(session, trace) for trace in traces]
     pictures = tuple(one for trace in traces for one in _draw_best(session, trace))[:_MAX_DRAWN]
     synthetic = " SYNTHETIC data: no real system is shown." if session.synthetic(None) else ""

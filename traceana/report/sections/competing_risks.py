@@ -41,7 +41,8 @@ _OPENING: Final = (
     "Completion and failure are competing risks: a job that failed can no longer complete. The "
     "cumulative incidence of an event is the fraction of all rows with this event by a given "
     "runtime. Rows still running when last seen are at risk until then (censored). Rows that "
-    "started before the observation window are at risk only within it (delayed entry)."
+    "started before the observation window are at risk only within it (delayed entry). The finding "
+    "compares the two groups with the most rows, whatever their result."
 )
 _LIMITATIONS: Final = (
     "Rows without a runtime are excluded and counted: if the runtimes of one event are missing "
@@ -188,8 +189,7 @@ def _findings(found: CumulativeIncidence, cohort: Cohort) -> tuple[str, ...]:
     finding = (
         f"{cohort.title}: within {hours} h, {_incidence_of(first, by)} and "
         f"{_incidence_of(second, by)} {cohort.noun} failed: {verdict} (difference "
-        f"{difference:.1f} percentage points, 95 % CI {low:.1f} to {high:.1f}). These are the two "
-        f"groups by {in_sentence(key_heading(by))} with the most {cohort.noun}."
+        f"{difference:.1f} percentage points, 95 % CI {low:.1f} to {high:.1f})."
     )
     return (finding,)
 

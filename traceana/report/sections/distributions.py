@@ -52,8 +52,8 @@ if TYPE_CHECKING:
 _ALPHA: Final = 0.05
 _LIMITATIONS: Final = (
     "With many values nearly every family is rejected: the best is a summary, not the law. "
-    "Values are treated as independent, which jobs of one user are not, and whole seconds as "
-    "continuous."
+    "Fits treat values as independent, which jobs of one user are not, and whole seconds as "
+    "continuous; intervals of medians are over users, if the trace has them."
 )
 _OPENING: Final = (
     "Six families are fitted by maximum likelihood and ordered by BIC. KS distance: the largest "
@@ -82,17 +82,18 @@ def build(session: Context, traces: list[str]) -> Content:
         analyzed = session.once(analyze_runtime_distributions, trace)
         found[f"{cohort.title}: {cohort.noun}"] = (cohort, analyzed)
     blocks: list[Block] = [Text(_OPENING)]
-    findings = []
+    fitted = []
     for name, (cohort, one) in found.items():
         blocks += [Heading(name), *_details(session, cohort, one)]
         if one.fits and one.fits.best and one.fits.table["n"][0] >= _FEWEST_ROWS:
-            findings.append(_finding(one.fits, one, cohort.title))
+            fitted.append(_findings(one.fits, one, cohort.title))
     tails = _tails(found)
     if tails:
         blocks += [Heading("Tails of the distributions"), Text(_TAIL), *tails]
     if repeated := [session.title(one) for one in traces if one not in distinct]:
         blocks.append(Text(f"Repeats another trace and is not shown: {'; '.join(repeated)}."))
     median = _median_finding(found)
+    findings = [*(best for best, *_ in fitted), *(text for _, *more in fitted for text in more)]
     return Content(
         (*([median] if median else []), *findings),
         tuple(blocks),
@@ -115,7 +116,7 @@ def _lead(found: Found) -> list[Block]:
                 *(pl.col(part).cast(pl.Float64) for part in ("value", "ci_low", "ci_high")),
             )
         )  # fmt: skip
-        rows.append({"trace": name, "n": n} | _median(one.fits.quantiles) | _best(one))
+        rows.append({"trace": name, "n": n} | _median(one) | _best(one))
     if not lines:
         return []
     figure = drawing(
@@ -131,8 +132,13 @@ def _lead(found: Found) -> list[Block]:
     return [Gallery((figure,)), table]
 
 
-def _median(quantiles: pl.DataFrame) -> dict[str, float | None]:
-    """Return the median with its interval."""
+def _median(found: RuntimeDistributions) -> dict[str, float | None]:
+    """Return the median with its interval: over independent units, if there are any."""
+    if found.median is not None:
+        return dict(zip(("median_s", "ci_low", "ci_high"), found.median, strict=True))
+    assert found.fits is not None  # noqa: S101  the caller has them
+    assert found.fits.quantiles is not None  # noqa: S101
+    quantiles = found.fits.quantiles
     middle = quantiles.sort((pl.col("share_below") - 0.5).abs()).row(0, named=True)
     return {
         "median_s": middle["value"], "ci_low": middle["ci_low"], "ci_high": middle["ci_high"],
@@ -154,7 +160,7 @@ def _median_finding(found: Found) -> str:
     for cohort, one in found.values():
         if one.fits is None or one.fits.quantiles is None:
             continue
-        row = _median(one.fits.quantiles)
+        row = _median(one)
         if row["median_s"] is None:
             continue
         interval = ""
@@ -277,18 +283,18 @@ def _figures(fits: DistributionFits, cohort: Cohort) -> list[Drawing]:
     ]
 
 
-def _finding(fits: DistributionFits, found: RuntimeDistributions, title: str) -> str:
+def _findings(fits: DistributionFits, found: RuntimeDistributions, title: str) -> list[str]:
     first = fits.table.row(0, named=True)
     bound = "" if found.bound is None else f", left-truncated at {seconds(found.bound)} s"
     finding = (
         f"{title}: of {fits.table.height} families {fits.best} fits best by BIC (n = {first['n']:,}"
-        f"{bound}); it differs from the empirical distribution function by at most "
-        f"{share(first['ks_statistic'])}"
+        f"{bound}; KS distance {share(first['ks_statistic'])}"
     )
     if found.pvalue is not None:
         least = ", the smallest possible" if found.pvalue <= 1 / (REFITS + 1) else ""
-        finding += f" ({p_equals(found.pvalue)}{least} with {REFITS} simulated samples)"
-    return f"{finding}.{_rivals(fits)}{_without_cut_rows(fits, found)}"
+        finding += f"; {p_equals(found.pvalue)}{least} with {REFITS} samples"
+    others = f"{_rivals(fits)}{_without_cut_rows(fits, found)}"
+    return [f"{finding}).", *([f"{title}:{others}"] if others else [])]
 
 
 def _rivals(fits: DistributionFits) -> str:
@@ -300,7 +306,7 @@ def _rivals(fits: DistributionFits) -> str:
         f"{row['family']} (adjusted {p_equals(row['pvalue_adjusted'])})"
         for row in close.iter_rows(named=True)
     ]
-    return f" Vuong's test does not distinguish it from {listed(named)}."
+    return f" Vuong's test does not distinguish {fits.best} from {listed(named)}."
 
 
 def _without_cut_rows(fits: DistributionFits, found: RuntimeDistributions) -> str:

@@ -19,6 +19,7 @@ from traceana.results.formatting import (
     ratio,
     ratio_range,
     seconds,
+    seconds_range,
     share,
     three_digits,
 )
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 _LEAD = ("user", "account", "queue", "status")
 _MOST_NODES = 20
+_NOTICED_S = 10
+"""Difference of median delays below which it is called negligible."""
 _ROWS = 10
 _SIZE = {"size": "GPUs requested"}
 _WAITS = ("n", "median_s", "p90_s", "p99_s", "share_zero")
@@ -146,11 +149,16 @@ def _findings(found: Usage, title: str) -> list[str]:
     if used:
         findings.append(f"{title}: {' '.join([used[0][0].lower() + used[0][1:], *used[1:]])}")
     tests = found.wait_tests.rows(named=True)
-    differ = [one for one in tests if one["conclusion"] not in (NEGLIGIBLE, INCONCLUSIVE)]
-    findings += [_wait_differs(found.waits[one["by"]], one, title) for one in differ]
-    if alike := [_by(one["by"]) for one in tests if one not in differ]:
+    untested = [one for one in tests if one["pvalue_adjusted"] is None]
+    differ = [one for one in tests if one not in untested and _matters(found.waits, one)]
+    findings += [_wait_differs(found.waits, one, title) for one in differ]
+    if alike := [_alike(found.waits, one["by"]) for one in tests if one not in differ + untested]:
         what = "differs negligibly or inconclusively"
         others.append(f"{title}: the queueing delay {what} by {listed(alike)}.")
+    for one in untested:
+        why = f" is not tested ({one['note']})" if one["note"] else " is not tested"
+        by, medians = one["by"], _medians(found.waits, one["by"])
+        others.append(f"{title}: the queueing delay by {_by(by)}{why}; {_from_to(medians, by)}.")
     if found.nodes is not None:
         more = (found.nodes["pvalue_adjusted"] < 0.05) & (found.nodes["odds_ratio"] > 1)
         (findings if more.any() else others).append(_outliers(found.nodes, title))
@@ -161,21 +169,41 @@ def _by(name: str) -> str:
     return in_sentence(_SIZE.get(name) or key_heading(name))
 
 
-def _wait_differs(waits: pl.DataFrame, test: dict[str, Any], title: str) -> str:
+def _medians(waits: dict[str, pl.DataFrame], by: str) -> pl.DataFrame:
+    """Return the groups with the smallest and the largest median delay."""
+    known = waits[by].drop_nulls([by, "median_s"]).filter(pl.col("n") >= FEWEST).sort("median_s")
+    return known[[0, -1]]
+
+
+def _matters(waits: dict[str, pl.DataFrame], test: dict[str, Any]) -> bool:
+    """Return whether delays differ in rank, and in their medians by more than a few seconds."""
+    low, high = _medians(waits, test["by"])["median_s"]
+    return test["conclusion"] not in (NEGLIGIBLE, INCONCLUSIVE) and high - low >= _NOTICED_S
+
+
+def _alike(waits: dict[str, pl.DataFrame], by: str) -> str:
+    low, high = _medians(waits, by)["median_s"]
+    return f"{_by(by)} (medians {seconds_range(low, high)} s)"
+
+
+def _from_to(medians: pl.DataFrame, by: str) -> str:
+    ends = (
+        f"{seconds(row['median_s'])} s ({row[by]}; n = {row['n']:,})"
+        for row in medians.iter_rows(named=True)
+    )
+    return f"its median is from {' to '.join(ends)}"
+
+
+def _wait_differs(waits: dict[str, pl.DataFrame], test: dict[str, Any], title: str) -> str:
     """State by which column the delay differs, from the smallest to the largest median."""
     by = test["by"]
-    known = waits.drop_nulls([by, "median_s"]).filter(pl.col("n") >= FEWEST).sort("median_s")
-    ends = [
-        f"{seconds(row['median_s'])} s ({row[by]}; n = {row['n']:,})"
-        for row in (known.row(0, named=True), known.row(-1, named=True))
-    ]
     interval = ""
     if test["ci_low"] is not None:
         interval = f", 95 % CI {ratio_range(test['ci_low'], test['ci_high'])}"
     return (
         f"{title}: the queueing delay differs by {_by(by)}, a {test['conclusion']} difference "
         f"(epsilon squared {ratio(test['effect'])}{interval}; n = {test['n']:,}; adjusted "
-        f"{p_equals(test['pvalue_adjusted'])}). Its median is from {' to '.join(ends)}."
+        f"{p_equals(test['pvalue_adjusted'])}); {_from_to(_medians(waits, by), by)}."
     )
 
 

@@ -45,7 +45,8 @@ def compare_clusters(
 
     Each cluster is simulated with its own workers (heterogeneous) and with as many workers of equal
     throughput that add up to the same (homogeneous). Static batch sizes follow the throughputs;
-    dynamic ones are those of the proportional controller, its first steps included.
+    dynamic ones are those of the proportional controller, its first steps included (Tyagi and
+    Sharma, ACSOS'20; the split of cores is ours, since the paper does not state it).
 
     Parameters
     ----------
@@ -62,12 +63,7 @@ def compare_clusters(
     -------
     DataFrame
         One row per cluster, kind of workers and system, and one per published factor:
-
         {columns}
-
-    References
-    ----------
-    Tyagi and Sharma (ACSOS'20). The split of cores is ours: the paper does not state it.
 
     Examples
     --------

@@ -83,20 +83,17 @@ def largest_gain(ratio: float, /, *, fast: int = 1, slow: int = 1) -> float:
 def published_gains() -> pl.DataFrame:
     """Compare each published speedup with the throughput ratio that it implies.
 
+    Speedups of Tyagi and Sharma (ACSOS'20), devices of :data:`DEVICES`.
+
     Returns
     -------
     DataFrame
         With the columns
-
         {columns}
 
         The two slowdowns are those of three CPU workers with 48 cores in all, one of them slow:
         largest_gain is that of the most uneven split of :data:`LEVELS`, and is_plausible states
         whether any of these gives it.
-
-    References
-    ----------
-    Tyagi and Sharma (ACSOS'20); devices in :data:`DEVICES`.
 
     Examples
     --------

@@ -82,11 +82,6 @@ def replay_batching(
     value
         Column of the iteration time, in any unit; the result has the same unit.
 
-    Returns
-    -------
-    BatchingReplay
-        In the order of jobs and controllers.
-
     Raises
     ------
     DataError

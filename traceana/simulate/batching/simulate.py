@@ -43,7 +43,8 @@ def simulate_batching(
     :math:`x_k` a function of the batch size if the workers have a `speed`; a step takes
     :math:`\max_k t_k`. Batch sizes are integers and add up to the global batch: each worker's
     part is rounded down, and the remaining samples go one by one to the worker that would finish
-    first. A controller sees the times after a step; its batch sizes apply from the next step.
+    first. A controller sees the times after a step; its batch sizes apply from the next step
+    (Tyagi and Sharma, Taming Resource Heterogeneity in Distributed ML Training, ACSOS'20).
 
     Parameters
     ----------
@@ -63,20 +64,11 @@ def simulate_batching(
         Bounds of a worker's batch size (`omnilearn` has its own, and the proportional controller
         as published, ``Proportional(keeps_global_batch=False)``, has none).
 
-    Returns
-    -------
-    BatchingResult
-
     Raises
     ------
     DataError
         If the bounds exclude the global batch, there are more steps than rows of throughput, or the
         steps would not fit into memory.
-
-    References
-    ----------
-    Tyagi and Sharma, Taming Resource Heterogeneity in Distributed ML Training with Dynamic
-    Batching (ACSOS'20).
 
     Examples
     --------

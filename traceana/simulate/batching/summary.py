@@ -32,7 +32,6 @@ def summarize_batching(sweep: IntoFrame, /, *, confidence: float = 0.95) -> pl.D
     -------
     DataFrame
         One row per (level, overhead_s, noise_cv, controller), in the order of the sweep:
-
         {columns}
 
     Examples

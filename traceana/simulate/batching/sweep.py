@@ -83,7 +83,6 @@ def sweep_batching(
     -------
     DataFrame
         One row per (level, overhead_s, noise_cv, seed, controller):
-
         {columns}
 
     Examples

@@ -86,7 +86,6 @@ def simulate_deadlines(
     DataFrame
         One row per cluster and policy, and with several clusters one of all together (cluster
         null):
-
         {columns}
 
     Raises

@@ -81,6 +81,9 @@ def synthesize_deadlines(
 ) -> pl.DataFrame:
     r"""Draw training plans by the rules of the ElasticFlow files.
 
+    The rules, inferred from the published traces (Gu et al., ASPLOS'23):
+    :doc:`/explanation/deadlines`.
+
     1. (model, batch size) is drawn with equal probability among the pairs that have a rate at the
        GPUs of the job.
     2. iterations = floor(rate(model, batch size, GPUs) * runtime).
@@ -121,11 +124,6 @@ def synthesize_deadlines(
     ------
     DataError
         If a (cluster, job_id) or rate is not unique, or no rate applies to the GPUs of a job.
-
-    References
-    ----------
-    Gu et al., ElasticFlow (ASPLOS'23), published traces; the rules' evidence is in
-    :doc:`/explanation/deadlines`.
 
     Examples
     --------

@@ -70,7 +70,6 @@ def sweep_recurring(
     DataFrame
         One row per (gpu, dataset, seed). Sums are over all runs, savings over the last five
         recurrences. What cannot be simulated is null, with a note:
-
         {columns}
 
     Examples
@@ -157,7 +156,6 @@ def summarize_recurring(sweep: IntoFrame, /, *, confidence: float = 0.95) -> pl.
     DataFrame
         One row per (gpu, dataset). Means are over the seeds that could be simulated, which is
         optimistic for a job with seeds_failed. Bounds are null for fewer than two:
-
         {columns}
 
     Examples

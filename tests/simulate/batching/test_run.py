@@ -1,0 +1,54 @@
+"""Limits of a simulation of batch sizes."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from traceana.errors import DataError
+from traceana.simulate.batching.run import check_memory, check_setting
+
+
+@pytest.mark.parametrize(
+    ("setting", "says"),
+    [
+        # global batch, workers, least, most, steps
+        ((1, 1, 1, 1, 1), None),
+        ((10**12, 1, 1, math.inf, 10**12), None),
+        ((10**12, 1, 10**12, 10**12, 1), None),
+        ((12, 3, 4, 4, 1), None),
+        ((11, 3, 4, 4, 1), "split over 3 workers with 4 to 4 samples each; 12 to 12 can"),
+        ((13, 3, 4, 4, 1), "split over 3 workers with 4 to 4 samples each; 12 to 12 can"),
+        ((2, 3, 1, math.inf, 1), "with 1 to inf samples each; 3 or more can"),
+        ((0, 1, 1, 1, 1), "global_batch must be a whole number from 1 to 1,000,000,000,000"),
+        ((10**12 + 1, 1, 1, math.inf, 1), "global_batch must be a whole number"),
+        ((1.5, 1, 1, 4, 1), "global_batch must be a whole number"),
+        ((1, 1, 1, 1, 0), "steps must be a whole number"),
+        ((1, 1, 1, 1, 10**12 + 1), "steps must be a whole number"),
+        ((4, 2, 0, 4, 1), "bounds must be whole numbers"),
+        ((4, 2, 3, 2, 1), "bounds must be whole numbers"),
+        ((4, 2, 1.5, 4, 1), "bounds must be whole numbers"),
+        ((4, 2, 1, 2.5, 1), "bounds must be whole numbers"),
+        ((4, 2, 1, 10**12 + 1, 1), "bounds must be whole numbers"),
+    ],
+)
+def test_a_setting_that_no_split_satisfies_is_refused(
+    setting: tuple[int, int, int, float, int], says: str | None
+) -> None:
+    if says is None:
+        check_setting(*setting)
+        return
+    with pytest.raises(DataError, match=says):
+        check_setting(*setting)
+
+
+@pytest.mark.parametrize(("runs", "workers"), [(1, 2), (3, 5), (40, 100)])
+def test_steps_fit_into_two_gibibytes(runs: int, workers: int) -> None:
+    # numbers of 8 bytes: 10 and 6 per worker for a step, 4 per pair of workers for a split
+    most = (2**31 - 8 * 4 * runs * workers**2) // (8 * runs * (10 + 6 * workers))
+    check_memory(most, runs, workers)
+    with pytest.raises(DataError, match=f"more than 2 GiB; pass at most {most:,} steps"):
+        check_memory(most + 1, runs, workers)
+    with pytest.raises(DataError, match="pass fewer workers or runs"):
+        check_memory(1, runs, 60_000)
