@@ -57,13 +57,17 @@ def analyze_utilization(session: Session, trace: str, /) -> UtilizationTables:
     manifest = session.manifest(trace)
     rows = _instances(session, trace)
     n_rows = manifest.tables["instance_usage"].rows
+    typed = ("gpu_type",) if rows["gpu_type"].count() else ()
+    shared = None
+    if rows["gpu_device"].count() and rows["machine_id"].count():
+        shared = analysis.gpu_sharing(rows, by=typed)
+    rows = rows.drop("machine_id", "gpu_device", "start_s", "end_s")  # the others need less memory
     by = [name for name in ("gpu_type", "user", _ROLE) if rows[name].count()]
     unit = "user" if rows["user"].count() else "job"
     used = {"": analysis.utilization(rows, cluster=unit)}
     for name in by:
         within = "job" if name == "user" else unit
         used[name] = analysis.utilization(_largest(rows, name), by=name, cluster=within)
-    typed = ("gpu_type",) if "gpu_type" in by else ()
     sized = rows.with_columns(gpus_requested=_size(pl.col("gpus")))
     idle = analysis.idle_gpu_hours(rows, by=typed, cluster=unit)
     if typed:
@@ -71,9 +75,6 @@ def analyze_utilization(session: Session, trace: str, /) -> UtilizationTables:
             pl.lit("all").alias("gpu_type"), pl.all()
         )
         idle = pl.concat([idle.with_columns(pl.col("gpu_type").cast(pl.String)), whole])
-    shared = None
-    if rows["gpu_device"].count() and rows["machine_id"].count():
-        shared = analysis.gpu_sharing(rows, by=typed)
     by_size = analysis.idle_gpu_hours(
         sized.drop_nulls("gpus_requested"), by="gpus_requested", cluster=unit
     )

@@ -93,8 +93,10 @@ def write_figures(
         Id of a job.
     gpu, dataset
         GPU and data set.
-    feature, outcome
-        Column of a feature, such as gpus; an outcome, such as completed or failed.
+    feature
+        Column of a feature, such as gpus.
+    outcome
+        Outcome, such as completed or failed.
     formats
         One or several of svg, pdf and png.
     dpi
