@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tests.analysis.questions import CONFIDENCES, FAULTS, RNGS, ROWS, N
+from tests.analysis.questions import CONFIDENCES, FAULTS, RNGS, ROWS, N, assert_finite
 from traceana import analysis
 from traceana.errors import DataError
 
@@ -151,10 +151,7 @@ def is_sound(question: Question, frame: Any, **options: Any) -> bool:
     except DataError as error:
         refusal = str(error)
     assert refusal is None or ("\n" not in refusal and len(refusal) > 20), refusal
-    for result in results:
-        for column in result.select(pl.selectors.float()):
-            assert not column.is_nan().any(), column
-            assert column.name in JOBS.columns or not column.is_infinite().any(), column
+    assert_finite(results, but=JOBS.columns)
     return refusal is None
 
 

@@ -39,6 +39,7 @@ def test_five_files_add_an_analysis(tmp_path: Path) -> None:
         "PYTHONPATH": str(package.parent),
         "XDG_CACHE_HOME": str(tmp_path / "cache"),
     }
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # the copy is compiled once
 
     def run(*arguments: str) -> str:
         return subprocess.run(
@@ -58,7 +59,7 @@ def test_five_files_add_an_analysis(tmp_path: Path) -> None:
     assert "5 of 7 jobs." in part.text
     run("-m", "traceana", "figures", "longest-jobs", *store, "--out", "drawn")
     assert (tmp_path / "drawn" / "longest-log.pdf").is_file()
-    told = run("-c", "import traceana; print(traceana.longest_jobs.__doc__)")
-    assert "`fraction`: of the sum over all jobs" in told
     tested = "import doctest, traceana.analysis.workload.longest as m; print(doctest.testmod(m))"
-    assert "failed=0, attempted=3" in run("-c", tested)
+    told = run("-c", f"import traceana; print(traceana.longest_jobs.__doc__); {tested}")
+    assert "`fraction`: of the sum over all jobs" in told
+    assert "failed=0, attempted=3" in told

@@ -74,6 +74,9 @@ RULES = [
 ]
 
 
+ANY = re.compile(rf"\b(?:{'|'.join(WORDS | SPELLING)})\b", re.IGNORECASE)
+
+
 def read_python(text: str) -> Iterator[tuple[int, str]]:
     """Yield comments, docstrings and messages, each with its first line."""
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
@@ -102,8 +105,9 @@ def offences(path: Path) -> Iterator[str]:
     text = path.read_text(encoding="utf-8")
     for first, piece in (read_python if path.suffix == ".py" else read_text)(text):
         prose = re.sub(r"``[^`]*``|`[^`\n]*`|\]\([^)]*\)|https?://\S+|:\w+:", "`", piece)
-        for pattern, better in RULES:
-            for found in pattern.finditer(re.sub(r"\s", " ", prose)):
+        flat = re.sub(r"\s", " ", prose)
+        for pattern, better in RULES if ANY.search(flat) else ():
+            for found in pattern.finditer(flat):
                 line = first + prose.count("\n", 0, found.start())
                 yield f"{path.relative_to(ROOT)}:{line}: {found[0]!r}: {better}"
 
