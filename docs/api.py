@@ -170,6 +170,7 @@ def _commands() -> str:
     for name, part in parts.items():  # typer cuts the first sentences
         full = f"`{name}`: {part.get_short_help_str(200)}"
         text = text.replace(f"`{name}`: {part.get_short_help_str()}", full)
+    text = re.sub(r"(?<= )--[a-z]\S*\w", r"`\g<0>`", text)
     return text.replace("# `traceana`", "# Command line", 1)
 
 

@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from docutils.nodes import SkipNode
+from docutils.nodes import SkipNode, inline
 from jupyter_client.manager import KernelManager
 from latex2mathml.converter import convert
 
@@ -57,7 +57,7 @@ autodoc_member_order = "bysource"
 intersphinx_mapping = {
     project: (base, f"inventories/{project}.inv") for project, base in BASES.items()
 }
-smartquotes = False  # options keep their two hyphens, and names their quotes
+smartquotes_action = "D"  # names keep their straight quotes
 nitpicky = True
 # names of types in this package, and internal modules, have no pages
 nitpick_ignore_regex = [
@@ -80,6 +80,15 @@ FULL_NAMES = {
     "datetime": "datetime.datetime",
 }
 """Names that signatures have in short, since annotations are not evaluated."""
+ALIASES = {
+    "Names": "str or sequence of str",
+    "Values": "array-like of numbers",
+    "Flags": "array-like of bool",
+    "Paths": "path or sequence of paths",
+    "TrainingDefaults": "mapping",
+    **dict.fromkeys(("Draw", "Policy", "PolicyMaker", "Progress"), "callable"),
+}
+"""Text in place of an alias of a type."""
 
 
 def escape_stars(*event: object) -> None:
@@ -94,6 +103,8 @@ def find_public_name(app: Any, env: Any, node: Any, contnode: Any) -> Any:  # no
     Names of other libraries are completed for intersphinx, which comes next.
     """
     target = node.get("reftarget", "")
+    if target in ALIASES:
+        return inline("", ALIASES[target])
     name = target.rpartition(".")[2]
     if target.startswith(("pl.", "polars.")):
         node["reftarget"] = f"polars.{name}"

@@ -23,27 +23,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Trace:
-    """A trace in a store of its own.
-
-    Attributes
-    ----------
-    id
-        Id of the trace.
-    store
-        The store.
+    """A trace of a store, by its id.
 
     Examples
     --------
-    >>> import tempfile, traceana
-    >>> from pathlib import Path
-    >>> path = Path(tempfile.mkdtemp(), "sacct.txt")
-    >>> _ = path.write_text(
-    ...     "JobID|State|Submit|Start|End|Elapsed|AllocTRES" + chr(10) + "71|COMPLETED|"
-    ...     "2026-03-02T08:00:00|2026-03-02T08:00:30|2026-03-02T09:00:30|01:00:00|cpu=8"
-    ... )
-    >>> trace = traceana.read(path)
-    >>> trace.tables, trace.jobs["runtime_s"].item()
-    (('jobs',), 3600.0)
+    >>> import traceana
+    >>> trace = traceana.Trace("microsoft-itp-2021", traceana.open_sample())
+    >>> trace.tables, trace.jobs.height
+    (('jobs',), 2081)
     """
 
     id: str

@@ -104,3 +104,28 @@ def test_an_end_before_its_start_is_missing_and_the_outcome_stays() -> None:
     rows = converted(block_of([one.encode() for one in text])).kept
     assert rows["status"].to_list() == ["completed", "failed", "completed"]
     assert rows["end_s"].to_list() == [None, 50.0, 150.0]
+
+
+def test_unknown_values_are_counted_by_their_first_word() -> None:
+    line = "j,worker,1.0,{status},1,2,600.0,10.0,100.0,T4"
+    words = ["Odd", "Odd one", "Odd two", "x" * 100, "x" * 101, "x" * 150 + " y", "Running"]
+    found = converted(block_of([line.format(status=word).encode() for word in words]))
+    assert found.kept["status"].to_list() == ["unknown"] * 6 + ["running"]
+    (counts,) = found.unknown_words.values()
+    assert counts == {"Odd": 1, "Odd ...": 2, "x" * 100: 2, "x" * 100 + " ...": 1}
+
+
+@pytest.mark.parametrize(
+    ("number", "rule"),
+    [
+        ("9223372036854774784", None), ("9223372036854775808", "inst_num"), ("1.5", "inst_num"),
+        ("-1", "inst_num"), ("1e3", None), ("1_0", "inst_num"),
+    ],
+)  # fmt: skip
+def test_whole_numbers_fit_into_64_bits(number: str, rule: str | None) -> None:
+    found = converted(block_of([f"j,worker,{number},Failed,1,2,600.0,10.0,100.0,T4".encode()]))
+    if rule is None:
+        assert found.kept["instances"].item() == int(float(number))
+    else:
+        assert found.kept.is_empty()
+        assert found.rejected.height == 1

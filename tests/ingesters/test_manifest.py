@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from tests.ingesters.conftest import Write, itp_archive, worker_times
 from traceana.catalog import get_trace
 from traceana.errors import StoreError
-from traceana.ingesters import ingest
+from traceana.ingesters import add_table, ingest
 from traceana.store import Store, open_store
 
 JOBS = "j1,i1,u1,Terminated,100.0,200.0\nj2,i2,,Failed,50.0,\n"
@@ -94,3 +95,19 @@ def test_a_changed_catalog_entry_builds_its_tables_anew(
     assert str(ingest(folder, store=tmp_path / "store")).endswith("(written)")
     description = open_store(tmp_path / "store").manifest(known.id).description
     assert description.startswith("Time of each worker")
+
+
+@pytest.mark.parametrize(("second", "absolute"), [(631_152_000, True), (631_151_999, False)])
+def test_times_from_1990_on_are_absolute(second: int, absolute: bool, tmp_path: Path) -> None:
+    jobs = pl.DataFrame(
+        {
+            "job_id": ["a", "b"], "submit_s": [second + 5.0, second], "start_s": [None, second + 7],
+            "end_s": [second + 90.0, None], "status": "completed",
+        }
+    )  # fmt: skip
+    add_table(jobs, trace="own", table="jobs", store=tmp_path)
+    manifest = open_store(tmp_path).manifest("own")
+    assert manifest.absolute_times == absolute
+    assert (manifest.window_start_s, manifest.window_end_s) == (second, second + 90)
+    assert (manifest.window, manifest.source, manifest.title) == ("derived", "api", "own")
+    assert manifest.tables["jobs"].rows == 2

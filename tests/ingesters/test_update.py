@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from itertools import product
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -159,3 +160,21 @@ def test_a_table_that_is_not_the_one_in_the_ledger_is_not_updated(tmp_path: Path
         add(tmp_path, ("april.txt", APRIL))
     add(tmp_path, ("march.txt", MARCH), ("april.txt", APRIL))  # all of it is read again
     assert jobs(tmp_path) == BOTH
+
+
+STATES = ["PENDING", "RUNNING", "COMPLETED", "FAILED", "CANCELLED"]
+
+
+def test_of_two_records_an_ended_one_stays_and_else_the_later(tmp_path: Path) -> None:
+    line = "{id}|u|{state}|2026-03-02T08:00:00|2026-03-02T08:00:30|2026-03-02T09:00:30|01:00:00\n"
+    pairs = list(product(STATES, repeat=2))
+    exports = [
+        (f"{at}.txt", HEAD + "".join(line.format(id=n, state=p[at]) for n, p in enumerate(pairs)))
+        for at in (0, 1)
+    ]
+    add(tmp_path, *exports)
+    rank = {"PENDING": 0, "RUNNING": 1, "COMPLETED": 2, "FAILED": 2, "CANCELLED": 2}
+    found = {int(str(row[0])): row[2] for row in jobs(tmp_path)}
+    for n, (first, second) in enumerate(pairs):
+        expected = first if rank[first] > rank[second] else second
+        assert found[n] == expected.lower()

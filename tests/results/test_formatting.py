@@ -28,6 +28,7 @@ from traceana.results.tables import ResultTable
         (formatting.plain(2.95), "2.95"),
         (formatting.plain(8.0), "8"),
         (formatting.share_range(0.1, 0.25), "10 to 25 %"),
+        (formatting.share_range(0.4951, 0.5026), "49.5 to 50.3 %"),
         (formatting.seconds_range(-5, 250), "-5.0 to 250"),
         (formatting.size(999), "999 B"),
         (formatting.size(54_814), "54.8 kB"),

@@ -50,7 +50,8 @@ def figures(
         _list_figures(paper)
         return
     from traceana.cli.output import show_steps
-    from traceana.report import check_figures, find_data_source, write_figures
+    from traceana.report.data_source import find_data_source
+    from traceana.report.figure_files import check_figures, write_figures
 
     wanted = [*(ids or ()), *(_of_paper(paper) if paper and not ids else ())]
     check_figures(wanted)  # before the store is looked for

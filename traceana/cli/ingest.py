@@ -137,7 +137,7 @@ def _show(ledger: Ledger, store: Path) -> None:
     strangers = list(ledger.not_recognised)
     _name_some(out, "not recognized", strangers)
     if any(name.endswith((".csv", ".csv.gz", ".csv.xz")) for name in strangers):
-        from traceana.ingesters import known_names
+        from traceana.ingesters.discover import known_names
 
         out.print(f"expected: files named as published, such as {known_names()}", soft_wrap=True)
     if any(entry.rows_rejected for entry in ledger.entries):

@@ -79,7 +79,8 @@ def report(
     """
     from traceana.cli.output import show_steps
     from traceana.errors import DataError
-    from traceana.report import build_report, check_sections, count_workers
+    from traceana.report.build import build_report, check_sections
+    from traceana.report.run import count_workers
 
     check_sections(only or ())  # before the store is looked for
     if not paths and (mapping or reader or timezone):
@@ -124,7 +125,8 @@ def summary(
 ) -> None:
     """Print the main results of a report, one sentence each."""
     from traceana.cli.output import show_steps
-    from traceana.report import count_workers, summarize
+    from traceana.report.build import summarize
+    from traceana.report.run import count_workers
 
     store = _find_store(paths, store)
     with show_steps("summary") as on_step:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from traceana import analysis
+from traceana.analysis.outcomes.curves import incidence_and_survival
+from traceana.analysis.outcomes.events import Columns
 from traceana.derived.cohorts import form_cohort
 from traceana.errors import DataError
 from traceana.results.display import key_heading
@@ -253,15 +255,8 @@ def estimate_competing_risks(
 ) -> tuple[CumulativeIncidence, SurvivalCurves]:
     """Estimate the cumulative incidence of each event and the time to any event."""
     cohort = form_cohort(session, trace, end_imputation="running")
-    options: dict[str, Any] = {
-        "by": () if by is None else (by,),
-        "events": competing_events(session, cohort),
-        "runtime": "duration_s",
-        "entry": "entry_s",
-        "observed": "observed",
-        "cluster": cohort.cluster,
-    }
-    return (
-        analysis.cumulative_incidence(cohort.rows, **options),
-        analysis.kaplan_meier(cohort.rows, **options),
+    keys, events = () if by is None else (by,), competing_events(session, cohort)
+    columns = Columns("status", "duration_s", "start_s", "entry_s", "observed")
+    return incidence_and_survival(
+        cohort.rows, keys, events, columns=columns, cluster=cohort.cluster
     )

@@ -57,13 +57,17 @@ def analyze_utilization(session: Session, trace: str, /) -> UtilizationTables:
     manifest = session.manifest(trace)
     rows = _instances(session, trace)
     n_rows = manifest.tables["instance_usage"].rows
+    typed = ("gpu_type",) if rows["gpu_type"].count() else ()
+    shared = None
+    if rows["gpu_device"].count() and rows["machine_id"].count():
+        shared = analysis.gpu_sharing(rows, by=typed)
+    rows = rows.drop("machine_id", "gpu_device", "start_s", "end_s")  # the others need less memory
     by = [name for name in ("gpu_type", "user", _ROLE) if rows[name].count()]
     unit = "user" if rows["user"].count() else "job"
     used = {"": analysis.utilization(rows, cluster=unit)}
     for name in by:
         within = "job" if name == "user" else unit
         used[name] = analysis.utilization(_largest(rows, name), by=name, cluster=within)
-    typed = ("gpu_type",) if "gpu_type" in by else ()
     sized = rows.with_columns(gpus_requested=_size(pl.col("gpus")))
     idle = analysis.idle_gpu_hours(rows, by=typed, cluster=unit)
     if typed:
@@ -71,9 +75,6 @@ def analyze_utilization(session: Session, trace: str, /) -> UtilizationTables:
             pl.lit("all").alias("gpu_type"), pl.all()
         )
         idle = pl.concat([idle.with_columns(pl.col("gpu_type").cast(pl.String)), whole])
-    shared = None
-    if rows["gpu_device"].count() and rows["machine_id"].count():
-        shared = analysis.gpu_sharing(rows, by=typed)
     by_size = analysis.idle_gpu_hours(
         sized.drop_nulls("gpus_requested"), by="gpus_requested", cluster=unit
     )
@@ -123,11 +124,11 @@ def _instances(session: Session, trace: str) -> pl.DataFrame:
         .select(worker, "start_s", "end_s", ok=pl.col("status").cast(pl.String) == "completed")
         .join(workers.lazy().select(".worker"), on=".worker", how="semi")
         .collect(engine="streaming")
-        .sort("ok", "start_s", "end_s")
-        .unique(".worker", keep="last")
-        .drop("ok")
     )
-    del workers
+    again = times[".worker"].is_duplicated()
+    last = times.filter(again).sort("ok", "start_s", "end_s").unique(".worker", keep="last")
+    times = pl.concat([times.filter(~again), last]).drop("ok")
+    del workers, again, last
     known = session.once(instance_times, trace).tasks
     owners = session.once(task_owners, trace)
     tasks = known.select(key, "gpus", "cpus", "memory_gib", "gpu_type", _ROLE).hstack(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from typing import Final
 
-from traceana.figures.published import PUBLISHED
+from traceana.figures.published import PUBLISHED, PublishedFigure
 from traceana.figures.registry import figures, get_figure
 
 _HEAD: Final = """\
@@ -43,11 +43,15 @@ def figures_page() -> str:
 
 def _of_paper(paper: str) -> str:
     rows = (
-        f"| {one.number} | {one.shows} | {_function(one.figure)} | {one.answer} |\n"
+        f"| {one.number} | {one.shows} | {_function(one.figure)} | {_command(one)} |\n"
         for one in PUBLISHED[paper]
     )
     head = "| number | published figure | function | command |\n|---|---|---|---|\n"
     return f"\n## Figures of `{paper}`\n\n{head}{''.join(rows)}"
+
+
+def _command(one: PublishedFigure) -> str:
+    return one.answer.replace(one.command, f"`{one.command}`") if one.command else one.answer
 
 
 def _function(name: str) -> str:

@@ -262,6 +262,7 @@ def plot_runtime_ratio(result: pl.DataFrame, /, *, ax: Axes | None = None) -> Ax
     ax.xaxis.set_minor_locator(LogLocator(subs=range(2, 10), numticks=12))
     ax.xaxis.set_minor_formatter(NullFormatter())
     ax.set_xlabel("Runtime / mean of the group (logarithmic)")
+    ax.set_title("Runtime ratios")
     name_rows(ax, groups)
     return ax
 

@@ -154,7 +154,7 @@ def name_lines(
         )  # fmt: skip
     if at_margin:
         ax.annotate(
-            heading, (_MARGIN, 1), (0, 5), xycoords="axes fraction", textcoords="offset points",
+            heading, (_MARGIN, 1), (0, size), xycoords="axes fraction", textcoords="offset points",
             fontsize=size, fontstyle="italic", annotation_clip=False,
         )  # fmt: skip
 

@@ -2,7 +2,6 @@
 
 from traceana.ingesters.add import add_table
 from traceana.ingesters.cached import ingest_cached
-from traceana.ingesters.discover import known_names
 from traceana.ingesters.files import open_csv
 from traceana.ingesters.ingestion import IngestError, ingest
 from traceana.ingesters.propose import preview_mapping, propose_mapping
@@ -15,7 +14,6 @@ __all__ = [
     "add_table",
     "ingest",
     "ingest_cached",
-    "known_names",
     "open_csv",
     "preview_mapping",
     "propose_mapping",

@@ -83,14 +83,7 @@ def discover(
 
 
 def known_names(trace: str | None = None) -> str:
-    """Name one CSV of each kind, for messages.
-
-    Examples
-    --------
-    >>> from traceana.ingesters import known_names
-    >>> known_names("zeus-2023")
-    'alibaba_groups.csv, summary_power_a40.csv, summary_train.csv'
-    """
+    """Name one CSV of each kind, for messages."""
     known = [get_trace(trace)] if trace else load_catalog().values()
     return ", ".join(sorted({content.csvs[0] for one in known for content in one.contents}))
 

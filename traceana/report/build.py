@@ -206,14 +206,7 @@ def open_context(
 
 
 def check_sections(only: str | Sequence[str], /) -> list[Section]:
-    """Return the sections of these ids in the report's order; none means all.
-
-    Examples
-    --------
-    >>> from traceana.report import check_sections
-    >>> [section.id for section in check_sections("stragglers,workload")]
-    ['workload', 'stragglers']
-    """
+    """Return the sections of these ids in the report's order; none means all."""
     chosen = choose(only, [section.id for section in sections()], what="section")
     return [section for section in sections() if section.id in chosen]
 

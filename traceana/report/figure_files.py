@@ -93,8 +93,10 @@ def write_figures(
         Id of a job.
     gpu, dataset
         GPU and data set.
-    feature, outcome
-        Column of a feature, such as gpus; an outcome, such as completed or failed.
+    feature
+        Column of a feature, such as gpus.
+    outcome
+        Outcome, such as completed or failed.
     formats
         One or several of svg, pdf and png.
     dpi
@@ -150,14 +152,7 @@ def write_figures(
 
 
 def check_figures(figures: str | Sequence[str], /) -> list[str]:
-    """Return the ids of figures; none means all.
-
-    Examples
-    --------
-    >>> from traceana.report import check_figures
-    >>> check_figures("gpu-demand")
-    ['gpu-demand']
-    """
+    """Return the ids of figures; none means all."""
     from traceana.figures import figures as all_figures  # noqa: PLC0415  matplotlib is slow to load
 
     return choose(figures, list(all_figures()), what="figure")

@@ -39,14 +39,7 @@ _opened: list[Context] = []
 
 
 def count_workers() -> int:
-    """Return the number of processes that build sections: one per core, at most four.
-
-    Examples
-    --------
-    >>> from traceana.report import count_workers
-    >>> count_workers() >= 1
-    True
-    """
+    """Return the number of processes that build sections: one per core, at most four."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return min(cores or 1, _MOST_WORKERS)
 

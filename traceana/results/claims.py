@@ -9,7 +9,7 @@ class ClaimVerdicts(ResultTable):
     """One row per claim."""
 
     id = text("Claim")
-    paper = text("Paper", "paper, by the name that `--paper` takes")
+    paper = text("Paper", "name of the paper")
     statement = text("Statement")
     published = text("Published", "the published value, as printed")
     measured = text("Measured", "null if nothing was measured")

@@ -130,7 +130,9 @@ def percent_range(low: float, high: float) -> str:
 
 
 def share_range(low: float, high: float) -> str:
-    """Write an interval of fractions in a sentence."""
+    """Write an interval of fractions in a sentence, with a decimal if its ends are else equal."""
+    if share(low) == share(high) and low != high:
+        return percent_range(low, high)
     return f"{share(low).removesuffix(' %')} to {share(high)}"
 
 

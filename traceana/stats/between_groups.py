@@ -69,8 +69,6 @@ def between_groups(
         The same whether they differ or not, for the interval; None as for `null`.
     error_df
         Degrees of freedom of `null`: Q / (c f) has an F distribution of f and so many.
-    confidence
-        Coverage, in (0, 1).
     """
     check_confidence(confidence)
     count, sums = np.asarray(n, dtype=float), np.asarray(total, dtype=float)

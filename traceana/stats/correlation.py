@@ -160,8 +160,6 @@ def fisher_interval(
     ----------
     r, n, method
         As in :func:`correlation_pvalue`.
-    confidence
-        Coverage, in (0, 1).
     error
         A standard error of arctanh(r) estimated from the pairs, such as the jackknife's: used
         if it is larger than se.

@@ -32,8 +32,6 @@ def mean_interval(
     ----------
     mean, std, n
         Mean, standard deviation (ddof 1) and number of values of each group.
-    confidence
-        Coverage, in (0, 1).
     """
     tail = _upper_tail(confidence)
     m, s, count = (np.atleast_1d(np.asarray(part, dtype=float)) for part in (mean, std, n))
@@ -56,8 +54,6 @@ def ratio_interval(sums: ArrayLike, /, *, confidence: float = 0.95) -> Bounds:
     sums
         Six rows, one column per group: sums of x, y, x^2, x y and y^2 over the units, and their
         number n.
-    confidence
-        Coverage, in (0, 1).
     """
     tail = _upper_tail(confidence)
     every = np.asarray(sums, dtype=float)
@@ -84,8 +80,6 @@ def clustered_mean_interval(
     ----------
     mean, variance, clusters
         Mean of the rows of each group, its variance, and the effective number of clusters.
-    confidence
-        Coverage, in (0, 1).
     """
     m, v = (np.atleast_1d(np.asarray(part, dtype=float)) for part in (mean, variance))
     half = _t_quantiles(clusters, confidence) * np.sqrt(v)
@@ -105,8 +99,6 @@ def clustered_wilson_interval(
     ----------
     rate, effective_n, clusters
         Rate of each group, its effective number of rows, and its effective number of clusters.
-    confidence
-        Coverage, in (0, 1).
     """
     p, n = (np.atleast_1d(np.asarray(part, dtype=float)) for part in (rate, effective_n))
     return _score_interval(p * n, n, _t_quantiles(clusters, confidence))
@@ -124,8 +116,6 @@ def wilson_interval(successes: ArrayLike, n: ArrayLike, /, *, confidence: float 
     ----------
     successes, n
         Successes k and trials n of each group.
-    confidence
-        Coverage, in (0, 1).
     """
     z = ndtri(_upper_tail(confidence))
     k, trials = (np.atleast_1d(np.asarray(part, dtype=float)) for part in (successes, n))

@@ -54,8 +54,6 @@ def woodruff_interval(
         The quantile, in (0, 1).
     serial
         Whether the values are a stationary series in the order of time; then without clusters.
-    confidence
-        Coverage, in (0, 1).
     """
     check_confidence(confidence)
     ordered = np.sort(x := np.asarray(values, dtype=float))

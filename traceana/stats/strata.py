@@ -97,8 +97,6 @@ def clustered_odds(tables: Floats, /, *, confidence: float) -> ClusteredOdds:
     ----------
     tables
         cell x stratum x group x (failures, successes): a cell is one cluster or several.
-    confidence
-        Coverage, in (0, 1).
     """
     there = tables[tables.sum(axis=(1, 2, 3)) > 0]
     total, sizes = there.sum(axis=0), there.sum(axis=(1, 3))

@@ -106,7 +106,7 @@ class Store:
         return ledger
 
     def missing(self, trace: str, table: str, /) -> tuple[str, ...]:
-        """Return the CSVs behind a table that its publisher ships and that were not ingested."""
+        """Return the published CSVs of a table that were not ingested."""
         missing = self.ledger(trace).missing_csvs
         return tuple(csv for _, csv, tables in missing if table in tables)
 

@@ -50,6 +50,13 @@ def test_the_default_target_and_a_run_past_max_epochs() -> None:
     assert result.select("batch_size", "epochs_mean").rows() == [(128, 120.0)]
     coverage = energy_coverage(RUNS, POWER, gpu="g", dataset="cifar100")
     assert coverage.filter(batch_size=128)["runs_past_max_epochs"].to_list() == [1]
+    most = TRAINING_DEFAULTS["cifar100"].max_epochs
+    for epoch, past in ((most, 0), (most + 1, 1)):
+        runs = RUNS.with_columns(
+            target_epoch=pl.when(target_epoch=120).then(epoch).otherwise("target_epoch")
+        )
+        found = energy_coverage(runs, POWER, gpu="g", dataset="cifar100")
+        assert found.filter(batch_size=128)["runs_past_max_epochs"].to_list() == [past]
 
 
 def test_no_feasible_configuration_is_an_empty_frame() -> None:

@@ -203,3 +203,18 @@ def test_the_published_range_of_savings_on_v100(real_store: Store) -> None:
     saved = (100 * (1 - both["ratio"])).round(1)
     # statement zeus-potential: 23.8 % to 74.7 %
     assert (saved.min(), saved.max(), both.height) == (23.8, 74.7, 6)
+
+
+def test_batch_sizes_with_other_numbers_of_runs_are_held_out_alike() -> None:
+    # two runs and six: all epochs of a batch size are one number but for the default's
+    epochs = {64: [3, 3], 128: [9, 9, 9, 9, 9, 9], 256: [20, 20, 20]}
+    power = PROFILES.filter(pl.col("batch_size") < 1024, optimizer="sgd")
+    ours = energy_savings(with_epochs(epochs), power, rng=4).filter(objective="energy")
+    both = ours.row(3, named=True)
+    # of an epoch 1800, 1100 and 450 J, and 600 of the default at its limit: 5,400 of 12,000 J
+    assert both["batch_size"] == 64
+    assert both["ratio_held_out"] == pytest.approx(5400 / 12_000)
+    # where 128 is the best by a little, it is so in all partitions
+    near = {64: [4, 4], 128: [6, 6, 6, 6, 6, 6], 256: [20, 20, 20]}
+    found = energy_savings(with_epochs(near), power, rng=4).filter(objective="energy")
+    assert found.row(3, named=True)["ratio_held_out"] == pytest.approx(6600 / 12_000)

@@ -185,3 +185,20 @@ def test_the_allocation_rate_is_demand_over_the_gpus_of_the_type() -> None:
     ax = plot_allocation_rate(found, heading="Allocation rate")
     assert [line.get_label() for line in ax.lines] == ["T4", "V100"]
     assert list(np.asarray(ax.lines[0].get_ydata())) == pytest.approx([0.5, 0.2], rel=1e-3)
+
+
+def test_one_gpu_is_a_capacity_and_none_is_none() -> None:
+    jobs = pl.DataFrame(
+        {"gpu_type": ["a", "b", "c"], "start_s": 0.0, "end_s": 3600.0, "gpus": [0.5, 1.5, 1]}
+    )
+    demand = gpu_demand(jobs, by="gpu_type")
+    machines = pl.DataFrame({"gpu_type": ["a", "b", "c"], "gpus": [1.0, 0.5, 0.0]})
+    found = allocation_rate(demand, machines, by="gpu_type")
+    summary = summarize_allocation(found, by="gpu_type")
+    assert summary["gpu_type"].to_list() == ["a", "b"]
+    assert summary["max"].to_list() == pytest.approx([0.5, 3])
+    assert (summary["bins_over"] > 0).to_list() == [False, True]
+    full = pl.DataFrame({"capacity_gpus": 2.0, "allocation_rate": [1.0, 1.5, 0.0]})
+    row = summarize_allocation(full).row(0, named=True)
+    assert (row["bins"], row["bins_over"], row["median"], row["max"]) == (3, 1, 1, 1.5)
+    assert (row["p05"], row["p95"]) == pytest.approx((0.1, 1.45))

@@ -153,8 +153,8 @@ def _number_clusters(
     if not names or rows.is_empty():
         return None
     # numbered in the order of their names: the order of rows differs between engines
-    name = pl.struct(names) if len(names) > 1 else pl.col(names)
-    code = rows.select(name.rank("dense") - 1).to_series().to_numpy().astype(np.int64)
+    unit = pl.struct(names) if len(names) > 1 else pl.col(names[0])
+    code = rows.select(unit.rank("dense") - 1).to_series().to_numpy().astype(np.int64)
     n = int(code.max()) + 1
     return code, code if n <= resamples else (rng.permutation(n) % resamples)[code]
 

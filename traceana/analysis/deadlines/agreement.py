@@ -70,14 +70,12 @@ def compare_plans(
     Examples
     --------
     >>> import polars as pl, traceana
-    >>> jobs = pl.DataFrame({"cluster": "c1", "job_id": ["a", "b"], "submit_s": 0.0,
-    ...                      "runtime_s": [100.0, 200.0], "gpus": 1})
-    >>> key = {"cluster": "c1", "job_id": ["a", "b"], "model": "vgg16", "batch_size": 64}
-    >>> published = pl.DataFrame(key | {"iterations": [300, 600], "deadline_s": [90.0, 260.0]})
-    >>> synthetic = pl.DataFrame(key | {"iterations": [300, 600], "deadline_s": [80.0, 250.0]})
-    >>> found = traceana.compare_plans(published, synthetic, jobs)
-    >>> found.head(2).select("compared", "n", "value").rows()
-    [('tightness', 2, 0.5), ('iterations', 2, 0.0)]
+    >>> store = traceana.open_sample()
+    >>> plans, jobs = (store.scan("elasticflow-2023", t) for t in ("training_plans", "jobs"))
+    >>> synthetic = traceana.synthesize_deadlines(jobs)
+    >>> found = traceana.compare_plans(plans, synthetic, jobs)
+    >>> found.select("compared", "n", pl.col("value").round(2)).head(2).rows()
+    [('tightness', 2081, 0.02), ('iterations', 2081, 0.02)]
     """
     keys = as_names(by)
     refuse_clash(keys, PlanComparison.columns())

@@ -122,14 +122,11 @@ def iteration_rates(
     Examples
     --------
     >>> import polars as pl, traceana
-    >>> jobs = pl.DataFrame({"cluster": "c1", "job_id": ["a", "b"], "submit_s": 0.0,
-    ...                      "runtime_s": [100.0, 150.0], "gpus": [1, 2]})
-    >>> plans = jobs.select("cluster", "job_id", model=pl.lit("vgg16"), batch_size=64).with_columns(
-    ...     iterations=pl.Series([300, 800]), deadline_s=pl.Series([90.0, 200.0])
-    ... )
-    >>> rates = traceana.iteration_rates(plans, jobs)
-    >>> rates.select("gpus", pl.col("samples_per_s", "scaling_efficiency").round(2)).rows()
-    [(1.0, 192.32, 1.0), (2.0, 341.55, 0.89)]
+    >>> store = traceana.open_sample()
+    >>> plans, jobs = (store.scan("elasticflow-2023", t) for t in ("training_plans", "jobs"))
+    >>> rates = traceana.iteration_rates(plans, jobs).filter(model="vgg16", batch_size=256)
+    >>> rates.select("gpus", pl.col("scaling_efficiency").round(2)).head(3).rows()
+    [(1.0, 1.0), (2.0, 0.96), (4.0, 0.87)]
     """
     return rates_of(
         join_plans(

@@ -57,7 +57,7 @@ def compare_runtimes(
         Column of the runtime: seconds or a duration.
     cluster
         Column of the independent unit, such as user; None: rows are independent. If they are not, p
-        is far too small.
+        is far too small. Below ten effective clusters the rank ANOVA has no p and no interval.
     method
         "brunner-munzel": rank ANOVA of all groups and Brunner and Munzel's test of pairs, which
         agrees with the interval. "mann-whitney": the tests of Kruskal and Wallis and of Mann and

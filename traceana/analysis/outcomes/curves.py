@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
+    Keys = tuple[str, ...]
 
 QUANTILES: Final = (0.25, 0.5, 0.75, 0.95, 0.99)
 """Default quantiles of runtimes."""
@@ -120,11 +121,34 @@ def cumulative_incidence(
     check_confidence(confidence)
     keys, names = as_names(by), check_events(events)
     refuse_clash(keys, {**IncidenceSteps.columns(), **IncidenceGroups.columns()})
-    times, totals = estimate_incidence(
+    estimated = estimate_incidence(
         *(frame, keys, names),
         columns=Columns(status, runtime, start, entry, observed),
         cluster=cluster, running_until_s=running_until_s,
     )  # fmt: skip
+    return _incidence(estimated, keys, names, cluster, confidence)
+
+
+def incidence_and_survival(
+    frame: pl.DataFrame, keys: Keys, names: Keys, /, *, columns: Columns, cluster: str | None
+) -> tuple[CumulativeIncidence, SurvivalCurves]:
+    """Return :func:`cumulative_incidence` and :func:`kaplan_meier` of rows counted once."""
+    estimated = estimate_incidence(
+        *(frame, keys, names),
+        columns=columns, cluster=cluster, running_until_s=None, horizon_s=WEEK_S,
+    )  # fmt: skip
+    shared = (estimated, keys, names, cluster, 0.95)
+    return _incidence(*shared), _survival(*shared, quantiles=QUANTILES, horizon_s=WEEK_S)
+
+
+def _incidence(
+    estimated: tuple[pl.DataFrame, pl.DataFrame],
+    keys: Keys,
+    names: Keys,
+    cluster: str | None,
+    confidence: float,
+) -> CumulativeIncidence:
+    times, totals = estimated
     df = times["df"] if cluster else np.inf
     curves, groups = [], []
     for event in names:
@@ -226,11 +250,28 @@ def kaplan_meier(
         check_confidence(q)
     if not (is_number(horizon_s) and 0 < horizon_s < math.inf):
         raise DataError(f"horizon_s must be a positive number of seconds; it is {horizon_s!r}")
-    times, totals = estimate_incidence(
+    estimated = estimate_incidence(
         *(frame, keys, names),
         columns=Columns(status, runtime, start, entry, observed),
         cluster=cluster, running_until_s=running_until_s, horizon_s=horizon_s,
     )  # fmt: skip
+    return _survival(
+        *(estimated, keys, names, cluster, confidence),
+        quantiles=quantiles, horizon_s=horizon_s,
+    )  # fmt: skip
+
+
+def _survival(
+    estimated: tuple[pl.DataFrame, pl.DataFrame],
+    keys: Keys,
+    names: Keys,
+    cluster: str | None,
+    confidence: float,
+    *,
+    quantiles: Sequence[float],
+    horizon_s: float,
+) -> SurvivalCurves:
+    times, totals = estimated
     low, high = log_log_interval(
         *(times["survival"], times["survival_variance"]),
         df=times["df"] if cluster else np.inf, confidence=confidence,
@@ -267,7 +308,7 @@ def kaplan_meier(
 
 
 def _quantiles(
-    curves: pl.DataFrame, groups: pl.DataFrame, keys: tuple[str, ...], quantiles: Sequence[float]
+    curves: pl.DataFrame, groups: pl.DataFrame, keys: Keys, quantiles: Sequence[float]
 ) -> pl.DataFrame:
     """Return [*keys, quantile, time_s, ci_low, ci_high] of every group."""
     parts = []
@@ -300,7 +341,7 @@ def _quantiles(
 
 def _restricted(
     times: pl.DataFrame,
-    keys: tuple[str, ...],
+    keys: Keys,
     horizon_s: float,
     confidence: float,
     cluster: str | None,
@@ -341,9 +382,7 @@ def _skewness(times: Floats, surviving: Floats, mean: float, horizon: float) -> 
     return float(mass @ (at - mean) ** 3) / variance**1.5 if variance > 0 else math.inf
 
 
-def _note_few_clusters(
-    groups: pl.DataFrame, times: pl.DataFrame, keys: tuple[str, ...]
-) -> pl.DataFrame:
+def _note_few_clusters(groups: pl.DataFrame, times: pl.DataFrame, keys: Keys) -> pl.DataFrame:
     """Add a note where there are too few clusters for an interval."""
     if "n_clusters" not in groups.columns:
         return groups
@@ -353,7 +392,7 @@ def _note_few_clusters(
     return groups.with_columns(note=pl.coalesce("note", why)).drop("effective")
 
 
-def _beside(groups: pl.DataFrame, found: pl.DataFrame, keys: tuple[str, ...]) -> pl.DataFrame:
+def _beside(groups: pl.DataFrame, found: pl.DataFrame, keys: Keys) -> pl.DataFrame:
     """Join the results of each group to its counts; null where there are none."""
     if keys:
         return groups.join(found, on=keys, how="left", nulls_equal=True, maintain_order="left")

@@ -80,17 +80,17 @@ def estimate_incidence(
         n_clusters, of the rows with a runtime; times also df, the degrees of freedom, and
         restricted_variance, the variance of the restricted mean.
     """
-    of = keys if cluster is None else (*keys, cluster)
-    parts = count_events(frame, of, events, columns=columns, running_until_s=running_until_s)
+    parts = count_events(
+        *(frame, keys, events),
+        columns=columns, cluster=cluster, running_until_s=running_until_s,
+    )  # fmt: skip
     counts, known = parts, pl.col("time_s").is_not_null()
     of_clusters = {}
     if cluster is not None:
         of_clusters["n_clusters"] = pl.col(cluster).filter(known).n_unique().cast(pl.Int64)
         refuse_missing(parts[cluster], parts["n"])
-        counts = (
-            parts.group_by(*keys, "time_s")
-            .agg(pl.col("n", "late", *events).sum())
-            .sort(*keys, "time_s", nulls_last=True)
+        counts = parts.group_by(*keys, "time_s", maintain_order=True).agg(
+            pl.col("n", "late", *events).sum()
         )
     sums = {name: pl.col(name).filter(known).sum() for name in ("n", *events)}
     totals = {
@@ -112,10 +112,10 @@ def estimate_incidence(
         for begin, stop in slices
     ]
     if cluster is not None:
-        known_parts = parts.filter(known).sort(*keys, "time_s", nulls_last=True)
         of_curves, curves = _allow_for_clusters(
-            *(curves, slices, known_parts, keys, events), cluster=cluster, horizon_s=horizon_s
-        )
+            *(curves, slices, parts.filter(known), keys, events),
+            cluster=cluster, horizon_s=horizon_s,
+        )  # fmt: skip
         steps = [index for index, (begin, stop) in enumerate(slices) for _ in range(begin, stop)]
         times = times.hstack(of_curves[steps])
     estimated = {
@@ -178,12 +178,16 @@ def count_events(
     *,
     columns: Columns,
     running_until_s: float | datetime | None,
+    cluster: str | None = None,
 ) -> pl.DataFrame:
     """Return [*keys, time_s, n, <event>..., late]: rows by runtime, with each event, and entries.
+
+    With a cluster there is a row for each of its own, after time_s, in the order of the keys.
 
     `late` counts the rows at risk only after a time; a row that ends at its entry enters just
     before its end.
     """
+    of = () if cluster is None else (cluster,)
     measures = {"runtime": columns.runtime}
     if running_until_s is not None:
         measures["start"] = columns.start
@@ -191,11 +195,11 @@ def count_events(
         measures["entry"] = columns.entry
     seen = () if columns.observed is None else (columns.observed,)
     if columns.status is None:
-        lazy = open_frame(frame, keys=(*keys, *seen), measures=measures)
+        lazy = open_frame(frame, keys=(*keys, *of, *seen), measures=measures)
         status = nw.lit(events[0] if events else "")
     else:
         lazy = open_statuses(
-            frame, (*keys, *seen), status=columns.status, named={"events": events},
+            frame, (*keys, *of, *seen), status=columns.status, named={"events": events},
             measures=measures,
         )  # fmt: skip
         status = nw.col(columns.status)
@@ -213,10 +217,10 @@ def count_events(
     if columns.observed is not None:
         _check_flags(lazy, columns.observed)
         ended = nw.col(columns.observed)
-    timed = lazy.with_columns(time.alias("time_s"))
+    timed, cells = lazy.with_columns(time.alias("time_s")), (*keys, "time_s", *of)
     counts = reduce_frame(
         timed,
-        (*keys, "time_s"),
+        cells,
         n=nw.len(),
         **{event: nw.when(ended & (status == event)).then(ended).count() for event in events},
     ).with_columns(late=pl.lit(0, pl.Int64))
@@ -235,12 +239,12 @@ def count_events(
         timed.filter((begun > 0) & ~end.is_null()).with_columns(
             nw.when(begun < end).then(begun).otherwise(just_before).alias("time_s")
         ),
-        (*keys, "time_s"),
+        cells,
         late=nw.len(),
     )
     both = pl.concat([counts, entries], how="diagonal_relaxed")
-    summed = both.group_by(*keys, "time_s").agg(pl.col("n", *events, "late").sum())
-    return summed.sort(*keys, "time_s", nulls_last=True)
+    summed = both.group_by(cells).agg(pl.col("n", *events, "late").sum())
+    return summed.sort(cells, nulls_last=True)
 
 
 def _check_flags(lazy: nw.LazyFrame[Any], column: str) -> None:

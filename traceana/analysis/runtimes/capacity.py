@@ -48,15 +48,12 @@ def gpu_capacity_check(
     Examples
     --------
     >>> import polars as pl, traceana
-    >>> tasks = pl.DataFrame({"job_id": "a", "task_name": ["w"], "status": "completed",
-    ...                       "start_s": 0.0, "end_s": 3600.0, "gpus": 2.0, "cpus": 4.0,
-    ...                       "memory_gib": 8.0, "gpu_type": "T4"})
-    >>> times = {"job_id": "a", "task_name": "w", "start_s": [0.0, 60.0], "end_s": [3600.0, None]}
-    >>> instances, machines = pl.DataFrame(times), pl.DataFrame({"gpus": [8]})
-    >>> checked = traceana.gpu_capacity_check(tasks, instances, machines)
-    >>> found = checked.head(3)
-    >>> found.select("end_imputation", "capacity_gpu_hours", pl.col("gpu_hours").round(2)).rows()
-    [('drop_task', 8.0, 0.0), ('drop', 8.0, 2.0), ('task', 8.0, 3.97)]
+    >>> store = traceana.open_sample()
+    >>> tasks, instances = (store.scan("alibaba-pai-2020", t) for t in ("tasks", "instances"))
+    >>> machines = store.scan("alibaba-pai-2020", "machines")
+    >>> found = traceana.gpu_capacity_check(tasks, instances, machines)
+    >>> found.select("end_imputation", pl.col("share_of_capacity").round(1)).rows()
+    [('drop_task', 0.1), ('drop', 0.2), ('task', 0.2), ('running', 8.3), ('trace_end', 25.2)]
     """
     return check_capacity(read_task_times(tasks, instances), sum_gpus(machines))
 

@@ -40,7 +40,7 @@ def runtime_ratio(jobs: IntoFrame, /, *, by: Names, runtime: str = "runtime_s") 
         One row per job or task; eager or lazy, of any supported engine. All its columns are
         collected; none may be called runtime_ratio.
     by
-        Columns to group by; null is a group of its own.
+        Columns to group by; null is a group of its own, and ``()`` takes all rows as one group.
     runtime
         Column of runtimes, in any unit; durations become seconds.
 

@@ -63,14 +63,12 @@ def task_runtimes(
 
     Examples
     --------
-    >>> import polars as pl, traceana
-    >>> tasks = pl.DataFrame({"job_id": "a", "task_name": ["w"], "status": "completed",
-    ...                       "start_s": 0.0, "end_s": 3600.0, "gpus": 2.0, "cpus": 4.0,
-    ...                       "memory_gib": 8.0, "gpu_type": "T4"})
-    >>> times = {"job_id": "a", "task_name": "w", "start_s": [0.0, 60.0], "end_s": [900.0, None]}
-    >>> task = traceana.task_runtimes(tasks, pl.DataFrame(times), end_imputation="task")
-    >>> task.select("job_id", "n_instances", "runtime_s").rows()
-    [('a', 2, 3600.0)]
+    >>> import traceana
+    >>> store = traceana.open_sample()
+    >>> tasks, instances = (store.scan("alibaba-pai-2020", t) for t in ("tasks", "instances"))
+    >>> runtimes = traceana.task_runtimes(tasks, instances, end_imputation="running")
+    >>> runtimes.height, runtimes["runtime_s"].count()
+    (3783, 3027)
     """
     if end_imputation not in END_IMPUTATIONS:
         raise DataError(

@@ -214,9 +214,10 @@ def _throughputs(
         if Path(text).suffix not in (".csv", ".parquet"):
             return read_numbers("--throughputs", text) or []
         try:
-            read = pl.read_csv if text.endswith(".csv") else pl.read_parquet
-            return read(text, glob=False).cast(pl.Float64)
-        except (OSError, pl.exceptions.PolarsError) as error:
+            if text.endswith(".csv"):
+                return pl.read_csv(text, glob=False).cast(pl.Float64)
+            return pl.read_parquet(text, use_pyarrow=True).cast(pl.Float64)
+        except (OSError, ValueError, pl.exceptions.PolarsError) as error:
             why = str(error).splitlines()[0]
             raise DataError(f"--throughputs {text}: cannot be read ({why})") from None
     if estimate is None:

@@ -127,9 +127,12 @@ def _read_file(file: Path, deadline: str | None) -> _Source:
     if file.suffix not in (".csv", ".parquet"):
         raise DataError(f"{file}: the ending must be one of .csv, .parquet")
     try:
-        scan = pl.scan_csv if file.suffix == ".csv" else pl.scan_parquet
-        jobs = _take(scan(file, glob=False), str(file), *([deadline] if deadline else []))
-    except (OSError, pl.exceptions.PolarsError) as error:
+        if file.suffix == ".csv":
+            scan = pl.scan_csv(file, glob=False)
+        else:
+            scan = pl.read_parquet(file, use_pyarrow=True).lazy()
+        jobs = _take(scan, str(file), *([deadline] if deadline else []))
+    except (OSError, ValueError, pl.exceptions.PolarsError) as error:
         raise DataError(f"{file}: cannot be read ({str(error).splitlines()[0]})") from None
     return _Source(str(file), jobs, None, synthetic=False)
 

@@ -9,7 +9,7 @@ import polars as pl
 
 from traceana.errors import SourceError
 from traceana.ingesters.readers.frames import FrameBlock
-from traceana.ingesters.readers.parquet import scan
+from traceana.ingesters.readers.parquet import open_parquet, read_frames
 from traceana.ingesters.readers.reader import Reader, Rows
 
 if TYPE_CHECKING:
@@ -29,19 +29,22 @@ _TYPES: Final[dict[str, pl.DataType]] = {
 
 
 def _open(file: CsvFile, _timezone: str) -> Rows:
-    frame = scan(file)
-    if missing := [name for name in _USED if name not in frame.collect_schema()]:
+    columns = open_parquet(file).columns
+    if missing := [name for name in _USED if name not in columns]:
         raise SourceError(f"{file.where}: no operation trace; it lacks {', '.join(missing)}")
-    return Rows(tuple(_TYPES), partial(_blocks, frame), _TYPES)
+    return Rows(tuple(_TYPES), partial(_blocks, file), _TYPES)
 
 
-def _blocks(frame: pl.LazyFrame, kinds: Mapping[str, Kind]) -> Iterator[FrameBlock]:
+def _blocks(file: CsvFile, kinds: Mapping[str, Kind]) -> Iterator[FrameBlock]:
     """Yield one row per worker and step; a sum of which an operation is unknown is null."""
     start, duration = (pl.col(name).cast(pl.Float64) for name in ("start_ts", "duration"))
     compute = pl.col("optype").cast(pl.String).is_in(_COMPUTE)
     unknown = (compute & duration.is_null()).any() | ~compute.any()
+    parts = [*read_frames(file, _USED)]
+    if not parts:
+        return
     found = (
-        frame.select(_USED)
+        pl.concat(parts)
         .group_by(_KEY, maintain_order=True)
         .agg(
             compute_s=pl.when(~unknown).then(duration.filter(compute).sum()),
@@ -49,7 +52,6 @@ def _blocks(frame: pl.LazyFrame, kinds: Mapping[str, Kind]) -> Iterator[FrameBlo
             operations=pl.len(),
         )
         .cast(pl.Schema(_TYPES))
-        .collect()
     )
     others = int(found["operations"].sum()) - found.height
     rows = found.select(*kinds) if kinds else found

@@ -209,21 +209,17 @@ def contradictions(table: pl.DataFrame, title: str, /) -> tuple[str, ...]:
     stated = [_contradiction(row) for row in found]
     if not stated:
         return ()
-    what = "Pearson's r over rows rests on few of them or contradicts ranks"
+    what = "Pearson's r rests on few rows or contradicts ranks"
     return (f"{title}: {what}: {'; '.join(stated)}.",)
 
 
 def _contradiction(row: dict[str, Any]) -> str:
     text = (
-        f"of {row['feature']} ({row['outcome']}) it is "
-        f"{correlation(row['r'])}, but Spearman's rho "
-        f"{correlation(row['r_ranks'], row['ci_low_ranks'], row['ci_high_ranks'])} "
-        f"(n = {row['n']:,} rows)"
+        f"{row['feature']} ({row['outcome']}, n = {row['n']:,}) {correlation(row['r'])}, "
+        f"Spearman's rho {correlation(row['r_ranks'])}"
     )
     if row["n_carrying"] is not None:
-        text += (
-            f" and r without {row['n_carrying']:,} of these rows {correlation(row['r_without'])}"
-        )
+        text += f", r without {row['n_carrying']:,} rows {correlation(row['r_without'])}"
     return text
 
 

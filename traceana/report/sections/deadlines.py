@@ -43,7 +43,7 @@ from traceana.results.deadlines import (
     PlanComparison,
     PublishedDraws,
 )
-from traceana.results.formatting import count, plural, share
+from traceana.results.formatting import count, plural, share, share_range
 
 if TYPE_CHECKING:
     from traceana.report.context import Context
@@ -269,9 +269,9 @@ def _trace(session: Context, trace: str) -> Content:
         *_throughput(session, trace),
         *(_synthetic(session, trace) if generated else ()),
     ]
-    finding = _finding(session, trace, total.row(0, named=True), generated=generated)
+    findings = _findings(session, trace, total.row(0, named=True), generated=generated)
     missed, scheduled = _missed(session, trace)
-    return Content((finding, *missed), (*blocks, *scheduled))
+    return Content((*findings, *missed), (*blocks, *scheduled))
 
 
 def _rules(session: Context, trace: str) -> tuple[Block, ...]:
@@ -324,20 +324,24 @@ def _synthetic(session: Context, trace: str) -> tuple[Block, ...]:
     )
 
 
-def _finding(session: Context, trace: str, met: dict[str, float], /, *, generated: bool) -> str:
+def _findings(
+    session: Context, trace: str, met: dict[str, float], /, *, generated: bool
+) -> list[str]:
+    title = session.title(trace)
     fractions = (
-        f"{share(met['share_met'])} of {count(met['n'])} deadlines could be met at the requested "
-        f"GPUs (95 % CI {share(met['ci_low'])} to {share(met['ci_high'])}), "
-        f"{share(met['share_met_fastest'])} with more GPUs"
+        f"{title}: {share(met['share_met'])} of {count(met['n'])} deadlines could be met at the "
+        f"requested GPUs (95 % CI {share_range(met['ci_low'], met['ci_high'])}), "
+        f"{share(met['share_met_fastest'])} with more GPUs."
     )
     if not generated:
-        return f"{session.title(trace)}: {fractions}."
+        return [fractions]
     determined, uniform, *_ = session.once(rules, trace).rows(named=True)
-    return (
-        f"{session.title(trace)}: {fractions}. Iterations are rate times runtime for "
-        f"{share(determined['value'])} of {count(determined['n'])} plans; the tightness differs "
-        f"from uniform on 0.5 to 1.5 by a KS distance of {uniform['value']:.2g}."
+    rule = (
+        f"{title}: iterations are rate times runtime for {share(determined['value'])} of "
+        f"{count(determined['n'])} plans; the tightness differs from uniform on 0.5 to 1.5 by a KS "
+        f"distance of {uniform['value']:.2g}."
     )
+    return [fractions, rule]
 
 
 SECTION = Section(

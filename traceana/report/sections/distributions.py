@@ -82,17 +82,18 @@ def build(session: Context, traces: list[str]) -> Content:
         analyzed = session.once(analyze_runtime_distributions, trace)
         found[f"{cohort.title}: {cohort.noun}"] = (cohort, analyzed)
     blocks: list[Block] = [Text(_OPENING)]
-    findings = []
+    fitted = []
     for name, (cohort, one) in found.items():
         blocks += [Heading(name), *_details(session, cohort, one)]
         if one.fits and one.fits.best and one.fits.table["n"][0] >= _FEWEST_ROWS:
-            findings.append(_finding(one.fits, one, cohort.title))
+            fitted.append(_findings(one.fits, one, cohort.title))
     tails = _tails(found)
     if tails:
         blocks += [Heading("Tails of the distributions"), Text(_TAIL), *tails]
     if repeated := [session.title(one) for one in traces if one not in distinct]:
         blocks.append(Text(f"Repeats another trace and is not shown: {'; '.join(repeated)}."))
     median = _median_finding(found)
+    findings = [*(best for best, *_ in fitted), *(text for _, *more in fitted for text in more)]
     return Content(
         (*([median] if median else []), *findings),
         tuple(blocks),
@@ -282,18 +283,18 @@ def _figures(fits: DistributionFits, cohort: Cohort) -> list[Drawing]:
     ]
 
 
-def _finding(fits: DistributionFits, found: RuntimeDistributions, title: str) -> str:
+def _findings(fits: DistributionFits, found: RuntimeDistributions, title: str) -> list[str]:
     first = fits.table.row(0, named=True)
     bound = "" if found.bound is None else f", left-truncated at {seconds(found.bound)} s"
     finding = (
         f"{title}: of {fits.table.height} families {fits.best} fits best by BIC (n = {first['n']:,}"
-        f"{bound}); it differs from the empirical distribution function by at most "
-        f"{share(first['ks_statistic'])}"
+        f"{bound}; KS distance {share(first['ks_statistic'])}"
     )
     if found.pvalue is not None:
         least = ", the smallest possible" if found.pvalue <= 1 / (REFITS + 1) else ""
-        finding += f" ({p_equals(found.pvalue)}{least} with {REFITS} simulated samples)"
-    return f"{finding}.{_rivals(fits)}{_without_cut_rows(fits, found)}"
+        finding += f"; {p_equals(found.pvalue)}{least} with {REFITS} samples"
+    others = f"{_rivals(fits)}{_without_cut_rows(fits, found)}"
+    return [f"{finding}).", *([f"{title}:{others}"] if others else [])]
 
 
 def _rivals(fits: DistributionFits) -> str:
@@ -305,7 +306,7 @@ def _rivals(fits: DistributionFits) -> str:
         f"{row['family']} (adjusted {p_equals(row['pvalue_adjusted'])})"
         for row in close.iter_rows(named=True)
     ]
-    return f" Vuong's test does not distinguish it from {listed(named)}."
+    return f" Vuong's test does not distinguish {fits.best} from {listed(named)}."
 
 
 def _without_cut_rows(fits: DistributionFits, found: RuntimeDistributions) -> str:

@@ -219,8 +219,8 @@ def _findings(savings: pl.DataFrame, gpu: str, title: str) -> list[str]:
         for row in (least, most)
         if row["ci_low"] is not None
     ]
-    unbiased = f" Held-out runs save {listed(held)}." if held else ""
-    return [f"{effect}{others}.{unbiased}"]
+    unbiased = [f"{title}: held-out runs on {gpu} save {listed(held)}."] if held else []
+    return [f"{effect}{others}.", *unbiased]
 
 
 def _tables(

@@ -89,10 +89,10 @@ def _build(session: Context, cohort: Cohort) -> Content:
             folded=True,
         )
     )
-    return Content((_finding(model, cohort),), tuple(blocks), "", tuple(lead), _LIMITATIONS)
+    return Content(_findings(model, cohort), tuple(blocks), "", tuple(lead), _LIMITATIONS)
 
 
-def _finding(model: FailureModel, cohort: Cohort) -> str:
+def _findings(model: FailureModel, cohort: Cohort) -> tuple[str, ...]:
     """Return what each group of terms allows to conclude, in the order of the table."""
     terms, fit = model.odds_ratios, model.fit.row(0, named=True)
     tested = terms.drop_nulls(["pvalue_adjusted", "ci_low", "ci_high"])
@@ -103,20 +103,23 @@ def _finding(model: FailureModel, cohort: Cohort) -> str:
     apart = terms.filter(pl.col("note").str.starts_with("not comparable"))
     parts = [_ratio_of(row) for row in clear.iter_rows(named=True)]
     text = f"odds ratios that differ from 1: {'; '.join(parts)}." if parts else ""
-    text = text or "no odds ratio of a feature that is not collinear differs significantly from 1."
-    for rows, what in (
-        (unclear, "Inconclusive"),
-        (collinear, f"Collinear with other features (VIF of {_COLLINEAR} or more)"),
-        (apart, "Not comparable, no common support"),
-    ):
-        if rows.height:
-            text += f" {what}: {'; '.join(_name(row) for row in rows.iter_rows(named=True))}."
-    auc = "" if fit["auc"] is None else f" AUC on held-out {cohort.noun}: {ratio(fit['auc'])}."
-    return (
-        f"{cohort.title}: model of failure of {fit['n']:,} ended {cohort.noun} "
-        f"({fit['failures']:,} failed; {fit['n_excluded']:,} excluded), {tested.height} odds "
-        f"ratios adjusted by Holm: {text}{auc}"
+    text = text or "no odds ratio of a feature without collinearity differs significantly from 1."
+    other = " ".join(
+        f"{what}: {'; '.join(_name(row) for row in rows.iter_rows(named=True))}."
+        for rows, what in (
+            (unclear, "Inconclusive"),
+            (collinear, f"Collinear with other features (VIF of {_COLLINEAR} or more)"),
+            (apart, "Not comparable, no common support"),
+        )
+        if rows.height
     )
+    fitted = (
+        f"{fit['n']:,} ended {cohort.noun} ({fit['failures']:,} failed; {fit['n_excluded']:,} "
+        f"excluded), {tested.height} tests adjusted by Holm"
+    )
+    fitted += "" if fit["auc"] is None else f"; AUC on held-out {cohort.noun} {ratio(fit['auc'])}"
+    said = (f"model of failure: {text}", other, f"the model is of {fitted}.")
+    return tuple(f"{cohort.title}: {part}" for part in said if part)
 
 
 def _name(row: dict[str, Any]) -> str:

@@ -8,7 +8,7 @@ import polars as pl
 
 from traceana.report.blocks import Gallery, drawing
 from traceana.results.display import key_heading
-from traceana.results.formatting import correlation, in_sentence, listed, p_equals
+from traceana.results.formatting import correlation, in_sentence, listed
 from traceana.stats.effect_sizes import INCONCLUSIVE, NEGLIGIBLE, conclude
 
 if TYPE_CHECKING:
@@ -106,22 +106,21 @@ def state_correlations(
     `within` has those within the cohort's groups: a sign that reverses there is stated.
     """
     stated = []
-    for row in ranks.drop_nulls("r").iter_rows(named=True):
-        p = row["pvalue_adjusted"]
-        size = conclude("correlation", row["r"], row["ci_low"], row["ci_high"], p)
-        shown = "not tested" if p is None else f"adjusted {p_equals(p)}"
+    known = ranks.drop_nulls("r")
+    for row in known.iter_rows(named=True):
+        estimate = (row["r"], row["ci_low"], row["ci_high"])
+        size = conclude("correlation", *estimate, row["pvalue_adjusted"])
         reversed_in = "" if size in (NEGLIGIBLE, INCONCLUSIVE) else _reversed(cohort, row, within)
-        stated.append(
-            f"{row['feature']} {correlation(row['r'], row['ci_low'], row['ci_high'])}, {size}"
-            f"{reversed_in} (n = {row['n']:,}; {shown})"
-        )
+        verdict = "" if row["pvalue_adjusted"] is None else f", {size}{reversed_in}"
+        stated.append(f"{row['feature']} {correlation(*estimate)}{verdict}")
     if not stated:
         return ""
+    rows = " to ".join(f"{n:,}" for n in known["n"].unique().sort()[[0, -1]].unique())
     why = ranks.filter(pl.col("r").is_not_null() & pl.col("pvalue_adjusted").is_null())["note"]
     reasons = "".join(f" {note[0].upper()}{note[1:]}." for note in why.drop_nulls().unique().sort())
     return (
-        f"{cohort.title}: Spearman's rho (95 % CI) of {what} of {cohort.noun} and the resources "
-        f"requested: {'; '.join(stated)}.{reasons}"
+        f"{cohort.title}: Spearman's rho of {what} and requested resources (n = {rows}): "
+        f"{'; '.join(stated)}.{reasons}"
     )
 
 
@@ -134,4 +133,4 @@ def _reversed(cohort: Cohort, row: dict[str, Any], within: pl.DataFrame | None) 
         return ""
     named = [f"{group} {correlation(r)}" for group, r in own.select(cohort.by, "r").rows()]
     by = in_sentence(key_heading(cohort.by))
-    return f" over all, but of opposite sign within {by} {listed(named)}"
+    return f", but of opposite sign within {by} {listed(named)}"

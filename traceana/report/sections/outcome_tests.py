@@ -55,17 +55,19 @@ def findings_of(cohort: Cohort, found: Outcomes, tests: pl.DataFrame, /) -> list
     if (test := rows.get(f"failure of {cohort.noun} by {group}")) is not None:
         what = f"failure rate of {cohort.noun} (failed among ended)"
         named = [_rate(row, by) for row in _largest(found.rates, by)]
-        text = f"{cohort.title}: {_state(what, group, test)} {'; '.join(named)}."
+        findings.append(f"{cohort.title}: {_state(what, group, test)}")
+        findings.append(f"{cohort.title}: failure rate of {cohort.noun}: {'; '.join(named)}.")
         if (both := rows.get(f"failure of {cohort.noun} by {group}, {BOTH}")) is not None:
-            what = "in the groups with both outcomes, it"
-            text += f" I{_state(what, group, both)[1:]}"
-        findings.append(f"{text} {_excluded(cohort, found)}")
+            what = f"failure rate of {cohort.noun} in the groups with both outcomes"
+            findings.append(f"{cohort.title}: {_state(what, group, both)}")
+        findings.append(f"{cohort.title}: {_excluded(cohort, found)}")
     for status in found.comparisons:
         test = rows[f"runtime of {status} {cohort.noun} by {group}"]
         known = found.runtimes.groups.filter(pl.col("status") == status)
         named = [_median(row, by) for row in _largest(known, by)]
-        text = _state(f"runtime of {status} {cohort.noun}", group, test)
-        findings.append(f"{cohort.title}: {text} Median: {'; '.join(named)}.")
+        what = f"runtime of {status} {cohort.noun}"
+        findings.append(f"{cohort.title}: {_state(what, group, test)}")
+        findings.append(f"{cohort.title}: median {what}: {'; '.join(named)}.")
     return findings
 
 
@@ -96,9 +98,10 @@ def _overall(cohort: Cohort, found: Outcomes) -> list[str]:
     interval = "none"
     if row["ci_low"] is not None:
         interval = share_range(row["ci_low"], row["ci_high"])
+    excluded = _excluded(cohort, found)
     finding = (
         f"{cohort.title}: {share(row['rate'])} of the ended {cohort.noun} failed (95 % CI "
-        f"{interval}; {row['failures']:,} of {row['n']:,}). {_excluded(cohort, found)}"
+        f"{interval}; {row['failures']:,} of {row['n']:,}). {excluded[0].upper()}{excluded[1:]}"
     )
     return [finding]
 
@@ -120,7 +123,7 @@ def _state(what: str, group: str, test: dict[str, Any]) -> str:
         f"{p_equals(test['pvalue_adjusted'])})"
     )
     verdict = test["conclusion"]
-    what = what if what.startswith("in ") else f"the {what}"
+    what = f"the {what}"
     if verdict == INCONCLUSIVE:
         return (
             f"{what} does not differ significantly by {group}; the effect is inconclusive {size}."
@@ -163,8 +166,8 @@ def _excluded(cohort: Cohort, found: Outcomes) -> str:
         if total[name]
     ]
     if not parts:
-        return f"All {cohort.noun} ended."
-    return f"{cohort.noun.capitalize()} not counted, without a recorded end: {', '.join(parts)}."
+        return f"all {cohort.noun} ended."
+    return f"{cohort.noun} not counted, without a recorded end: {', '.join(parts)}."
 
 
 def details(cohort: Cohort, found: Outcomes, /) -> tuple[Block, ...]:

@@ -77,8 +77,14 @@ def build(session: Context, traces: Sequence[str]) -> Content:
         ),
     )
     blocks = (block for trace in traces for block in _details(session, trace, results[trace]))
+    findings = [
+        (place, f"{names[trace]}: {text}")
+        for trace, frame in jobs.items()
+        for place, text in enumerate(_findings(frame))
+    ]
+    findings.sort(key=lambda one: one[0])  # the first of each trace before the second ones
     return Content(
-        tuple(f"{names[trace]}: {_finding(frame)}" for trace, frame in jobs.items()),
+        tuple(text for _, text in findings),
         (Text(_definitions()), *blocks),
         " ".join(f"{names[trace]}: {_headline(frame)}" for trace, frame in jobs.items()),
         lead,
@@ -282,7 +288,7 @@ def _unknown(jobs: pl.DataFrame) -> str:
     return f" {plural(number, 'job')} cannot be analyzed: their times include synchronization."
 
 
-def _finding(jobs: pl.DataFrame) -> str:
+def _findings(jobs: pl.DataFrame) -> list[str]:
     hit = jobs.filter(pl.col("n_episodes") > 0).height
     slow = jobs.filter(pl.col("n_slow_workers") > 0).height
     calm = jobs.filter(n_episodes=0)["job_id"].to_list()
@@ -293,20 +299,20 @@ def _finding(jobs: pl.DataFrame) -> str:
     )
     by_cost = jobs.drop_nulls("slowdown").sort("slowdown", descending=True).rows(named=True)
     if not by_cost:
-        return text
+        return [text]
     costs = [
-        f"{job['job_id']} would take {share(job['slowdown'] - 1)} longer than its mean worker"
-        f"{_by_chance(job)}"
+        f"{job['job_id']} would take {share(job['slowdown'] - 1)} longer{_by_chance(job)}"
         for job in (by_cost if len(by_cost) == 1 else (by_cost[0], by_cost[-1]))
     ]
     most = by_cost[0]
-    text += f" If every iteration waited for its slowest worker, {listed(costs)}."
+    cost = f"if every iteration waited for its slowest worker, {listed(costs)}."
     if None in (most["episodes_share"], most["levels_share"]):
-        return text
-    return (
-        f"{text} Of the loss of {most['job_id']}, {share(most['episodes_share'])} is due to "
+        return [text, cost]
+    causes = (
+        f"of the loss of {most['job_id']}, {share(most['episodes_share'])} is due to "
         f"episodes and {share(most['levels_share'])} to different levels of its workers."
     )
+    return [text, cost, causes]
 
 
 def _by_chance(job: dict[str, Any]) -> str:

@@ -51,8 +51,6 @@ def hill(
         From 1 to n - 1.
     entry, observed
         Value from which each was observed, and whether it is exact; None: from 0, and all are.
-    confidence
-        Coverage, in (0, 1).
     """
     order = np.argsort(-values, kind="stable")
     threshold = values[order[k]]

@@ -1,0 +1,99 @@
+"""Numbers at which an analysis of outcomes adds a note or refuses."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+
+import traceana
+from traceana.analysis.outcomes.overlap import variance_inflation, why_not_comparable
+from traceana.errors import DataError
+
+WORDS = {True: "failed", False: "completed"}
+
+
+def jobs(group: str, failures: int, successes: int) -> pl.DataFrame:
+    return pl.DataFrame(
+        {"group": group, "status": ["failed"] * failures + ["completed"] * successes}
+    )
+
+
+@pytest.mark.parametrize(
+    ("failures", "note"),
+    [
+        (0, "the ratio is 0 or infinite: within strata one group never or always failed"),
+        (4, "fewer than 5 rows with an outcome in a group: interval and p are approximate"),
+        (5, None),
+    ],
+)
+def test_odds_of_few_failures_have_a_note(failures: int, note: str | None) -> None:
+    both = pl.concat([jobs("a", failures, 40), jobs("b", 20, 20)])
+    found = traceana.failure_odds(both, "group", strata=()).row(0, named=True)
+    assert (found["group"], found["group_reference"]) == ("a", "b")
+    assert (found["n"], found["failures"], found["n_reference"]) == (40 + failures, failures, 40)
+    assert found["note"] == note
+    if failures:
+        assert found["odds_ratio"] == pytest.approx(failures / 40)
+
+
+@pytest.mark.parametrize(
+    ("clusters", "note"),
+    [(99, "fewer than 100 clusters: interval and p are conservative"), (100, None)],
+)
+def test_odds_of_few_clusters_have_a_note(clusters: int, note: str | None) -> None:
+    of = np.repeat(np.arange(clusters), 4)
+    group, failed = np.tile([0, 0, 1, 1], clusters), np.random.default_rng(1).random(4 * clusters)
+    rows = pl.DataFrame(
+        {"group": group, "user": of, "status": [WORDS[bool(x < 0.4)] for x in failed]}
+    )
+    found = traceana.failure_odds(rows, "group", strata=(), cluster="user").row(0, named=True)
+    assert found["n_clusters"] == clusters
+    assert found["note"] == note
+
+
+@pytest.mark.parametrize("groups", [1, 2, 50, 51])
+def test_from_2_to_50_groups_are_compared(groups: int) -> None:
+    rows = pl.DataFrame({"group": np.arange(groups * 2) % groups,
+                         "status": ["failed"] * groups + ["completed"] * groups})  # fmt: skip
+    if 2 <= groups <= 50:
+        assert traceana.failure_odds(rows, "group", strata=()).height == groups - 1
+    else:
+        with pytest.raises(DataError, match="from 2 to 50 are needed"):
+            traceana.failure_odds(rows, "group", strata=())
+
+
+@pytest.mark.parametrize(("inside", "overlaps"), [(4, False), (5, True)])
+def test_groups_overlap_from_5_percent_on(inside: int, overlaps: bool) -> None:
+    # the larger of both fractions counts: of 100 rows of a so many lie in the range of b
+    numbers = np.concatenate([np.arange(100 - inside) - 200.0, np.full(inside, 5.0)])
+    rows = pl.DataFrame(
+        {
+            "g": ["a"] * 100 + ["b"] * 100,
+            "x": np.concatenate([numbers, np.linspace(4.0, 1e6, 100)]),
+            "c": ["p"] * (100 - inside) + ["q"] * (100 + inside),
+        }
+    )
+    term = {"feature": "g", "level": "a", "reference": "b"}
+    note = "not comparable: no common support in x (-200 to 5 against 4 to 1e+06)"
+    assert why_not_comparable(rows, term, ("g", "x")) == (None if overlaps else note)
+    # all of b are in the level of a few of a
+    assert why_not_comparable(rows, term, ("g", "c")) is None
+    apart = rows.with_columns(c=pl.when(pl.col("g") == "a").then(pl.lit("p")).otherwise("c"))
+    assert why_not_comparable(apart, term, ("c",)) == (
+        "not comparable: no common support in c (other levels)"
+    )
+
+
+def test_the_variance_inflation_is_one_over_what_the_others_leave() -> None:
+    rng = np.random.default_rng(4)
+    x = rng.normal(size=(200, 3)) @ np.array([[1.0, 0.5, 0], [0, 1, 0.8], [0, 0, 1]])
+    found, condition = variance_inflation(np.column_stack([np.ones(200), x]))
+    for column in range(3):
+        others = np.column_stack([np.ones(200), np.delete(x, column, axis=1)])
+        rest = x[:, column] - others @ np.linalg.lstsq(others, x[:, column], rcond=None)[0]
+        assert found[column] == pytest.approx(x[:, column].var() / rest.var())
+    scaled = (x - x.mean(axis=0)) / x.std(axis=0)
+    assert condition == pytest.approx(np.linalg.cond(scaled))
+    alone, condition = variance_inflation(np.column_stack([np.ones(9), np.arange(9.0)]))
+    assert (alone.tolist(), condition) == ([1], 1)
