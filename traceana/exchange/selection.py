@@ -38,7 +38,7 @@ def select_jobs(
     where: str | None = None,
     name: str | None = None,
 ) -> Path:
-    """Write a trace with some of its jobs to another store.
+    """Write a trace with some of its jobs to another store, and return its folder.
 
     Jobs are chosen by their submission (the start where no submission is recorded); tables with a
     job's id follow, others stay whole. The observation window ends where it did, so that jobs
@@ -60,11 +60,6 @@ def select_jobs(
         for which it is null are excluded.
     name
         Id of the trace written; None: the same id.
-
-    Returns
-    -------
-    Path
-        Folder of the store written.
 
     Raises
     ------
