@@ -38,7 +38,7 @@ def select_jobs(
     where: str | None = None,
     name: str | None = None,
 ) -> Path:
-    """Write a trace with some of its jobs to another store, and return its folder.
+    """Write a trace with some of its jobs to another store.
 
     Jobs are chosen by their submission (the start where no submission is recorded); tables with a
     job's id follow, others stay whole. The observation window ends where it did, so that jobs
@@ -49,7 +49,7 @@ def select_jobs(
     trace
         Id of the trace.
     out
-        Folder of the store to write to.
+        Folder of the store to write to, which is returned.
     store
         Folder of the store; None: TRACEANA_STORE, else ``./data``.
     since, until
