@@ -60,7 +60,7 @@ def test_weekdays_are_named() -> None:
     assert [label.get_text() for label in ax.get_xticklabels()][:4] == ["Mon", "Tue", "Wed", "Thu"]
     assert heights(ax)[:3] == [0, 0, 0]
     assert heights(ax)[3] == pytest.approx(rhythm.filter(weekday=4)["jobs"].item() / 24)
-    assert ax.get_title(loc="left") == "Submissions by weekday"
+    assert ax.get_title(loc="left") == "Arrivals by weekday"
     assert ", busiest " in describe_arrivals(rhythm)
 
 
@@ -146,7 +146,7 @@ def test_times_between_submissions_are_drawn_beside_a_poisson_process() -> None:
     np.testing.assert_allclose(line(ax, "poisson")[:, 1], curve["share_longer_poisson"])
     assert (ax.get_xscale(), ax.get_yscale()) == ("symlog", "log")
     assert describe_interarrivals(curve) == (
-        "n = 4 times between submissions: 25.0 % are 0 s, the longest is 100 s."
+        "n = 4 interarrival times: 25.0 % are 0 s, the longest is 100 s."
     )
     with pytest.raises(DataError, match="each gap_s once"):
         plot_interarrivals(pl.concat([curve, curve]))
@@ -155,5 +155,5 @@ def test_times_between_submissions_are_drawn_beside_a_poisson_process() -> None:
     assert line(ax, "gaps-b").tolist() == curve["gap_s", "share_longer"].head(3).to_numpy().tolist()
     assert legend(ax) == ["a", "b"]
     assert describe_interarrivals(both) == (
-        "n = 4 and 4 times between submissions; the longest is 100 and 100 s."
+        "n = 4 and 4 interarrival times; the longest is 100 and 100 s."
     )

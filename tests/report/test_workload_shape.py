@@ -15,9 +15,10 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tests.report.reader import Element, number, read_table, section
+from tests.report.reader import Element, number, read_page, read_table, section
 from traceana.derived.workload import describe_workload
-from traceana.report import find_data_source
+from traceana.ingesters import add_table
+from traceana.report import build_report, find_data_source
 from traceana.report.blocks import Drawing, Gallery, Picture, Table, Text
 from traceana.report.context import Context
 from traceana.report.run import draw_content
@@ -204,7 +205,7 @@ def test_a_trace_that_no_catalog_has_is_drawn_under_its_title(store: Store, tmp_
         for picture in block.pictures
         if isinstance(picture, Picture)
     ]
-    assert len(captions) == 4
+    assert len(captions) == 5
     assert all("Our lab" in caption for caption in captions)
     hour = Counter(
         datetime.fromtimestamp(submit, ZoneInfo("Asia/Tokyo")).hour for submit in jobs["submit_s"]
@@ -215,3 +216,22 @@ def test_a_trace_that_no_catalog_has_is_drawn_under_its_title(store: Store, tmp_
     assert any(
         text.startswith("Jobs submitted by hour of the day, Asia/Tokyo.") for text in captions
     )
+
+
+@pytest.mark.parametrize("column", ["submit_s", "start_s"])
+def test_a_log_of_arrivals_alone_has_three_figures(tmp_path: Path, column: str) -> None:
+    # one job per hour for 60 days: every gap is 3,600 s, and every hour has the same rate
+    rows = range(24 * 60)
+    jobs = pl.DataFrame({"job_id": [f"j{row}" for row in rows], "gpus": [1.0, 2.0, 4.0, 8.0] * 360})
+    at = pl.Series(column, [3600.0 * row for row in rows])
+    add_table(jobs.with_columns(at), trace="mine", table="jobs", store=tmp_path / "store")
+    path = build_report(tmp_path / "store", out=tmp_path / "out", only="workload")
+    part = section(read_page(path.read_text(encoding="utf-8")), "workload")
+    shown = [caption.text for caption in part.all("figcaption")]
+    starts = "(starts; no submissions)"
+    for what in ("Times between submissions", "Jobs submitted by hour", "GPUs requested per job"):
+        (text,) = (text for text in shown if what in text)
+        assert (starts in text) == (column == "start_s" and "GPUs" not in what)
+    (row,) = read_table(part, "Burstiness")
+    assert (row["Interarrival times"], number(row["Median (s)"])) == ("1,439", 3600)
+    assert number(row["CV"]) == 0

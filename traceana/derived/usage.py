@@ -78,6 +78,11 @@ def describe_usage(session: Session, trace: str, /) -> Usage:
     manifest = session.manifest(trace)
     jobs = _with_calendar(session.rows(trace, "jobs"), manifest)
     columns = {*manifest.tables["jobs"].columns}
+    if not columns & {*_NODES} and manifest.has("instances", ("machine_id",)):
+        jobs, columns = (
+            _with_machine(jobs, session.rows(trace, "instances")),
+            columns | {_NODES[-1]},
+        )
     present = columns | ({"month"} if manifest.absolute_times else set())
     user = "user" if "user" in columns else None
     groups = {}
@@ -110,6 +115,14 @@ def describe_usage(session: Session, trace: str, /) -> Usage:
         nodes=nodes,
         node_rows=node_rows,
     )
+
+
+def _with_machine(jobs: nw.LazyFrame[Any], instances: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+    """Add the machine of the jobs whose instances all ran on one."""
+    machine = nw.col(_NODES[-1])
+    of_job = instances.group_by("job_id").agg(machine.min(), machine.max().alias("last"))
+    alone = of_job.filter(machine == nw.col("last")).drop("last")
+    return jobs.join(alone, on="job_id", how="left")
 
 
 def _with_calendar(jobs: nw.LazyFrame[Any], manifest: Manifest) -> nw.LazyFrame[Any]:

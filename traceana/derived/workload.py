@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final, Literal
 
 import narwhals.stable.v2 as nw
@@ -57,6 +58,10 @@ class Workload:
     interarrivals: Split | None
     queueing: pl.DataFrame | None
     """Results of the functions of these names."""
+    of_starts: bool
+    """Whether arrivals are starts, since no submission is recorded."""
+    requested: pl.DataFrame | None
+    """Distribution function of the GPUs requested."""
     hours: pl.DataFrame | None
     curve: pl.DataFrame | None
     """Arrivals by hour, and the interarrival curve, without survivors."""
@@ -89,7 +94,8 @@ def describe_workload(session: Session, trace: str, /) -> Workload:
         by = next((name for name in groups if name in there), None)
     # jobs of tasks may be a sample; times between submissions need every job
     since, survivors, first_end_s = _without_survivors(every, manifest)
-    sized, timed = {"gpus", "runtime_s"} <= there, "submit_s" in there
+    sized = {"gpus", "runtime_s"} <= there
+    arrived = next((name for name in ("submit_s", "start_s") if name in there), None)
 
     def split(function: Callable[..., pl.DataFrame], of: IntoFrame) -> Split:
         both = survivors and of is every
@@ -109,7 +115,7 @@ def describe_workload(session: Session, trace: str, /) -> Workload:
         seen = analysis.workload_summary(rows, by=by, **columns)
         return seen.with_columns(found.select(cs.matches("gpu_hours|jobs_with")))
 
-    curve = analysis.interarrival_curve(since) if timed else pl.DataFrame()
+    curve = analysis.interarrival_curve(since, submit=arrived) if arrived else pl.DataFrame()
     lorenz = analysis.lorenz_curve(jobs) if sized else pl.DataFrame()
     queueing = waits = None
     if {"submit_s", "start_s"} <= there:
@@ -124,9 +130,13 @@ def describe_workload(session: Session, trace: str, /) -> Workload:
         summary=summarize(),
         by_group=summarize(by=by) if by else None,
         concentration=split(analysis.concentration, jobs) if sized else None,
-        interarrivals=split(analysis.interarrivals, every) if timed else None,
+        interarrivals=split(partial(analysis.interarrivals, submit=arrived), every)
+        if arrived
+        else None,
         queueing=queueing if waited else None,
-        hours=_rhythm(since, manifest, "hour") if timed else None,
+        of_starts=arrived == "start_s",
+        requested=_requested(jobs) if "gpus" in there else None,
+        hours=_rhythm(since, manifest, "hour", arrived) if arrived else None,
         curve=curve if curve.height else None,
         demand=demand,
         starts_assumed=assumed,
@@ -221,7 +231,7 @@ def weekdays_and_waits(
     jobs = session.frame(trace, "jobs")
     since, _, _ = _without_survivors(jobs, manifest)
     timed = manifest.has("jobs", ("submit_s",)) and clock_name(manifest)
-    days = _rhythm(since, manifest, "weekday") if timed else None
+    days = _rhythm(since, manifest, "weekday", "submit_s") if timed else None
     if found.queueing is None or found.by is None:
         return days, None, None
     rows = session.once(jobs_of_tasks, trace).lazy() if from_tasks(session, trace) else jobs
@@ -229,9 +239,17 @@ def weekdays_and_waits(
     return days, analysis.empirical_distribution(delays, "value", by=found.by), found.by
 
 
-def _rhythm(jobs: IntoFrame, manifest: Manifest, per: Literal["hour", "weekday"]) -> pl.DataFrame:
+def _requested(jobs: IntoFrame) -> pl.DataFrame | None:
+    found = analysis.empirical_distribution(jobs, "gpus")
+    return found if found.height and (found["value"] > 0).any() else None
+
+
+def _rhythm(
+    jobs: IntoFrame, manifest: Manifest, per: Literal["hour", "weekday"], arrived: str
+) -> pl.DataFrame:
     if manifest.absolute_times and manifest.timezone and manifest.utc_offset_h is None:
-        rows, submitted = nw.from_native(jobs), nw.col("submit_s")
+        rows, submitted = nw.from_native(jobs), nw.col(arrived)
         clock = read_clock(rows.lazy(), submitted, manifest.timezone)
-        jobs = rows.select((submitted + clock.offset_s(submitted)).alias("submit_s")).to_native()
-    return analysis.arrival_rhythm(jobs, per=per, utc_offset_h=manifest.utc_offset_h or 0)
+        jobs = rows.select((submitted + clock.offset_s(submitted)).alias(arrived)).to_native()
+    offset = manifest.utc_offset_h or 0
+    return analysis.arrival_rhythm(jobs, per=per, utc_offset_h=offset, submit=arrived)

@@ -28,7 +28,7 @@ _FAR: Final = 3
 @figure(
     "arrivals",
     result="arrival_rhythm",
-    reading="Bar: jobs submitted per hour of observed time; dashed line: mean over all of it. Of "
+    reading="Bar: arrivals per hour of observed time; dashed line: mean over all of it. Of "
     "several traces: lines, as multiples of the mean of each.",
 )
 def plot_arrivals(
@@ -77,7 +77,7 @@ def plot_arrivals(
     ax.locator_params(axis="y", nbins=4)
     ax.set_ylabel("Jobs per hour / mean" if len(lines) > 1 else "Jobs per hour")
     names = {"hour": "Hour of the day" if clock else "Hour, modulo 24", "weekday": "Weekday"}
-    ax.set_title(f"Submissions by {names[slot].lower()}")
+    ax.set_title(f"Arrivals by {names[slot].lower()}")
     if slot == "hour":
         ax.set_xticks(range(0, 24, 3))
     else:
@@ -120,7 +120,7 @@ def _name(value: int, slot: str) -> str:
 @figure(
     "interarrivals",
     result="interarrival_curve",
-    reading="Line: fraction of the times between submissions that are longer than x; dashed: the "
+    reading="Line: fraction of the times between arrivals that are longer than x; dashed: the "
     "same for a Poisson process of equal rate. Daily and weekly cycles alone cause differences.",
 )
 def plot_interarrivals(curve: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
@@ -139,7 +139,7 @@ def plot_interarrivals(curve: pl.DataFrame, /, *, ax: Axes | None = None) -> Axe
     >>> from traceana.figures import plot_interarrivals
     >>> jobs = pl.DataFrame({"submit_s": [0, 10, 30, 100, 400]})
     >>> plot_interarrivals(traceana.interarrival_curve(jobs)).get_xlabel()
-    'Time between submissions (logarithmic)'
+    'Interarrival time (logarithmic)'
     """
     lines = split_lines(curve, "n", "gap_s")
     ax = start_axes(ax)
@@ -147,7 +147,7 @@ def plot_interarrivals(curve: pl.DataFrame, /, *, ax: Axes | None = None) -> Axe
         longer = own.filter(pl.col("share_longer") > 0)
         ax.plot(
             longer["gap_s"], longer["share_longer"], color=color, linewidth=1.4, linestyle="-",
-            drawstyle="steps-post", label=name or "submissions", gid=_gid("gaps", name),
+            drawstyle="steps-post", label=name or "arrivals", gid=_gid("gaps", name),
         )  # fmt: skip
         ax.plot(
             own["gap_s"], own["share_longer_poisson"], color=color, linestyle="--", linewidth=0.8,
@@ -155,9 +155,9 @@ def plot_interarrivals(curve: pl.DataFrame, /, *, ax: Axes | None = None) -> Axe
         )  # fmt: skip
     use_log_axis(ax, "x", curve["gap_s"], durations=True)
     use_log_axis(ax, "y", [1 / max(curve["n"]), 1.0])
-    ax.set_xlabel("Time between submissions (logarithmic)")
+    ax.set_xlabel("Interarrival time (logarithmic)")
     ax.set_ylabel("Fraction longer (logarithmic)")
-    ax.set_title("Times between submissions")
+    ax.set_title("Interarrival times")
     place_legend(ax)
     return ax
 
@@ -171,11 +171,11 @@ def describe_interarrivals(curve: pl.DataFrame) -> str:
     lines = [own for _, own in split_lines(curve, "n", "gap_s")]
     n, longest = (listed(f"{max(own[name]):,.0f}" for own in lines) for name in ("n", "gap_s"))
     if len(lines) > 1:
-        return f"n = {n} times between submissions; the longest is {longest} s."
+        return f"n = {n} interarrival times; the longest is {longest} s."
     above = curve.filter(pl.col("gap_s") > 0)["gap_s"]
     at_once = curve.filter(gap_s=0)["share_longer"].to_list()
     least = f"{100 * (1 - at_once[0]):.1f} % are 0 s" if at_once else f"from {min(above):,.3g} s"
-    return f"n = {n} times between submissions: {least}, the longest is {longest} s."
+    return f"n = {n} interarrival times: {least}, the longest is {longest} s."
 
 
 @figure(

@@ -118,8 +118,8 @@ def _findings(model: FailureModel, cohort: Cohort) -> tuple[str, ...]:
         f"excluded), {tested.height} tests adjusted by Holm"
     )
     fitted += "" if fit["auc"] is None else f"; AUC on held-out {cohort.noun} {ratio(fit['auc'])}"
-    parts = (f"model of failure: {text}", other, f"the model is of {fitted}.")
-    return tuple(f"{cohort.title}: {part}" for part in parts if part)
+    said = (f"model of failure: {text}", other, f"the model is of {fitted}.")
+    return tuple(f"{cohort.title}: {part}" for part in said if part)
 
 
 def _name(row: dict[str, Any]) -> str:

@@ -115,7 +115,7 @@ def state_correlations(
         stated.append(f"{row['feature']} {correlation(*estimate)}{verdict}")
     if not stated:
         return ""
-    rows = " to ".join(f"{n:,}" for n in sorted({known["n"].min(), known["n"].max()}))
+    rows = " to ".join(f"{n:,}" for n in known["n"].unique().sort()[[0, -1]].unique())
     why = ranks.filter(pl.col("r").is_not_null() & pl.col("pvalue_adjusted").is_null())["note"]
     reasons = "".join(f" {note[0].upper()}{note[1:]}." for note in why.drop_nulls().unique().sort())
     return (

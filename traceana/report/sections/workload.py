@@ -73,16 +73,25 @@ def build(session: Context, traces: list[str]) -> Content:
         frames = {titles[trace]: getattr(one, field) for trace, one in found.items()}
         return Gallery(tuple(draw_shared(frames, figure, about, key, **options)))
 
-    gaps = {titles[one]: result.interarrivals for one, result in found.items()}
+    arrivals = {
+        trace: f"{titles[trace]} (starts; no submissions)" if one.of_starts else titles[trace]
+        for trace, one in found.items()
+    }
+    gaps = {arrivals[one]: result.interarrivals for one, result in found.items()}
+    curves = {arrivals[one]: result.curve for one, result in found.items()}
     sizes = {titles[one]: result.concentration for one, result in found.items()}
     lead = Gallery(
         (
             *shared("concentration", "lorenz", "GPU-hours over jobs").pictures,
-            *shared("interarrivals", "curve", "Times between submissions").pictures,
+            *draw_shared(curves, "interarrivals", "Times between submissions"),
         )
     )
     pictures = (
-        *draw_hours(session, found, titles),
+        *draw_hours(session, found, arrivals),
+        *shared(
+            "empirical-distribution", "requested", "GPUs requested per job",
+            key="gpus-requested", x_label="GPUs", heading="GPUs requested per job",
+        ).pictures,
         *shared(
             "empirical-distribution", "waits", "Queueing delay: time from submission to start",
             key="wait-distribution", x_label="Queueing delay", heading="Queueing delay",
@@ -245,8 +254,8 @@ def _size_finding(found: Found, titles: dict[str, str]) -> str:
     for trace, one in found.items():
         row = one.summary.row(0, named=True)
         hours = row["gpu_hours"]
-        size = "no GPU-hours" if hours is None else f"{hours:,.0f} GPU-hours"
-        if hours is not None and row["gpus_median"] is not None:
+        size = "GPU-hours not recorded" if hours is None else f"{hours:,.0f} GPU-hours"
+        if row["gpus_median"] is not None:
             size += f", median {row['gpus_median']:,.3g} GPUs"
         parts.append(f"{titles[trace]}: {row['jobs']:,} jobs, {size}")
     return f"{'; '.join(parts)}."
