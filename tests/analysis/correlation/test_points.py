@@ -116,3 +116,12 @@ def test_values_that_are_none_are_refused() -> None:
         mean_by_value(pl.DataFrame({"x": [1.0], "runtime_s": [math.inf]}), "x", "runtime_s")
     with pytest.raises(DataError, match="column x is named for more than one part"):
         mean_by_value(pl.DataFrame({"x": [1.0]}), "x", "x")
+
+
+def test_counts_have_from_2_to_1000_bins() -> None:
+    frame = pl.DataFrame({"x": [1.0, 8, 8], "y": [2.0, 2, 3]})
+    assert joint_counts(frame, "x", "y", bins=1000)["n"].sum() == 3
+    assert joint_counts(frame, "x", "y").equals(joint_counts(frame, "x", "y", bins=40))
+    for bins in (1, 1001, 2.0):
+        with pytest.raises(DataError, match="bins must be a whole number from 2 to 1,000"):
+            joint_counts(frame, "x", "y", bins=bins)  # type: ignore[arg-type]

@@ -42,3 +42,13 @@ def test_a_line_is_a_group_and_rises_to_1() -> None:
     assert ax.get_title(loc="left") == "Wait by GPU type"
     with pytest.raises(DataError, match="no row"):
         plot_empirical_distribution(found.clear())
+
+
+def test_a_distribution_has_from_2_to_100000_points() -> None:
+    frame = pl.DataFrame({"x": [3.0, 1.0]})
+    assert empirical_distribution(frame, "x").height == 101
+    assert empirical_distribution(frame, "x", points=2)["value"].to_list() == [1, 3]
+    assert empirical_distribution(frame.clear(), "x", points=100_000).is_empty()
+    for points in (1, 100_001, 2.0):
+        with pytest.raises(DataError, match="points must be a whole number from 2 to 100,000"):
+            empirical_distribution(frame, "x", points=points)  # type: ignore[arg-type]

@@ -105,3 +105,12 @@ def test_the_published_clusters(real_store: Store) -> None:
         top = 1 - np.interp([0.99 * n, 0.9 * n], np.arange(n + 1), curve)
         assert row["share_of_top_1_percent"] == pytest.approx(top[0], rel=1e-9)
         assert row["share_of_top_10_percent"] == pytest.approx(top[1], rel=1e-9)
+
+
+def test_a_curve_has_from_2_to_a_million_points() -> None:
+    assert lorenz_curve(jobs_of([1.0, 3.0])).height == 101
+    assert lorenz_curve(jobs_of([1.0, 3.0]), points=2)["share_of_gpu_hours"].to_list() == [0, 1]
+    assert lorenz_curve(jobs_of([0.0]), points=1_000_000).is_empty()
+    for points in (1, 1_000_001, 2.0):
+        with pytest.raises(DataError, match="points must be a whole number from 2 to 1,000,000"):
+            lorenz_curve(jobs_of([0.0]), points=points)  # type: ignore[arg-type]

@@ -119,3 +119,16 @@ def test_as_many_bins_as_are_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_number_of_bins_does_not_depend_on_the_clock() -> None:
     late = {"start_s": [1e9, 1e9 + 25], "end_s": [1e9 + 10, 1e9 + 30], "gpus": [1, 1]}
     assert gpu_demand(pl.DataFrame(late), bin_s=10)["gpus_mean"].to_list() == [1, 0, 0.5]
+
+
+def test_demand_has_at_most_ten_million_bins() -> None:
+    jobs = pl.DataFrame({"start_s": [0.0], "end_s": [10_000_001.0], "gpus": [1.0]})
+    with pytest.raises(DataError, match=r"there would be 1e.07 bins, and at most 10,000,000"):
+        gpu_demand(jobs, bin_s=1)
+    # the whole clock of a bin has 2^53 of them
+    late = pl.DataFrame({"start_s": [2.0**53 + 4], "end_s": [2.0**53 + 8], "gpus": [1.0]})
+    with pytest.raises(DataError, match=r"on a clock of at most 2.53 of them"):
+        gpu_demand(late, bin_s=1)
+    found = gpu_demand(late, bin_s=2)
+    assert found["gpus_mean"].to_list() == [1, 1]
+    assert found["bin_start_s"].to_list() == [2.0**53 + 4, 2.0**53 + 6]

@@ -127,3 +127,13 @@ def test_submissions_within_one_window_have_no_whole_window() -> None:
     row = row_of([11.0, 12.0, 17.0], window_s=10)
     assert (row["windows"], row["dispersion"]) == (0, None)
     assert row_of([9.0, 12.0, 21.0], window_s=10)["windows"] == 1
+
+
+def test_a_curve_has_from_2_to_a_million_points() -> None:
+    jobs = pl.DataFrame({"submit_s": [0.0, 10, 30, 100]})
+    assert interarrival_curve(jobs).height == 201
+    assert interarrival_curve(jobs, points=2)["gap_s"].to_list() == pytest.approx([10, 70])
+    assert interarrival_curve(jobs[:1], points=1_000_000).is_empty()
+    for points in (1, 1_000_001, 2.0):
+        with pytest.raises(DataError, match="points must be a whole number from 2 to 1,000,000"):
+            interarrival_curve(jobs, points=points)  # type: ignore[arg-type]
