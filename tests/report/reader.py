@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from functools import cached_property
 from html.parser import HTMLParser
 
 _NUMBER = re.compile(r"^Table S?\d+\. ")
@@ -18,14 +19,18 @@ class Element:
     attributes: dict[str, str]
     children: list[Element | str] = field(default_factory=list)
 
+    @cached_property
+    def within(self) -> list[Element]:
+        """All elements below this one, in the order of the page; a page does not change."""
+        found, waiting = [], [self]
+        while waiting:
+            found.append(waiting.pop())
+            inner = (child for child in found[-1].children if isinstance(child, Element))
+            waiting += reversed([*inner])
+        return found[1:]
+
     def all(self, *tags: str) -> list[Element]:
-        found = []
-        for child in self.children:
-            if isinstance(child, Element):
-                if child.tag in tags or not tags:
-                    found.append(child)
-                found += child.all(*tags)
-        return found
+        return [element for element in self.within if element.tag in tags or not tags]
 
     @property
     def text(self) -> str:

@@ -49,7 +49,7 @@ def select_jobs(
     trace
         Id of the trace.
     out
-        Folder of the store to write to.
+        Folder of the store to write to, which is returned.
     store
         Folder of the store; None: TRACEANA_STORE, else ``./data``.
     since, until
@@ -60,11 +60,6 @@ def select_jobs(
         for which it is null are excluded.
     name
         Id of the trace written; None: the same id.
-
-    Returns
-    -------
-    Path
-        Folder of the store written.
 
     Raises
     ------

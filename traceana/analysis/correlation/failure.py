@@ -36,7 +36,7 @@ def failure_correlations(
     """Correlate failure (0 or 1) with requested resources, over rows.
 
     Pearson's r with a Boolean is the point-biserial correlation. It is positive if rows that
-    failed requested more.
+    failed requested more. `y` of the result is "failure".
 
     Parameters
     ----------
@@ -52,11 +52,6 @@ def failure_correlations(
         Status values that count as a success and as a failure; other rows are excluded.
     method, by, cluster, adjust, confidence, resamples, rng
         As in :func:`correlate`.
-
-    Returns
-    -------
-    CorrelationResult
-        As of :func:`correlate`, with `y` failure.
 
     Examples
     --------
