@@ -160,3 +160,9 @@ def test_a_cluster_of_one_job_and_capacities_at_their_limits() -> None:
     wide = JOBS.with_columns(gpus=pl.Series([2.0, 1.0, 2.5]))
     found = simulate_deadlines(wide, policies=["fifo"], capacity=2).row(0, named=True)
     assert (found["n"], found["n_excluded"]) == (2, 1)
+
+
+def test_a_cluster_in_which_no_job_fits_has_no_share() -> None:
+    wide = JOBS.with_columns(gpus=5.0)
+    row = simulate_deadlines(wide, policies=["fifo"], capacity=2).row(0, named=True)
+    assert (row["n"], row["n_excluded"], row["share_missed"], row["ci_low"]) == (0, 3, None, None)

@@ -11,7 +11,7 @@ import pytest
 from traceana import simulate_batching
 from traceana.errors import DataError
 from traceana.simulate import Measured, OmniLearn, Proportional, Saturating, Static, Workers
-from traceana.simulate.batching.controllers import Seen
+from traceana.simulate.batching.controllers import CONTROLLERS, Seen
 from traceana.simulate.batching.split import earliest, whole
 
 if TYPE_CHECKING:
@@ -145,3 +145,42 @@ def test_speeds_and_splits_have_limits() -> None:
     more = earliest(times, 9, (2, 2), min_batch=1, max_batch=5)
     # done at 5 and 4 * 3 s: the first is full
     assert more.tolist() == [[5, 4], [5, 4]]
+
+
+def test_the_damped_controller_and_who_gets_the_remaining_sample() -> None:
+    damped = Proportional(dead_band=0.2, averages=True, name="damped")
+    assert CONTROLLERS["damped"]() == damped
+    # 10.8 and 2.2 of 13: one sample more takes 11 * .1 s, or 3 * .5 s
+    now = seen([10, 2], [1, 1], 13)
+    assert Proportional().adjust(now).tolist() == [11, 2]
+    assert OmniLearn(bounds=(0, np.inf), dead_band=0).adjust(now).tolist() == [11, 2]
+
+
+def test_mean_times_are_those_since_the_last_change() -> None:
+    class Watch:
+        name, settles = "watch", False
+
+        def __init__(self) -> None:
+            self.means: list[list[float]] = []
+
+        def first(self, _setting: Seen) -> Batches:
+            return np.array([2, 4])
+
+        def adjust(self, now: Seen) -> Batches:
+            self.means.append(now.mean_times_s.tolist())
+            return np.array([4, 2]) if now.n_steps >= 2 else now.batches
+
+    watch = Watch()
+    speeds = np.array([[1.0, 1], [2, 1], [1, 2], [2, 2], [1, 1]])
+    simulate_batching(Workers(0.0, speeds), controller=watch, global_batch=6, steps=5)
+    # 2 and 4 s, then 1 and 4; after the change 4 and 1, then 2 and 1
+    assert watch.means == [[2, 4], [1.5, 4], [4, 1], [3, 1]]
+
+
+def test_notes_and_limits_of_a_single_run() -> None:
+    # (2, 1) of 3 would become (1, 2): by 100 and 50 %
+    crew = [(0.0, 1.0), (0.0, 2.0)]
+    found = simulate_batching(crew, controller=Proportional(dead_band=2), global_batch=3, steps=5)
+    assert (found.note or "").endswith("a batch size would change by up to 100 %")
+    with pytest.raises(DataError, match=r"1,000,000,000 steps of 1 run\(s\) of 2 workers"):
+        simulate_batching(crew, controller="uniform", steps=10**9)
