@@ -16,9 +16,7 @@ if TYPE_CHECKING:
 
 
 @returns(Allocation)
-def allocation_rate(
-    demand: IntoFrame, machines: IntoFrame, /, *, by: Names = ()
-) -> pl.DataFrame:
+def allocation_rate(demand: IntoFrame, machines: IntoFrame, /, *, by: Names = ()) -> pl.DataFrame:
     """Compute the fraction of the GPUs that are allocated, by time.
 
     All machines are taken to be available all the time.
