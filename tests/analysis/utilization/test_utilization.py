@@ -166,6 +166,11 @@ def test_one_after_the_other_is_not_shared() -> None:
     assert (row["busy_hours"], row["shared_hours"], row["devices_shared"]) == (2.0, 0.0, 0)
 
 
+def test_a_demand_without_its_columns_is_refused() -> None:
+    with pytest.raises(DataError, match="bin_start_s, gpus_mean is missing; found a"):
+        allocation_rate(pl.DataFrame({"a": [1]}), pl.DataFrame({"gpus": [8]}))
+
+
 def test_the_allocation_rate_is_demand_over_the_gpus_of_the_type() -> None:
     jobs = pl.DataFrame(
         {

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import narwhals.stable.v2 as nw
 import polars as pl
 
-from traceana.analysis.frames import Names, as_names, open_frame, reduce_frame
+from traceana.analysis.frames import Names, as_names, collect, open_frame, reduce_frame
 from traceana.results.tables import declared, returns
 from traceana.results.utilization import Allocation, AllocationSummary
 
@@ -16,9 +16,7 @@ if TYPE_CHECKING:
 
 
 @returns(Allocation)
-def allocation_rate(
-    demand: pl.DataFrame, machines: IntoFrame, /, *, by: Names = ()
-) -> pl.DataFrame:
+def allocation_rate(demand: IntoFrame, machines: IntoFrame, /, *, by: Names = ()) -> pl.DataFrame:
     """Compute the fraction of the GPUs that are allocated, by time.
 
     All machines are taken to be available all the time.
@@ -51,7 +49,8 @@ def allocation_rate(
     rows = open_frame(machines, keys=keys, measures=("gpus",))
     capacity = reduce_frame(rows, keys, capacity_gpus=nw.col("gpus").sum())
     capacity = capacity.filter(pl.col("capacity_gpus") > 0)
-    known = demand.filter(pl.col("gpus_mean").is_not_null())
+    bins = open_frame(demand, keys=(*keys, "bin_start_s"), measures=("gpus_mean",))
+    known = collect(bins).drop_nulls("gpus_mean")
     if keys:
         known = known.with_columns(pl.col(key).cast(capacity.schema[key]) for key in keys)
         found = known.join(capacity, on=keys, how="inner", maintain_order="left")

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from traceana.derived.cohorts import Cohort
 
 FEATURE_NAMES: Final = {
-    "gpu_percent": ("GPU %", "GPUs requested (%, 100 is one GPU)", "requested GPU"),
-    "cpu_percent": ("CPU %", "CPUs requested (%, 100 is one core)", "requested CPU"),
-    "memory_gib": ("memory (GiB)", "Memory requested (GiB)", "requested memory"),
+    "gpu_percent": ("GPU %", "GPUs requested (%, 100 is one GPU)", "requested GPU (%)"),
+    "cpu_percent": ("CPU %", "CPUs requested (%, 100 is one core)", "requested CPU (%)"),
+    "memory_gib": ("memory (GiB)", "Memory requested (GiB)", "memory (GiB)"),
     "n_instances": ("task size (instances)", "Task size (instances)", "task size"),
     "nodes": ("nodes", "Nodes requested", "requested nodes"),
 }
