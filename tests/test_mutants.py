@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tests.mutants import EQUIVALENT, OPERATORS, ROOT, Mutant, covering, folder_of, mutants
 
 
@@ -40,5 +42,8 @@ def test_tests_that_call_the_function_run_and_those_of_its_name_first() -> None:
     assert covering(tests, mutant._replace(function=""), 10) == [
         "tests/a/test_tail.py::other", "tests/a/test_tail.py::slow", "tests/a/test_fit.py::quick"
     ]  # fmt: skip
-    unread = {"tests/a/test_tail.py::table": (1.0, []), "tests/a/test_fit.py::other": (1.0, [])}
+    unread: dict[str, Any] = {
+        "tests/a/test_tail.py::table": (1.0, []),
+        "tests/a/test_fit.py::other": (1.0, []),
+    }
     assert covering(unread, mutant._replace(function=""), 10) == ["tests/a/test_tail.py::table"]
