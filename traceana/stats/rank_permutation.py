@@ -43,7 +43,7 @@ def permuted_superiority(
     order = np.argsort(values, kind="stable")
     ordered, observed = values[order], np.flatnonzero(in_smaller[order])
     size, n = len(ordered), len(observed)
-    chosen = _subsets(size, n)
+    chosen = _all_or_some(size, n)
     if comb(size, n) > _EXACT:
         chosen = np.vstack([observed, chosen])
     first = np.searchsorted(ordered, ordered)
@@ -57,10 +57,15 @@ def permuted_superiority(
 
 
 @lru_cache(maxsize=4)
-def _subsets(size: int, n: int) -> Integers:
-    """List the subsets of n of so many positions, each sorted, or draw some where they are many."""
+def _all_or_some(size: int, n: int) -> Integers:
+    """List the subsets of n of so many positions, each sorted; draw some where they are many."""
     if comb(size, n) <= _EXACT:
         return np.array(list(combinations(range(size), n)))
+    return _subsets(size, n)
+
+
+def _subsets(size: int, n: int) -> Integers:
+    """Draw subsets of n of so many positions, each sorted."""
     rng = np.random.default_rng(1)
     if size <= 20 * n:
         drawn = rng.random((RESAMPLES, size)).argpartition(n - 1, axis=1)[:, :n]
