@@ -137,8 +137,9 @@ PAST = {
     "a year past all": ("x.csv", SEEDS["x.csv"] + b"\nz,1,1,9999999-12-31 00:00:00,1G,completed"),
     "a size past all": ("x.csv", SEEDS["x.csv"] + b"\nz,1,1,,1e999G,completed"),
 }  # fmt: skip
-# Parquet that panicked and that ended the process; an empty name of sacct's
-PAST_SEEDS = (777094, 4246049, 20261144)
+# Parquet that panicked and that ended the process; an empty name of sacct's; short lines and a long
+# one that have all marks together
+PAST_SEEDS = (777094, 4246049, 20261144, 5302543)
 
 
 def mutate(data: bytes, rng: random.Random) -> bytes:

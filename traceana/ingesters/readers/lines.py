@@ -84,8 +84,8 @@ class Block:
             return None
         separators = cells.height * (width - 1)
         # A short line's last cell is null. With as many commas as there should be, it makes
-        # another line too long, and that Polars refuses.
-        if commas != separators:
+        # another line too long, and that Polars refuses if it reads all columns.
+        if commas != separators or (only and not self._all_as_wide(cells.height)):
             return None
         # Where there are no more marks than that and a line end a row, there is nothing else.
         if marks != separators + cells.height and not self._is_plain(
@@ -94,6 +94,15 @@ class Block:
             return None
         self.__dict__["lines"] = cells.height
         return cells.with_columns(pl.col(LINE).cast(pl.Int64) + self.first_line)
+
+    def _all_as_wide(self, height: int) -> bool:
+        """Whether each line, of so many, has all separators, of which there are enough."""
+        data = np.frombuffer(self.data, np.uint8)
+        marks = np.flatnonzero(data == ord(self.separator)).reshape(-1, len(self.columns) - 1)
+        ends = np.append(np.flatnonzero(data == _NEWLINE), len(data))[:height]
+        return len(ends) == height and bool(
+            (marks[:, -1] < ends).all() and (marks[1:, 0] > ends[:-1]).all()
+        )
 
     def _is_plain(self, height: int, *, numbers: bool) -> bool:
         """Whether there are so many lines, no quote, only UTF-8, and no cell begins with a blank.
