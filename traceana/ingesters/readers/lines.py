@@ -83,9 +83,10 @@ class Block:
         except pl.exceptions.PolarsError:
             return None
         separators = cells.height * (width - 1)
+        partly = only is not None and len(only) < width
         # A short line's last cell is null. With as many commas as there should be, it makes
         # another line too long, and that Polars refuses if it reads all columns.
-        if commas != separators or (only and not self._all_as_wide(cells.height)):
+        if commas != separators or (partly and not self._all_as_wide(cells.height)):
             return None
         # Where there are no more marks than that and a line end a row, there is nothing else.
         if marks != separators + cells.height and not self._is_plain(
