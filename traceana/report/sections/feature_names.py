@@ -8,7 +8,7 @@ import polars as pl
 
 from traceana.report.blocks import Gallery, drawing
 from traceana.results.display import key_heading
-from traceana.results.formatting import correlation, in_sentence, listed
+from traceana.results.formatting import correlation, in_sentence, listed, p_equals
 from traceana.stats.effect_sizes import INCONCLUSIVE, NEGLIGIBLE, conclude
 
 if TYPE_CHECKING:
@@ -109,9 +109,10 @@ def state_correlations(
     known = ranks.drop_nulls("r")
     for row in known.iter_rows(named=True):
         estimate = (row["r"], row["ci_low"], row["ci_high"])
-        size = conclude("correlation", *estimate, row["pvalue_adjusted"])
+        p = row["pvalue_adjusted"]
+        size = conclude("correlation", *estimate, p)
         reversed_in = "" if size in (NEGLIGIBLE, INCONCLUSIVE) else _reversed(cohort, row, within)
-        verdict = "" if row["pvalue_adjusted"] is None else f", {size}{reversed_in}"
+        verdict = "" if p is None else f", {size}{reversed_in} ({p_equals(p)})"
         stated.append(f"{row['feature']} {correlation(*estimate)}{verdict}")
     if not stated:
         return ""
@@ -119,7 +120,8 @@ def state_correlations(
     why = ranks.filter(pl.col("r").is_not_null() & pl.col("pvalue_adjusted").is_null())["note"]
     reasons = "".join(f" {note[0].upper()}{note[1:]}." for note in why.drop_nulls().unique().sort())
     return (
-        f"{cohort.title}: Spearman's rho of {what} and requested resources (n = {rows}): "
+        f"{cohort.title}: Spearman's rho (95 % CI; p adjusted) of {what} of {cohort.noun} and "
+        f"requested resources (n = {rows}): "
         f"{'; '.join(stated)}.{reasons}"
     )
 
