@@ -27,7 +27,7 @@ _FORMS: Final = {
     "size": {"unit", "base"},
     "column": {"values", "unit", "minimum", "maximum"},
 }
-_OPTIONS: Final = {"base": "int", "values": "dict[str, str]"} | dict.fromkeys(
+_OPTIONS: Final = {"base": "int", "values": "dict[str, cell]"} | dict.fromkeys(
     ("minimum", "maximum"), "float"
 )
 _KINDS: Final[dict[str, tuple[tuple[type, ...], str]]] = {
@@ -38,7 +38,9 @@ _KINDS: Final[dict[str, tuple[tuple[type, ...], str]]] = {
     "list": ((list,), "a list"),
     "dict": ((dict,), "a table"),
     "tuple[str, ...]": ((list, tuple), "a list of texts"),
-    "dict[str, str]": ((dict,), "a table of texts, { old = 'new' }"),
+    "cell": ((str, int, float), "text or a number"),
+    "dict[str, cell]": ((dict,), "a table, { old = 'new' }"),
+    "dict[str, str]": ((dict,), "a table of texts"),
     "dict[str, float]": ((dict,), "a table of numbers"),
 }
 _SIZED: Final = {"GiB", "bytes"}
