@@ -114,7 +114,9 @@ def write_parameters(*event: Any) -> None:  # noqa: ANN401
 PARAMETERS = re.compile(r"(?<=\nParameters\n----------\n)((?:\S.*\n(?: {4}.*\n|\n(?= ))+)+)")
 FIELD = re.compile(r"^(\S.*)\n((?: {4}.*\n|\n(?= ))+)", re.MULTILINE)
 AS_IN = re.compile(r" *As in :func:`~?([\w.]+)`\.\n*")
-SHARED = re.compile(r" *(Column|Status value|Value|Name|Number|Text|Time)s of ([^:;.]*)(.*)", re.DOTALL)
+SHARED = re.compile(
+    r" *(Column|Status value|Value|Name|Number|Text|Time)s of ([^:;.]*)(.*)", re.DOTALL
+)
 
 
 def _separate(text: str) -> Iterator[str]:
