@@ -1,4 +1,4 @@
-"""Tests; first, settings that libraries read as they load, here and in commands that tests start."""
+"""Tests; here, what libraries read as they load, in this process and those that it starts."""
 
 import os
 import sys
