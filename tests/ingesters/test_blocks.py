@@ -44,7 +44,9 @@ def test_limits_are_those_in_the_documentation() -> None:
         "members of an archive": archive._MOST_MEMBERS,
         "lines of a Slurm record whose name contains line ends": sacct_lines._MOST_LINES,
     }
-    stated = re.findall(r"^\| (.+): ([\d,]+)( MiB)?", DOCS.read_text(encoding="utf-8"), re.MULTILINE)
+    stated = re.findall(
+        r"^\| (.+): ([\d,]+)( MiB)?", DOCS.read_text(encoding="utf-8"), re.MULTILINE
+    )
     found = {what: int(n.replace(",", "")) * (2**20 if unit else 1) for what, n, unit in stated}
     assert found.items() >= limits.items()
 
@@ -165,6 +167,37 @@ def test_the_holes_of_a_sparse_member_are_zeros(
     assert not source.last
     with open_csv(source) as stream:
         assert stream.read() == first + b"\0" * 512 + second
+
+
+def test_a_large_member_is_taken_for_the_last_by_the_size_that_gzip_states(tmp_path: Path) -> None:
+    member, path = tarfile.TarInfo("x.csv"), tmp_path / "a.tar.gz"
+    member.size, member.offset_data = (5 << 30) + 1, 512
+    end = 512 + (5 << 30) + 512  # the data, filled up to a whole block
+
+    def is_last(behind: int, start: bytes = b"\x1f\x8b") -> bool:
+        path.write_bytes(start + b"..." + ((end + behind) % 2**32).to_bytes(4, "little"))
+        return archive.seems_last(member, (path,))
+
+    # an archive ends with two empty blocks, and is filled up to a record of 20 blocks
+    assert all(is_last(512 * blocks) for blocks in (0, 2, 22))
+    assert not any(map(is_last, (-512, 512 * 22 + 1, 512 * 23, 1 << 31)))
+    assert not is_last(0, b"PK")
+    member.sparse = [(0, 1)]  # type: ignore[attr-defined]
+    assert not is_last(0)
+    member.sparse, member.size, end = None, archive._LARGE, 512 + archive._LARGE  # type: ignore[attr-defined]
+    assert is_last(1024)
+    member.size -= 1
+    assert not is_last(1024)
+
+
+def test_an_unknown_table_does_not_hide_the_next_member(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(archive, "_LARGE", 100)
+    spec = "".join(f"m{row},T4,96,512,2\n" for row in range(2000)).encode()
+    path = tar_gz(tmp_path / "a.tar.gz", {"unknown.csv": b"x,y\n" * 100, NAME: spec})
+    ledger = ingest(path, store=tmp_path / "store")
+    assert ledger.entries[0].rows_kept == 2000
 
 
 def test_progress_counts_the_rows_of_all_files(tmp_path: Path) -> None:

@@ -71,11 +71,47 @@ def test_doubts_state_their_evidence(write: Write) -> None:
         ("walltime_limit", "60,90", 'time_limit_s = "walltime_limit"'),
         ("start", "1772438400,1772438401", 'start_s = { time = "start", unit = "s" }'),
         ("start", "1772438400123,1772438401123", 'start_s = { time = "start", unit = "ms" }'),
+        ("start", "946684801,946684801", '[jobs]\njob_id = "job_id"\nstart_s = { time'),
+        ("start", "946684800,946684800", "is taken as seconds on the log's own clock"),
+        ("start", "3786739199,3786739199", '[jobs]\njob_id = "job_id"\nstart_s = { time'),
+        ("start", "3786739200,3786739200", "is taken as seconds on the log's own clock"),
+        (
+            "start",
+            "1500000000000,2131152000000",
+            '"job_id"\nstart_s = { time = "start", unit = "ms',
+        ),
+        ("start", "1500000000000,2131152002000", "as ms the values of start span 20 years"),
+        ("start", "1500000000000000,1500000000000001", 'start_s = { time = "start", unit = "us" }'),
+        ("start", "1500000000000000000,1500000000000000001", 'time = "start", unit = "ns" }'),
+        ("start_ms", "500,900", '"job_id"\nstart_s = { time = "start_ms", unit = "ms" }'),
+        ("start", "soon,later", "# unsure: the format of \"start\" for start_s: 'soon'"),
+        ("start", "03/04/2026 08:00,03/05/2026 08:00", "# unsure: %d/%m/%Y %H:%M fits as well"),
+        ("elapsed", "0,0", "# unsure: elapsed is taken as seconds: its median is 0"),
+        ("elapsed", "0,3", "# unsure: elapsed is taken as seconds: its median is 1.5"),
+        ("elapsed", "a,b", '# unsure: the format of "elapsed" for runtime_s'),
+        ("elapsed_s", "1,2", 'job_id = "job_id"\nruntime_s = "elapsed_s"'),
+        ("gpu_util", "0.5,1", 'gpu_utilization = "gpu_util"'),
+        ("gpu_util", "0.5,1.1", "# unsure: gpu_util is taken as a percentage: it is above 1"),
+        ("gpu util", "1,100", 'gpu_utilization = "\\"gpu util\\" / 100"'),
+        ("num_gpus", "a,b", '# unsure: "num_gpus" has the name of gpus, but few numbers'),
         ("startTime", "2026-03-02T08:00:00Z,2026-03-02T09:00:00Z", '{ time = "startTime" }'),
         ("start", "13/03/2026 08:00,14/03/2026 08:00", 'format = "%d/%m/%Y %H:%M" }'),
         ("mem_gb", "16,32", 'memory_gib = { size = "mem_gb", unit = "GiB" }'),
         ("memory", "16G,512M", 'memory_gib = { size = "memory" }'),
         ("memory", "34359738368,17179869184", 'memory_gib = { size = "memory", unit = "B" }'),
+        ("mem", "0,512", 'memory_gib = { size = "mem", unit = "MiB" }'),
+        ("mem", "256,16384", "# unsure: every mem is a multiple of 256, which suggests MiB"),
+        ("mem", "255,510", "# unsure: mem is taken as GiB: its median is 382.5"),
+        ("mem", "128,256", 'memory_gib = { size = "mem", unit = "GiB" }'),
+        ("mem", "512,1000", 'memory_gib = { size = "mem", unit = "GiB" }'),
+        ("mem", "1,16385", 'memory_gib = { size = "mem", unit = "MiB" }'),
+        ("mem", "1,16777216", 'memory_gib = { size = "mem", unit = "MiB" }'),
+        ("mem", "1,16777217", 'memory_gib = { size = "mem", unit = "KiB" }'),
+        ("mem", "1,17179869184", 'memory_gib = { size = "mem", unit = "KiB" }'),
+        ("mem", "1,17179869185", 'memory_gib = { size = "mem", unit = "B" }'),
+        ("mem_mb", "1,16384000", 'memory_gib = { size = "mem_mb", unit = "MiB" }'),
+        ("memory", "16G,", 'memory_gib = { size = "memory" }'),
+        ("memory", "16G,x", '# unsure: the format of "memory" for memory_gib'),
         ("cpu_milli", "500,1000", 'cpus = "cpu_milli / 1000"'),
         ("numGpus", "1,2", 'gpus = "numGpus"'),
         ("NumAccel", "1,2", 'gpus = "NumAccel"'),
@@ -109,6 +145,19 @@ def test_doubts_state_their_evidence(write: Write) -> None:
 def test_columns(write: Write, column: str, values: str, line: str) -> None:
     first, second = values.split(",")
     assert line in propose(write, f"job_id,{column}\na,{first}\nb,{second}\n")
+
+
+def test_many_values_are_no_status(write: Write) -> None:
+    for words, expected in ((40, "status = {"), (41, "# unsure: state has 41 values, too many")):
+        rows = "".join(f"{row},w{row}\n" for row in range(words))
+        assert expected in propose(write, f"job_id,state\n{rows}")
+
+
+def test_nine_tenths_of_the_values_have_to_fit(write: Write) -> None:
+    for words, expected in ((1, 'runtime_s = "elapsed_s"'), (2, "# unsure: the format of")):
+        values = ["x"] * words + ["60"] * (10 - words) + [""] * 5
+        rows = "".join(f"{row},{value}\n" for row, value in enumerate(values))
+        assert expected in propose(write, f"job_id,elapsed_s\n{rows}")
 
 
 def test_of_two_columns_for_gpus_the_values_decide(write: Write) -> None:
