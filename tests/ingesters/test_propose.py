@@ -102,6 +102,7 @@ def test_doubts_state_their_evidence(write: Write) -> None:
         ("mem", "0,512", 'memory_gib = { size = "mem", unit = "MiB" }'),
         ("mem", "256,16384", "# unsure: every mem is a multiple of 256, which suggests MiB"),
         ("mem", "255,510", "# unsure: mem is taken as GiB: its median is 382.5"),
+        ("mem", "1,512", 'memory_gib = { size = "mem", unit = "GiB" }'),
         ("mem", "128,256", 'memory_gib = { size = "mem", unit = "GiB" }'),
         ("mem", "512,1000", 'memory_gib = { size = "mem", unit = "GiB" }'),
         ("mem", "1,16385", 'memory_gib = { size = "mem", unit = "MiB" }'),
@@ -158,6 +159,33 @@ def test_nine_tenths_of_the_values_have_to_fit(write: Write) -> None:
         values = ["x"] * words + ["60"] * (10 - words) + [""] * 5
         rows = "".join(f"{row},{value}\n" for row, value in enumerate(values))
         assert expected in propose(write, f"job_id,elapsed_s\n{rows}")
+    for odd, unit in ((1, "MiB"), (2, "GiB")):  # more than nine tenths are multiples of 256
+        rows = "".join(f"{row},{500 if row < odd else 512}\n" for row in range(11 + 9 * (odd - 1)))
+        assert f'unit = "{unit}"' in propose(write, f"job_id,mem\n{rows}")
+
+
+def test_a_runtime_is_compared_to_end_minus_start_where_both_are_known(write: Write) -> None:
+    day = 1772438400
+    for cases, unit in (
+        ([(0.5, 1800)], "h"),
+        ([(500, 0.5)], "ms"),
+        ([(1000, 1), (2000, 2), (0, 50), (0, 60), (0, 70)], "ms"),
+        ([(1000, 1), (2000, 2), (50, 0), (60, 0), (70, 0)], "ms"),
+        ([(1, 86400)], "d"),
+        ([(3, 3)], None),
+        ([(0, 3)], None),
+    ):
+        rows = "".join(f"{n},{day + n},{day + n + b},{a}\n" for n, (a, b) in enumerate(cases))
+        mapping = propose(write, f"job_id,start,end,elapsed\n{rows}")
+        found = [line for line in mapping.splitlines() if "so its unit is" in line]
+        assert bool(found) == (unit is not None)
+        assert f'unit = "{unit}" }}' in mapping if unit else 'runtime_s = "elapsed"' in mapping
+
+
+def test_a_name_without_a_unit_comes_first(write: Write) -> None:
+    mapping = propose(write, "job_id,runtime_ms,runtime\na,1000,1\nb,2000,2\n")
+    assert 'runtime_s = "runtime"' in mapping
+    assert '# not used: "runtime_ms"' in mapping
 
 
 def test_of_two_columns_for_gpus_the_values_decide(write: Write) -> None:
