@@ -182,9 +182,9 @@ def test_a_large_member_is_taken_for_the_last_by_the_size_that_gzip_states(tmp_p
     assert all(is_last(512 * blocks) for blocks in (0, 2, 22))
     assert not any(map(is_last, (-512, 512 * 22 + 1, 512 * 23, 1 << 31)))
     assert not is_last(0, b"PK")
-    member.sparse = [(0, 1)]  # type: ignore[attr-defined]
+    member.sparse = [(0, 1)]  # type: ignore[assignment]
     assert not is_last(0)
-    member.sparse, member.size, end = None, archive._LARGE, 512 + archive._LARGE  # type: ignore[attr-defined]
+    member.sparse, member.size, end = None, archive._LARGE, 512 + archive._LARGE
     assert is_last(1024)
     member.size -= 1
     assert not is_last(1024)

@@ -120,6 +120,7 @@ def test_doubts_state_their_evidence(write: Write) -> None:
         ("queued_at", "2026-03-02 08:00,2026-03-02 09:00", 'submit_s = { time = "queued_at"'),
         ("queued", "1772438400,1772438401", 'submit_s = { time = "queued", unit = "s" }'),
         ("queued", "12,340", '# not used: "queued"'),
+        ("queued", "946684800,946684800", '# not used: "queued"'),
         ("enqueued", "2026-03-02T08:00:00Z,2026-03-02T09:00:00Z", '{ time = "enqueued" }'),
         ("card", "A100,H100", 'gpu_type = "card"'),
         ("card", "4,8", 'gpus = "card"'),
@@ -180,6 +181,36 @@ def test_a_runtime_is_compared_to_end_minus_start_where_both_are_known(write: Wr
         found = [line for line in mapping.splitlines() if "so its unit is" in line]
         assert bool(found) == (unit is not None)
         assert f'unit = "{unit}" }}' in mapping if unit else 'runtime_s = "elapsed"' in mapping
+
+
+def test_runtimes_that_all_differ_by_an_hour_are_no_change_of_the_clock(write: Write) -> None:
+    rows = "".join(f"{row},{row},{row + 5400},1800\n" for row in range(20))
+    assert "exactly 1 h" not in propose(write, f"id,start,end,runtime\n{rows}")
+
+
+def test_words_among_exit_codes_leave_the_other_columns(write: Write) -> None:
+    mapping = propose(write, "job_id,owner,exit status\na,x,OK\nb,y,ERROR\n")
+    assert 'user = "owner"' in mapping
+    assert 'status = { column = "exit status"' in mapping
+    assert "exit_code" not in mapping
+    mapping = propose(write, "job_id,exit status\na,0:0\nb,1:0\n")
+    assert mapping.endswith('exit_code = "exit status"\n')
+
+
+def test_a_time_without_a_worker_is_of_one(write: Write) -> None:
+    mapping = propose(write, "job_id,step,batch_time\na,0,0.5\na,1,0.6\n")
+    doubt = "# unsure: no column names the worker; one worker is taken"
+    assert f"[worker_samples]\n{doubt}\nworker_id = \"'0'\"\n" in mapping
+
+
+@pytest.mark.parametrize(("zone", "doubted"), [(None, True), ("UTC", False)])
+def test_a_time_of_parquet_may_lack_a_zone(
+    tmp_path: Path, zone: str | None, *, doubted: bool
+) -> None:
+    started = pl.from_epoch(pl.Series("started", [1.7e9, 1.7e9])).dt.replace_time_zone(zone)
+    pl.DataFrame({"id": ["a", "b"], "started": started}).write_parquet(tmp_path / "x.parquet")
+    mapping = traceana.propose_mapping(tmp_path / "x.parquet")
+    assert ("# unsure: started states no time zone" in mapping) == doubted
 
 
 def test_a_name_without_a_unit_comes_first(write: Write) -> None:
