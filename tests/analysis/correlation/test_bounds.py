@@ -37,12 +37,9 @@ def test_p_of_two_outliers_in_one_row_is_near_their_chance_to_meet() -> None:
     rng = np.random.default_rng(3)
     x, y = rng.normal(size=(2, 50))
     x[0], y[0] = 9, 9
-    exact = scipy.stats.permutation_test(
-        (x,), lambda a, axis: a @ y, permutation_type="pairings", n_resamples=9999,
-        alternative="greater", rng=1, vectorized=True,
-    )  # fmt: skip
+    meet = np.mean([rng.permutation(x) @ y >= x @ y for _ in range(4000)])
     line = line_of(x, y)
-    assert line["pvalue"] == pytest.approx(2 * exact.pvalue, rel=0.3)
+    assert line["pvalue"] == pytest.approx(2 * meet, rel=0.3)
     assert line["pvalue_t"] < line["pvalue"] / 4
 
 
