@@ -53,9 +53,8 @@ def row_pvalue(x: Floats, y: Floats, /, *, rng: np.random.Generator) -> float:
     length = n // blocks
     observed, tails, tried = dot(a, b), np.ones(2), 1
     while tried < _RESAMPLES:
-        x, y = (
-            part[rng.permutation(n)] for part in (a, b)
-        )  # one order would never pair a row's own
+        # one order of both would never pair a row with its own y
+        x, y = (part[rng.permutation(n)] for part in (a, b))
         u, v = (np.fft.rfft(part[: blocks * length].reshape(blocks, length)) for part in (x, y))
         rest = x[blocks * length :] @ y[blocks * length :]
         sums = np.fft.irfft((u.conj() * v).sum(axis=0), length) + rest
