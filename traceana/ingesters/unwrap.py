@@ -61,6 +61,8 @@ def open_unwrapped(paths: tuple[Path, ...]) -> Iterator[IO[bytes]]:
                 f"{where_of(paths)}: a pointer instead of the data (Git LFS or git-annex);"
                 " fetch the file itself, for example with `traceana fetch`"
             )
+        if start[:2] in (b"\xff\xfe", b"\xfe\xff"):  # as PowerShell writes
+            raise SourceError(f"{where_of(paths)}: text in UTF-16 or UTF-32; save it as UTF-8")
         if start[:2] == b"\x1f\x8b":
             with igzip.open(raw, "rb") as stream:
                 yield cast("IO[bytes]", stream)
