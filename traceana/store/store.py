@@ -73,7 +73,12 @@ class Store:
         columns
             Only traces whose table has values in all these columns.
         """
-        there = sorted(ledger.parent.name for ledger in self.path.glob(f"*/{LEDGER}"))
+        try:  # glob would take a folder that cannot be read for an empty one
+            there = sorted(
+                folder.name for folder in self.path.iterdir() if (folder / LEDGER).is_file()
+            )
+        except (FileNotFoundError, NotADirectoryError):
+            there = []
         traces = [trace for trace in there if not self.only or trace in self.only]
         if table is None:
             return traces
