@@ -69,12 +69,12 @@ class Cache:
 
     def save(self, key: str, found: object, /) -> None:
         """Keep an object, unless it is large."""
-        stream = BytesIO()
+        written = BytesIO()
         try:
-            _Pickler(stream).dump(found)
+            _Pickler(written).dump(found)
         except _TooLargeError:
             return
-        packed = stream.getvalue()
+        packed = written.getvalue()
         if len(packed) > _LARGEST_OBJECT_BYTES:
             return
         path = self._path(key)
