@@ -1,8 +1,15 @@
 """Settings of the documentation: ``sphinx-build docs docs/_build``."""
 
+from __future__ import annotations
+
+import inspect
+import re
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 from docutils.nodes import SkipNode, inline
 from jupyter_client.manager import KernelManager
@@ -91,10 +98,55 @@ ALIASES = {
 """Text in place of an alias of a type."""
 
 
-def escape_stars(*event: object) -> None:
-    """Write the star of `[*by, ...]` so that it is no emphasis."""
+def write_parameters(*event: Any) -> None:  # noqa: ANN401
+    """Describe each parameter by itself: no "as in another function", no shared descriptions.
+
+    The star of `[*by, ...]` is escaped so that it is no emphasis.
+    """
     lines = event[-1]
+    if event[1] == "function":
+        parts = PARAMETERS.split("\n".join(lines), maxsplit=1)
+        parts[1:2] = [described for text in parts[1:2] for described in _separate(text)]
+        lines[:] = "".join(parts).splitlines()
     lines[:] = [line.replace("*by", r"\*by") for line in lines]
+
+
+PARAMETERS = re.compile(r"(?<=\nParameters\n----------\n)((?:\S.*\n(?: {4}.*\n|\n(?= ))+)+)")
+FIELD = re.compile(r"^(\S.*)\n((?: {4}.*\n|\n(?= ))+)", re.MULTILINE)
+AS_IN = re.compile(r" *As in :func:`~?([\w.]+)`\.\n*")
+SHARED = re.compile(
+    r" *(Column|Status value|Value|Name|Number|Text|Time)s of ([^:;.]*)(.*)", re.DOTALL
+)
+
+
+def _separate(text: str) -> Iterator[str]:
+    """Yield the parameters of a docstring's section one by one."""
+    for names, description in FIELD.findall(text):
+        each = names.split(", ")
+        noun, own_parts, kind = _shared(description)
+        for number, name in enumerate(each):
+            own = description
+            if match := AS_IN.fullmatch(description):
+                own = _found(match[1].rpartition(".")[2], name)
+            elif len(own_parts) == len(each) > 1:
+                own = f"    {noun} of {own_parts[number]}{kind}"
+            yield f"{name}\n{own.rstrip()}\n"
+
+
+def _shared(description: str) -> tuple[str, list[str], str]:
+    """Divide "Columns of the start and the end: seconds." into noun, parts and the rest."""
+    match = SHARED.fullmatch(description)
+    noun, parts, rest = match.groups() if match else ("", "", "")
+    noun = "Status values" if noun == "Status value" else noun
+    return noun, re.split(r",? and (?!no )|, ", parts), rest
+
+
+def _found(function: str, name: str) -> str:
+    """Return the description of a parameter of another function."""
+    text = inspect.getdoc(documented_names()[function][1]) or ""
+    section = PARAMETERS.search(text + "\n")
+    fields = _separate(section[0]) if section else iter(())
+    return {field.split("\n")[0]: field.partition("\n")[2] for field in fields}[name]
 
 
 def find_public_name(app: Any, env: Any, node: Any, contnode: Any) -> Any:  # noqa: ANN401
@@ -131,5 +183,5 @@ def write_math(translator: Any, node: Any) -> None:  # noqa: ANN401
 def setup(app: Any) -> None:  # noqa: ANN401
     write_pages(Path(__file__).parent / "reference" / "api")
     app.add_html_math_renderer("mathml", (write_math, None), (write_math, None))
-    app.connect("autodoc-process-docstring", escape_stars, priority=400)
+    app.connect("autodoc-process-docstring", write_parameters, priority=400)
     app.connect("missing-reference", find_public_name, priority=400)

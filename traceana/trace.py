@@ -48,7 +48,7 @@ class Trace:
 
     @cached_property
     def ledger(self) -> Ledger:
-        """Row counts: read, kept and rejected by rule."""
+        """Rows read, kept and rejected, by rule."""
         return self.store.ledger(self.id)
 
     @cached_property

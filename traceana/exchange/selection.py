@@ -53,7 +53,7 @@ def select_jobs(
     store
         Folder of the store; None: TRACEANA_STORE, else ``./data``.
     since, until
-        First time, and the time at which the selection ends: a date or time in the trace's time
+        Times of the beginning (included) and the end (excluded): date or time in the trace's time
         zone (UTC where it states none), or seconds on its clock.
     where
         SQL condition over the columns of ``jobs``, such as ``queue = 'gpu' AND gpus >= 8``. Rows

@@ -42,7 +42,7 @@ def plot_correlations(
         [feature, outcome, group, n, r, ci_low, ci_high], each combination once: `group` is null
         overall, and `outcome` null if there is one series. Rows without r are left out.
     heading, x_label
-        Title of the figure, and name of the coefficient.
+        Texts of the title and the horizontal axis.
 
     Examples
     --------

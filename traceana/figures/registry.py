@@ -28,12 +28,12 @@ _RETURNS: Final = """
 Returns
 -------
 Axes
-    Those drawn on.
+    The axes that were drawn on.
 
 Raises
 ------
 DataError
-    If there is nothing to draw, or more than the parameters allow.
+    If there is nothing to draw, or more groups than the figure has room for.
 """
 
 

@@ -55,7 +55,7 @@ def plot_worker_times(
     time
         Column of the time; by default time_s or step.
     worker, value
-        Columns of the worker and of its mini-batch time.
+        Columns of the worker and the mini-batch time.
     unit
         Unit of the value, for the label.
     stragglers

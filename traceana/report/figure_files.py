@@ -92,7 +92,7 @@ def write_figures(
     job
         Id of a job.
     gpu, dataset
-        GPU and data set.
+        Names of the GPU and the data set.
     feature
         Column of a feature, such as gpus.
     outcome

@@ -7,7 +7,7 @@ import os
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
-from multiprocessing import get_context, parent_process
+from multiprocessing import active_children, get_context, parent_process
 from multiprocessing.connection import wait as wait_for
 from pathlib import Path
 from threading import Thread
@@ -101,6 +101,7 @@ def _share(
     last = [section for section in missing if not section.needs]
     shared = [section for section in missing if section not in own and section not in last]
     taken: set[str] = set()
+    before = active_children()
     # spawned, not forked: Polars' and BLAS's threads do not outlive a fork
     pool = ProcessPoolExecutor(
         others, mp_context=get_context("spawn"), initializer=_open, initargs=(context,)
@@ -126,6 +127,11 @@ def _share(
             "a process that was building the report was killed (out of memory?); "
             "build fewer sections at once with --only"
         ) from error
+    except BaseException:
+        for process in active_children():
+            if process not in before:
+                process.terminate()  # what it still builds would be awaited
+        raise
     finally:
         pool.shutdown(cancel_futures=True)
 

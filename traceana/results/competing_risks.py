@@ -40,8 +40,8 @@ class IncidenceGroups(ResultTable):
     n_truncated = count("Left-truncated", _TRUNCATED)
     n_excluded = count("Excluded", "rows without a runtime")
     incidence = number("Cumulative incidence", "at the last time", display="percent")
-    ci_low = number(_CI, "its interval", display="percent")
-    ci_high = number(_CI, "its interval", display="percent")
+    ci_low = number(_CI, "confidence interval", display="percent")
+    ci_high = number(_CI, "confidence interval", display="percent")
     last_s = number("Last time (s)", "longest runtime", display="seconds", unit="s")
     note = text("Note", "why a value is null")
     n_clusters = count("Clusters", "clusters, only with `cluster`", optional=True)
@@ -51,11 +51,11 @@ class IncidenceAtTimes(IncidenceGroups):
     """Cumulative incidence within one hour, within one day and at the last time."""
 
     incidence_1h = number("Within 1 h", "cumulative incidence at 1 h", display="percent")
-    ci_low_1h = number(_CI, "its interval", display="percent")
-    ci_high_1h = number(_CI, "its interval", display="percent")
+    ci_low_1h = number(_CI, "confidence interval", display="percent")
+    ci_high_1h = number(_CI, "confidence interval", display="percent")
     incidence_24h = number("Within 24 h", "cumulative incidence at 24 h", display="percent")
-    ci_low_24h = number(_CI, "its interval", display="percent")
-    ci_high_24h = number(_CI, "its interval", display="percent")
+    ci_low_24h = number(_CI, "confidence interval", display="percent")
+    ci_high_24h = number(_CI, "confidence interval", display="percent")
 
 
 class RowsWithoutRuntime(ResultTable):
@@ -95,13 +95,13 @@ class SurvivalGroups(ResultTable):
     median_s = number(
         "Median (s)", "first time with survival at most 1/2", display="seconds", unit="s"
     )
-    ci_low = number(f"{_CI} (s)", "its interval", display="seconds", unit="s")
-    ci_high = number(f"{_CI} (s)", "its interval", display="seconds", unit="s")
+    ci_low = number(f"{_CI} (s)", "confidence interval", display="seconds", unit="s")
+    ci_high = number(f"{_CI} (s)", "confidence interval", display="seconds", unit="s")
     restricted_mean_s = number(
         "Restricted mean (s)", "mean of min(runtime, horizon)", display="seconds", unit="s"
     )
-    restricted_ci_low = number(f"{_CI} (s)", "its interval", display="seconds", unit="s")
-    restricted_ci_high = number(f"{_CI} (s)", "its interval", display="seconds", unit="s")
+    restricted_ci_low = number(f"{_CI} (s)", "confidence interval", display="seconds", unit="s")
+    restricted_ci_high = number(f"{_CI} (s)", "confidence interval", display="seconds", unit="s")
     last_s = number("Last time (s)", "longest runtime", display="seconds", unit="s")
     note = text("Note", "why a value is null")
     n_clusters = count("Clusters", "clusters, only with `cluster`", optional=True)
@@ -115,7 +115,7 @@ class SurvivalQuantiles(ResultTable):
         "Runtime (s)", "first time with survival at most 1 - quantile; null if it stays above",
         display="seconds", unit="s",
     )  # fmt: skip
-    ci_low = number(f"{_CI} (s)", "its interval", display="seconds", unit="s")
+    ci_low = number(f"{_CI} (s)", "confidence interval", display="seconds", unit="s")
     ci_high = number(f"{_CI} (s)", "its interval; null if unbounded", display="seconds", unit="s")
 
 

@@ -48,7 +48,7 @@ class DeadlineTightness(ResultTable):
     ci_low = fraction("95 % interval", "Wilson interval of share_met")
     ci_high = fraction("95 % interval", "Wilson interval of share_met")
     n_met_fastest = count("Met with more GPUs", "met at the highest rate of the model")
-    share_met_fastest = fraction("With more GPUs")
+    share_met_fastest = fraction("With more GPUs", "fraction met with more GPUs")
     tightness_min = number("Minimum tightness", display="ratio")
     tightness_p05 = number("5 %", "quantile of the tightness", display="ratio")
     tightness_p25 = number("25 %", "quantile of the tightness", display="ratio")

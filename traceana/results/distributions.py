@@ -24,7 +24,7 @@ class RuntimeOverview(ResultTable):
     n = count("n", "runtimes above 0")
     median_s = number("Median (s)", display="seconds", unit="s")
     ci_low = number(_CI, "of the median", display="seconds")
-    ci_high = number(_CI, "its upper end", display="seconds")
+    ci_high = number(_CI, "upper end of the interval", display="seconds")
     best = text("Best family", "smallest BIC")
     ks_statistic = number("KS distance", "of the best family", display="ratio")
     tail_index = number("Tail index", "of the square root of n largest runtimes", display="ratio")
@@ -83,7 +83,7 @@ class FamilyParameters(ResultTable):
     parameter = text("Parameter", "name of the parameter")
     estimate = number("Estimate", "maximum-likelihood estimate")
     ci_low = number(_CI, "Wald interval on the scale of the logarithm (of mu as it is)")
-    ci_high = number(_CI, "its upper end")
+    ci_high = number(_CI, "upper end of the interval")
 
 
 class FamilyComparisons(ResultTable):
@@ -95,7 +95,7 @@ class FamilyComparisons(ResultTable):
     log_likelihood_ratio = number("Log-likelihood ratio", "sum over all values")
     mean_ratio = number("Mean log-likelihood ratio", "per value")
     ci_low = number(_CI, "normal interval of the mean ratio; null if nested")
-    ci_high = number(_CI, "its upper end")
+    ci_high = number(_CI, "upper end of the interval")
     statistic = number("Statistic", "z, or twice the log-likelihood ratio")
     pvalue = number("p", "two-sided", display="pvalue")
     pvalue_adjusted = number(
@@ -110,7 +110,7 @@ class FamilyRanking(FittedFamilies):
     parameters = text("Parameters (scale in s)", "estimates of the parameters")
     mean_ratio = number("Mean log-likelihood ratio", "of the best family, per value")
     ci_low = number(_CI, "normal interval of the mean ratio; null if nested")
-    ci_high = number(_CI, "its upper end")
+    ci_high = number(_CI, "upper end of the interval")
     pvalue_adjusted = number("Adjusted p", "of the comparison with the best", display="pvalue")
 
 
@@ -141,13 +141,13 @@ class FittedQuantiles(ResultTable):
     share_below = number("Fraction at or below", "probability of the quantile", display="percent")
     value = number("Value", "smallest value with at least this fraction at or below it")
     ci_low = number(_CI, "interval between order statistics; null beyond the data")
-    ci_high = number(_CI, "its upper end")
-    lognormal = number("Lognormal", "its quantile above the bound, if fitted", optional=True)
-    gamma = number("Gamma", "as lognormal", optional=True)
-    weibull = number("Weibull", "as lognormal", optional=True)
-    exponential = number("Exponential", "as lognormal", optional=True)
-    lomax = number("Lomax", "as lognormal", optional=True)
-    loglogistic = number("Loglogistic", "as lognormal", optional=True)
+    ci_high = number(_CI, "upper end of the interval")
+    lognormal = number("Lognormal", "quantile above the bound, if fitted", optional=True)
+    gamma = number("Gamma", "quantile above the bound, if fitted", optional=True)
+    weibull = number("Weibull", "quantile above the bound, if fitted", optional=True)
+    exponential = number("Exponential", "quantile above the bound, if fitted", optional=True)
+    lomax = number("Lomax", "quantile above the bound, if fitted", optional=True)
+    loglogistic = number("Loglogistic", "quantile above the bound, if fitted", optional=True)
 
 
 class TailIndex(ResultTable):
@@ -158,7 +158,7 @@ class TailIndex(ResultTable):
     threshold = number("Threshold", "the next largest value", display="seconds")
     tail_index = number("Tail index", "Hill's estimate", display="ratio")
     ci_low = number(_CI, "exact for a Pareto tail (chi-squared with 2 k df)", display="ratio")
-    ci_high = number(_CI, "its upper end", display="ratio")
+    ci_high = number(_CI, "upper end of the interval", display="ratio")
     n_missing = count("Missing", "values that are null or NaN")
     note = text("Note", "why a value is null")
 
@@ -174,14 +174,14 @@ class DistributionPairs(ResultTable):
         "KS distance", "largest difference of the distribution functions", display="ratio"
     )
     ks_low = number(_CI, "conservative bootstrap interval of the KS distance", display="ratio")
-    ks_high = number(_CI, "its upper end", display="ratio")
+    ks_high = number(_CI, "upper end of the interval", display="ratio")
     superiority = number(
         "P(first is larger)",
         "probability that a value of the first group is larger, ties counted half",
         display="ratio",
     )
     superiority_low = number(_CI, "its interval (Brunner and Munzel)", display="ratio")
-    superiority_high = number(_CI, "its upper end", display="ratio")
+    superiority_high = number(_CI, "upper end of the interval", display="ratio")
     cliffs_delta = number("Cliff's delta", "`2 * superiority - 1`", display="ratio")
     ks_pvalue = number("p of KS", "two-sample Kolmogorov-Smirnov test", display="pvalue")
     ks_pvalue_adjusted = number(

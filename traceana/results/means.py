@@ -14,13 +14,13 @@ class RuntimeMeans(ResultTable):
     geometric_mean_s = number(
         "Geometric mean (s)", "of the runtimes above 0", display="seconds", unit="s"
     )
-    geometric_ci_low = number(f"{_CI} (s)", "its interval", display="seconds", unit="s")
-    geometric_ci_high = number(f"{_CI} (s)", "its interval", display="seconds", unit="s")
+    geometric_ci_low = number(f"{_CI} (s)", "confidence interval", display="seconds", unit="s")
+    geometric_ci_high = number(f"{_CI} (s)", "confidence interval", display="seconds", unit="s")
     trimmed_mean_s = number(
         "Trimmed mean (s)", "mean without the shortest and longest", display="seconds", unit="s"
     )
-    trimmed_ci_low = number(f"{_CI} (s)", "its interval", display="seconds", unit="s")
-    trimmed_ci_high = number(f"{_CI} (s)", "its interval", display="seconds", unit="s")
+    trimmed_ci_low = number(f"{_CI} (s)", "confidence interval", display="seconds", unit="s")
+    trimmed_ci_high = number(f"{_CI} (s)", "confidence interval", display="seconds", unit="s")
     n_zero = count("Runtimes of 0", "runtimes of 0 s, without a logarithm")
     n_missing = count("Without runtime", "rows without a runtime (null or NaN)")
     n_clusters = count("Clusters", "clusters among the rows, only with `cluster`", optional=True)

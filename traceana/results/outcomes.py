@@ -48,7 +48,9 @@ class OutcomeRates(ResultTable):
     ci_high = number(_CI, "confidence interval of the rate", display="percent")
     n_excluded = count("Excluded", "rows that are neither, null included")
     n_clusters = count("Clusters", _CLUSTERS, optional=True)
-    n_effective = number("Effective n", "as in `runtime_by`", display="count", optional=True)
+    n_effective = number(
+        "Effective n", "equivalent independent rows", display="count", optional=True
+    )
     note = text("Note", "why there is no interval; only with `cluster`", optional=True)
 
 
@@ -62,14 +64,16 @@ class FailureRates(ResultTable):
     ci_high = number(_CI, "confidence interval of the rate", display="percent")
     n_excluded = count("Excluded", "rows that are neither, null included")
     n_missing = count("Without status", "rows without a status")
-    completed = count("Completed", "rows by status, if these are the schema's", optional=True)
-    failed = count("Failed", "as `completed`", optional=True)
-    cancelled = count("Cancelled", "as `completed`", optional=True)
-    running = count("Running", "as `completed`", optional=True)
-    pending = count("Pending", "as `completed`", optional=True)
-    unknown = count("Unknown", "as `completed`", optional=True)
+    completed = count("Completed", "rows with this status; absent for other values", optional=True)
+    failed = count("Failed", "rows with this status", optional=True)
+    cancelled = count("Cancelled", "rows with this status", optional=True)
+    running = count("Running", "rows with this status", optional=True)
+    pending = count("Pending", "rows with this status", optional=True)
+    unknown = count("Unknown", "rows with this status", optional=True)
     n_clusters = count("Clusters", _CLUSTERS, optional=True)
-    n_effective = number("Effective n", "as in `runtime_by`", display="count", optional=True)
+    n_effective = number(
+        "Effective n", "equivalent independent rows", display="count", optional=True
+    )
     note = text("Note", "why there is no interval; only with `cluster`", optional=True)
 
 
@@ -122,8 +126,8 @@ class GroupTests(ResultTable):
     n_clusters = count("Clusters", "clusters; null without `cluster`")
     measure = text("Effect size", "Cramér's V or epsilon squared")
     effect = number("Estimate", "the effect size", display="ratio")
-    ci_low = number(_CI, "its confidence interval", display="ratio")
-    ci_high = number(_CI, "its confidence interval", display="ratio")
+    ci_low = number(_CI, "confidence interval", display="ratio")
+    ci_high = number(_CI, "confidence interval", display="ratio")
     statistic = number("Statistic", "chi-squared or H, divided by the design effect")
     df = number("df", "degrees of freedom")
     pvalue = number("p", "of equal groups", display="pvalue")
@@ -195,7 +199,7 @@ class RuntimeGroups(ResultTable):
         f"{_CI} (s)", "distribution-free interval of the median (Woodruff, JASA 47, 1952)",
         display="seconds", unit="s",
     )  # fmt: skip
-    ci_high = number(f"{_CI} (s)", "its upper end", display="seconds", unit="s")
+    ci_high = number(f"{_CI} (s)", "upper end of the interval", display="seconds", unit="s")
 
 
 class RuntimePairs(ResultTable):
@@ -263,14 +267,14 @@ class OddsRatios(ResultTable):
     failures = count("Failures", "failures among them")
     crude_odds_ratio = number("Crude odds ratio", "of the feature alone")
     crude_ci_low = number(_CI, "Woolf's interval; for a numeric feature, from a model of it alone")
-    crude_ci_high = number(_CI, "as `crude_ci_low`")
+    crude_ci_high = number(_CI, "upper end of the interval")
     stratified_odds_ratio = number(
         "Stratified",
         "Mantel-Haenszel odds ratio within the other categorical features; of a numeric feature "
         "that of a model with the categorical features",
     )
-    stratified_ci_low = number(_CI, "its interval")
-    stratified_ci_high = number(_CI, "its interval")
+    stratified_ci_low = number(_CI, "confidence interval")
+    stratified_ci_high = number(_CI, "confidence interval")
     odds_ratio = number("Adjusted", "odds ratio, all other features equal")
     ci_low = number(_CI, "confidence interval of the odds ratio")
     ci_high = number(_CI, "confidence interval of the odds ratio")

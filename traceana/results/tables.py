@@ -68,7 +68,10 @@ def fraction(heading: str, description: str = "") -> dy.Float64:
 
 
 def interval(
-    heading: str = "95 % interval", description: str = "", *, display: str = "three_digits"
+    heading: str = "95 % interval",
+    description: str = "confidence interval",
+    *,
+    display: str = "three_digits",
 ) -> tuple[dy.Float64, dy.Float64]:
     """Declare the ends of a confidence interval, which are displayed as one column."""
     low, high = (number(heading, description, display=display) for _ in range(2))
@@ -159,9 +162,14 @@ def describe_columns(table: type[ResultTable], /) -> str:
     for name, column in table.columns().items():
         metadata = column.metadata or {}
         unit = f" ({metadata['unit']})" if metadata["unit"] not in ("", "count") else ""
-        told = column.description or metadata["heading"]
-        same = told.lower() == name.replace("_", " ")
-        lines.append(f"- `{name}`{unit}" if same else f"- `{name}`{unit}: {told}")
+        heading = metadata["heading"].removesuffix(unit)
+        text = column.description or heading
+        if text.startswith(("of ", "over ", "null ", "quantile")):
+            text = f"{heading}{';' if text.startswith('null') else ''} {text}"
+        text = text.replace("Median quantile", "Median")
+        plain = text.lower().replace(" ", "")
+        same = plain in (name.replace("_", ""), name.rpartition("_")[0].replace("_", ""))
+        lines.append(f"- `{name}`{unit}" if same else f"- `{name}`{unit}: {text}")
     return "\n".join(lines)
 
 

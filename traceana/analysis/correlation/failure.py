@@ -49,7 +49,7 @@ def failure_correlations(
     status
         Column of the status.
     success, failure
-        Status values that count as a success and as a failure; other rows are excluded.
+        Status values of a success and a failure: other rows are excluded.
     method, by, cluster, adjust, confidence, resamples, rng
         As in :func:`correlate`.
 

@@ -59,9 +59,9 @@ def runtime_correlations(
         Columns of numbers; None: those of gpus, cpus, memory_gib and n_instances that the frame
         has.
     runtime, status
-        Columns of the runtime and of the status.
+        Columns of the runtime and the status.
     success, failure
-        Status values that count as a success and as a failure; other rows are excluded.
+        Status values of a success and a failure: other rows are excluded.
     method, level, by, cluster, adjust, confidence, resamples, rng
         As in :func:`correlate`.
 

@@ -103,7 +103,7 @@ def iteration_rates(
         One row per plan: [cluster, job_id, model, batch_size, iterations, deadline_s].
     jobs
         One row per job: [cluster, job_id] and the columns below. Both eager or lazy, of any
-        listed engine. Plans without their job, and rows with a null or with a runtime or GPU
+        supported engine. Plans without their job, and rows with a null or with a runtime or GPU
         count of zero, are excluded.
     submit, runtime, gpus
         Columns of the submission (seconds or datetimes), the runtime and the requested GPUs.

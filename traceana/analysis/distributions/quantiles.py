@@ -43,6 +43,9 @@ def fitted_quantiles(
 ) -> pl.DataFrame:
     """Compute quantiles of values with intervals, beside the quantiles of fitted families.
 
+    If a value is censored or enters late, quantiles and intervals are those of
+    :func:`traceana.kaplan_meier`, up to the last that is known.
+
     Parameters
     ----------
     values
@@ -52,8 +55,7 @@ def fitted_quantiles(
     families
         Families with parameters; None for all.
     entry, observed
-        As in :func:`fit_distributions`. If a value is censored or enters late, quantiles and
-        intervals are those of :func:`traceana.kaplan_meier`, up to the last that is known.
+        As in :func:`fit_distributions`.
     points
         Approximate number of quantiles: half are evenly spaced, half approach the maximum.
     confidence

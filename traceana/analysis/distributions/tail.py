@@ -44,8 +44,7 @@ def tail_index(
         Number of largest values in the tail, one or several. None: the square root of n. Larger k
         make the interval narrower and the estimate more biased.
     entry, observed
-        As in :func:`fit_distributions`: the value from which each was observed, and whether it is
-        exact.
+        As in :func:`fit_distributions`.
     confidence
         Coverage of the intervals, in (0, 1).
 

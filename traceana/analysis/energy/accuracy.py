@@ -114,7 +114,7 @@ def energy_to_accuracy(
     training_runs, power_profiles
         The tables of those names; eager or lazy, of any supported engine.
     gpu, dataset
-        GPU and data set, as in the tables.
+        Names of the GPU and the data set: as in the tables.
     target
         Value of target_metric; None: the default of the data set.
     eta

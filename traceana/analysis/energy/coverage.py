@@ -36,7 +36,7 @@ def energy_coverage(
     training_runs, power_profiles, target, defaults
         As in :func:`energy_to_accuracy`.
     gpu, dataset
-        GPU and data set, as in the tables; None: all that were trained and have defaults.
+        Names of the GPU and the data set; None: all that were trained and have defaults.
 
     Returns
     -------

@@ -71,12 +71,12 @@ def energy_savings(
     JRSS B 36, 1974). The 95 % interval around it is Welch's for the difference of the mean
     logarithms of the epochs (Biometrika 34, 1947). Time and power of an epoch were measured once:
     their variation is not included. Where the batch size is the default, the epochs cancel and
-    there is no interval.
+    there is no interval. Every data set is trained to its default target.
 
     Parameters
     ----------
     training_runs, power_profiles, eta, defaults
-        As in :func:`energy_to_accuracy`. Every data set is trained to its default target.
+        As in :func:`energy_to_accuracy`.
     rng
         Seed or generator of the partitions.
 

@@ -43,7 +43,7 @@ def outcome_rates(
     by
         Columns to group by; null is a group of its own.
     success, failure
-        Status values that count as a success and as a failure; other rows are excluded.
+        Status values of a success and a failure: other rows are excluded.
     status
         Column of the status.
     cluster

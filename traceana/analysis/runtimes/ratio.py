@@ -80,7 +80,7 @@ def summarize_runtime_ratio(
     Parameters
     ----------
     jobs, by, runtime
-        As in :func:`runtime_ratio`; only these columns are read.
+        As in :func:`runtime_ratio`.
 
     Returns
     -------

@@ -83,7 +83,7 @@ def impute_ends(times: TaskTimes, end_imputation: str, /) -> pl.LazyFrame:
     n, known = pl.col("n_instances"), pl.col("n_known")
     open_ends = pl.col("n_start") - known
     imputed = _imputed(times, end_imputation)
-    imputable = ((open_ends > 0) & (imputed >= pl.col("open_last_s"))).fill_null(value=False)
+    imputable = (imputed >= pl.col("open_last_s")).fill_null(value=False)
     added = pl.when(imputable)
     used = known + added.then(open_ends).otherwise(0)
     enough = used == n if end_imputation == "drop_task" else used > 0

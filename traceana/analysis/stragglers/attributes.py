@@ -261,7 +261,7 @@ def _between(
     """Return the fraction of variance between groups, and the p-value of a permutation test."""
     known = (codes >= 0) & np.isfinite(level)
     level, codes = level[known] - level[known].mean() if known.any() else level[known], codes[known]
-    sizes = np.bincount(codes) if len(codes) else np.zeros(0)
+    sizes = np.bincount(codes)
     total = float((level**2).sum())
     if np.count_nonzero(sizes) < 2 or np.count_nonzero(sizes) == len(codes) or not total:
         return None, None

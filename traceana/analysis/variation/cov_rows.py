@@ -52,7 +52,7 @@ def match_cov_rows(
     cov_samples
         `cov_samples`: [job_id, sample, cov], each (job_id, sample) once.
     time, worker, value
-        Columns of `samples`, as for :func:`iteration_cov`.
+        As in :func:`iteration_cov`.
 
     Returns
     -------

@@ -143,7 +143,7 @@ def summarize_cov_pooled(
     Parameters
     ----------
     cov, by, time, value, cut_at, confidence
-        As in :func:`summarize_cov_series`; `by` names the jobs, all of which are pooled.
+        As in :func:`summarize_cov_series`.
 
     Returns
     -------

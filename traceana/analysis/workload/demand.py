@@ -58,7 +58,7 @@ def gpu_demand(
     by
         Columns to group by; null is a group of its own. By default all rows are one group.
     start, end, gpus
-        Columns of the start and the end (seconds or datetimes) and the requested GPUs.
+        Columns of the start (seconds or datetimes), the end and the requested GPUs.
     runtime
         Column of the runtime: jobs end at start + runtime, and `end` is not used.
 

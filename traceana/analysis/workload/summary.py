@@ -33,6 +33,8 @@ def workload_summary(
     """Compute jobs, GPU-hours, runtimes, sizes and the range of submissions.
 
     GPU-hours are the sum of gpus * runtime / 3600 over the jobs for which both are known.
+    With `entry` or `observed`, quantiles are Kaplan-Meier estimates, and the mean of a group with
+    truncated or censored jobs is null.
 
     Parameters
     ----------
@@ -43,9 +45,7 @@ def workload_summary(
     submit, runtime, gpus
         Columns of the submission (seconds or datetimes), the runtime and the requested GPUs.
     entry, observed
-        Columns of the runtime from which a job was observed, and of whether its end was seen, as in
-        :func:`kaplan_meier`. With one of them, quantiles are Kaplan-Meier estimates, and the mean
-        of a group with truncated or censored jobs is null.
+        As in :func:`kaplan_meier`.
 
     Returns
     -------

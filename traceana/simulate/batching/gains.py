@@ -46,7 +46,7 @@ def implied_throughput_ratio(
     gain
         Time of uniform batches over time of the best ones, 1 or more.
     fast, slow
-        Numbers of workers of each kind.
+        Numbers of fast workers and slow workers.
     overhead_share
         Fraction of the uniform step that no batch size changes, in [0, 1).
 

@@ -75,7 +75,7 @@ def replay_batching(
     within
         Relative difference from the oracle's step up to which a step counts as recovered.
     by, worker
-        Columns of the job and of the worker; they become text.
+        Columns of the job and the worker: values of any type, which become text.
     time
         Column of the time: numbers, such as seconds or a step, or datetimes, which become Unix
         seconds.

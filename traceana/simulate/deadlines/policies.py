@@ -65,7 +65,7 @@ def simulate_deadlines(
     ----------
     jobs
         One row per job: job_id, optionally cluster, and the columns below; eager or lazy, of any
-        listed engine. Rows with a null, or a runtime or GPU count of zero, are excluded.
+        supported engine. Rows with a null, or a runtime or GPU count of zero, are excluded.
     plans
         [cluster, job_id, deadline_s] with the deadlines, such as what
         :func:`synthesize_deadlines` returns; None: `jobs` has them.
@@ -78,8 +78,8 @@ def simulate_deadlines(
     load
         See `capacity`.
     submit, runtime, gpus, deadline
-        Columns of the submission and the deadline (seconds or datetimes), the runtime and the
-        requested GPUs.
+        Columns of the submission (seconds or datetimes), the runtime, the requested GPUs and the
+        deadline (as the submission).
 
     Returns
     -------

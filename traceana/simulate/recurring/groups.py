@@ -49,12 +49,12 @@ def simulate_recurring_groups(
     run when it ends. A run that misses its target is repeated when it ends, for the same time on
     the clock of the trace. Energy, time and cost are scaled by the runtime_ratio of the job;
     policies observe them unscaled. Unlike in :func:`simulate_recurring`, the bound on a run is
-    beta times the least cost of a single run.
+    beta times the least cost of a single run. Data sets are trained to their default targets.
 
     Parameters
     ----------
     training_runs, power_profiles, gpu, eta, beta, defaults, policy
-        As in :func:`simulate_recurring`; data sets are trained to their default targets.
+        As in :func:`simulate_recurring`.
     recurring_jobs
         [group, start_s, end_s, dataset, runtime_ratio], as the table of that name.
     rng

@@ -96,7 +96,7 @@ def sample_training_path(
     training_runs
         The table of that name, of any supported engine.
     dataset, network, batch_size
-        The configuration.
+        Values of the data set, the network and the batch size.
     target
         Value of target_metric.
     rng

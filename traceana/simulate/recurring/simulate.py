@@ -60,8 +60,7 @@ def simulate_recurring(
     training_runs, power_profiles
         The tables of those names, of any supported engine; the order of the runs matters.
     gpu, dataset, target
-        GPU and data set, as in the tables, and the value of target_metric; target None: the default
-        of the data set.
+        As in :func:`energy_to_accuracy`.
     eta
         Weight of energy against time in the cost, in [0, 1].
     beta

@@ -57,7 +57,7 @@ def sweep_recurring(
     Parameters
     ----------
     training_runs, power_profiles, eta, beta, recurrences, defaults, policy
-        As in :func:`simulate_recurring`; every data set is trained to its default target.
+        As in :func:`simulate_recurring`.
     gpus, datasets
         One or several; None: all that were profiled.
     seeds
@@ -68,8 +68,8 @@ def sweep_recurring(
     Returns
     -------
     DataFrame
-        One row per (gpu, dataset, seed). Sums are over all runs, savings over the last five
-        recurrences. What cannot be simulated is null, with a note:
+        One row per (gpu, dataset, seed), trained to the default target. Sums are over all runs,
+        savings over the last five recurrences. What cannot be simulated is null, with a note:
         {columns}
 
     Examples
