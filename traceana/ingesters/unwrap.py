@@ -90,15 +90,16 @@ class _Joined(io.RawIOBase):
 
     def readinto(self, buffer: object) -> int:
         view = memoryview(buffer)  # type: ignore[arg-type]
-        while self._stream or self._waiting:
+        filled = 0
+        while filled < len(view) and (self._stream or self._waiting):
             if self._stream is None:
                 self._stream = self._waiting.pop(0).open("rb")
-            count = self._stream.readinto(view)  # type: ignore[attr-defined]
-            if count:
-                return int(count)
-            self._stream.close()
-            self._stream = None
-        return 0
+            count = self._stream.readinto(view[filled:])  # type: ignore[attr-defined]
+            filled += count
+            if not count:
+                self._stream.close()
+                self._stream = None
+        return filled
 
     def close(self) -> None:
         if self._stream:
