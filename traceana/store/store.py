@@ -243,8 +243,9 @@ def is_whole(folder: Path, entry: TableEntry, /) -> bool:
     path, rejected = _files(folder, entry.table)
     if stored_metadata(path) != (entry.fingerprint, entry.rows_kept):
         return False
-    declared = TABLES[entry.table].create_empty().schema
-    if not declared.items() <= pl.scan_parquet(path, glob=False).collect_schema().items():
+    found = pl.scan_parquet(path, glob=False).collect_schema()
+    declared = TABLES[entry.table].columns().items()
+    if any(found.get(name) != column.dtype for name, column in declared):
         return False
     if not entry.rows_rejected:
         return not rejected.exists()

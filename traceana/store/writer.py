@@ -16,7 +16,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from traceana.schema import REJECTED, describe_table, get_table
+from traceana.schema import REJECTED, get_table
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -215,14 +215,13 @@ class _ParquetFile:
 
 def arrow_schema(table: str, keep: Mapping[str, pl.DataType]) -> pa.Schema:
     """Return a table's Arrow schema with unit and meaning of every column in its metadata."""
-    empty = get_table(table).create_empty().to_arrow(compat_level=pl.CompatLevel.oldest())
-    described = describe_table(table)
-    fields = [
-        empty.schema.field(column).with_metadata({"unit": unit, "meaning": meaning})
-        for column, unit, meaning in described.select("column", "unit", "meaning").iter_rows()
-    ]
-    kept = pl.DataFrame(schema=keep).to_arrow(compat_level=pl.CompatLevel.oldest()).schema
-    return pa.schema([*fields, *kept])
+    declared = get_table(table).columns()
+    dtypes = {name: column.dtype for name, column in declared.items()} | dict(keep)
+    found = pl.DataFrame(schema=dtypes).to_arrow(compat_level=pl.CompatLevel.oldest()).schema
+    for place, column in enumerate(declared.values()):
+        meaning = {"unit": (column.metadata or {})["unit"], "meaning": column.description}
+        found = found.set(place, found.field(place).with_metadata(meaning))
+    return found
 
 
 def stored_metadata(path: Path) -> tuple[str | None, int]:

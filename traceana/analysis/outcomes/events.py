@@ -242,6 +242,8 @@ def count_events(
         cells,
         late=nw.len(),
     )
+    if entries.is_empty():
+        return counts
     both = pl.concat([counts, entries], how="diagonal_relaxed")
     summed = both.group_by(cells).agg(pl.col("n", *events, "late").sum())
     return summed.sort(cells, nulls_last=True)
