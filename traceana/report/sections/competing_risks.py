@@ -185,18 +185,18 @@ def _findings(found: CumulativeIncidence, cohort: Cohort) -> tuple[str, ...]:
     first, second = known.sort("n", descending=True).head(2).to_dicts()
     values = [(row["incidence"], row["ci_low"], row["ci_high"]) for row in (first, second)]
     difference, low, high = (100 * value for value in difference_interval(*values))
-    verdict = "the difference is inconclusive" if low < 0 < high else "they differ"
+    verdict = "The difference is inconclusive" if low < 0 < high else "They differ"
     finding = (
-        f"{cohort.title}: within {hours} h, {_incidence_of(first, by)} and "
-        f"{_incidence_of(second, by)} {cohort.noun} failed: {verdict} (difference "
-        f"{difference:.1f} percentage points, 95 % CI {low:.1f} to {high:.1f})."
+        f"{cohort.title}: within {hours} h, of {_incidence_of(first, by, cohort)}. Of "
+        f"{_incidence_of(second, by, cohort)}. {verdict}: {difference:.1f} percentage points "
+        f"(95 % CI {low:.1f} to {high:.1f})."
     )
     return (finding,)
 
 
-def _incidence_of(row: dict[str, Any], by: str) -> str:
-    interval = share_range(row["ci_low"], row["ci_high"])
-    return f"{share(row['incidence'])} (95 % CI {interval}; n = {row['n']:,}) of {row[by]}"
+def _incidence_of(row: dict[str, Any], by: str, cohort: Cohort) -> str:
+    interval = f"95 % CI {share_range(row['ci_low'], row['ci_high'])}; n = {row['n']:,}"
+    return f"{row[by]} {cohort.noun} {share(row['incidence'])} failed ({interval})"
 
 
 SECTION = Section(

@@ -94,8 +94,13 @@ def _lead(known: list[_Cohort], key: str = "runtime-ratio") -> list[Block]:
     if not parts:
         return []
     rows = pl.concat(parts)
-    wrapped = pl.Series("cohort", [fill(name, _LABEL) for name in rows["cohort"]])
-    shown = rows.with_columns(wrapped).filter(pl.col("p95") > 0)
+    drawn = [part.filter(pl.col("p95") > 0) for part in parts]
+    labels = [
+        name.removeprefix(f"{one.name}, ") if nth else fill(name, _LABEL)  # a trace is named once
+        for one, part in zip(known, drawn, strict=True)
+        for nth, name in enumerate(part["cohort"])
+    ]
+    shown = pl.concat(drawn).with_columns(pl.Series("cohort", labels, pl.String))
     title = "; ".join(one.name for one in known)
     about = "Runtime ratios over all rows, and within groups"
     picture = drawing("runtime-ratio", shown, trace=None, title=title, key=key, about=about)

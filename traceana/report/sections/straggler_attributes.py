@@ -137,13 +137,13 @@ def _finding(jobs: pl.DataFrame) -> str:
             f"in none of {plural(number, 'job')} a single group of workers explains the slowness."
         )
     parts = [
-        f"in {row['job_id']}, {row['attribute']} {row['group']} explains {share(row['explained'])} "
+        f"In {row['job_id']}, {row['attribute']} {row['group']} explains {share(row['explained'])} "
         f"({share(row['explained_by_chance'])} by chance; n = {plural(row['n_steps'], 'step')})"
         for row in found.head(3).iter_rows(named=True)
     ]
     return (
-        f"one group of workers explains the slowdown of {found.height} of {plural(number, 'job')}: "
-        f"{'; '.join(parts)}."
+        f"one group of workers explains the slowdown of {found.height} of {plural(number, 'job')}. "
+        f"{'. '.join(parts)}."
     )
 
 
