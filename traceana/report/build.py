@@ -85,8 +85,8 @@ def build_report(
     per_trace
         Whether to make a page of each trace too, in a folder with its name.
     on_step
-        Called with the number of steps done, that of all, and the last one. None: a progress bar in
-        a notebook, else nothing.
+        Called with the number of steps done, the number of all steps, and the name of the last one.
+        None: a progress bar in a notebook, else nothing.
     on_results
         Called with the main results, one sentence each.
 
