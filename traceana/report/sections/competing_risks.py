@@ -187,16 +187,16 @@ def _findings(found: CumulativeIncidence, cohort: Cohort) -> tuple[str, ...]:
     difference, low, high = (100 * value for value in difference_interval(*values))
     verdict = "The difference is inconclusive" if low < 0 < high else "They differ"
     finding = (
-        f"{cohort.title}: within {hours} h, of {_incidence_of(first, by, cohort)}. Of "
-        f"{_incidence_of(second, by, cohort)}. {verdict}: {difference:.1f} percentage points "
-        f"(95 % CI {low:.1f} to {high:.1f})."
+        f"{cohort.title}: {cohort.noun} that failed within {hours} h, by "
+        f"{in_sentence(key_heading(by))}. {_incidence_of(first, by)}. {_incidence_of(second, by)}. "
+        f"{verdict}: {difference:.1f} percentage points (95 % CI {low:.1f} to {high:.1f})."
     )
     return (finding,)
 
 
-def _incidence_of(row: dict[str, Any], by: str, cohort: Cohort) -> str:
-    interval = f"95 % CI {share_range(row['ci_low'], row['ci_high'])}; n = {row['n']:,}"
-    return f"{row[by]} {cohort.noun} {share(row['incidence'])} failed ({interval})"
+def _incidence_of(row: dict[str, Any], by: str) -> str:
+    interval = share_range(row["ci_low"], row["ci_high"])
+    return f"{row[by]}: {share(row['incidence'])} (95 % CI {interval}; n = {row['n']:,})"
 
 
 SECTION = Section(

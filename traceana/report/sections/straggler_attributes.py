@@ -133,9 +133,8 @@ def _finding(jobs: pl.DataFrame) -> str:
     found = jobs.filter("explains")
     number = jobs["job_id"].n_unique()
     if found.is_empty():
-        return (
-            f"in none of {plural(number, 'job')} a single group of workers explains the slowness."
-        )
+        of = "the job" if number == 1 else f"any of {plural(number, 'job')}"
+        return f"no single group of workers explains the slowness of {of}."
     parts = [
         f"In {row['job_id']}, {row['attribute']} {row['group']} explains {share(row['explained'])} "
         f"({share(row['explained_by_chance'])} by chance; n = {plural(row['n_steps'], 'step')})"
