@@ -88,7 +88,7 @@ def build_report(
         Called with the number of steps done, the number of all steps, and the name of the last one.
         None: a progress bar in a notebook, else nothing.
     on_results
-        Called with the main results, one sentence each.
+        Called with the main results as short texts.
 
     Returns
     -------
@@ -154,7 +154,7 @@ def summarize(
     workers: int = 1,
     on_step: Callable[[int, int, str], None] | None = None,
 ) -> list[str]:
-    """Return the main results of a report, one sentence each.
+    """Return the main results of a report.
 
     Parameters
     ----------

@@ -42,15 +42,11 @@ def runtime_means(
         engine. Rows without a runtime (null or NaN) are excluded and counted.
     by
         Columns to group by; null is a group of its own. By default all rows are one group.
-    runtime
-        Column of the runtime: seconds or a duration.
+    runtime, cluster, confidence
+        As in :func:`runtime_by`.
     trim
         Fraction of the shortest and of the longest runtimes that the trimmed mean excludes, in
         [0, 0.5).
-    cluster
-        Column of the independent unit, such as user, without nulls; None: rows are independent.
-    confidence
-        Coverage of the intervals, in (0, 1).
 
     Returns
     -------

@@ -82,25 +82,21 @@ def _lead(known: list[_Cohort], key: str = "runtime-ratio") -> list[Block]:
     """Show the ratios of each trace without groups, and within its first grouping."""
     parts = [
         one.found.groupings.head(2).select(
-            pl.format(
-                f"{_escape(one.name)}, {{}}",
-                pl.when(grouping="none").then(pl.lit("not grouped"))
-                .otherwise(pl.format("by {}", "grouping")),
-            ).alias("cohort"),
-            "n", *_DISTRIBUTION,
+            "n", *_DISTRIBUTION, cohort=pl.lit(f"{one.name}, ")
+            + pl.when(grouping="none").then(pl.lit("not grouped"))
+            .otherwise(pl.format("by {}", "grouping")),
         )
         for one in known
     ]  # fmt: skip
     if not parts:
         return []
     rows = pl.concat(parts)
-    drawn = [part.filter(pl.col("p95") > 0) for part in parts]
-    labels = [
-        name.removeprefix(f"{one.name}, ") if nth else fill(name, _LABEL)  # a trace is named once
-        for one, part in zip(known, drawn, strict=True)
-        for nth, name in enumerate(part["cohort"])
+    shown = rows.filter(pl.col("p95") > 0)
+    labels = [  # a trace is named once
+        fill(name, _LABEL) if name.endswith("not grouped") else name[name.rindex(", by ") + 2 :]
+        for name in shown["cohort"]
     ]
-    shown = pl.concat(drawn).with_columns(pl.Series("cohort", labels, pl.String))
+    shown = shown.with_columns(pl.Series("cohort", labels, pl.String))
     title = "; ".join(one.name for one in known)
     about = "Runtime ratios over all rows, and within groups"
     picture = drawing("runtime-ratio", shown, trace=None, title=title, key=key, about=about)
@@ -112,10 +108,6 @@ def _lead(known: list[_Cohort], key: str = "runtime-ratio") -> list[Block]:
         caption=about,
     )
     return [*([Gallery((picture,))] if shown.height else []), table]
-
-
-def _escape(text: str) -> str:
-    return text.replace("{", "{{").replace("}", "}}")
 
 
 def _details(session: Context, cohort: _Cohort) -> list[Block]:
