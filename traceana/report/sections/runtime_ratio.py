@@ -82,9 +82,12 @@ def _lead(known: list[_Cohort], key: str = "runtime-ratio") -> list[Block]:
     """Show the ratios of each trace without groups, and within its first grouping."""
     parts = [
         one.found.groupings.head(2).select(
-            "n", *_DISTRIBUTION, cohort=pl.lit(f"{one.name}, ")
-            + pl.when(grouping="none").then(pl.lit("not grouped"))
-            .otherwise(pl.format("by {}", "grouping")),
+            pl.concat_str(
+                pl.lit(f"{one.name}, "),
+                pl.when(grouping="none").then(pl.lit("not grouped"))
+                .otherwise(pl.format("by {}", "grouping")),
+            ).alias("cohort"),
+            "n", *_DISTRIBUTION,
         )
         for one in known
     ]  # fmt: skip
