@@ -52,6 +52,7 @@ gc.disable()  # what is collected stays
 def pytest_collection_finish() -> None:
     """Spare the garbage collector the modules and tests."""
     gc.freeze()
+    gc.set_threshold(5_000, 10, 10)  # what is young, all but always
     gc.enable()
 
 
@@ -89,6 +90,8 @@ def own_cache(shared_folder: Path) -> Iterator[None]:
     """A cache folder of the tests' own, so that none finds what an earlier run left."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(shared_folder / "cache"))
+        # fonts are listed once, and not in each cache that a test empties
+        patch.setenv("MPLCONFIGDIR", str(shared_folder / "matplotlib"))
         yield
 
 

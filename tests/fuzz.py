@@ -28,7 +28,7 @@ from traceana.errors import TraceanaError
 from traceana.ingesters import IngestError, add_table, ingest
 from traceana.ingesters.readers.frames import FrameBlock
 from traceana.ingesters.readers.lines import Block
-from traceana.store import Store, TableEntry
+from traceana.store import Store, TableEntry, open_store
 
 MAPPING = """
 [jobs]
@@ -137,9 +137,9 @@ PAST = {
     "a year past all": ("x.csv", SEEDS["x.csv"] + b"\nz,1,1,9999999-12-31 00:00:00,1G,completed"),
     "a size past all": ("x.csv", SEEDS["x.csv"] + b"\nz,1,1,,1e999G,completed"),
 }  # fmt: skip
-# Parquet that panicked and that ended the process; an empty name of sacct's; short lines and a long
-# one that have all marks together
-PAST_SEEDS = (777094, 4246049, 20261144, 5302543)
+# Parquet that panicked (twice) and that ended the process; an empty name of sacct's; short lines
+# and a long one that have all marks together
+PAST_SEEDS = (777094, 60604, 4246049, 20261144, 5302543)
 
 
 def mutate(data: bytes, rng: random.Random) -> bytes:
@@ -249,6 +249,29 @@ def check_mapping(seed: int) -> None:
             accounts(Path(folder) / "store")
 
 
+def check_store(seed: int) -> None:
+    """Change one file of a store: its tables are read as they were, or refused in one line."""
+    rng = random.Random(seed)
+    with tempfile.TemporaryDirectory() as folder:
+        data = SEEDS["x.csv"] + b"\nq,1,1,yesterday,1G,completed\n"
+        before = ingest_one("x.csv", data, Path(folder))
+        store = Path(folder, "store")
+        file = rng.choice(sorted([*store.rglob("*.parquet"), *store.rglob("*.json")]))
+        file.write_bytes(mutate(file.read_bytes(), rng))
+        try:
+            if file.suffix == ".parquet":
+                assert accounts(store) == before
+            else:
+                opened = open_store(store)
+                opened.manifest("t")
+                opened.scan("t", opened.ledger("t").entries[0].table).collect()
+        except TraceanaError as error:
+            _assert_one_line([str(error)])
+        except BaseException:
+            sys.stderr.write(f"store {seed} failed: {file.name}\n")
+            raise
+
+
 _names = st.text(min_size=1, max_size=6) | st.sampled_from(
     ["job_id", "gpus", "status", "submit_s", "\0line", "\0row", "runtime_s", "memory_gib"]
 )
@@ -317,6 +340,7 @@ def run(seconds: float, seed: int, kill_every: int = 200) -> int:
         check_mutant(seed + done)
         if done % 4 == 0:
             check_mapping(seed + done)
+            check_store(seed + done)
         done += 1
         if done % kill_every == 0:
             check_kill(seed + done)

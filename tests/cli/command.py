@@ -19,7 +19,7 @@ def run_command(*words: object, cwd: Path | None = None) -> CompletedProcess[str
     """Run ``traceana`` with these words, and restore what it sets for its process."""
     asked = ["traceana", *map(str, words)]
     streams = {name: io.BytesIO() for name in ("stdout", "stderr")}
-    interrupt = signal.getsignal(signal.SIGINT)
+    handlers = {number: signal.getsignal(number) for number in signal.valid_signals()}
     with mock.patch.dict(os.environ), pytest.MonkeyPatch.context() as patch:
         patch.chdir(cwd or Path.cwd())
         patch.setattr(sys, "argv", asked)
@@ -28,5 +28,7 @@ def run_command(*words: object, cwd: Path | None = None) -> CompletedProcess[str
         with pytest.raises(SystemExit) as done:
             main()
         out, err = (stream.getvalue().decode() for stream in streams.values())
-    signal.signal(signal.SIGINT, interrupt)
+    for number, handler in handlers.items():
+        if signal.getsignal(number) != handler:
+            signal.signal(number, handler)
     return CompletedProcess(asked, int(done.value.code or 0), out, err)

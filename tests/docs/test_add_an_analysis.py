@@ -39,7 +39,6 @@ def test_five_files_add_an_analysis(tmp_path: Path) -> None:
         "PYTHONPATH": str(package.parent),
         "XDG_CACHE_HOME": str(tmp_path / "cache"),
     }
-    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # the copy is compiled once
 
     def run(*arguments: str) -> str:
         return subprocess.run(

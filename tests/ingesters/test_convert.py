@@ -129,3 +129,12 @@ def test_whole_numbers_fit_into_64_bits(number: str, rule: str | None) -> None:
     else:
         assert found.kept.is_empty()
         assert found.rejected.height == 1
+
+
+def test_a_replacement_character_of_the_file_is_text_beside_a_bad_line() -> None:
+    row = "j1,\ufffd,3.0,Terminated,10.0,20.0,600.0,29.0,50.0,T4"
+    found = converted(block_of([row.encode(), b"short"]))
+    assert found.kept["task_name"].to_list() == ["\ufffd"]
+    assert found.rejected["rule"].to_list() == ["short_row"]
+    found = converted(block_of([row.encode(), b"j1,\xff" + row[4:].encode()]))
+    assert found.rejected["rule"].to_list() == ["task_name|not_utf8"] * 2

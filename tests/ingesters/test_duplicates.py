@@ -17,6 +17,7 @@ def test_a_key_of_an_earlier_block_is_set_apart() -> None:
     second = pl.DataFrame({"a": ["y", "x", "z"], "b": [1.0, 3.0, 1.0], "c": [4, 5, 6]})
     assert [part["c"].to_list() for part in keys.split(first)] == [[1, 2, 3], []]
     assert [part["c"].to_list() for part in keys.split(second)] == [[5, 6], [4]]
+    assert keys.count() == 0
 
 
 @pytest.mark.parametrize("at_once", [1 << 22, 100])

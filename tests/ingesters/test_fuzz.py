@@ -21,6 +21,11 @@ def test_mutated_files_are_accounted_for_and_read_alike_fast_and_carefully() -> 
     assert fuzz.run(5, seed=1, kill_every=10**9)
 
 
+@pytest.mark.parametrize("seed", range(12))
+def test_a_changed_store_is_read_as_it_was_or_refused(seed: int) -> None:
+    fuzz.check_store(seed)
+
+
 def test_frames_with_any_columns_are_accounted_for() -> None:
     fuzz.check_frames(12, seed=0)
 

@@ -203,7 +203,7 @@ def test_a_row_that_breaks_a_rule_does_not_hide_a_good_one_with_its_key(
         (JOB, worker_times().replace(b"worker", b"worker,worker", 1), "has a name twice"),
         (JOB, b"<!DOCTYPE html>\n<html></html>\n", "columns are not the published ones"),
         (JOB, worker_times().replace(b"worker", b"who", 1), "columns are not the published ones"),
-        (JOB, worker_times().decode().encode("utf-16"), "columns are not the published ones"),
+        (JOB, worker_times().decode().encode("utf-16"), "save it as UTF-8"),
         ("pai_machine_spec.tar.gz", b"\x1f\x8b", "cut short or damaged"),
         (
             "pai_machine_spec.tar.gz",

@@ -114,23 +114,32 @@ def test_each_faulty_row_of_every_format_is_counted(
     assert sum(entry.rejected.values()) == 300
 
 
-@pytest.mark.parametrize(("bad", "rows"), [(5, 12), (1001, 1100)])
+@pytest.mark.parametrize("bad", [0, 1, 5, 6])
 def test_an_expression_that_fails_rejects_the_row_and_for_many_rows_is_an_error(
-    bad: int, rows: int
+    bad: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(convert, "_MOST_FAILED", 5)
     mapping = parse_mapping('[jobs]\njob_id = "x"\nuser = "x"\n', where="m")
     compiled = compile_mapping(mapping.tables["jobs"], columns=("x",))
     failing = pl.col(compiled.views["x"]).cast(pl.Int64).cast(pl.String)
     compiled = replace(compiled, stated={**compiled.stated, "user": failing})
-    lines = b"".join(b"a\n" if row < bad else b"%d\n" % row for row in range(rows))
+    lines = b"".join(b"a\n" if row < bad else b"%d\n" % row for row in range(12))
     found = convert.convert(Block(lines, ("x",), 1, 0), compiled)
-    if bad > 1000:
-        with pytest.raises(DataError, match="fails for more than 1,000 rows"):
+    if bad > 5:
+        with pytest.raises(DataError, match="fails for more than 5 rows"):
             list(found)
         return
     ((_, converted),) = found
-    assert converted.kept["job_id"].to_list() == [str(row) for row in range(bad, rows)]
+    assert converted.kept["job_id"].to_list() == [str(row) for row in range(bad, 12)]
     assert converted.rejected.rows() == [(n, "user|not_computable", "a") for n in range(1, bad + 1)]
+
+
+def test_an_expression_that_fails_without_rows_is_no_fault_of_a_row() -> None:
+    mapping = parse_mapping('[jobs]\njob_id = "x"\nuser = "x"\n', where="m")
+    compiled = compile_mapping(mapping.tables["jobs"], columns=("x",))
+    compiled = replace(compiled, stated={**compiled.stated, "user": pl.col("nowhere")})
+    with pytest.raises(pl.exceptions.ColumnNotFoundError):
+        list(convert.convert(Block(b"a\nb\n", ("x",), 1, 0), compiled))
 
 
 @pytest.mark.parametrize(

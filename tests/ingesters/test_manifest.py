@@ -111,3 +111,42 @@ def test_times_from_1990_on_are_absolute(second: int, absolute: bool, tmp_path: 
     assert (manifest.window_start_s, manifest.window_end_s) == (second, second + 90)
     assert (manifest.window, manifest.source, manifest.title) == ("derived", "api", "own")
     assert manifest.tables["jobs"].rows == 2
+
+
+@pytest.mark.parametrize(
+    ("facts", "window", "found"),
+    [
+        ("window_start_s = 1\nwindow_end_s = 9", "stated", (1, 9)),
+        ('window_start_s = 1\nwindow_end_s = 9\ntitle = "x"', "stated", (1, 9)),
+        ("window_start_s = 1", "derived", (1, 7)),
+        ("", "derived", (5, 7)),
+    ],
+)
+def test_a_window_is_stated_by_both_of_its_ends(
+    tmp_path: Path, facts: str, window: str, found: tuple[float, float]
+) -> None:
+    mapping = f'[trace]\n{facts}\n[jobs]\njob_id = "id"\nsubmit_s = "t"\n'
+    jobs = pl.DataFrame({"id": ["a", "b"], "t": [5.0, 7.0]})
+    add_table(jobs, trace="own", table="jobs", mapping=mapping, store=tmp_path)
+    manifest = open_store(tmp_path).manifest("own")
+    assert manifest.window == window
+    assert (manifest.window_start_s, manifest.window_end_s) == found
+
+
+def test_facts_of_other_tables_stay_and_those_of_the_same_one_are_replaced(tmp_path: Path) -> None:
+    jobs = '[trace]\ntitle = "first"\nlicense = "MIT"\n[jobs]\njob_id = "id"\n'
+    jobs += '[jobs.about]\nunit_noun = "pods"\n'
+    frame = pl.DataFrame({"id": ["a", "b"]})
+    add_table(frame, trace="own", table="jobs", mapping=jobs, store=tmp_path)
+    machines = '[trace]\ntitle = "second"\n[machines]\nmachine_id = "id"\ngpus = "1"\n'
+    add_table(frame, trace="own", table="machines", mapping=machines, store=tmp_path)
+    manifest = open_store(tmp_path).manifest("own")
+    assert (manifest.title, manifest.license) == ("second", "MIT")
+    nouns = {name: table.unit_noun for name, table in manifest.tables.items()}
+    assert nouns == {"jobs": "pods", "machines": "machines"}
+    assert manifest.tables["jobs"].mapping == jobs
+    again = jobs.replace("pods", "runs")
+    add_table(frame, trace="own", table="jobs", mapping=again, store=tmp_path)
+    manifest = open_store(tmp_path).manifest("own")
+    assert manifest.tables["jobs"].unit_noun == "runs"
+    assert manifest.tables["machines"].mapping == machines

@@ -71,11 +71,48 @@ def test_doubts_state_their_evidence(write: Write) -> None:
         ("walltime_limit", "60,90", 'time_limit_s = "walltime_limit"'),
         ("start", "1772438400,1772438401", 'start_s = { time = "start", unit = "s" }'),
         ("start", "1772438400123,1772438401123", 'start_s = { time = "start", unit = "ms" }'),
+        ("start", "946684801,946684801", '[jobs]\njob_id = "job_id"\nstart_s = { time'),
+        ("start", "946684800,946684800", "is taken as seconds on the log's own clock"),
+        ("start", "3786739199,3786739199", '[jobs]\njob_id = "job_id"\nstart_s = { time'),
+        ("start", "3786739200,3786739200", "is taken as seconds on the log's own clock"),
+        (
+            "start",
+            "1500000000000,2131152000000",
+            '"job_id"\nstart_s = { time = "start", unit = "ms',
+        ),
+        ("start", "1500000000000,2131152002000", "as ms the values of start span 20 years"),
+        ("start", "1500000000000000,1500000000000001", 'start_s = { time = "start", unit = "us" }'),
+        ("start", "1500000000000000000,1500000000000000001", 'time = "start", unit = "ns" }'),
+        ("start_ms", "500,900", '"job_id"\nstart_s = { time = "start_ms", unit = "ms" }'),
+        ("start", "soon,later", "# unsure: the format of \"start\" for start_s: 'soon'"),
+        ("start", "03/04/2026 08:00,03/05/2026 08:00", "# unsure: %d/%m/%Y %H:%M fits as well"),
+        ("elapsed", "0,0", "# unsure: elapsed is taken as seconds: its median is 0"),
+        ("elapsed", "0,3", "# unsure: elapsed is taken as seconds: its median is 1.5"),
+        ("elapsed", "a,b", '# unsure: the format of "elapsed" for runtime_s'),
+        ("elapsed_s", "1,2", 'job_id = "job_id"\nruntime_s = "elapsed_s"'),
+        ("gpu_util", "0.5,1", 'gpu_utilization = "gpu_util"'),
+        ("gpu_util", "0.5,1.1", "# unsure: gpu_util is taken as a percentage: it is above 1"),
+        ("gpu util", "1,100", 'gpu_utilization = "\\"gpu util\\" / 100"'),
+        ("num_gpus", "a,b", '# unsure: "num_gpus" has the name of gpus, but few numbers'),
         ("startTime", "2026-03-02T08:00:00Z,2026-03-02T09:00:00Z", '{ time = "startTime" }'),
         ("start", "13/03/2026 08:00,14/03/2026 08:00", 'format = "%d/%m/%Y %H:%M" }'),
         ("mem_gb", "16,32", 'memory_gib = { size = "mem_gb", unit = "GiB" }'),
         ("memory", "16G,512M", 'memory_gib = { size = "memory" }'),
         ("memory", "34359738368,17179869184", 'memory_gib = { size = "memory", unit = "B" }'),
+        ("mem", "0,512", 'memory_gib = { size = "mem", unit = "MiB" }'),
+        ("mem", "256,16384", "# unsure: every mem is a multiple of 256, which suggests MiB"),
+        ("mem", "255,510", "# unsure: mem is taken as GiB: its median is 382.5"),
+        ("mem", "1,512", 'memory_gib = { size = "mem", unit = "GiB" }'),
+        ("mem", "128,256", 'memory_gib = { size = "mem", unit = "GiB" }'),
+        ("mem", "512,1000", 'memory_gib = { size = "mem", unit = "GiB" }'),
+        ("mem", "1,16385", 'memory_gib = { size = "mem", unit = "MiB" }'),
+        ("mem", "1,16777216", 'memory_gib = { size = "mem", unit = "MiB" }'),
+        ("mem", "1,16777217", 'memory_gib = { size = "mem", unit = "KiB" }'),
+        ("mem", "1,17179869184", 'memory_gib = { size = "mem", unit = "KiB" }'),
+        ("mem", "1,17179869185", 'memory_gib = { size = "mem", unit = "B" }'),
+        ("mem_mb", "1,16384000", 'memory_gib = { size = "mem_mb", unit = "MiB" }'),
+        ("memory", "16G,", 'memory_gib = { size = "memory" }'),
+        ("memory", "16G,x", '# unsure: the format of "memory" for memory_gib'),
         ("cpu_milli", "500,1000", 'cpus = "cpu_milli / 1000"'),
         ("numGpus", "1,2", 'gpus = "numGpus"'),
         ("NumAccel", "1,2", 'gpus = "NumAccel"'),
@@ -83,6 +120,7 @@ def test_doubts_state_their_evidence(write: Write) -> None:
         ("queued_at", "2026-03-02 08:00,2026-03-02 09:00", 'submit_s = { time = "queued_at"'),
         ("queued", "1772438400,1772438401", 'submit_s = { time = "queued", unit = "s" }'),
         ("queued", "12,340", '# not used: "queued"'),
+        ("queued", "946684800,946684800", '# not used: "queued"'),
         ("enqueued", "2026-03-02T08:00:00Z,2026-03-02T09:00:00Z", '{ time = "enqueued" }'),
         ("card", "A100,H100", 'gpu_type = "card"'),
         ("card", "4,8", 'gpus = "card"'),
@@ -109,6 +147,76 @@ def test_doubts_state_their_evidence(write: Write) -> None:
 def test_columns(write: Write, column: str, values: str, line: str) -> None:
     first, second = values.split(",")
     assert line in propose(write, f"job_id,{column}\na,{first}\nb,{second}\n")
+
+
+def test_many_values_are_no_status(write: Write) -> None:
+    for words, expected in ((40, "status = {"), (41, "# unsure: state has 41 values, too many")):
+        rows = "".join(f"{row},w{row}\n" for row in range(words))
+        assert expected in propose(write, f"job_id,state\n{rows}")
+
+
+def test_nine_tenths_of_the_values_have_to_fit(write: Write) -> None:
+    for words, expected in ((1, 'runtime_s = "elapsed_s"'), (2, "# unsure: the format of")):
+        values = ["x"] * words + ["60"] * (10 - words) + [""] * 5
+        rows = "".join(f"{row},{value}\n" for row, value in enumerate(values))
+        assert expected in propose(write, f"job_id,elapsed_s\n{rows}")
+    for odd, unit in ((1, "MiB"), (2, "GiB")):  # more than nine tenths are multiples of 256
+        rows = "".join(f"{row},{500 if row < odd else 512}\n" for row in range(11 + 9 * (odd - 1)))
+        assert f'unit = "{unit}"' in propose(write, f"job_id,mem\n{rows}")
+
+
+def test_a_runtime_is_compared_to_end_minus_start_where_both_are_known(write: Write) -> None:
+    day = 1772438400
+    for cases, unit in (
+        ([(0.5, 1800)], "h"),
+        ([(500, 0.5)], "ms"),
+        ([(1000, 1), (2000, 2), (0, 50), (0, 60), (0, 70)], "ms"),
+        ([(1000, 1), (2000, 2), (50, 0), (60, 0), (70, 0)], "ms"),
+        ([(1, 86400)], "d"),
+        ([(3, 3)], None),
+        ([(0, 3)], None),
+    ):
+        rows = "".join(f"{n},{day + n},{day + n + b},{a}\n" for n, (a, b) in enumerate(cases))
+        mapping = propose(write, f"job_id,start,end,elapsed\n{rows}")
+        found = [line for line in mapping.splitlines() if "so its unit is" in line]
+        assert bool(found) == (unit is not None)
+        assert f'unit = "{unit}" }}' in mapping if unit else 'runtime_s = "elapsed"' in mapping
+
+
+def test_runtimes_that_all_differ_by_an_hour_are_no_change_of_the_clock(write: Write) -> None:
+    rows = "".join(f"{row},{row},{row + 5400},1800\n" for row in range(20))
+    assert "exactly 1 h" not in propose(write, f"id,start,end,runtime\n{rows}")
+
+
+def test_words_among_exit_codes_leave_the_other_columns(write: Write) -> None:
+    mapping = propose(write, "job_id,owner,exit status\na,x,OK\nb,y,ERROR\n")
+    assert 'user = "owner"' in mapping
+    assert 'status = { column = "exit status"' in mapping
+    assert "exit_code" not in mapping
+    mapping = propose(write, "job_id,exit status\na,0:0\nb,1:0\n")
+    assert mapping.endswith('exit_code = "exit status"\n')
+
+
+def test_a_time_without_a_worker_is_of_one(write: Write) -> None:
+    mapping = propose(write, "job_id,step,batch_time\na,0,0.5\na,1,0.6\n")
+    doubt = "# unsure: no column names the worker; one worker is taken"
+    assert f"[worker_samples]\n{doubt}\nworker_id = \"'0'\"\n" in mapping
+
+
+@pytest.mark.parametrize(("zone", "doubted"), [(None, True), ("UTC", False)])
+def test_a_time_of_parquet_may_lack_a_zone(
+    tmp_path: Path, zone: str | None, *, doubted: bool
+) -> None:
+    started = pl.from_epoch(pl.Series("started", [1.7e9, 1.7e9])).dt.replace_time_zone(zone)
+    pl.DataFrame({"id": ["a", "b"], "started": started}).write_parquet(tmp_path / "x.parquet")
+    mapping = traceana.propose_mapping(tmp_path / "x.parquet")
+    assert ("# unsure: started states no time zone" in mapping) == doubted
+
+
+def test_a_name_without_a_unit_comes_first(write: Write) -> None:
+    mapping = propose(write, "job_id,runtime_ms,runtime\na,1000,1\nb,2000,2\n")
+    assert 'runtime_s = "runtime"' in mapping
+    assert '# not used: "runtime_ms"' in mapping
 
 
 def test_of_two_columns_for_gpus_the_values_decide(write: Write) -> None:

@@ -32,8 +32,12 @@ LONG_MS = 600_000
 
 
 @pytest.fixture(scope="module")
-def report(store: Store, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A page with a few sections, which have every kind of block between them."""
+def report(report: Path, store: Store, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A page with a few sections, which have every kind of block between them.
+
+    The whole page is made before: its sections are taken for this one.
+    """
+    assert report.is_file()
     only = "data-quality,traces,stragglers,outcomes,energy,provenance"
     return build_report(store.path, out=tmp_path_factory.mktemp("page"), only=only)
 

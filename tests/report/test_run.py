@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -169,14 +170,20 @@ def test_there_are_no_more_workers_than_cores() -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="processes are listed from /proc")
 @pytest.mark.usefixtures("cache")
-def test_workers_end_with_a_killed_parent(zeus_store: Store, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("number", "status"), [(signal.SIGKILL, -9), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+)
+def test_workers_end_with_a_killed_parent(
+    zeus_store: Store, tmp_path: Path, number: int, status: int
+) -> None:
     code = (
-        "import sys; from traceana.report import build_report\n"
-        "if __name__ == '__main__': build_report(sys.argv[1], out=sys.argv[2], workers=3)"
+        "from traceana.cli import main; from traceana.report import run\n"
+        "if __name__ == '__main__': run.count_workers = lambda: 3; main()"
     )
     script = tmp_path / "script.py"
     script.write_text(code)
-    running = subprocess.Popen([sys.executable, str(script), str(zeus_store.path), str(tmp_path)])
+    command = [sys.executable, script, "report", "--store", zeus_store.path, "--out", tmp_path]
+    running = subprocess.Popen([*map(str, command)], stderr=subprocess.PIPE)
 
     known: set[str] = set()
 
@@ -193,9 +200,12 @@ def test_workers_end_with_a_killed_parent(zeus_store: Store, tmp_path: Path) -> 
 
     while not (started := workers()) and running.poll() is None:
         time.sleep(0.02)
-    running.kill()
-    running.wait()
+    running.send_signal(number)
+    _, printed = running.communicate()
     assert started, "no worker was started"
+    assert running.returncode == status
+    # a killed one leaves semaphores, which Python reports
+    assert number == signal.SIGKILL or printed == b""
     deadline = time.monotonic() + 600
     while workers() and time.monotonic() < deadline:
         time.sleep(0.05)

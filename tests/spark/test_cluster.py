@@ -22,7 +22,10 @@ from traceana.report import build_report
 from traceana.samples import write_sample
 
 SECTIONS = "task-runtimes,requested-used,variation"
-JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+JAVA = (
+    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:+UnlockDiagnosticVMOptions "
+    "-XX:-BytecodeVerificationRemote"
+)
 ENVIRONMENT = {
     "SPARK_LOCAL_IP": "127.0.0.1",
     "SPARK_DAEMON_JAVA_OPTS": JAVA,

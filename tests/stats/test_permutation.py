@@ -272,18 +272,27 @@ def test_equal_sums_are_in_both_tails_whatever_their_rounding() -> None:
     assert _tails(np.array([-1.0, 0, 1]), 0).tolist() == [2, 2]
 
 
-@pytest.mark.parametrize(("n", "orders"), [(9, 1), (10, 1111), (50, 205), (10_000, 1)])
-def test_a_row_that_is_alone_takes_every_place(n: int, orders: int) -> None:
+@pytest.mark.parametrize(
+    ("n", "observed", "orders"), [(9, 0, 1), (10, 1, 1000), (50, 1, 200), (10_000, 1, 1)]
+)
+def test_a_row_that_is_alone_takes_every_place(n: int, observed: int, orders: int) -> None:
     # shifts of an indicator put it at each row once: the tails are ranks. Up to 9 rows all
-    # permutations are tried, then random orders until there are 9,999
+    # permutations are tried, then the rows as they are and random orders until there are 9,999
     at = 2
     x, y = (np.arange(n) == at).astype(float), ((np.arange(n) * 7 + 3) % n).astype(float)
     above, below = (y > y[at]).sum(), (y < y[at]).sum()
     least = min(above, below)
-    expected = 2 * (1 + orders * least) / (1 + orders * (n - 1))
+    expected = 2 * (observed + orders * (least + 1)) / (observed + orders * n)
     for scale in (1.0, 1e200):
         found = row_pvalue(x * scale, y * scale - 1, rng=rng())
         assert found == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("n", [10, 30])
+def test_outliers_of_one_row_meet_again_by_chance(n: int) -> None:
+    # in one of n permutations
+    x = (np.arange(n) == 0).astype(float)
+    assert row_pvalue(x, x, rng=rng()) == pytest.approx(2 / n, rel=0.01)
 
 
 def test_one_row_more_has_a_known_distribution() -> None:
@@ -291,7 +300,7 @@ def test_one_row_more_has_a_known_distribution() -> None:
     x, y = draw.standard_normal((2, 10_001))
     z = np.corrcoef(x, y)[0, 1] * np.sqrt(10_000)
     assert row_pvalue(x, y, rng=rng()) == pytest.approx(2 * scipy.stats.norm.sf(abs(z)), rel=0.02)
-    counted = row_pvalue(x[1:], y[1:], rng=rng()) * 5000
+    counted = row_pvalue(x[1:], y[1:], rng=rng()) * 10_001 / 2
     assert counted == pytest.approx(round(counted), abs=1e-9)
 
 

@@ -45,6 +45,30 @@ def test_a_store_of_an_older_version_says_what_to_do(store: Path, name: str) -> 
     file.write_text(json.dumps(content))
     with pytest.raises(StoreError, match=rf"not a {name} .*format.* ingest the trace again"):
         getattr(Store(store), name)("mine")
+    with pytest.raises(StoreError, match=f"not a {name}"):
+        _ = Session(Store(store)).ledgers  # before anything is computed
+
+
+@pytest.mark.parametrize("name", ["jobs.parquet", "rejected/jobs.parquet"])
+@pytest.mark.parametrize("part", ["data", "footer", "end"])
+def test_a_damaged_table_is_refused_before_it_is_decoded(
+    tmp_path: Path, name: str, part: str
+) -> None:
+    jobs = pl.DataFrame({"job_id": ["a", "b"], "gpus": [1, -2]})
+    add_table(jobs, trace="mine", table="jobs", store=tmp_path)
+    store = open_store(tmp_path)
+    store.scan("mine", "jobs")
+    file = tmp_path / "mine" / name
+    content = bytearray(file.read_bytes())
+    content[{"data": 8, "footer": -60, "end": -1}[part]] ^= 1
+    file.write_bytes(content[:-4] if part == "end" else content)
+    for read in (store.scan, store.scan_rejected):
+        with pytest.raises(StoreError, match=r"mine: jobs\.parquet is not the one in the ledger"):
+            read("mine", "jobs")
+    with pytest.raises(StoreError, match="ingest again"):
+        store.ledger("mine")
+    add_table(jobs, trace="mine", table="jobs", store=tmp_path)
+    assert store.scan("mine", "jobs").collect()["job_id"].to_list() == ["a"]
 
 
 @pytest.mark.parametrize("moment", [0, 4_102_444_800], ids=["1970", "2100"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from traceana.store.cache import Cache
@@ -36,8 +37,11 @@ def test_the_files_used_longest_ago_are_deleted(folder: Path) -> None:
     assert sorted(path.stem for path in folder.iterdir()) == ["key2", "key3", "key4"]
 
 
-def test_a_large_object_is_not_kept(folder: Path) -> None:
-    Cache("some").save("key", b"x" * (1 << 26))
+@pytest.mark.parametrize(
+    "large", [b"x" * (1 << 26), {"of": (pl.DataFrame({"x": pl.zeros(1 << 24, eager=True)}),)}]
+)
+def test_a_large_object_is_not_kept(folder: Path, large: object) -> None:
+    Cache("some").save("key", large)
     assert not folder.exists()
 
 

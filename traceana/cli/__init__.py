@@ -85,6 +85,10 @@ def main() -> None:
     # products of vectors are small here, and threads that wait for them use a core
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    for name in ("SIGTERM", "SIGHUP"):
+        number = getattr(signal, name, None)  # Windows has no SIGHUP, and nohup ignores it
+        if number and signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, _terminate)
     try:
         try:
             if "SOURCE_DATE_EPOCH" in os.environ:  # numpy reads it too
@@ -107,6 +111,11 @@ def main() -> None:
             raise
         reason = str(error).splitlines()[0]
         _fail(f"a table of the store cannot be read ({reason}); ingest its files again")
+
+
+def _terminate(number: int, _: object) -> NoReturn:
+    """End in order: processes are ended and temporary folders deleted."""
+    raise SystemExit(128 + number)
 
 
 def _fail(message: str) -> NoReturn:

@@ -54,6 +54,11 @@ def grouped_jobs(session: Session, trace: str, /) -> pl.DataFrame:
     )
 
 
+def _grouped(session: Session, trace: str) -> pl.DataFrame:
+    key = ("grouped jobs", trace)
+    return session.cached(key, lambda: grouped_jobs(session, trace), on_disk=False)
+
+
 def workloads_of(session: Session, trace: str, /) -> tuple[str, str]:
     """Return the trace whose workloads represent groups, and its GPU; both empty if there is none.
 
@@ -72,7 +77,7 @@ def workloads_of(session: Session, trace: str, /) -> tuple[str, str]:
 
 def mapped_jobs(session: Session, trace: str, workloads: str, gpu: str, /) -> pl.DataFrame:
     """Return the jobs with the workload of their group, in the form of recurring_jobs."""
-    jobs = grouped_jobs(session, trace)
+    jobs = _grouped(session, trace)
     if "dataset" in jobs.columns:
         return jobs
     tables, known = training_tables(session, workloads), session.once(defaults, workloads)
@@ -109,7 +114,7 @@ def ratio_stages(session: Session, trace: str, workloads: str, gpu: str, /) -> p
 
     Groups of one job and jobs without a runtime are excluded before mapping.
     """
-    jobs = grouped_jobs(session, trace)
+    jobs = _grouped(session, trace)
     several = jobs.filter(pl.len().over("group") > 1)
     timed = several.select("group", runtime_s=pl.col("end_s") - pl.col("start_s"))
     stages = {"before mapping": analysis.runtime_ratio(timed, by="group")}

@@ -47,7 +47,8 @@ def ratio_tables(session: Session, trace: str, table: str, /) -> RatioTables:
     groupings = _groupings(rows, session.manifest(trace).tables[table].groups)
     parts = []
     for by in ((), *groupings):
-        stated = rows.drop_nulls(by) if by else rows
+        stated = rows.select(*by, "runtime_s")
+        stated = stated.drop_nulls(by) if by else stated
         several = stated.filter(pl.len().over(by) > 1) if by else stated
         ratios = runtime_ratio(several, by=by).select("runtime_ratio")
         parts.append(

@@ -29,7 +29,8 @@ def capacity(session: Session, trace: str, /) -> tuple[pl.DataFrame, float | Non
         return check, None
     gpu_s = pl.col("gpus") * pl.col("instance_s")
     requested = times.tasks.select("job_id").with_columns(
-        impute_ends(times, name).select(gpu_s.alias(name))[name] for name in END_IMPUTATIONS
+        impute_ends(times, name).select(gpu_s.alias(name)).collect().to_series()
+        for name in END_IMPUTATIONS
     )
     errors = [error for error in sample.relative_errors(requested).values() if error is not None]
     summed = ("gpu_hours", "gpu_hours_gang", "share_of_capacity")
@@ -50,6 +51,7 @@ def means_by_outcome(session: Session, trace: str, by: str | None, /) -> pl.Data
         .drop_nulls("outcome")
         .group_by(keys)
         .agg(runtime.mean().alias(f"mean {name}"), runtime.count().alias(f"n {name}"))
+        .collect()
         for name in END_IMPUTATIONS
     ]
     joined, *others = tables

@@ -60,7 +60,8 @@ def task_times(session: Session, trace: str, /, end_imputation: str = "drop") ->
 
     [job_id, status, runtime_s, n_instances, gpus, cpus, memory_gib, gpu_type]
     """
-    return impute_ends(session.once(instance_times, trace), end_imputation).select(_RUNTIMES)
+    times = session.once(instance_times, trace)
+    return impute_ends(times, end_imputation).select(_RUNTIMES).collect(engine="streaming")
 
 
 def task_owners(session: Session, trace: str, /) -> pl.DataFrame:

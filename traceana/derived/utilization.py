@@ -112,23 +112,27 @@ def _instances(session: Session, trace: str) -> pl.DataFrame:
     worker = pl.when(named).then(pl.col("worker_id").hash(2)).alias(".worker")
     columns = (*KEYS, "worker_id", *RESOURCES, "machine_id", "gpu_device")
     usage = sampled_rows(session, trace, "instance_usage", *columns)
-    workers = usage.select(worker).collect(engine="streaming").with_row_index(".row")
-    repeated = workers.filter(
-        pl.col(".worker").is_not_null(), pl.col(".worker").is_last_distinct().not_()
-    )[".row"]
+    used = usage.select(
+        worker,
+        key,
+        *(pl.col(name).cast(pl.Float64) for name in RESOURCES),
+        pl.col("machine_id", "gpu_device").cast(pl.Categorical()),
+        job=pl.col("job_id").hash(3),
+    ).collect(engine="streaming")
+    used = used.filter(pl.col(".worker").is_null() | pl.col(".worker").is_last_distinct())
     times = (
         sampled_rows(
             session, trace, "instances", "job_id", "worker_id", "start_s", "end_s", "status"
         )
         .filter(named)
         .select(worker, "start_s", "end_s", ok=pl.col("status").cast(pl.String) == "completed")
-        .join(workers.lazy().select(".worker"), on=".worker", how="semi")
+        .join(used.lazy().select(".worker"), on=".worker", how="semi")
         .collect(engine="streaming")
     )
     again = times[".worker"].is_duplicated()
     last = times.filter(again).sort("ok", "start_s", "end_s").unique(".worker", keep="last")
     times = pl.concat([times.filter(~again), last]).drop("ok")
-    del workers, again, last
+    del again, last
     known = session.once(instance_times, trace).tasks
     owners = session.once(task_owners, trace)
     tasks = known.select(key, "gpus", "cpus", "memory_gib", "gpu_type", _ROLE).hstack(
@@ -138,18 +142,6 @@ def _instances(session: Session, trace: str) -> pl.DataFrame:
     tasks = tasks.with_columns(pl.col(names).cast(pl.Categorical()))
     if "user" not in names:
         tasks = tasks.with_columns(user=pl.lit(None, pl.Categorical()))
-    used = (
-        usage.with_row_index(".row")
-        .filter(pl.col(".row").is_in(repeated.implode()).not_())
-        .select(
-            worker,
-            key,
-            *(pl.col(name).cast(pl.Float64) for name in RESOURCES),
-            pl.col("machine_id", "gpu_device").cast(pl.Categorical()),
-            job=pl.col("job_id").hash(3),
-        )
-        .collect(engine="streaming")
-    )
     for beside, on in ((tasks, ".task"), (times, ".worker")):
         # a join of the keys alone, then gathered: a join of all columns needs twice the memory
         places = beside.lazy().select(on).with_row_index(".place")

@@ -8,6 +8,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Final
 
 from traceana.errors import DataError
+from traceana.ingesters.mapping import check_type
 from traceana.store.manifest import Manifest, TableManifest
 from traceana.store.store import Store
 from traceana.store.writer import stored_columns, stored_range
@@ -44,8 +45,7 @@ def describe_trace(
         Facts beyond those of the mapping.
     """
     name = ledger.entries[0].trace
-    content = tomllib.loads(mapping.text)
-    stated = {k: v for k, v in content.get("trace", {}).items() if k not in _OF_THE_FILES}
+    content, stated = _stated(mapping)
     old = _earlier(folder, name)
     if old and kind != "catalog":  # tables of other mappings stay
         stated = old.facts | stated
@@ -79,6 +79,22 @@ def describe_trace(
     )
 
 
+def check_facts(mapping: Mapping, /) -> None:
+    """Refuse facts that no manifest can have, before tables are replaced."""
+    content, stated = _stated(mapping)
+    checked_facts(stated, Manifest, f"{mapping.where}: [trace]")
+    for table in mapping.tables:
+        about = content[table].get("about", {})
+        checked_facts(about, TableManifest, f"{mapping.where}: [{table}.about]")
+
+
+def _stated(mapping: Mapping) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return a mapping's TOML, and the facts of the trace in it."""
+    content = tomllib.loads(mapping.text)
+    facts = content.get("trace", {}).items()
+    return content, {name: value for name, value in facts if name not in _OF_THE_FILES}
+
+
 def _earlier(folder: Path, name: str) -> Manifest | None:
     store = Store(folder.parent)
     return store.manifest(name) if name in store.traces() else None
@@ -106,10 +122,13 @@ def checked_facts(
 ) -> dict[str, Any]:
     """Return facts with lists as tuples."""
     found = {"trace", "source", "synthetic", "window", "mapping", "facts", "tables"}
-    known = [one.name for one in fields(kind) if one.name not in found | {"rows", "columns"}]
-    for name in facts:
+    types = {one.name: str(one.type) for one in fields(kind)}
+    known = [name for name in types if name not in found | {"rows", "columns"}]
+    for name, value in facts.items():
         if name not in known:
             close = difflib.get_close_matches(name, known, n=1)
             hint = f" (did you mean {close[0]}?)" if close else ""
             raise DataError(f"{where}: no fact is called {name!r}{hint}; use {', '.join(known)}")
+        if value is not None or "None" not in types[name]:
+            check_type(value, types[name].removesuffix(" | None"), f"{where}: {name}")
     return {k: tuple(v) if isinstance(v, list) else v for k, v in facts.items()}

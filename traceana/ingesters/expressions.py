@@ -9,12 +9,12 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import polars as pl
-from polars.exceptions import PolarsError
+from polars.exceptions import ComputeError, PolarsError
 
 from traceana.errors import DataError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 Kind = Literal["text", "number", "time"]
 """How a cell of a source is read."""
@@ -32,6 +32,8 @@ _OF_EITHER: Final = {"Coalesce", "FillNull", "MaxHorizontal", "MinHorizontal"}
 _BOOLEAN: Final = {"Not", "IsNull", "IsNotNull", "IsIn", "IsNan", "IsFinite", "IsBetween"}
 _LITERALS: Final = {"String", "Boolean", "Null", "Decimal"}
 _NOT_OF_ROWS: Final = {"ConcatVertical", "Strptime"}
+_LONGEST: Final = 1 << 13
+_SHOWN: Final = 200
 
 
 class MissingColumnError(DataError):
@@ -59,8 +61,8 @@ class Columns:
             close = difflib.get_close_matches(name, self.names, n=1)
             hint = f" (did you mean {close[0]!r}?)" if close else ""
             raise MissingColumnError(
-                f"{where}: the source has no column {name!r}{hint}; "
-                f"it has {', '.join(map(repr, self.names[:30]))}"
+                f"{where}: the source has no column {_brief(name)}{hint}; "
+                f"it has {', '.join(map(_brief, self.names[:30]))}"
             )
         kind = self.declared.get(name, kind)
         self.used.setdefault(name, set()).add(kind)
@@ -84,7 +86,13 @@ def compile_expression(text: str, want: Kind, columns: Columns, /, *, where: str
     where
         What it is for, for messages.
     """
-    return _build(_Walk(columns, where, text).walk(_parse(text, columns, where), want))
+    try:
+        return _build(_Walk(columns, where, text).walk(_parse(text, columns, where), want))
+    except (RecursionError, ComputeError):  # Polars stops at some fifty levels
+        raise DataError(
+            f"{where}: {_brief(text)} has too many terms; state the values of a column by "
+            "{ column, values }, or compute it beforehand"
+        ) from None
 
 
 def bare_column(text: str, columns: Columns, /) -> str | None:
@@ -92,17 +100,23 @@ def bare_column(text: str, columns: Columns, /) -> str | None:
     if text in columns.names:
         return text
     try:
-        node = json.loads(pl.sql_expr(text).meta.serialize(format="json"))
-    except (PolarsError, ValueError):
+        node = _tree(text)
+    except (PolarsError, ValueError, RecursionError):
         return None
     return node["Column"] if isinstance(node, dict) and "Column" in node else None
+
+
+def _tree(text: str) -> Any:  # noqa: ANN401
+    if len(text) > _LONGEST:  # minutes, for Polars
+        raise RecursionError
+    return json.loads(pl.sql_expr(text).meta.serialize(format="json"))
 
 
 def _parse(text: str, columns: Columns, where: str) -> Any:  # noqa: ANN401  a tree of JSON
     if text in columns.names:
         return {"Column": text}
     try:
-        node = json.loads(pl.sql_expr(text).meta.serialize(format="json"))
+        node = _tree(text)
         reason = "an alias is not needed"
     except PolarsError as error:
         node, reason = {"Alias": None}, str(error).splitlines()[0]
@@ -110,8 +124,9 @@ def _parse(text: str, columns: Columns, where: str) -> Any:  # noqa: ANN401  a t
         close = difflib.get_close_matches(text, columns.names, n=1)
         hint = f" (did you mean the column {close[0]!r}?)" if close else ""
         raise MissingColumnError(
-            f"{where}: {text!r} is neither a column of the source{hint} nor an SQL expression "
-            f"({reason}); put names with other signs, and SQL's own words, in double quotes"
+            f"{where}: {_brief(text)} is neither a column of the source{hint} nor an SQL "
+            f"expression ({_brief(reason, str)}); put names with other signs, and SQL's own words, "
+            "in double quotes"
         )
     return _members(node)
 
@@ -127,6 +142,10 @@ def _members(node: Any) -> Any:  # noqa: ANN401
         case list():
             return [_members(value) for value in node]
     return node
+
+
+def _brief(text: str, form: Callable[[str], str] = repr) -> str:
+    return form(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}...")
 
 
 def _build(node: Any) -> pl.Expr:  # noqa: ANN401
@@ -193,7 +212,7 @@ class _Walk:
         inner = next(iter(detail)) if isinstance(detail, dict) else str(detail)
         if name == "StringExpr" and inner not in _NOT_OF_ROWS:
             kind: Kind | None = "text"
-        elif name == "Boolean" and inner in _BOOLEAN:
+        elif (name, inner) == ("Sql", "IsIn") or (name == "Boolean" and inner in _BOOLEAN):
             kind = self._kind_of(*inputs)
         elif name in _OF_NUMBERS:
             kind = "number"
@@ -245,6 +264,6 @@ class _Walk:
 
     def _refused(self, what: str) -> DataError:
         return DataError(
-            f"{self.where}: {self.text!r} cannot be used ({what}): an expression looks at one row; "
-            "aggregates, windows, times of now and functions of several rows are refused"
+            f"{self.where}: {_brief(self.text)} cannot be used ({what}): an expression looks at "
+            "one row; aggregates, windows, times of now and functions of several rows are refused"
         )

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import difflib
+import math
 import tomllib
 import zoneinfo
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from traceana.errors import DataError
 from traceana.ingesters.parsing import BYTES, SECONDS
@@ -25,6 +26,22 @@ _FORMS: Final = {
     "duration": {"unit"},
     "size": {"unit", "base"},
     "column": {"values", "unit", "minimum", "maximum"},
+}
+_OPTIONS: Final = {"base": "int", "values": "dict[str, cell]"} | dict.fromkeys(
+    ("minimum", "maximum"), "float"
+)
+_KINDS: Final[dict[str, tuple[tuple[type, ...], str]]] = {
+    "str": ((str,), "text in quotes"),
+    "float": ((int, float), "a finite number"),
+    "int": ((int,), "a whole number"),
+    "bool": ((bool,), "true or false"),
+    "list": ((list,), "a list"),
+    "dict": ((dict,), "a table"),
+    "tuple[str, ...]": ((list, tuple), "a list of texts"),
+    "cell": ((str, int, float), "text or a number"),
+    "dict[str, cell]": ((dict,), "a table, { old = 'new' }"),
+    "dict[str, str]": ((dict,), "a table of texts"),
+    "dict[str, float]": ((dict,), "a table of numbers"),
 }
 _SIZED: Final = {"GiB", "bytes"}
 
@@ -74,9 +91,11 @@ def parse_mapping(text: str, /, *, where: str) -> Mapping:
     """Read a mapping; a catalog entry is one too."""
     try:
         content = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise DataError(f"{where}: not TOML: {error}") from error
     facts = content.get("trace", {})
+    check_type(facts, "dict", f"{where}: [trace]")
+    check_type(facts.get("keep", []), "tuple[str, ...]", f"{where}: [trace] keep")
     names = [name for name in content if name != "trace" and name not in _OF_A_CATALOG]
     for name in names:
         _check_name(name, TABLES, f"{where}: no table is called {name!r}")
@@ -110,9 +129,10 @@ def _read_table(table: str, content: dict[str, Any], where: str) -> TableMapping
     units = dict(describe_table(table).select("column", "unit").iter_rows())
     columns = {}
     for column, stated in content.items():
-        if column in _SPECIAL:
-            continue
         at = f"{where}: [{table}] {column}"
+        if column in _SPECIAL:
+            check_type(stated, "dict", at)
+            continue
         _check_name(column, [*units, *_SPECIAL], f"{where}: {table} has no column {column!r}")
         if not isinstance(stated, str | dict):
             raise DataError(f"{at}: {stated!r} is no text; write an expression in quotes")
@@ -130,8 +150,9 @@ def _read_column(spec: dict[str, Any], column: str, unit: str, at: str) -> dict[
     form = next((form for form in _FORMS if form in spec), None)
     if form is None:
         raise DataError(f"{at}: state one of {', '.join(_FORMS)}")
-    for option in spec:
+    for option, value in spec.items():
         _check_name(option, [form, *_FORMS[form]], f"{at}: no option is called {option!r}")
+        check_type(value, _OPTIONS.get(option, "str"), f"{at}: {option}")
     if form in ("time", "duration") and unit != "s":
         raise DataError(f"{at}: a {form} is in seconds, and this column is in {unit}")
     if form == "size" and unit not in _SIZED:
@@ -154,12 +175,28 @@ def _read_column(spec: dict[str, Any], column: str, unit: str, at: str) -> dict[
 
 
 def _read_source(stated: dict[str, Any], at: str) -> SourceColumn:
+    check_type(stated, "dict", at)
     for option in stated:
         _check_name(option, ("type", "null"), f"{at}: no option is called {option!r}")
     kind = stated.get("type")
     if kind is not None:
         _check_name(kind, ("text", "number"), f"{at}: no type is called {kind!r}")
+    check_type(stated.get("null", []), "list", f"{at}: null")
     return SourceColumn(kind, tuple(map(str, stated.get("null", ()))))
+
+
+def check_type(value: object, kind: str, at: str, /) -> None:
+    """Refuse a value of TOML that is not of an annotated type."""
+    types, expected = _KINDS[kind]
+    fits = isinstance(value, types) and not (isinstance(value, bool) and bool not in types)
+    if isinstance(value, float):
+        fits = fits and math.isfinite(value)
+    if not fits:
+        raise DataError(f"{at}: {str(value)[:80]!r} is not {expected}")
+    inner = kind.partition("[")[2].strip("], .").rpartition(" ")[2]
+    if inner:
+        for one in value.values() if isinstance(value, dict) else cast("Iterable[object]", value):
+            check_type(one, inner, at)
 
 
 def check_zone(name: str, at: str, /) -> None:

@@ -18,7 +18,7 @@ from traceana.catalog import get_trace
 from traceana.errors import DataError, SourceError, StoreError
 from traceana.ingesters.build import Progress, TableBuilder
 from traceana.ingesters.checksums import Checksums
-from traceana.ingesters.describe import describe_trace
+from traceana.ingesters.describe import check_facts, describe_trace
 from traceana.ingesters.reshape import RESHAPES
 from traceana.ingesters.unwrap import plain
 from traceana.ingesters.update import UPDATE, append_rejected, merge_newest, stored_kept
@@ -94,6 +94,7 @@ def _ingest_locked(  # noqa: PLR0915  one table after another
     _keep_real_and_synthetic_apart(plan, old, folder)
     entries = {entry.table: entry for entry in old.entries} if old else {}
     _check_keep(plan)
+    check_facts(plan.mapping)
     with ExitStack() as stack:
         files = dict.fromkeys(source.file.paths for source in plan.sources if source.file)
         checksums = stack.enter_context(Checksums(files))
@@ -146,7 +147,7 @@ def _ingest_locked(  # noqa: PLR0915  one table after another
                 "synthetic": json.dumps(any(source.synthetic for source in mine)),
                 "sources": sources_json([(f.label, f.sha256) for f in entry.files]),
             }
-            writer.finish(metadata)
+            entries[table] = replace(entries[table], crc32=writer.finish(metadata))
             writers.append(writer)
         for writer in writers:
             writer.publish()

@@ -61,6 +61,8 @@ def open_unwrapped(paths: tuple[Path, ...]) -> Iterator[IO[bytes]]:
                 f"{where_of(paths)}: a pointer instead of the data (Git LFS or git-annex);"
                 " fetch the file itself, for example with `traceana fetch`"
             )
+        if start[:2] in (b"\xff\xfe", b"\xfe\xff"):  # as PowerShell writes
+            raise SourceError(f"{where_of(paths)}: text in UTF-16 or UTF-32; save it as UTF-8")
         if start[:2] == b"\x1f\x8b":
             with igzip.open(raw, "rb") as stream:
                 yield cast("IO[bytes]", stream)
@@ -88,15 +90,16 @@ class _Joined(io.RawIOBase):
 
     def readinto(self, buffer: object) -> int:
         view = memoryview(buffer)  # type: ignore[arg-type]
-        while self._stream or self._waiting:
+        filled = 0
+        while filled < len(view) and (self._stream or self._waiting):
             if self._stream is None:
                 self._stream = self._waiting.pop(0).open("rb")
-            count = self._stream.readinto(view)  # type: ignore[attr-defined]
-            if count:
-                return int(count)
-            self._stream.close()
-            self._stream = None
-        return 0
+            count = self._stream.readinto(view[filled:])  # type: ignore[attr-defined]
+            filled += count
+            if not count:
+                self._stream.close()
+                self._stream = None
+        return filled
 
     def close(self) -> None:
         if self._stream:

@@ -73,14 +73,17 @@ def influence_error(x: Floats, y: Floats, clusters: Integers, method: str, /) ->
         squares, changes = [np.mean(a * a), np.mean(b * b)], [a * a, b * b]
         moment, change = np.mean(a * b), a * b
     else:
-        (a, x_ties), (b, y_ties) = _middle_ranks(x), _middle_ranks(y)
+        x_order, y_order = (
+            np.unique(part, return_inverse=True, return_counts=True)[1:] for part in (x, y)
+        )
+        (a, x_ties), (b, y_ties) = _middle_ranks(*x_order), _middle_ranks(*y_order)
         squares = [(1 - np.mean(ties**2)) / 12 for ties in (x_ties, y_ties)]
         changes = [
             square - (ties**2 - np.mean(ties**2)) / 4
             for square, ties in zip(squares, (x_ties, y_ties), strict=True)
         ]
         moment = np.mean(a * b)
-        change = a * b + _above(a, b) + _above(b, a) - 2 * moment
+        change = a * b + _above(*x_order, b) + _above(*y_order, a) - 2 * moment
     if not min(squares) > 0:
         return float("nan")
     scale = np.sqrt(squares[0] * squares[1])
@@ -166,16 +169,17 @@ def _ratio(x_rank: Floats, size: Integers, y_sums: Floats, y_squares: float) -> 
     return float(x_rank @ y_sums / np.sqrt(squares)) if squares else float("nan")
 
 
-def _middle_ranks(values: Floats) -> tuple[Floats, Floats]:
-    """Return the centered mean ranks over n, and the fraction of rows with each row's value."""
-    _, at, often = np.unique(values, return_inverse=True, return_counts=True)
-    ranks: Floats = _centered_ranks(often)[at] / len(values)
-    return ranks, often[at] / len(values)
+def _middle_ranks(at: Integers, often: Integers) -> tuple[Floats, Floats]:
+    """Return the centered mean ranks over n, and the fraction of rows with each row's value.
+
+    `at` is the place of each row among the distinct values, `often` the rows at each place.
+    """
+    ranks, ties = _centered_ranks(often) / len(at), often / len(at)
+    return ranks[at], ties[at]
 
 
-def _above(ranks: Floats, other: Floats) -> Floats:
+def _above(at: Integers, often: Integers, other: Floats) -> Floats:
     """Return the sum of `other` over rows of higher rank, and half of equal rank, divided by n."""
-    _, at = np.unique(ranks, return_inverse=True)
-    sums = np.bincount(at, other)
-    above: Floats = (sums[::-1].cumsum()[::-1] - sums / 2)[at] / len(ranks)
+    sums = np.bincount(at, other, len(often))
+    above: Floats = (sums[::-1].cumsum()[::-1] - sums / 2)[at] / len(at)
     return above

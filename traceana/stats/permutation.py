@@ -34,10 +34,10 @@ def row_pvalue(x: Floats, y: Floats, /, *, rng: np.random.Generator) -> float:
     """Two-sided permutation p-value of Pearson's r over rows (of Spearman's, of mean ranks).
 
     It is twice the smaller tail. Up to :data:`EXACT` rows all permutations are enumerated.
-    Otherwise rows are put in random order and y is shifted cyclically by every distance, in random
-    orders until there are 9,999 permutations. The shifts are a group, which keeps the level
-    (Hemerik and Goeman, TEST 27, 2018), and Fourier transforms compute them all. Beyond 10,000
-    rows the distribution is of type III (see :func:`group_mean_pvalues`), or blocks are shifted.
+    Otherwise x and y are each put in random order and y is shifted cyclically by every distance, in
+    random orders until there are 9,999 permutations: each is as likely as any other, and Fourier
+    transforms compute them all. Beyond 10,000 rows the distribution is of type III (see
+    :func:`group_mean_pvalues`), or blocks are shifted.
     """
     n = len(x)
     a, b = ((part - part.mean()) / np.abs(part - part.mean()).max() for part in (x, y))
@@ -53,11 +53,12 @@ def row_pvalue(x: Floats, y: Floats, /, *, rng: np.random.Generator) -> float:
     length = n // blocks
     observed, tails, tried = dot(a, b), np.ones(2), 1
     while tried < _RESAMPLES:
-        order = rng.permutation(n)
-        moved, fixed = order[: blocks * length], order[blocks * length :]
-        u, v = (np.fft.rfft(part[moved].reshape(blocks, length)) for part in (a, b))
-        sums = np.fft.irfft((u.conj() * v).sum(axis=0), length)[1:] + a[fixed] @ b[fixed]
-        tails, tried = tails + _tails(sums, observed), tried + length - 1
+        # one order of both would never pair a row with its own y
+        x, y = (part[rng.permutation(n)] for part in (a, b))
+        u, v = (np.fft.rfft(part[: blocks * length].reshape(blocks, length)) for part in (x, y))
+        rest = x[blocks * length :] @ y[blocks * length :]
+        sums = np.fft.irfft((u.conj() * v).sum(axis=0), length) + rest
+        tails, tried = tails + _tails(sums, observed), tried + length
     return _twice(tails, tried)
 
 

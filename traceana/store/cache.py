@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import polars as pl
 from platformdirs import user_cache_path
 
 if TYPE_CHECKING:
@@ -23,6 +25,19 @@ _LIBRARIES: Final = ("polars", "pyarrow", "narwhals", "numpy", "scipy", "statsmo
 _CODE: Final = (".py", ".toml", ".csv", ".jinja", ".css", ".js", ".mplstyle")
 _LARGEST_OBJECT_BYTES: Final = 1 << 26
 _DIGEST_BYTES: Final = 32
+
+
+class _TooLargeError(Exception):
+    pass
+
+
+class _Pickler(pickle.Pickler):
+    """Refuses a large frame before it is copied."""
+
+    def reducer_override(self, value: object) -> Any:  # noqa: ANN401  as its base
+        if isinstance(value, pl.DataFrame) and value.estimated_size() > _LARGEST_OBJECT_BYTES:
+            raise _TooLargeError
+        return NotImplemented
 
 
 @dataclass(frozen=True)
@@ -54,7 +69,12 @@ class Cache:
 
     def save(self, key: str, found: object, /) -> None:
         """Keep an object, unless it is large."""
-        packed = pickle.dumps(found)
+        written = BytesIO()
+        try:
+            _Pickler(written).dump(found)
+        except _TooLargeError:
+            return
+        packed = written.getvalue()
         if len(packed) > _LARGEST_OBJECT_BYTES:
             return
         path = self._path(key)

@@ -74,7 +74,8 @@ class TableEntry:
     ``unknown``. `fingerprint` identifies sources, schema and version. `replaced_files` are files
     whose rows were in the table before this ingest and no longer are. `rows_replaced` counts kept
     rows that a newer record of the same key replaced. The table has ``rows_kept == rows_read -
-    rows_rejected - rows_replaced`` rows.
+    rows_rejected - rows_replaced`` rows. `crc32` has the checksums of the stored file and, if there
+    is one, of the file of rejected rows.
 
     Examples
     --------
@@ -96,6 +97,7 @@ class TableEntry:
     state: str = "written"
     replaced_files: tuple[str, ...] = ()
     rows_replaced: int = 0
+    crc32: tuple[int, ...] = field(default=(), repr=False)
 
     @property
     def rows_read(self) -> int:
@@ -246,6 +248,7 @@ def ledger_json(ledger: Ledger, /) -> str:
             "synthetic": entry.synthetic,
             "schema_version": entry.schema_version,
             "fingerprint": entry.fingerprint,
+            "crc32": entry.crc32,
             "files": files,
         }
     content = {
@@ -283,6 +286,7 @@ def parse_ledger(text: str, /) -> Ledger:
                 unknown_words=stored["unknown_words"],
                 state="stored",
                 rows_replaced=stored.get("rows_replaced", 0),
+                crc32=tuple(stored.get("crc32", ())),
             )
         )
     missing = content["missing"].items()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -14,7 +16,7 @@ from traceana.errors import StoreError
 from traceana.schema import REJECTED, TABLES
 from traceana.store.ledger import Ledger, TableEntry, parse_ledger
 from traceana.store.manifest import MANIFEST, Manifest, parse_manifest
-from traceana.store.writer import stored_metadata
+from traceana.store.writer import extend_crc32, stored_metadata
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -71,7 +73,12 @@ class Store:
         columns
             Only traces whose table has values in all these columns.
         """
-        there = sorted(ledger.parent.name for ledger in self.path.glob(f"*/{LEDGER}"))
+        try:  # glob would take a folder that cannot be read for an empty one
+            there = sorted(
+                folder.name for folder in self.path.iterdir() if (folder / LEDGER).is_file()
+            )
+        except (FileNotFoundError, NotADirectoryError):
+            there = []
         traces = [trace for trace in there if not self.only or trace in self.only]
         if table is None:
             return traces
@@ -98,11 +105,7 @@ class Store:
             )
         for entry in ledger.entries:
             if not is_whole(self.path / trace, entry):
-                raise StoreError(
-                    f"{self.path / trace}: {entry.table}.parquet is not the one in the ledger "
-                    "(an ingest was interrupted, the file was changed, or another version wrote "
-                    "it); ingest again"
-                )
+                raise self._changed(trace, entry.table)
         return ledger
 
     def missing(self, trace: str, table: str, /) -> tuple[str, ...]:
@@ -152,6 +155,7 @@ class Store:
                 f"{self.path}: no table {table!r} of {trace!r} ({of}: {held}); "
                 f"ingest it with `traceana ingest PATH --store {self.path}`"
             )
+        self._check(trace, table)
         return pl.scan_parquet(self._file(trace, table), glob=False)
 
     def scan_rejected(self, trace: str, table: str, /) -> pl.LazyFrame:
@@ -160,11 +164,24 @@ class Store:
         `row` counts data rows and `line` lines of the file, both from 1; `rule` is the first
         that the row broke; `text` is the row as published.
         """
-        path = self.path / trace / "rejected" / f"{table}.parquet"
+        self.scan(trace, table)  # raises where there is no such table
+        path = _files(self.path / trace, table)[1]
         if path.is_file():
             return pl.scan_parquet(path, glob=False)
-        self.scan(trace, table)  # raises where there is no such table
         return pl.LazyFrame(schema=REJECTED)
+
+    def _check(self, trace: str, table: str) -> None:
+        """Check the files of a table: Polars may end the process over a damaged one."""
+        ledger = read_ledger(self.path / trace)
+        expected = {entry.table: entry.crc32 for entry in ledger.entries} if ledger else {}
+        if expected.get(table) != _crc32(self.path / trace, table):
+            raise self._changed(trace, table)
+
+    def _changed(self, trace: str, table: str) -> StoreError:
+        return StoreError(
+            f"{self.path / trace}: {table}.parquet is not the one in the ledger (an ingest was "
+            "interrupted, the file was changed, or another version wrote it); ingest again"
+        )
 
     def _file(self, trace: str, table: str) -> Path:
         return self.path / trace / f"{table}.parquet"
@@ -221,13 +238,40 @@ def _parse(path: Path, parse: Callable[[str], Parsed]) -> Parsed:
 
 def is_whole(folder: Path, entry: TableEntry, /) -> bool:
     """Return whether a table's files are those of its entry in the ledger, and as declared."""
-    path = folder / f"{entry.table}.parquet"
-    if stored_metadata(path) != (entry.fingerprint, entry.rows_kept) or entry.table not in TABLES:
+    if entry.table not in TABLES or entry.crc32 != _crc32(folder, entry.table):
         return False
-    declared = TABLES[entry.table].create_empty().schema
-    if not declared.items() <= pl.scan_parquet(path, glob=False).collect_schema().items():
+    path, rejected = _files(folder, entry.table)
+    if stored_metadata(path) != (entry.fingerprint, entry.rows_kept):
         return False
-    rejected = folder / "rejected" / f"{entry.table}.parquet"
+    found = pl.scan_parquet(path, glob=False).collect_schema()
+    declared = TABLES[entry.table].columns().items()
+    if any(found.get(name) != column.dtype for name, column in declared):
+        return False
     if not entry.rows_rejected:
         return not rejected.exists()
     return stored_metadata(rejected) == (entry.fingerprint, entry.rows_rejected)
+
+
+def _files(folder: Path, table: str) -> tuple[Path, Path]:
+    """Return the files of kept and of rejected rows."""
+    return folder / f"{table}.parquet", folder / "rejected" / f"{table}.parquet"
+
+
+def _crc32(folder: Path, table: str) -> tuple[int, ...]:
+    """Return the checksums of a table's files that are there."""
+    found = []
+    for path in _files(folder, table):
+        with suppress(OSError):
+            stat = path.stat()
+            found.append(_crc32_of(path, stat.st_ino, stat.st_size, stat.st_mtime_ns))
+    return tuple(found)
+
+
+@lru_cache(maxsize=256)
+def _crc32_of(path: Path, *_: int) -> int:
+    """Return a file's checksum, computed once per process while the file stays the same."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        return extend_crc32(0, descriptor)
+    finally:
+        os.close(descriptor)

@@ -10,12 +10,13 @@ from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Self, cast
+from zlib import crc32
 
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from traceana.schema import REJECTED, describe_table, get_table
+from traceana.schema import REJECTED, get_table
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -28,6 +29,7 @@ _BYTES_A_GROUP: Final = 1 << 26
 _GROUPS_WAITING: Final = 2
 _ROWS_A_PAGE: Final = 1 << 14
 _SEND_BYTES: Final = 1 << 22
+_READ_BYTES: Final = 1 << 20
 _TIMES_A_WORD: Final = 4
 
 
@@ -64,12 +66,14 @@ class TableWriter:
         """Start to compress all rows received so far, without waiting."""
         self._kept.flush()
 
-    def finish(self, metadata: Mapping[str, str]) -> None:
-        """Bring all that was written to the disk, the table's metadata last."""
+    def finish(self, metadata: Mapping[str, str]) -> tuple[int, ...]:
+        """Bring all that was written to the disk, the table's metadata last.
+
+        Returns the CRC-32 of each file.
+        """
         stated = {f"traceana.{key}": value for key, value in metadata.items()}
-        self._kept.finish(stated)
-        if self._rejected:
-            self._rejected.finish(stated)
+        files = (self._kept, self._rejected) if self._rejected else (self._kept,)
+        return tuple(file.finish(stated) for file in files)
 
     def publish(self) -> None:
         """Move both files to their final names, the rejected rows first."""
@@ -116,6 +120,7 @@ class _ParquetFile:
         self._rows: list[pl.DataFrame] = []
         self._thread = ThreadPoolExecutor(1)
         self._sent = 0
+        self._crc32 = 0
         self._waiting: deque[Future[None]] = deque()
         self._empty = set(schema.names)
 
@@ -152,6 +157,7 @@ class _ParquetFile:
         comes into the memory just left, several times faster than into memory not used before.
         """
         written = self._stream.tell()
+        self._crc32 = extend_crc32(self._crc32, self._on_disk)
         if written - self._sent >= _SEND_BYTES and hasattr(os, "posix_fadvise"):
             os.posix_fadvise(self._on_disk, 0, written, os.POSIX_FADV_DONTNEED)
             self._sent = written
@@ -173,7 +179,7 @@ class _ParquetFile:
             store_schema=False,
         )
 
-    def finish(self, metadata: Mapping[str, str]) -> None:
+    def finish(self, metadata: Mapping[str, str]) -> int:
         self.flush()
         for group in self._waiting:
             group.result()
@@ -190,6 +196,7 @@ class _ParquetFile:
         self._writer.close()
         self._stream.close()
         os.fsync(self._on_disk)
+        return extend_crc32(self._crc32, self._on_disk)
 
     def publish(self) -> None:
         self._beside.replace(self._final)
@@ -208,14 +215,13 @@ class _ParquetFile:
 
 def arrow_schema(table: str, keep: Mapping[str, pl.DataType]) -> pa.Schema:
     """Return a table's Arrow schema with unit and meaning of every column in its metadata."""
-    empty = get_table(table).create_empty().to_arrow(compat_level=pl.CompatLevel.oldest())
-    described = describe_table(table)
-    fields = [
-        empty.schema.field(column).with_metadata({"unit": unit, "meaning": meaning})
-        for column, unit, meaning in described.select("column", "unit", "meaning").iter_rows()
-    ]
-    kept = pl.DataFrame(schema=keep).to_arrow(compat_level=pl.CompatLevel.oldest()).schema
-    return pa.schema([*fields, *kept])
+    declared = get_table(table).columns()
+    dtypes = {name: column.dtype for name, column in declared.items()} | dict(keep)
+    found = pl.DataFrame(schema=dtypes).to_arrow(compat_level=pl.CompatLevel.oldest()).schema
+    for place, column in enumerate(declared.values()):
+        meaning = {"unit": (column.metadata or {})["unit"], "meaning": column.description}
+        found = found.set(place, found.field(place).with_metadata(meaning))
+    return found
 
 
 def stored_metadata(path: Path) -> tuple[str | None, int]:
@@ -243,6 +249,13 @@ def stored_range(path: Path, columns: Collection[str]) -> list[float]:
         if name in columns
     )
     return [end for one in statistics if one and one.has_min_max for end in (one.min, one.max)]
+
+
+def extend_crc32(found: int, descriptor: int) -> int:
+    """Extend a CRC-32 by the rest of an open file."""
+    while content := os.read(descriptor, _READ_BYTES):
+        found = crc32(content, found)
+    return found
 
 
 def write_whole(path: Path, text: str) -> None:

@@ -74,8 +74,9 @@ class Clusters(NamedTuple):
         """Compute the errors over rows and the tests of each (level, method)."""
         n, m = (int(np.count_nonzero(np.bincount(codes))) for codes in (clusters, cells))
         effective = effective_clusters(np.ones(len(x)), clusters)
+        df = min(m, effective) - 1
         if too_few_clusters(effective):
-            return cls(n, min(m, effective) - 1, effective, {}, {})
+            return cls(n, df, effective, {}, {})
         pvalues = {}
         for key in asked:
             scored = leverage(x, y, *key)
@@ -88,7 +89,7 @@ class Clusters(NamedTuple):
         many = {method for method in methods if n > m and method != "kendall"}
         errors = jackknife_errors(x, y, cells, [name for name in methods if name not in many])
         errors |= {method: influence_error(x, y, clusters, method) for method in many}
-        return cls(n, min(m, effective) - 1, effective, errors, pvalues)
+        return cls(n, df, effective, errors, pvalues)
 
 
 def of_rows(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from traceana.analysis.frames import collect, open_frame
+from traceana.analysis.frames import collect, open_frame, reading
 from traceana.errors import DataError
 from traceana.results.deadlines import IterationRates
 from traceana.results.tables import declared, returns
@@ -67,7 +67,8 @@ def join_plans(
 
 def _with_key(rows: pl.DataFrame) -> pl.DataFrame:
     categories = pl.selectors.categorical() | pl.selectors.enum()
-    text = rows.cast({categories | pl.selectors.by_name(*KEY): pl.String})
+    with reading():  # no engine writes a duration as text
+        text = rows.cast({categories | pl.selectors.by_name(*KEY): pl.String})
     return text.with_columns(
         cluster=pl.when(pl.col("cluster") != "").then("cluster").otherwise(pl.lit("all"))
     )

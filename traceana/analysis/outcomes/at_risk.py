@@ -89,7 +89,7 @@ def at_risk(
 
 def round_times(times: pl.Series, /) -> list[float]:
     """Return at most four round durations within the times, such as 1 min, 1 h and 1 d."""
-    positive = times.filter(times > 0)
-    if positive.is_empty():
+    positive = times.filter(times > 0).to_numpy()
+    if not len(positive):
         return []
-    return duration_ticks(min(positive), max(positive), _MOST)
+    return duration_ticks(float(positive.min()), float(positive.max()), _MOST)

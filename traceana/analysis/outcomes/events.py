@@ -76,8 +76,8 @@ def estimate_incidence(
         times [*keys, time_s, n, <event>..., late, n_at_risk, survival, survival_variance,
         hazard_variance, and for each event "<event> incidence" and "<event> variance"], one row
         per group and runtime (or entry) in ascending order; groups [*keys, n, <event>...,
-        n_censored, n_truncated, n_excluded, last_s], one row per group. With a cluster, both have
-        n_clusters, of the rows with a runtime; times also df, the degrees of freedom, and
+        n_censored, n_truncated, n_excluded, last_s], one row per group. With a cluster, groups
+        have n_clusters, of the rows with a runtime; times have df, the degrees of freedom, and
         restricted_variance, the variance of the restricted mean.
     """
     parts = count_events(
@@ -145,7 +145,7 @@ def _allow_for_clusters(
     cluster: str,
     horizon_s: float,
 ) -> tuple[pl.DataFrame, list[Incidence]]:
-    """Return [n_clusters, df, restricted_variance] of each group, and its curve with variances.
+    """Return [df, restricted_variance] of each group, and its curve with variances.
 
     `parts` has one row per group, time and cluster, in the order of the times.
     """
@@ -165,8 +165,8 @@ def _allow_for_clusters(
         allowed.append(curve._replace(surviving_variance=surviving, incidence_variance=by_event))
         effective = effective_clusters(n.astype(float), code % CELLS)
         df = effective - 1 if effective >= FEWEST_CLUSTERS else math.nan
-        lines.append((int(code.max()) + 1, df, restricted))
-    schema = {"n_clusters": pl.Int64, "df": pl.Float64, "restricted_variance": pl.Float64}
+        lines.append((df, restricted))
+    schema = {"df": pl.Float64, "restricted_variance": pl.Float64}
     return pl.DataFrame(lines, schema=schema, orient="row"), allowed
 
 
@@ -242,6 +242,8 @@ def count_events(
         cells,
         late=nw.len(),
     )
+    if entries.is_empty():
+        return counts
     both = pl.concat([counts, entries], how="diagonal_relaxed")
     summed = both.group_by(cells).agg(pl.col("n", *events, "late").sum())
     return summed.sort(cells, nulls_last=True)

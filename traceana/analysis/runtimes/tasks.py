@@ -74,22 +74,23 @@ def task_runtimes(
         raise DataError(
             f"end_imputation is {end_imputation!r}; it must be one of {', '.join(END_IMPUTATIONS)}"
         )
-    return impute_ends(read_task_times(tasks, instances), end_imputation)
+    rows = impute_ends(read_task_times(tasks, instances), end_imputation)
+    return declared(rows.collect(engine="streaming"), TaskRuntimes)
 
 
-def impute_ends(times: TaskTimes, end_imputation: str, /) -> pl.DataFrame:
-    """Do what :func:`task_runtimes` does, with times that were read once."""
+def impute_ends(times: TaskTimes, end_imputation: str, /) -> pl.LazyFrame:
+    """Return the columns of :func:`task_runtimes`, and others, from times that were read once."""
     n, known = pl.col("n_instances"), pl.col("n_known")
     open_ends = pl.col("n_start") - known
     imputed = _imputed(times, end_imputation)
-    imputable = ((open_ends > 0) & (imputed >= pl.col("open_last_s"))).fill_null(value=False)
+    imputable = (imputed >= pl.col("open_last_s")).fill_null(value=False)
     added = pl.when(imputable)
     used = known + added.then(open_ends).otherwise(0)
     enough = used == n if end_imputation == "drop_task" else used > 0
     open_s = (open_ends * imputed - pl.col("open_sum_s")).clip(0)  # at 0, rounding has a sign
     start = pl.min_horizontal("first_s", added.then("open_first_s"))
     end = pl.max_horizontal("last_s", added.then(imputed))
-    found = (
+    return (
         times.tasks.lazy()
         .with_columns(
             start_s=start,
@@ -109,9 +110,7 @@ def impute_ends(times: TaskTimes, end_imputation: str, /) -> pl.DataFrame:
             runtime_s=pl.col("end_s") - pl.col("start_s"),
             note=pl.when(pl.col("n_used") == 0).then("note"),
         )
-        .collect(engine="streaming")
     )
-    return declared(found, TaskRuntimes)
 
 
 def _imputed(times: TaskTimes, end_imputation: str) -> pl.Expr:

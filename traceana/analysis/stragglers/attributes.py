@@ -162,7 +162,7 @@ def _of_job(
     step, at = (rows[name].rank("dense").to_numpy().astype(np.int64) - 1 for name in (time, worker))
     times = np.full((step.max() + 1, at.max() + 1), np.nan)
     times[step, at] = rows[value].to_numpy()
-    total, middle = float(np.nanmax(times, axis=1).mean()), np.nanmedian(times, axis=1)
+    total, middle = float(np.nanmax(times, axis=1).mean()), _medians(times)
     lost = total - float(middle.mean())
     level = _level(times[middle > 0] / middle[middle > 0, None])
     found, groups = [], []
@@ -225,9 +225,17 @@ def _gain(times: Floats, codes: Codes, code: int) -> float:
     if not known.any():
         return 0.0
     own, here, others = own[known], here[known], others[known]
-    as_fast = np.minimum(here, np.nanmedian(others, axis=1)[:, None])
+    as_fast = np.minimum(here, _medians(others)[:, None])
     without = np.nanmax(np.where(own, as_fast, here), axis=1)
     return float((np.nanmax(here, axis=1) - without).sum()) / len(times)
+
+
+def _medians(times: Floats) -> Floats:
+    """Return the median of each row without its NaN, as `numpy.nanmedian` does slowly."""
+    known, ordered = np.count_nonzero(~np.isnan(times), axis=1), np.sort(times, axis=1)
+    row = np.arange(len(times))
+    medians: Floats = (ordered[row, (known - 1) // 2] + ordered[row, known // 2]) / 2
+    return medians
 
 
 def _by_chance(times: Floats, codes: Codes, code: int, rng: np.random.Generator) -> float:
@@ -261,7 +269,7 @@ def _between(
     """Return the fraction of variance between groups, and the p-value of a permutation test."""
     known = (codes >= 0) & np.isfinite(level)
     level, codes = level[known] - level[known].mean() if known.any() else level[known], codes[known]
-    sizes = np.bincount(codes) if len(codes) else np.zeros(0)
+    sizes = np.bincount(codes)
     total = float((level**2).sum())
     if np.count_nonzero(sizes) < 2 or np.count_nonzero(sizes) == len(codes) or not total:
         return None, None

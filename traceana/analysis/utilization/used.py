@@ -101,13 +101,11 @@ def utilization(
             rows=nw.len(),
             requested_sum=x.sum(),
             used_sum=y.sum(),
-            **{
-                name: (y / x).quantile(q, interpolation="linear")
-                for name, q in {"p25": 0.25, "median": 0.5, "p75": 0.75}.items()
-            },
-            share_over=nw.when(known).then((y > x).cast(nw.Float64)).mean(),
+            **({} if requested is None else _relative(x, y)),
         )
-        found = found.hstack(_limits(rows, keys, x, y, cluster=cluster, confidence=confidence))
+        if requested is not None:
+            limits = _limits(rows, keys, x, y, cluster=cluster, confidence=confidence)
+            found = found.hstack(limits)
         n = pl.when(pl.col("n") > 0).then("n")
         ratios = ("used_of_requested", "ci_low", "ci_high", "p25", "median", "p75", "share_over")
         found = found.with_columns(
@@ -210,6 +208,14 @@ def idle_gpu_hours(
         share_idle=pl.col("idle_gpu_hours") / total, share_unused=pl.col("unused_gpu_hours") / total
     )
     return declared(found, IdleGpuHours, by=keys)
+
+
+def _relative(x: nw.Expr, y: nw.Expr) -> dict[str, nw.Expr]:
+    quantiles = {"p25": 0.25, "median": 0.5, "p75": 0.75}
+    return {
+        **{name: (y / x).quantile(q, interpolation="linear") for name, q in quantiles.items()},
+        "share_over": (y > x).cast(nw.Float64).mean(),
+    }
 
 
 def _unit(cluster: str | None, keys: tuple[str, ...]) -> tuple[str, ...]:

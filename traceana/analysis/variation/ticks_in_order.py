@@ -57,7 +57,7 @@ def moments_in_order(
 
 def _first_tick(head: pl.DataFrame, keys: Sequence[str], worker: str) -> int | None:
     """Return how many workers the first time has; None if a worker is missing or repeated."""
-    if head.height < 2:
+    if head.is_empty():
         return None
     same = pl.all_horizontal(pl.col(key).eq_missing(pl.col(key).first()) for key in keys)
     width = head.select(same.arg_min()).item()

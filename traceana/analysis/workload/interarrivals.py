@@ -191,7 +191,7 @@ def interarrival_curve(
         at[0], at[-1] = above[0], above[-1]  # to the last digit
         at = np.unique(at if above.size == known.size else np.append(0.0, at))
         mean = (known * own[".times"].to_numpy()).sum() / upto[-1]
-        shorter = np.append(0, upto)[np.searchsorted(known, at, side="right")]
+        shorter = upto[np.searchsorted(known, at, side="right") - 1]  # the first is at a gap
         curve = pl.DataFrame(
             {
                 "gap_s": at,

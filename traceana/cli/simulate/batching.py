@@ -204,6 +204,7 @@ def _throughputs(
 ) -> pl.DataFrame | list[float]:
     """Return a throughput per worker, or a frame with one column per worker and row per step."""
     import polars as pl
+    from polars.exceptions import PanicException, PolarsError
 
     from traceana.cli.simulate.choose import read_numbers
     from traceana.errors import DataError
@@ -217,7 +218,7 @@ def _throughputs(
             if text.endswith(".csv"):
                 return pl.read_csv(text, glob=False).cast(pl.Float64)
             return pl.read_parquet(text, use_pyarrow=True).cast(pl.Float64)
-        except (OSError, ValueError, pl.exceptions.PolarsError) as error:
+        except (OSError, ValueError, PanicException, PolarsError) as error:
             why = str(error).splitlines()[0]
             raise DataError(f"--throughputs {text}: cannot be read ({why})") from None
     if estimate is None:

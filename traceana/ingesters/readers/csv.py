@@ -68,6 +68,8 @@ def read_blocks(
 def _open(file: CsvFile, _timezone: str) -> Rows:
     if not file.head.strip():
         raise SourceError(f"{file.where}: the first line is empty; expected names or data")
+    if b"\r" in file.head and b'"' not in file.head:
+        raise SourceError(f"{file.where}: lines end in CR alone; save it with LF or CR LF")
     separator = find_separator(file.head)
     columns = read_header(file.head, separator)
     if columns.count("") > 1:  # doubled separators, or several at the end: not read

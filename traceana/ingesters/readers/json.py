@@ -110,7 +110,7 @@ def _detect(file: CsvFile) -> bool:
         return False
     try:
         return not isinstance(json.loads(head), dict)  # else it is the first of JSON lines
-    except ValueError:
+    except (ValueError, RecursionError):
         return True
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 import pyarrow as pa
-from polars.exceptions import PolarsError
+from polars.exceptions import PanicException, PolarsError
 from pyarrow.parquet import ParquetFile
 
 from traceana.errors import SourceError
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from traceana.ingesters.expressions import Kind
     from traceana.ingesters.files import CsvFile
 
-_FAULTS: Final = (pa.ArrowException, PolarsError, OSError, ValueError)
+_FAULTS: Final = (pa.ArrowException, PolarsError, PanicException, OSError, ValueError)
 
 
 def open_parquet(source: CsvFile, _timezone: str = "", /) -> Rows:
@@ -32,6 +32,8 @@ def open_parquet(source: CsvFile, _timezone: str = "", /) -> Rows:
 
     try:
         with ParquetFile(source.paths[0]) as file:
+            for column in range(len(file.schema)):
+                _ = file.schema.column(column).path  # raises where it is no text
             types = frame_types(_flat(file.schema_arrow.empty_table()).lazy())
     except _FAULTS as error:
         reason = _reason(error)
@@ -58,7 +60,7 @@ def read_frames(source: CsvFile, columns: Collection[str], /) -> Iterator[pl.Dat
 
 
 def _flat(table: pa.Table) -> pl.DataFrame:
-    frame = pl.DataFrame(table)
+    frame = pl.DataFrame(table.replace_schema_metadata())  # Polars panics where it is no text
     while structs := [name for name, dtype in frame.schema.items() if dtype == pl.Struct]:
         fields = (pl.col(name).name.prefix_fields(f"{name}.") for name in structs)
         frame = frame.with_columns(fields).unnest(structs)

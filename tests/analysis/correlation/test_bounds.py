@@ -1,0 +1,113 @@
+"""Numbers at which a correlation has another test, an interval or a note."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+import scipy.stats
+
+from traceana.analysis import correlate, implied_n, runtime_correlations
+from traceana.errors import DataError
+
+
+def line_of(x: Any, y: Any, **options: Any) -> dict[str, Any]:
+    rows = pl.DataFrame({"x": x, "y": y} | options.pop("more", {}))
+    found: dict[str, Any] = correlate(rows, "x", "y", **options).table.row(0, named=True)
+    return found
+
+
+def with_tails(n: int, some: int, at: int) -> np.ndarray:
+    """Numbers of excess kurtosis n / some - 3: so many are 1 or -1, the others 0."""
+    return np.repeat([0.0, 1, -1, 0], [at, some // 2, some // 2, n - some - at])
+
+
+@pytest.mark.parametrize(("some", "permuted"), [(44, False), (42, True)])
+def test_p_is_of_permutations_if_the_product_of_the_kurtoses_is_above_a_tenth_of_n(
+    some: int, permuted: bool
+) -> None:
+    x, y = with_tails(400, 42, 0), with_tails(400, some, 15)
+    assert ((400 / 42 - 3) * (400 / some - 3) > 40) == permuted
+    line = line_of(x, y)
+    assert (line["pvalue"] != line["pvalue_t"]) == permuted
+
+
+def test_p_of_two_outliers_in_one_row_is_near_their_chance_to_meet() -> None:
+    rng = np.random.default_rng(3)
+    x, y = rng.normal(0, 0.1, size=(2, 50))
+    x[0], y[0] = 1, 1
+    drawn = rng.permuted(np.tile(x - x.mean(), (20_000, 1)), axis=1) @ y
+    above = np.mean(drawn >= (x - x.mean()) @ y)
+    line = line_of(x, y)
+    assert line["pvalue"] == pytest.approx(2 * above, rel=0.3)
+    assert line["pvalue_t"] < line["pvalue"] / 4
+
+
+def test_a_line_has_no_interval() -> None:
+    x = np.repeat([-1.0, 1], 8)
+    line = line_of(x, 2 * x)
+    assert (line["r"], line["ci_low"], line["ci_high"]) == (1, None, None)
+    assert line["note"] == "all rows are on a line: no interval"
+    assert (line["n_carrying"], line["r_without"]) == (None, None)
+    line = line_of(np.arange(9.0), np.arange(9.0) ** 3, method="kendall")
+    assert (line["r"], line["note"]) == (1, "all pairs have the same order: no interval")
+
+
+def test_rows_carry_a_correlation_that_differs_from_none_only() -> None:
+    rng = np.random.default_rng(5)
+    x, y = rng.normal(size=(2, 40))
+    x[0], y[0] = 2.5, 2.5
+    r, p = scipy.stats.pearsonr(x, y)
+    line = line_of(x, y)
+    assert (line["r"], line["pvalue"]) == pytest.approx((r, p))
+    assert p > 0.05
+    assert (line["n_carrying"], line["r_without"]) == (None, None)
+
+
+@pytest.mark.parametrize(("sizes", "known"), [((12, 4, 1, 1), False), ((11, 4, 1, 1), True)])
+def test_a_published_p_needs_more_than_two_effective_groups(
+    sizes: tuple[int, ...], known: bool
+) -> None:
+    n = sum(sizes)
+    assert (n**2 / sum(size**2 for size in sizes) > 2) == known
+    y = np.random.default_rng(2).normal(size=n)
+    line = line_of(np.repeat(np.arange(4.0), sizes), y, level="group_mean_weighted")
+    assert (line["pvalue_t"] is not None) == known
+
+
+def test_the_interval_in_clusters_is_students_with_one_degree_less_than_clusters() -> None:
+    rng = np.random.default_rng(7)
+    of = np.repeat(np.arange(12), 5)
+    x = rng.normal(size=60) + rng.normal(size=12)[of]
+    y = x + rng.normal(size=60) + rng.normal(size=12)[of]
+    r = np.corrcoef(x, y)[0, 1]
+    left = [np.arctanh(np.corrcoef(x[of != one], y[of != one])[0, 1]) for one in range(12)]
+    error = np.sqrt(11 / 12 * np.sum((np.array(left) - np.mean(left)) ** 2))
+    half = scipy.stats.t.ppf(0.975, 11) * error
+    line = line_of(x, y, more={"of": of}, cluster="of")
+    expected = np.tanh([np.arctanh(r) - half, np.arctanh(r) + half])
+    assert (line["ci_low"], line["ci_high"]) == pytest.approx(expected, rel=1e-6)
+
+
+def test_so_many_points_that_a_double_does_not_number_them_are_none() -> None:
+    # r of 5e-8 with p of 5 % would need (1.96 / 5e-8)^2 = 1.5e15 points
+    assert implied_n("5.0e-8", "5.0e-2").low is None
+    found = implied_n("1.0e-7", "5.0e-2")
+    assert found.low is not None
+    assert found.low == pytest.approx((scipy.stats.norm.isf(0.0505 / 2) / 1.05e-7) ** 2, rel=0.01)
+
+
+def test_r_of_a_line_is_at_most_1_in_clusters_too() -> None:
+    for n in range(40, 70):
+        x = 0.1 * np.arange(n)
+        for sign in (1, -1):
+            line = line_of(x, sign * x / 3, more={"of": np.arange(n) % 20}, cluster="of")
+            assert sign * line["r"] <= 1
+
+
+def test_each_status_must_be_known() -> None:
+    rows = pl.DataFrame({"gpus": [1, 2, 4, 8], "runtime_s": [6, 5, 9, 20], "status": "completed"})
+    with pytest.raises(DataError, match="status DONE is neither in column status nor one of"):
+        runtime_correlations(rows, success=("completed", "DONE"))
