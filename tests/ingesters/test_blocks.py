@@ -91,6 +91,18 @@ def test_a_header_has_at_most_a_mebibyte() -> None:
     assert forward.seek(9 << 20) == 5 << 20
 
 
+@pytest.mark.parametrize("blank", [" ", "\t"])
+def test_a_number_after_a_blank_is_not_parsed_at_once(blank: str) -> None:
+    for text in (f"{blank}1,2\n3,4\n", f"1,2\n{blank}3,4\n", f"1,2\n3,{blank}4\n"):
+        block = lines.Block(text.encode(), ("a", "b"), 1, 0)
+        assert block.typed({"a", "b"}) is None
+        typed = block.typed(())
+        assert typed is not None
+        assert typed.select("a", "b").write_csv(include_header=False) == text
+    inner = lines.Block(f"1,x{blank}y\n".encode(), ("a", "b"), 1, 0).typed({"a"})
+    assert inner is not None
+
+
 def zipped(method: int) -> Callable[[bytes], bytes]:
     def pack(content: bytes) -> bytes:
         buffer = io.BytesIO()
