@@ -266,6 +266,7 @@ def test_no_result_holds_a_nan_and_rows_go_by_their_keys(engine: str, question: 
         (pl.lit("w").alias("worker_id"), "iteration_cov, ddof 0", "886 duplicate row"),
         (pl.lit("Done").alias("status"), "outcome_rates", "status 'Done' is found; statuses are"),
         (pl.lit("x").alias("cov"), "summarize_cov", "column cov holds String; numbers are needed"),
+        (pl.lit(b"\xff").alias("status"), "outcome_rates", "column status holds Binary; text"),
         (pl.col("cov").alias("cov") > 0, "summarize_cov", "column cov holds Boolean; numbers are"),
     ],
 )

@@ -81,3 +81,11 @@ def test_a_fact_that_is_refused_leaves_the_store_as_it_was(tmp_path: Path) -> No
         ingest_csv(tmp_path, "[trace]\ntitel = 'x'\n" + ID, "id\nc\n")
     rows = open_store(tmp_path / "store").scan("t", "jobs").collect()
     assert rows["job_id"].to_list() == ["a", "b"]
+
+
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="there is no such device here")
+def test_a_device_is_neither_data_nor_a_mapping(tmp_path: Path) -> None:
+    with pytest.raises(TraceanaError, match="/dev/zero: a pipe, socket or device; save its"):
+        ingest("/dev/zero", mapping=ID, trace="t", store=tmp_path)
+    with pytest.raises(TraceanaError, match="longer than 1 MiB, which no mapping is"):
+        ingest(tmp_path, mapping="/dev/zero", trace="t", store=tmp_path)

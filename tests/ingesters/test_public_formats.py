@@ -83,6 +83,32 @@ def attempt(start: str | None, end: str | None, gpus: int) -> dict[str, Any]:
     return {"start_time": start, "end_time": end, "detail": detail}
 
 
+@pytest.mark.parametrize(
+    ("odd", "rule"),
+    [
+        ({"detail": 5}, None),
+        ({"detail": [{"gpus": 5}, 5]}, None),
+        ({"start_time": 5}, "start_time|not_a_time"),
+        ({"start_time": ["x"]}, "start_time|not_a_time"),
+        ({"start_time": "\ud800"}, "start_time|not_a_time"),
+    ],
+)
+def test_an_odd_attempt_of_philly_rejects_its_row_alone(
+    tmp_path: Path, odd: dict[str, object], rule: str | None
+) -> None:
+    one = attempt("2017-10-07 01:12:09", "2017-10-07 01:13:23", 8)
+    jobs = [
+        {"status": "Pass", "vc": "v", "jobid": name, "attempts": [one, one | more],
+         "submitted_time": "2017-10-07 01:11:39", "user": "u"}
+        for name, more in (("a", {}), ("b", odd))
+    ]  # fmt: skip
+    (tmp_path / "files").mkdir()
+    (tmp_path / "files/cluster_job_log").write_text(json.dumps(jobs, indent=1))
+    ingest(tmp_path / "files", store=tmp_path / "store")
+    tasks = open_store(tmp_path / "store").ledger("philly-2017").entries[1]
+    assert (tasks.table, tasks.rejected) == ("tasks", {rule: 1} if rule else {})
+
+
 def test_philly_attempts_are_tasks(tmp_path: Path) -> None:
     done = [
         attempt("2017-10-07 01:12:09", "2017-10-07 01:13:23", 8),

@@ -45,6 +45,8 @@ def test_a_store_of_an_older_version_says_what_to_do(store: Path, name: str) -> 
     file.write_text(json.dumps(content))
     with pytest.raises(StoreError, match=rf"not a {name} .*format.* ingest the trace again"):
         getattr(Store(store), name)("mine")
+    with pytest.raises(StoreError, match=f"not a {name}"):
+        _ = Session(Store(store)).ledgers  # before anything is computed
 
 
 @pytest.mark.parametrize("name", ["jobs.parquet", "rejected/jobs.parquet"])

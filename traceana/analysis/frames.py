@@ -277,7 +277,7 @@ def _project(
     on_polars = frame.implementation is nw.Implementation.POLARS
     lazy = frame.lazy().select(*columns) if on_polars else _as_lazy(frame.select(*columns))
     for name, dtype in lazy.collect_schema().items():
-        if dtype.is_nested() or dtype == nw.Object:
+        if dtype.is_nested() or dtype in (nw.Object, nw.Binary):
             raise DataError(f"column {name} holds {dtype}; text, numbers or times are needed")
     return lazy
 

@@ -131,6 +131,8 @@ def list_csvs(
 def _list_files(root: Path, leave_out: Sequence[Path], listing: Listing) -> list[Path]:
     if root.is_file():
         return [root]
+    if not root.is_dir():
+        raise SourceError(f"{root}: a pipe, socket or device; save its content as a file")
 
     def note(error: OSError) -> None:
         reason = SourceError(f"{error.filename}: {error.strerror}; its files were not read")

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from traceana.catalog import get_trace
 from traceana.errors import DataError, SourceError, StoreError, TraceanaError
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from traceana.ingesters.build import Progress
     from traceana.ingesters.source import Source
 
+_LONGEST_MAPPING: Final = 1 << 20
 Paths = str | PathLike[str] | Sequence[str | PathLike[str]]
 
 
@@ -66,7 +67,7 @@ def ingest(
     is while its files, mapping, schema and version are the same.
 
     Later files update a trace that is not a public one. Of rows with the same key, the record in
-    the latest state (ended, running, others) is kept, and among those that of the later file; the
+    the latest state (ended, running, others) is kept, and among those that of the later file. The
     others are counted as replaced. Rows that only earlier files have are kept, except in tables
     without a key, which are replaced.
 
@@ -192,11 +193,14 @@ def read_mapping(mapping: str | PathLike[str], trace: str | None, /) -> tuple[Ma
         path = Path(mapping)
         name, where = trace or path.stem, path.name
         try:
-            text = path.read_text(encoding="utf-8")
+            with path.open(encoding="utf-8") as stream:
+                text = stream.read(_LONGEST_MAPPING)
         except (OSError, UnicodeDecodeError) as error:
             reason = getattr(error, "strerror", None) or error
             raise DataError(f"{path}: the mapping cannot be read ({reason})") from error
     check_id(name)
+    if len(text) == _LONGEST_MAPPING:
+        raise DataError(f"{where}: longer than 1 MiB, which no mapping is")
     return parse_mapping(text, where=where), name or ""
 
 

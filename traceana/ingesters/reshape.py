@@ -41,16 +41,20 @@ def _attempts(text: str | None) -> list[dict[str, Any]]:
     """Return the scheduling attempts of a job; ``None`` may be text."""
     try:
         found = json.loads(text or "[]")
-    except ValueError:
+    except (ValueError, RecursionError):
         return []
     return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
 
 
+def _list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
 def _attempt(number: int, attempt: dict[str, Any]) -> tuple[str | None, ...]:
-    servers = [one for one in attempt.get("detail") or () if isinstance(one, dict)]
-    gpus = sum(len(one.get("gpus") or ()) for one in servers)
-    times = (attempt.get(name) for name in ("start_time", "end_time"))
-    known = (time if time not in (None, "", "None") else None for time in times)
+    servers = [one for one in _list(attempt.get("detail")) if isinstance(one, dict)]
+    gpus = sum(len(_list(one.get("gpus"))) for one in servers)
+    times = (str(attempt.get(name) or "") for name in ("start_time", "end_time"))
+    known = (None if time in ("", "None") else ascii(time)[1:-1] for time in times)
     return (str(number), *known, str(len(servers)), str(gpus) if servers else None)
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import inspect
 import os
+import threading
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
 from multiprocessing import active_children, get_context, parent_process
 from multiprocessing.connection import wait as wait_for
 from pathlib import Path
-from threading import Thread
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
@@ -128,9 +128,13 @@ def _share(
             "build fewer sections at once with --only"
         ) from error
     except BaseException:
+        # the pool's thread may then fail over a future that was cancelled before (Python 3.11)
+        hook, threading.excepthook = threading.excepthook, lambda _: None
         for process in active_children():
             if process not in before:
                 process.terminate()  # what it still builds would be awaited
+        pool.shutdown(cancel_futures=True)
+        threading.excepthook = hook
         raise
     finally:
         pool.shutdown(cancel_futures=True)
@@ -154,7 +158,7 @@ def _open(context: Context) -> None:
     parent = parent_process()
     if parent is not None:
         # a killed parent cannot end its workers
-        Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()
+        threading.Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()
     _opened.append(context)
 
 

@@ -47,6 +47,8 @@ class Session:
     def ledgers(self) -> dict[str, Ledger]:
         """Ledger of each trace in the store."""
         traces = self.store.only or self.store.traces()
+        for trace in traces:
+            self.manifest(trace)  # one that cannot be read is found before hours of work
         return {trace: self.store.ledger(trace) for trace in traces}
 
     def manifest(self, trace: str, /) -> Manifest:

@@ -9,7 +9,8 @@ import polars as pl
 import pytest
 import scipy.stats
 
-from traceana.analysis import correlate, implied_n
+from traceana.analysis import correlate, implied_n, runtime_correlations
+from traceana.errors import DataError
 
 
 def line_of(x: Any, y: Any, **options: Any) -> dict[str, Any]:
@@ -96,3 +97,17 @@ def test_so_many_points_that_a_double_does_not_number_them_are_none() -> None:
     found = implied_n("1.0e-7", "5.0e-2")
     assert found.low is not None
     assert found.low == pytest.approx((scipy.stats.norm.isf(0.0505 / 2) / 1.05e-7) ** 2, rel=0.01)
+
+
+def test_r_of_a_line_is_at_most_1_in_clusters_too() -> None:
+    for n in range(40, 70):
+        x = 0.1 * np.arange(n)
+        for sign in (1, -1):
+            line = line_of(x, sign * x / 3, more={"of": np.arange(n) % 20}, cluster="of")
+            assert sign * line["r"] <= 1
+
+
+def test_each_status_must_be_known() -> None:
+    rows = pl.DataFrame({"gpus": [1, 2, 4, 8], "runtime_s": [6, 5, 9, 20], "status": "completed"})
+    with pytest.raises(DataError, match="status DONE is neither in column status nor one of"):
+        runtime_correlations(rows, success=("completed", "DONE"))

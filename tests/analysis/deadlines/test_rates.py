@@ -135,6 +135,8 @@ def test_mistakes_are_told_in_one_line() -> None:
         iteration_rates(plans.drop("model"), jobs)
     with pytest.raises(DataError, match="occurs twice"):
         iteration_rates(plans, pl.concat([jobs, jobs.head(1)]))
+    with pytest.raises(DataError, match="cannot be read: casting from Duration"):
+        iteration_rates(plans.with_columns(cluster=pl.duration(days=1)), jobs)
     with pytest.raises(DataError, match="no training plan has its job"):
         iteration_rates(plans, jobs.with_columns(cluster=pl.lit("other")))
     empty = iteration_rates(plans.with_columns(iterations=None), jobs)

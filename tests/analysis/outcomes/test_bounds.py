@@ -97,3 +97,60 @@ def test_the_variance_inflation_is_one_over_what_the_others_leave() -> None:
     assert condition == pytest.approx(np.linalg.cond(scaled))
     alone, condition = variance_inflation(np.column_stack([np.ones(9), np.arange(9.0)]))
     assert (alone.tolist(), condition) == ([1], 1)
+
+
+def test_the_odds_of_both_groups_are_counted() -> None:
+    both = pl.concat([jobs("a", 6, 40), jobs("b", 20, 30)])
+    row = traceana.failure_odds(both, "group", strata=()).row(0, named=True)
+    assert (row["group_reference"], row["n_reference"], row["failures_reference"]) == ("b", 50, 20)
+
+
+def test_equal_rates_of_few_rows_have_a_p_of_1() -> None:
+    both = pl.concat([jobs("a", 2, 4), jobs("b", 2, 4)])
+    row = traceana.outcome_association(both, "group").row(0, named=True)
+    assert (row["min_expected"], row["pvalue"]) == (2, 1)
+    assert row["method"] == "Monte Carlo, 9,999 tables"
+
+
+def test_from_the_101st_on_clusters_are_combined() -> None:
+    of = np.repeat(np.arange(101), 3)
+    rng = np.random.default_rng(8)
+    rows = pl.DataFrame(
+        {"user": of, "runtime_s": rng.exponential(60, 303) + of, "status": "failed"}
+    )
+    joined = rows.with_columns(pl.col("user").replace(100, 0))
+    for ask, part in ((traceana.kaplan_meier, "groups"), (traceana.cumulative_incidence, "groups")):
+        each, both = (getattr(ask(frame, cluster="user"), part) for frame in (rows, joined))
+        assert (each["n_clusters"][0], both["n_clusters"][0]) == (101, 100)
+        for name in ("ci_low", "ci_high", "restricted_ci_low"):
+            if name in each.columns:
+                assert each[name].to_list() == pytest.approx(both[name].to_list())
+
+
+def test_two_runtimes_have_an_interval_and_equal_ones_no_skewness() -> None:
+    frame = pl.DataFrame({"group": ["a", "a", "b", "c", "c"], "runtime_s": [1.0, 3, 5, 7, 7]})
+    means = traceana.runtime_means(frame, by="group")
+    assert means["note"].to_list() == [None, "fewer than two runtimes: no interval", None]
+    assert means["geometric_ci_low"].null_count() == 1
+
+
+def test_the_brier_score_of_the_rate_alone_is_its_variance() -> None:
+    rng = np.random.default_rng(2)
+    rows = pl.DataFrame({"x": rng.normal(size=120), "status": ["failed"] * 30 + ["completed"] * 90})
+    fit = traceana.failure_model(rows, features="x").fit.row(0, named=True)
+    assert fit["brier_of_rate"] == pytest.approx(0.25 * 0.75)
+
+
+def test_cliffs_delta_is_the_difference_of_both_chances() -> None:
+    frame = pl.DataFrame({"g": list("aaabbb"), "runtime_s": [5.0, 6, 9, 1, 7, 2]})
+    compared = traceana.compare_runtimes(frame, by="g")
+    # of nine pairs a is the longer in seven
+    row = compared.pairs.row(0, named=True)
+    assert (row["superiority"], row["cliffs_delta"]) == (pytest.approx(7 / 9), pytest.approx(5 / 9))
+    assert compared.groups["mean_rank"].to_list() == pytest.approx(
+        [(3 + 4 + 6) / 3, (1 + 5 + 2) / 3]
+    )
+    apart = frame.with_columns(runtime_s=pl.Series([7.0, 8, 9, 1, 2, 3]))
+    for turned in (apart, apart.reverse().with_columns(g=pl.Series(list("aaabbb")))):
+        note = traceana.compare_runtimes(turned, by="g").pairs["note"].item()
+        assert note == "no interval: all runtimes of one group are longer"

@@ -58,6 +58,18 @@ def test_one_row_has_its_use() -> None:
     one = pl.DataFrame({"gpus": [2.0], "gpus_used": [0.5]})
     row = utilization(one, resources={"gpus_used": "gpus"}).row(0, named=True)
     assert (row["requested_mean"], row["used_mean"], row["used_of_requested"]) == (2, 0.5, 0.25)
+    idle = idle_gpu_hours(one.with_columns(runtime_s=7200.0)).row(0, named=True)
+    assert (idle["gpu_hours"], idle["used_gpu_hours"], idle["idle_gpu_hours"]) == (4, 1, 3)
+    assert (idle["share_idle"], idle["n_unused"], idle["unused_gpu_hours"]) == (0.75, 0, 0)
+
+
+def test_an_instance_that_uses_nothing_is_idle_and_unused() -> None:
+    rows = pl.DataFrame({"t": ["a", "b"], "gpus": [2.0, None], "gpus_used": 0.0, "runtime_s": 1800})
+    idle, unknown = idle_gpu_hours(rows, by="t").iter_rows(named=True)
+    assert (idle["n"], idle["used_gpu_hours"], idle["unused_gpu_hours"]) == (1, 0, 1)
+    assert (unknown["n"], unknown["gpu_hours"], unknown["share_idle"]) == (0, None, None)
+    asked = utilization(rows, by="t", resources={"gpus_used": "gpus"}).row(1, named=True)
+    assert (asked["n"], asked["used_mean"], asked["used_of_requested"]) == (0, None, None)
 
 
 def test_a_resource_that_is_not_requested_has_a_use_only() -> None:
@@ -164,6 +176,14 @@ def test_one_after_the_other_is_not_shared() -> None:
     frame = pl.DataFrame({"gpu": ["a", "a"], "start_s": [0, 3600], "end_s": [3600, 7200]})
     row = gpu_sharing(frame, device="gpu").row(0, named=True)
     assert (row["busy_hours"], row["shared_hours"], row["devices_shared"]) == (2.0, 0.0, 0)
+    # together for no time, then for a quarter of four hours
+    frame = pl.DataFrame(
+        {"gpu": ["a"] * 4, "start_s": [0, 0, 0, 10_800], "end_s": [0, 0, 14_400, 14_400]}
+    )
+    row = gpu_sharing(frame, device="gpu").row(0, named=True)
+    assert (row["shared_hours"], row["share_of_time"], row["devices_shared"]) == (1, 0.25, 1)
+    row = gpu_sharing(frame[:3], device="gpu").row(0, named=True)
+    assert (row["instances_max"], row["share_of_time"], row["devices_shared"]) == (1, 0, 0)
 
 
 def test_a_demand_without_its_columns_is_refused() -> None:

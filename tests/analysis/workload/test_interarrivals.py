@@ -126,7 +126,10 @@ def test_windows_up_to_2_to_the_53rd_are_counted() -> None:
 def test_submissions_within_one_window_have_no_whole_window() -> None:
     row = row_of([11.0, 12.0, 17.0], window_s=10)
     assert (row["windows"], row["dispersion"]) == (0, None)
-    assert row_of([9.0, 12.0, 21.0], window_s=10)["windows"] == 1
+    row = row_of([9.0, 12.0, 21.0], window_s=10)
+    assert (row["windows"], row["dispersion"]) == (1, None)
+    row = row_of([5.0, 35.0, 36.0], window_s=10)  # two whole windows without a submission
+    assert (row["windows"], row["dispersion"]) == (2, None)
 
 
 def test_a_curve_has_from_2_to_a_million_points() -> None:

@@ -126,7 +126,7 @@ def row_correlations(
         spread = (n - 1) / n * (pl.col("squares") - pl.col("away") ** 2 / n)
         decided = pl.col("most") > _DECIDES * pl.col("squares")
         known = (pl.col("n_left") == n) & (pl.col("r").abs() < 1)
-        error = pl.when(known, ~decided | (pl.col("squares") == 0)).then(spread.sqrt())
+        error = pl.when(known, ~decided).then(spread.sqrt())
         parts.append(found.select(*keys, pl.lit(at).alias("pair"), "r", error.alias("error")))
     return pl.concat(parts).with_columns(pl.col("r", "error").fill_nan(None))
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from traceana.analysis.frames import collect, open_frame
+from traceana.analysis.frames import collect, open_frame, reading
 from traceana.errors import DataError
 from traceana.results.deadlines import IterationRates
 from traceana.results.tables import declared, returns
@@ -67,7 +67,8 @@ def join_plans(
 
 def _with_key(rows: pl.DataFrame) -> pl.DataFrame:
     categories = pl.selectors.categorical() | pl.selectors.enum()
-    text = rows.cast({categories | pl.selectors.by_name(*KEY): pl.String})
+    with reading():  # no engine writes a duration as text
+        text = rows.cast({categories | pl.selectors.by_name(*KEY): pl.String})
     return text.with_columns(
         cluster=pl.when(pl.col("cluster") != "").then("cluster").otherwise(pl.lit("all"))
     )
@@ -92,10 +93,10 @@ def iteration_rates(
 ) -> pl.DataFrame:
     r"""Compute iterations per second per model, batch size and GPUs.
 
-    If the iterations i of a plan (ElasticFlow, ASPLOS'23, published traces) are floor(x t) with
-    runtime t and a throughput x of its model, batch size and GPUs, each plan gives bounds of x:
-    :math:`i / t \le x < (i + 1) / t`. Where the bounds of all plans of a cell overlap, the middle
-    of the overlap is the estimate; otherwise the median of i / t is.
+    If the iterations i of a plan (ElasticFlow, ASPLOS'23) are floor(x t) with runtime t and a
+    throughput x of its model, batch size and GPUs, each plan gives bounds of x: :math:`i / t \le x
+    < (i + 1) / t`. Where the bounds of all plans of a cell overlap, the middle of the overlap is
+    the estimate; otherwise the median of i / t is.
 
     Parameters
     ----------

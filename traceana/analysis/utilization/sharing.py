@@ -83,7 +83,7 @@ def gpu_sharing(
     there, hours = pl.col(".there"), pl.col(".hours")
     statistics = {
         "devices": pl.col(".gpu").n_unique().cast(pl.Int64),
-        "devices_shared": pl.col(".gpu").filter(there > 1, hours > 0).n_unique().cast(pl.Int64),
+        "devices_shared": pl.col(".gpu").filter(there > 1).n_unique().cast(pl.Int64),
         "n": (pl.col(".step") == 1).sum().cast(pl.Int64),
         "busy_hours": hours.filter(there > 0).sum(),
         "shared_hours": hours.filter(there > 1).sum(),

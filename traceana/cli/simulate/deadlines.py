@@ -121,6 +121,7 @@ class _Source:
 
 def _read_file(file: Path, deadline: str | None) -> _Source:
     import polars as pl
+    from polars.exceptions import PanicException, PolarsError
 
     from traceana.errors import DataError
 
@@ -132,7 +133,7 @@ def _read_file(file: Path, deadline: str | None) -> _Source:
         else:
             scan = pl.read_parquet(file, use_pyarrow=True).lazy()
         jobs = _take(scan, str(file), *([deadline] if deadline else []))
-    except (OSError, ValueError, pl.exceptions.PolarsError) as error:
+    except (OSError, ValueError, PanicException, PolarsError) as error:
         raise DataError(f"{file}: cannot be read ({str(error).splitlines()[0]})") from None
     return _Source(str(file), jobs, None, synthetic=False)
 

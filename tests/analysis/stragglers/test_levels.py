@@ -1,0 +1,67 @@
+"""Levels of workers: blocks that count, and whether a level changes, by their definitions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.analysis.stragglers.test_detect import calm, samples_of
+from traceana.analysis import detect_stragglers
+from traceana.analysis.stragglers.levels import measure_levels
+
+
+def changes(blocks: list[float], slow_level: float) -> bool:
+    """Whether a worker with these log ratios to its only peer, one per block, changes."""
+    x = np.repeat(np.exp([blocks, [0.0] * len(blocks)]), 4, axis=1)
+    return bool(measure_levels(x[None], slow_level).changes[0, 0])
+
+
+@pytest.mark.parametrize(("step", "expected"), [(0.995, False), (1.005, True)])
+def test_a_step_beyond_the_range_of_eight_normal_numbers_is_a_change(
+    step: float, expected: bool
+) -> None:
+    # signs that alternate have second differences of 4 units; those of normal numbers have a
+    # median of 0.6745 sqrt(6) standard deviations
+    unit = 0.05
+    deviation = 4 * unit / (0.6745 * np.sqrt(6))
+    edge = 4.3 * deviation - 2 * unit
+    blocks = [unit * (-1) ** k + (step * edge if k >= 4 else 0) for k in range(8)]
+    assert changes(blocks, 1.01) == expected
+
+
+@pytest.mark.parametrize(("top", "expected"), [(1.19, False), (1.21, True)])
+def test_a_change_begins_at_a_slow_level(top: float, expected: bool) -> None:
+    assert changes([0.0] * 4 + [float(np.log(top))] * 4, 1.2) == expected
+
+
+@pytest.mark.parametrize(("bottom", "expected"), [(1.24, True), (1.26, False)])
+def test_a_change_ends_below_half_of_the_excess(bottom: float, expected: bool) -> None:
+    assert changes([float(np.log(bottom))] * 4 + [float(np.log(1.5))] * 4, 1.2) == expected
+
+
+@pytest.mark.parametrize(("length", "known", "counts"), [(4, 2, True), (5, 2, False)])
+def test_a_block_counts_if_half_of_its_times_are_known(
+    length: int, known: int, counts: bool
+) -> None:
+    x = np.random.default_rng(4).lognormal(0, 0.1, (1, 2, 8 * length))
+    x[0, 0, known:length] = np.nan
+    ends = []
+    for above in (1.5, 1.9):  # the median of all stays as it is
+        x[0, 0, :known] = above
+        ends.append(measure_levels(x, 1.2).ci_high[0, 0])
+    assert (ends[0] != ends[1]) == counts
+
+
+def test_results_do_not_depend_on_the_unit() -> None:
+    value = calm(5, 200)
+    value[1] *= 3
+    value[4, 60:120] *= 4
+    once, thousandth = (detect_stragglers(samples_of(value * unit)) for unit in (1.0, 1e-3))
+    for name in ("episodes", "levels", "jobs"):
+        a, b = getattr(once, name), getattr(thousandth, name)
+        for column in set(a.columns) - {"median", "median_batch_time"}:
+            if a[column].dtype.is_float():
+                np.testing.assert_allclose(a[column].to_numpy(), b[column].to_numpy(), rtol=1e-9)
+            else:
+                assert a[column].to_list() == b[column].to_list()
+    assert once.episodes.height == 1
