@@ -7,13 +7,14 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from filelock import FileLock
 from hypothesis import settings
 
-from traceana.ingesters import ingest
-from traceana.store import Store, open_store
+if TYPE_CHECKING:
+    from traceana.store import Store
 
 # no test depends on how fast a machine is
 settings.register_profile("unhurried", deadline=None)
@@ -108,6 +109,10 @@ def real_data() -> Path:
 @pytest.fixture(scope="session")
 def real_store(real_data: Path, shared_folder: Path) -> Store:
     """Every trace that is at hand, ingested once."""
+    # slow to import, and the process that shares the tests out runs none
+    from traceana.ingesters import ingest  # noqa: PLC0415
+    from traceana.store import open_store  # noqa: PLC0415
+
     return open_store(
         make_once(shared_folder / "real-store", lambda folder: ingest(real_data, store=folder))
     )

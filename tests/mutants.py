@@ -15,6 +15,7 @@ import inspect
 import json
 import os
 import random
+import re
 import resource
 import shutil
 import signal
@@ -24,6 +25,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Generator, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -218,13 +220,20 @@ def folder_of(mutant: Mutant) -> str:
     return folder.as_posix()
 
 
+@cache
+def _text_of(file: str) -> str:
+    return (ROOT / file).read_text()
+
+
 def covering(tests: dict[str, Any], mutant: Mutant, cpu_s: int) -> list[str]:
     """Tests that call the changed function (or any of its module), the most likely ones first."""
     name, stem = f"{mutant.path}:{mutant.function}", Path(mutant.path).stem
+    constant = "" if mutant.function else re.split(r"\W", mutant.text)[0]
     known = any(name in called for _, called in tests.values())
     found, total = [], 0.0
     for test, (seconds, called) in tests.items():
-        named = stem in test.partition("::")[0]
+        file = test.partition("::")[0]
+        named = stem in file or bool(constant and constant in _text_of(file))
         # a table of the module may be read without a call
         of_module = named or any(c.startswith(f"{mutant.path}:") for c in called)
         if name in called if known else of_module:

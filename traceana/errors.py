@@ -64,9 +64,9 @@ class StoreError(TraceanaError):
 class DataError(TraceanaError):
     """A frame, argument or value is not valid for an analysis, a simulation or a figure.
 
-    Functions raise it if a column is missing or of another type, an argument is unknown or out of
-    range, a status is unknown, or a value cannot be true, such as a negative runtime or an end
-    before its start. Their pages list further reasons only.
+    Functions raise it if a column is missing or of another type, or an argument or a status is
+    unknown or out of range. They also raise it if a value cannot be true, such as a negative
+    runtime or an end before its start. Their pages list further reasons only.
 
     Examples
     --------

@@ -53,7 +53,7 @@ def test_the_estimate_need_not_be_the_truth(tmp_path: Path) -> None:
     told = json.loads(
         run(
             *("--devices", "t4,t4,p4,p4", "--throughputs", "8,8,1,1", "--json"),
-            *("--controllers", "static,oracle", "--out", str(out), "--most", "120"),
+            *("--controllers", "static,oracle", "--out", str(out), "--max-batch", "120"),
         )
     )
     static, oracle = told["results"]
@@ -105,7 +105,7 @@ def test_a_replay_says_that_it_is_synthetic(store: Path, tmp_path: Path) -> None
         (("--throughputs", "1,2", "--controllers", "static"), "static needs an estimate"),
         (("--cores", "1,2", "--overheads", "1,2,3"), "one per worker .2.; found 3"),
         (("--cores", "1,2,3", "--global-batch", "2"), "3 or more can"),
-        (("--cores", "1,2", "--most", "3"), "2 to 6 can"),
+        (("--cores", "1,2", "--max-batch", "3"), "2 to 6 can"),
         (("--cores", "1,2", "--noise", "0.1"), "--noise: only with --sweep or --replay"),
         (("--sweep", "--cores", "1,2"), "--cores: --sweep has its own workers"),
         (("--sweep", "--replay"), "pass one of them"),
@@ -184,7 +184,7 @@ def test_the_published_clusters() -> None:
         (("--throughputs", "1,2", "--steps", "1000000000"), "GiB of memory"),
         (("--throughputs", "1,2", "--steps", "9" * 30), "steps must be a whole number"),
         (("--throughputs", "1,2", "--global-batch", "9" * 30), "global_batch must be a whole"),
-        (("--throughputs", "1,2", "--most", "9" * 30), "bounds must be whole"),
+        (("--throughputs", "1,2", "--max-batch", "9" * 30), "bounds must be whole"),
         (("--sweep", "--seeds", "9" * 30), "seeds must be at most"),
         (("--sweep", "--steps", "9" * 30), "steps must be a whole number"),
         (("--cores", "1e308,1e308"), "every throughput must be"),

@@ -64,7 +64,10 @@ def test_a_line_may_be_as_long_as_the_limit(
 ) -> None:
     monkeypatch.setattr(ahead, "LONGEST_LINE", 100)
     whole = b"x" * 164 + b"\n"
-    assert list(ahead.whole_lines(source_of(tmp_path / "x.csv", whole), size=64)) == [whole]
+    for before in (b"", b"a\n" * 32):
+        content = before + whole
+        blocks = list(ahead.whole_lines(source_of(tmp_path / "x.csv", content), size=64))
+        assert blocks == [block for block in (before, whole) if block]
     with pytest.raises(SourceError, match="a line of more than"):
         list(ahead.whole_lines(source_of(tmp_path / "x.csv", b"x" + b"x" + whole), size=64))
 
@@ -89,6 +92,18 @@ def test_a_header_has_at_most_a_mebibyte() -> None:
     ):
         forward.read(2**20 + 1)
     assert forward.seek(9 << 20) == 5 << 20
+
+
+@pytest.mark.parametrize("blank", [" ", "\t"])
+def test_a_number_after_a_blank_is_not_parsed_at_once(blank: str) -> None:
+    for text in (f"{blank}1,2\n3,4\n", f"1,2\n{blank}3,4\n", f"1,2\n3,{blank}4\n"):
+        block = lines.Block(text.encode(), ("a", "b"), 1, 0)
+        assert block.typed({"a", "b"}) is None
+        typed = block.typed(())
+        assert typed is not None
+        assert typed.select("a", "b").write_csv(include_header=False) == text
+    inner = lines.Block(f"1,x{blank}y\n".encode(), ("a", "b"), 1, 0).typed({"a"})
+    assert inner is not None
 
 
 def zipped(method: int) -> Callable[[bytes], bytes]:

@@ -52,6 +52,7 @@ FIELDS: list[tuple[Fields, dict[str, object]]] = [
     ({".batch ConsumedEnergyRaw": "9", ".0 ConsumedEnergyRaw": "4"}, {"energy_j": 9}),
     ({".extern ConsumedEnergyRaw": "1", ".0 ConsumedEnergyRaw": "4"}, {"energy_j": 4}),
     ({".0 TotalCPU": "00:02", ".1 TotalCPU": "00:03", "TotalCPU": "00:04"}, {"cpu_time_s": 5}),
+    ({".0 NTasks": "2"}, {"cpu_time_s": None, "energy_j": None, "memory_gib_used": None}),
     ({".0 MaxRSS": "1G", ".1 MaxRSS": "3G", "MaxRSS": "2G"}, {"memory_gib_used": 3}),
 ]  # fmt: skip
 
@@ -120,3 +121,34 @@ def test_the_last_field_before_a_closing_separator_is_read(write: Write, tmp_pat
     jobs = Store(tmp_path / "store").scan("log", "jobs").collect()
     assert dict(jobs.select("job_id", "user").iter_rows()) == {"1": "anna", "2": None}
     assert ledger.entries[0].rows_rejected == 1
+
+
+TIMES = [  # of 2026-10-25 in Berlin, and the minutes of start and end from midnight UTC
+    ("01:50", "02:10", "02:40", "00:30:00", 10, 40),  # either time fits: the first
+    ("01:50", "02:10", "02:40", "01:30:00", 10, 100),
+    ("01:00", "02:30", "03:10", "00:40:00", 90, 130),
+    ("01:00", "02:30", "03:10", "01:40:00", 30, 130),
+    ("01:00", "02:30", "03:10", "00:07:00", 30, 130),  # no time fits: the first
+    ("02:50", "02:10", "02:20", "", 70, 80),  # by the order of the three
+    ("02:10", "02:10", "02:40", "00:30:00", 10, 40),
+    ("01:00", "02:50", "02:10", "", 50, 70),
+    ("01:00", "02:10", "02:10", "00:00:00", 10, 10),
+    ("01:00", "02:10", "02:10", "01:00:00", 10, 70),
+    ("01:00", "02:10", "02:40", "", 10, 40),
+    ("01:00", "02:10", "", "", 10, None),
+    ("01:00", "01:30", "02:30", "01:00:00", -30, 30),
+    ("01:00", "01:30", "02:30", "02:00:00", -30, 90),
+]
+
+
+def test_the_hour_that_occurs_twice(write: Write, tmp_path: Path) -> None:
+    lines = ["JobID|State|Submit|Start|End|Elapsed"]
+    for job, (*times, elapsed, _, _) in enumerate(TIMES):
+        cells = [time and f"2026-10-25T{time}:00" for time in times]
+        lines.append("|".join([str(job), "COMPLETED", *cells, elapsed]))
+    folder = write("log.txt", "\n".join(lines) + "\n")
+    ingest(folder / "log.txt", store=tmp_path / "store", timezone="Europe/Berlin")
+    jobs = Store(tmp_path / "store").scan("log", "jobs").collect()
+    midnight = pl.datetime(2026, 10, 25).dt.epoch("s")
+    found = jobs.select("job_id", ((pl.col("start_s", "end_s") - midnight) / 60))
+    assert found.rows() == [(str(job), *times[-2:]) for job, times in enumerate(TIMES)]

@@ -19,7 +19,8 @@ def test_traces_stand_side_by_side(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     page = traceana.build_report(store, out=tmp_path / "out", only="comparison", formats="md")
     text = page.read_text()
     assert (
-        "Median runtime (s): from 20.0 (Cluster one; n = 3) to 2,000 (Cluster two; n = 3)" in text
+        "Median runtime (s): the lowest of 2 traces is 20.0 (Cluster one; n = 3). "
+        "The highest is 2,000 (Cluster two; n = 3)." in text
     )
     assert "| Cluster two | 2,000 (n = 3) |" in text
     # a question that no trace answers is not listed; why one trace has none is

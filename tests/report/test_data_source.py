@@ -60,8 +60,8 @@ def test_without_a_store_the_command_reports_on_the_sample_and_says_so(
     address = (nowhere / "reports/latest/index.html").as_uri()
     assert told.out == f"reports/latest/index.html\n{address}\n"
     assert told.err == (
-        "traceana: note: nothing is ingested under my store, so this report is made from the "
-        "SYNTHETIC sample; for one on real files: traceana ingest PATH --store 'my store'\n"
+        "traceana: note: nothing is ingested under my store, so the SYNTHETIC sample is used; "
+        "for real files: traceana ingest PATH --store 'my store'\n"
     )
     page = read_page((nowhere / "reports/latest/index.html").read_text(encoding="utf-8"))
     assert page.all("title")[0].text.startswith("SYNTHETIC sample")

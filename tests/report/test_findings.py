@@ -41,8 +41,8 @@ def test_a_failure_rate_that_differs_by_half_a_point_is_called_negligible(tmp_pa
     text = " ".join(findings(jobs_of(queue, failed), tmp_path))
     assert "differs negligibly or not at all by queue (Cramér's V 0.010" in text
     assert "n = 240,000; adjusted p < 0.001)" in text
-    assert "a 10 %" in text
-    assert "b 11 %" in text
+    assert "a: 10 %" in text
+    assert "b: 11 %" in text
 
 
 def test_few_jobs_do_not_tell(tmp_path: Path) -> None:
@@ -50,7 +50,7 @@ def test_few_jobs_do_not_tell(tmp_path: Path) -> None:
     failed = np.concatenate([np.arange(15) < k for k in (4, 7)])
     text = " ".join(findings(jobs_of(queue, failed), tmp_path))
     assert (
-        "does not differ significantly by queue; the effect is inconclusive (Cramér's V 0." in text
+        "does not differ significantly by queue. The effect is inconclusive (Cramér's V 0." in text
     )
 
 
@@ -65,7 +65,7 @@ def test_a_group_that_never_completes_is_named_and_judged_apart(tmp_path: Path) 
         ]
     )
     text = " ".join(findings(pl.DataFrame({"queue": queue, "status": status}), tmp_path))
-    assert "low 100 % (95 % CI 98 to 100 %; 200 of 200; none is recorded as completed)" in text
+    assert "low: 100 % (95 % CI 98 to 100 %; 200 of 200; none is recorded as completed)" in text
     assert "in the groups with both outcomes differs negligibly" in text or (
         "in the groups with both outcomes does not differ" in text
     )
@@ -76,7 +76,7 @@ def test_cancelled_jobs_ended_without_failure(tmp_path: Path) -> None:
     queue = np.tile(["a", "b"], 150)
     status = np.repeat(["failed", "cancelled", "completed"], 100)
     text = " ".join(findings(pl.DataFrame({"queue": queue, "status": status}), tmp_path))
-    assert "a 33 %" in text
+    assert "a: 33 %" in text
     assert "50 of 150" in text
     assert "all jobs ended." in text
 

@@ -149,7 +149,7 @@ def test_a_job_without_stragglers_and_one_of_a_single_worker(tmp_path: Path) -> 
     assert "There is no persistent straggler." in part.text
     assert len(part.all("figure")) == 1, "one worker alone has no peers"
     assert (
-        "2020: 0 of 2 jobs had stragglers; if every iteration waited"
+        "2020: 0 of 2 jobs had stragglers. If every iteration waited"
         in section(page, "summary").text
     )
     findings = section(page, "stragglers").text

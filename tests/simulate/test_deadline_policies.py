@@ -166,3 +166,33 @@ def test_a_cluster_in_which_no_job_fits_has_no_share() -> None:
     wide = JOBS.with_columns(gpus=5.0)
     row = simulate_deadlines(wide, policies=["fifo"], capacity=2).row(0, named=True)
     assert (row["n"], row["n_excluded"], row["share_missed"], row["ci_low"]) == (0, 3, None, None)
+
+
+def test_gpu_time_and_waits_are_weighted_over_clusters() -> None:
+    # a: 10 s of two GPUs and then 1 s of one, on two; b: one job of a second on its GPU
+    jobs = pl.DataFrame(
+        {
+            "cluster": ["a", "a", "b"],
+            "job_id": ["x", "y", "z"],
+            "submit_s": [0.0, 0.0, 5.0],
+            "runtime_s": [10.0, 1.0, 1.0],
+            "gpus": [2.0, 1.0, 0.5],
+            "deadline_s": [10.0, 10.0, 10.0],
+        }
+    )
+    a, b, both = simulate_deadlines(jobs, policies=["fifo"], capacity=2).iter_rows(named=True)
+    assert (a["n"], a["n_missed"], a["mean_wait_s"]) == (2, 1, 5)
+    assert a["utilization"] == pytest.approx((10 * 2 + 1 * 1) / (2 * 11))
+    assert (b["n"], b["mean_wait_s"], b["utilization"]) == (1, 0, 0.25)
+    assert (both["n"], both["mean_wait_s"]) == (3, pytest.approx(10 / 3))
+    assert both["utilization"] == pytest.approx((a["utilization"] + b["utilization"]) / 2)
+
+
+def test_plans_are_of_jobs_with_a_runtime_and_tightness_may_be_0() -> None:
+    some = JOBS.with_columns(runtime_s=pl.Series([0.0, 1.0, 0.5]))
+    assert synthesize_deadlines(some)["job_id"].to_list() == ["b", "c"]
+    assert synthesize_deadlines(JOBS, tightness=(0, 0))["deadline_s"].to_list() == [0, 1, 2]
+    small = synthesize_deadlines(JOBS, tightness=(0.5, 0.5), distribution="loguniform")
+    assert small["deadline_s"].to_list() == [5, 5, 3]
+    with pytest.raises(DataError, match="tightness must be two numbers, above 0"):
+        synthesize_deadlines(JOBS, tightness=(0, 1), distribution="loguniform")

@@ -123,7 +123,7 @@ def summary(
     *,
     store: StoreOption = None,
 ) -> None:
-    """Print the main results of a report, one sentence each."""
+    """Print the main results of a report."""
     from traceana.cli.output import show_steps
     from traceana.report.build import summarize
     from traceana.report.run import count_workers

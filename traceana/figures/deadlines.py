@@ -221,6 +221,7 @@ def plot_missed_deadlines(missed: pl.DataFrame, /, *, ax: Axes | None = None) ->
     ax.set_xlim(0, 103 * max([*known["ci_high"].drop_nulls(), *known["share_missed"]]) or None)
     ax.grid(visible=False, axis="y")
     ax.set_xlabel("Missed deadlines (%)")
+    ax.set_title("Missed deadlines by policy", pad=6 + 13 * -(-len(policies) // 2))
     ax.legend(
         loc="lower left", bbox_to_anchor=(0, 1), ncols=2, borderaxespad=0.2, handletextpad=0.1
     )

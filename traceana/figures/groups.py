@@ -216,8 +216,8 @@ def describe_runtime_by(result: pl.DataFrame) -> str:
 @figure(
     "runtime-ratio",
     result="summarize_runtime_ratio",
-    reading="Thin bar: 5 % to 95 % quantile of runtime over the mean of its group; thick bar: 25 % "
-    "to 75 %; diamond: median; tick: 99 %; dashed line: the mean, which is 1 in every group. n: "
+    reading="Thin bar: 5 % to 95 % quantile of runtime over the mean of its group. Thick bar: 25 % "
+    "to 75 %. Diamond: median. Tick: 99 %. Dashed line: the mean, which is 1 in every group. n: "
     "number of runtimes.",
 )
 def plot_runtime_ratio(result: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:

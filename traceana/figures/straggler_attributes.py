@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 @figure(
     "straggler-attributes",
     result="straggler_attributes of one job",
-    reading="Dot: time gained if one group of the attribute were as fast as the other workers, "
-    "with the name of the group that gains most and the number of its workers. Filled: the "
-    "attribute that explains the slowness.",
+    reading="Dot: time gained if one group of the attribute were as fast as the other workers. "
+    "Label: the group that gains most, and the number of its workers. Filled: the attribute that "
+    "explains the slowness.",
 )
 def plot_straggler_attributes(
     result: AttributeResult, /, *, ax: Axes | None = None, job: object = None

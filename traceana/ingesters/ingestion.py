@@ -67,7 +67,7 @@ def ingest(
     is while its files, mapping, schema and version are the same.
 
     Later files update a trace that is not a public one. Of rows with the same key, the record in
-    the latest state (ended, running, others) is kept, and among those that of the later file; the
+    the latest state (ended, running, others) is kept, and among those that of the later file. The
     others are counted as replaced. Rows that only earlier files have are kept, except in tables
     without a key, which are replaced.
 

@@ -256,7 +256,8 @@ def _complete_jobs(matched: dict[str, str], source: Source, proposal: Proposal) 
         ]
         if not distinct:
             raise DataError(
-                f"{source.label}: no column has another value in each row, as a job's id has"
+                f"{source.label}: no column has another value in each row, as a job's id has, and "
+                "none has the name of a step's time; write the mapping (see: Map your own file)"
             )
         matched["job_id"] = distinct[0]
         proposal.lines[:0] = [

@@ -79,8 +79,9 @@ WORKER_SAMPLES: Final = {
     "step": "step global_step iteration iter step_id training_step iteration_id",
     "time_s": "time_s timestamp ts wall_clock unix_time",
     "host": "host hostname node node_name machine",
-    "batch_time": "compute_time compute batch_time batch_time_s step_time iter_time iteration_time "
-    "seconds step_seconds duration elapsed step_duration time_per_step time latency",
+    "batch_time": "compute_time compute forward_backward fwd_bwd batch_time batch_time_s step_time "
+    "iter_time iteration_time seconds step_seconds duration elapsed step_duration "
+    "time_per_step time latency",
 }  # fmt: skip
 """By column of ``worker_samples``; of several times the one before the barrier is first."""
 

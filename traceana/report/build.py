@@ -85,10 +85,10 @@ def build_report(
     per_trace
         Whether to make a page of each trace too, in a folder with its name.
     on_step
-        Called with the number of steps done, that of all, and the last one. None: a progress bar in
-        a notebook, else nothing.
+        Called with the number of steps done, the number of all steps, and the name of the last one.
+        None: a progress bar in a notebook, else nothing.
     on_results
-        Called with the main results, one sentence each.
+        Called with the main results as short texts.
 
     Returns
     -------
@@ -154,7 +154,7 @@ def summarize(
     workers: int = 1,
     on_step: Callable[[int, int, str], None] | None = None,
 ) -> list[str]:
-    """Return the main results of a report, one sentence each.
+    """Return the main results of a report.
 
     Parameters
     ----------

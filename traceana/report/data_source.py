@@ -59,8 +59,8 @@ class DataSource:
     def notice(self) -> str:
         """One sentence on what was not found and how to ingest."""
         return (
-            f"nothing is ingested under {self.path}, so this report is made from the SYNTHETIC "
-            f"sample; for one on real files: traceana ingest PATH {self.option}"
+            f"nothing is ingested under {self.path}, so the SYNTHETIC sample is used; for real "
+            f"files: traceana ingest PATH {self.option}"
         )
 
 

@@ -48,9 +48,7 @@ class OutcomeRates(ResultTable):
     ci_high = number(_CI, "confidence interval of the rate", display="percent")
     n_excluded = count("Excluded", "rows that are neither, null included")
     n_clusters = count("Clusters", _CLUSTERS, optional=True)
-    n_effective = number(
-        "Effective n", "equivalent independent rows", display="count", optional=True
-    )
+    n_effective = number("Effective n", "of independent rows", display="count", optional=True)
     note = text("Note", "why there is no interval; only with `cluster`", optional=True)
 
 
@@ -71,9 +69,7 @@ class FailureRates(ResultTable):
     pending = count("Pending", "rows with this status", optional=True)
     unknown = count("Unknown", "rows with this status", optional=True)
     n_clusters = count("Clusters", _CLUSTERS, optional=True)
-    n_effective = number(
-        "Effective n", "equivalent independent rows", display="count", optional=True
-    )
+    n_effective = number("Effective n", "of independent rows", display="count", optional=True)
     note = text("Note", "why there is no interval; only with `cluster`", optional=True)
 
 

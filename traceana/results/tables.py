@@ -68,10 +68,7 @@ def fraction(heading: str, description: str = "") -> dy.Float64:
 
 
 def interval(
-    heading: str = "95 % interval",
-    description: str = "confidence interval",
-    *,
-    display: str = "three_digits",
+    heading: str = "95 % interval", description: str = "interval", *, display: str = "three_digits"
 ) -> tuple[dy.Float64, dy.Float64]:
     """Declare the ends of a confidence interval, which are displayed as one column."""
     low, high = (number(heading, description, display=display) for _ in range(2))
@@ -165,10 +162,9 @@ def describe_columns(table: type[ResultTable], /) -> str:
         heading = metadata["heading"].removesuffix(unit)
         text = column.description or heading
         if text.startswith(("of ", "over ", "null ", "quantile")):
-            text = f"{heading}{';' if text.startswith('null') else ''} {text}"
-        text = text.replace("Median quantile", "Median")
-        plain = text.lower().replace(" ", "")
-        same = plain in (name.replace("_", ""), name.rpartition("_")[0].replace("_", ""))
+            joined = f"{heading}{';' if text.startswith('null') else ''} {text}"
+            text = joined.replace("Median quantile", "Median")
+        same = text.lower().replace(" ", "") in name.replace("_", "")
         lines.append(f"- `{name}`{unit}" if same else f"- `{name}`{unit}: {text}")
     return "\n".join(lines)
 

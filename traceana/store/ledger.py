@@ -69,13 +69,13 @@ class FileEntry:
 class TableEntry:
     """Row counts of one table of a trace.
 
-    `duplicate_rows` counts rows that repeat an earlier one in every column, in tables that
-    declare no key (they are kept); `unknown_words` the published status values that were
-    mapped to ``unknown``; `fingerprint` identifies sources, schema and version;
-    `replaced_files` are files whose rows were in the table before this ingest and no longer are;
-    `rows_replaced` counts kept rows that a newer record of the same key replaced: the table has
-    ``rows_kept == rows_read - rows_rejected - rows_replaced`` rows; `crc32` has the checksums of
-    the stored file and, if there is one, of the file of rejected rows.
+    `duplicate_rows` counts rows that repeat an earlier one in every column, in tables that declare
+    no key (they are kept). `unknown_words` counts the published status values that were mapped to
+    ``unknown``. `fingerprint` identifies sources, schema and version. `replaced_files` are files
+    whose rows were in the table before this ingest and no longer are. `rows_replaced` counts kept
+    rows that a newer record of the same key replaced. The table has ``rows_kept == rows_read -
+    rows_rejected - rows_replaced`` rows. `crc32` has the checksums of the stored file and, if there
+    is one, of the file of rejected rows.
 
     Examples
     --------

@@ -154,3 +154,28 @@ def test_the_published_jobs(real_data: Path) -> None:
         told[name] = found.filter("explains").select("attribute", "group", "n_workers").row(0)
     # mw-AR.json: Mw 1.002; ms-ST.json: Ms 1.219, the last of four stages
     assert told == {"AR": ("worker", "0", 1), "ST": ("stage", "3", 2)}
+
+
+def test_workers_of_a_group_are_so_many_times_slower_than_the_others() -> None:
+    times = np.ones((10, 8)) * 0.5
+    times[:, [2, 3]] = 1.5
+    times[0] = 0  # a step that takes no time
+    result = straggler_attributes(job(times), attributes=("host", "rack"), time="step")
+    ratios = result.groups.filter(group="h1")["ratio_to_others"].to_list()
+    assert ratios == pytest.approx([3])
+    row = result.attributes.filter(attribute="host").row(0, named=True)
+    assert (row["group"], row["explains"], row["n_steps"]) == ("h1", True, 10)
+    # between four hosts of two alike workers there is all of the variance
+    assert row["variance_explained"] == pytest.approx(1)
+    for wrong in (0, 1.5):
+        with pytest.raises(DataError, match="resamples must be a whole number from 1 on"):
+            straggler_attributes(job(times), time="step", resamples=wrong)  # type: ignore[arg-type]
+
+
+def test_defaults_of_attributes() -> None:
+    samples = job(noise(3, steps=5, workers=6))
+    found = straggler_attributes(samples, attributes="host", time="step")
+    same = straggler_attributes(
+        samples, attributes="host", time="step", min_explained=0.5, resamples=999, rng=1
+    )
+    assert found.attributes.equals(same.attributes)

@@ -10,6 +10,7 @@ import pytest
 from scipy import optimize, stats
 
 from traceana.analysis.stragglers.cost import at_once
+from traceana.analysis.stragglers.episodes import Stretch
 from traceana.analysis.stragglers.excess import (
     evidence_of_reports,
     excess_over_peers,
@@ -174,6 +175,14 @@ def test_evidence_of_a_report_has_the_limit_of_its_frequency(least: float) -> No
 def test_a_job_without_an_episode_has_none_at_once() -> None:
     by_job, of_each = at_once((3, 2, 5), [])
     assert (by_job.tolist(), of_each) == ([0, 0, 0], [])
+
+
+def test_episodes_that_follow_each_other_are_not_at_once() -> None:
+    first, second = Stretch(0, 0, 2, 4, 3, 2.0, 2.0), Stretch(0, 1, 5, 7, 3, 2.0, 2.0)
+    by_job, of_each = at_once((1, 3, 10), [first, second])
+    assert (by_job.tolist(), of_each) == ([1], [1, 1])
+    by_job, of_each = at_once((1, 3, 10), [first, second, Stretch(0, 2, 7, 9, 3, 2.0, 2.0)])
+    assert (by_job.tolist(), of_each) == ([2], [1, 2, 2])
 
 
 def excess_by_hand(

@@ -188,3 +188,12 @@ def test_noise_of_a_variation_of_one_has_mean_and_deviation_one() -> None:
     assert noise.std() == pytest.approx(1, abs=0.05)
     assert np.log(noise).std() == pytest.approx(np.sqrt(np.log(2)), rel=0.01)
     assert (module._noise(table, keys, 0.0, 2) == 1).all()
+
+
+def test_runs_of_all_overheads_must_fit_into_memory() -> None:
+    # each run of two workers has 22 numbers of 8 bytes per step
+    uneven = {"uneven": [36.0, 12.0]}
+    with pytest.raises(
+        DataError, match=r"10,000,000 steps of 2 run\(s\) of 2 workers may need 3.3"
+    ):
+        sweep_batching(uneven, overheads_s=[0, 0.1], noise_cvs=[0], steps=10_000_000)

@@ -44,6 +44,9 @@ def test_a_concurrent_job_by_hand() -> None:
         # both have ended, and pruning goes on with the size below
         (3, 2, 100.0, 5600.0, 65.0, True, False, 30.0, 40.0),
     ]
+    # half of the energy, and half of 200 W times the seconds
+    costs = (0.5 * result.history["energy_j"] + 0.5 * 200 * result.history["time_s"]).to_list()
+    assert result.history["cost_j"].to_list() == pytest.approx(costs)
     group = result.groups.to_dicts()[0]
     assert (group["recurrences"], group["runs"], group["runs_concurrent"]) == (3, 3, 1)
     assert group["default_energy_j"] == 3.5 * 9000

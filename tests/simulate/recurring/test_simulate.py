@@ -113,7 +113,10 @@ def test_a_history_by_hand() -> None:
 
 
 def test_a_run_is_stopped_before_it_costs_more_than_beta_times_the_least() -> None:
-    history = simulate(tiny_runs({2: [30], 4: [6]})).history
+    result = simulate(tiny_runs({2: [30], 4: [6]}))
+    history, totals = result.history, result.totals.row(0, named=True)
+    assert totals["runs_missed"] == history.filter(reached=False).height > 0
+    assert totals["runs"] == history.height > 2 * totals["runs_missed"]
     # 2 * 10712.5 J are 6 epochs of 3080 J; the recurrence goes on with the next batch size
     stopped = (2, 2, 100.0, 2080 + 5 * 1760.0, 21 + 5 * 22.0, 0.5 * 10_880 + 13_100, False)
     assert history.select(CONTRACT).rows()[1:3] == [

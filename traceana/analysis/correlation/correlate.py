@@ -53,9 +53,9 @@ def correlate(
     :doc:`/explanation/correlation`.
 
     Values are null with a `note` if there are fewer than four points, a constant column or a value
-    beyond 1e150; the interval also if one row decides it; with `cluster`, interval and p if there
-    are fewer than ten effective clusters. The engine of the frame aggregates Pearson's r; the
-    columns are also collected, if they have up to 5 million rows or ranks or clusters need them.
+    beyond 1e150. The interval is null if one row decides it. With `cluster`, interval and p are
+    null below ten effective clusters. The engine of the frame aggregates Pearson's r; the columns
+    are also collected, if they have up to 5 million rows or ranks or clusters need them.
 
     Parameters
     ----------

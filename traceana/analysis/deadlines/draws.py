@@ -34,10 +34,10 @@ def replay_published_draws(
 
     Job ids of the ElasticFlow files are the first 128-bit numbers of Python's generator with seed
     42, which reveals the order of the jobs. In that order, the (model, batch size) pairs of each
-    file (without the jobs of the testbed) follow ``random.Random(0).choice`` over 14 pairs: for
+    file (without the jobs of the testbed) follow ``random.Random(0).choice`` over 14 pairs. For
     each job the next draw of its pair is taken. A draw that is passed over belongs to a job that is
-    not in the file, or was drawn again because the pair has no rate at the GPUs of the job. Other
-    equally likely draws would pass over 13 per job on average.
+    not in the file. Or the pair was drawn again because it has no rate at the GPUs of the job.
+    Other equally likely draws would pass over 13 per job on average.
 
     Parameters
     ----------

@@ -93,10 +93,10 @@ def iteration_rates(
 ) -> pl.DataFrame:
     r"""Compute iterations per second per model, batch size and GPUs.
 
-    If the iterations i of a plan (ElasticFlow, ASPLOS'23, published traces) are floor(x t) with
-    runtime t and a throughput x of its model, batch size and GPUs, each plan gives bounds of x:
-    :math:`i / t \le x < (i + 1) / t`. Where the bounds of all plans of a cell overlap, the middle
-    of the overlap is the estimate; otherwise the median of i / t is.
+    If the iterations i of a plan (ElasticFlow, ASPLOS'23) are floor(x t) with runtime t and a
+    throughput x of its model, batch size and GPUs, each plan gives bounds of x: :math:`i / t \le x
+    < (i + 1) / t`. Where the bounds of all plans of a cell overlap, the middle of the overlap is
+    the estimate; otherwise the median of i / t is.
 
     Parameters
     ----------

@@ -37,7 +37,7 @@ def deadline_tightness(
     more GPUs. Queueing and contention are not modeled, so the fractions are upper bounds for any
     scheduler that runs jobs as requested.
 
-    `n_met_fastest` counts the deadlines met with more GPUs: the job runs its iterations at the
+    `n_met_fastest` counts the deadlines met with more GPUs. The job then runs its iterations at the
     highest rate that :func:`iteration_rates` finds for its model and batch size, or in its own
     runtime if that is shorter.
 

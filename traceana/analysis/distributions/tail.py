@@ -38,15 +38,11 @@ def tail_index(
 
     Parameters
     ----------
-    values
-        Positive numbers in any unit; null and NaN are missing and excluded.
+    values, entry, observed, confidence
+        As in :func:`fit_distributions`.
     k
         Number of largest values in the tail, one or several. None: the square root of n. Larger k
         make the interval narrower and the estimate more biased.
-    entry, observed
-        As in :func:`fit_distributions`.
-    confidence
-        Coverage of the intervals, in (0, 1).
 
     Returns
     -------

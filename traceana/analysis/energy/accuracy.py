@@ -132,8 +132,9 @@ def energy_to_accuracy(
     Raises
     ------
     DataError
-        If the GPU, data set or target does not occur, the data set has no default target, a batch
-        size has several learning rates, or the data set several (network, optimizer) on this GPU.
+        If the GPU, data set or target does not occur, or the data set has no default target. If a
+        batch size has several learning rates, or the data set several (network, optimizer) on this
+        GPU.
 
     Examples
     --------

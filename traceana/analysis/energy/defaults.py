@@ -20,9 +20,9 @@ def training_defaults(
     """Return the defaults of each data set that was trained and profiled.
 
     Stated defaults (:data:`traceana.schema.TRAINING_DEFAULTS`) apply if runs have their target.
-    Otherwise the target is the hardest of those that the most batch sizes reached in every run,
-    the batch size is the median of these, and max_epochs is the largest epoch of any run. A
-    metric is an error if larger targets are reached earlier.
+    Otherwise the target is the hardest of those that the most batch sizes reached in every run. The
+    batch size is the median of these, and max_epochs the largest epoch of any run. A metric is an
+    error if larger targets are reached earlier.
 
     Parameters
     ----------

@@ -60,18 +60,18 @@ def energy_savings(
 ) -> pl.DataFrame:
     """Compute energy savings of the best batch size and power limit.
 
-    The baseline is (b0, the largest power limit of the GPU), with b0 the default batch size of
-    the data set, reduced to the largest one profiled on that GPU. Each choice is the feasible
-    configuration of least energy or cost if the batch size (at the largest power limit), the
-    power limit (at b0) or both are free; ties go to the smaller batch size, then the lower limit.
+    The baseline is (b0, the largest power limit of the GPU), with b0 the default batch size of the
+    data set, reduced to the largest one profiled on that GPU. Each choice is the feasible
+    configuration of least energy or cost if the batch size (at the largest power limit), the power
+    limit (at b0) or both are free. Ties go to the smaller batch size, then the lower limit.
 
     The best of many noisy configurations is partly best by chance, so that `ratio` is biased
     downward. `ratio_held_out` is not: a batch size is chosen without one run of each, and its ratio
-    is of the runs held out (cross-validation, geometric mean over 100 random partitions; Stone,
-    JRSS B 36, 1974). The 95 % interval around it is Welch's for the difference of the mean
-    logarithms of the epochs (Biometrika 34, 1947). Time and power of an epoch were measured once:
-    their variation is not included. Where the batch size is the default, the epochs cancel and
-    there is no interval. Every data set is trained to its default target.
+    is of the runs held out. This is cross-validation (Stone, JRSS B 36, 1974), with the geometric
+    mean over 100 random partitions. The 95 % interval around it is Welch's for the difference of
+    the mean logarithms of the epochs (Biometrika 34, 1947). Time and power of an epoch were
+    measured once: their variation is not included. Where the batch size is the default, the epochs
+    cancel and there is no interval. Every data set is trained to its default target.
 
     Parameters
     ----------

@@ -52,14 +52,10 @@ def outcome_association(
     frame
         One row per job or task: `by`, `status` and `cluster`; eager or lazy, of any supported
         engine. Rows without a cluster are excluded.
-    by
-        Columns to group by; null is a group of its own.
-    success, failure, status
+    by, success, failure, status, confidence
         As in :func:`outcome_rates`.
     cluster
         Column of the independent unit, such as user; None: rows are independent.
-    confidence
-        Coverage of the intervals, in (0, 1).
     rng
         Seed or generator of the Monte Carlo tables.
 

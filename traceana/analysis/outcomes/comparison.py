@@ -42,9 +42,9 @@ def compare_runtimes(
     Ranks are robust against the heavy tails of runtimes. All groups are compared by the rank ANOVA
     of Brunner, Dette and Munk (JASA 92, 1997), with effect size epsilon squared = H / (N - 1)
     (Kelley, PNAS 21, 1935). Pairs are compared by Brunner and Munzel's test of the probability that
-    a runtime of the first group is longer (ties counted half), with Cliff's delta; it is also the
-    test of two groups. Spreads may differ. Small groups are compared by permutations. In large
-    samples any p-value is small: read the effect sizes first.
+    a runtime of the first group is longer (ties counted half), with Cliff's delta. Two groups have
+    this test alone. Spreads may differ. Small groups are compared by permutations. In large samples
+    any p-value is small: read the effect sizes first.
 
     Parameters
     ----------

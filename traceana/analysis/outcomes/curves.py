@@ -95,8 +95,8 @@ def cumulative_incidence(
     cluster
         Column of the independent unit, such as user, without nulls; None: rows are independent.
     running_until_s
-        Time (seconds on the clock of `start`, or a datetime), not before a start, until which rows
-        of status running without a runtime are known to have run, such as the end of the trace.
+        Time (seconds on the clock of `start`, or a datetime), not before a start, such as the end
+        of the trace. Rows of status running without a runtime are known to have run until then.
         None excludes them.
     confidence
         Coverage of the pointwise intervals, in (0, 1).
@@ -107,8 +107,8 @@ def cumulative_incidence(
         ``.curves``, ``.groups`` and ``.at_risk``. Intervals are log-log intervals by the delta
         method, null if the incidence is 0 or 1. With `cluster`, they use the jackknife over
         clusters (:func:`traceana.stats.survival.incidence_variances`), of which more than 100 are
-        combined into 100 cells, and t(k - 1) of the effective number of clusters k (Kish); null if
-        k is below 2.
+        combined into 100 cells. The quantile is that of t(k - 1) for the effective number of
+        clusters k (Kish); there is no interval if k is below 2.
 
     Examples
     --------

@@ -42,15 +42,11 @@ def runtime_means(
         engine. Rows without a runtime (null or NaN) are excluded and counted.
     by
         Columns to group by; null is a group of its own. By default all rows are one group.
-    runtime
-        Column of the runtime: seconds or a duration.
+    runtime, cluster, confidence
+        As in :func:`runtime_by`.
     trim
         Fraction of the shortest and of the longest runtimes that the trimmed mean excludes, in
         [0, 0.5).
-    cluster
-        Column of the independent unit, such as user, without nulls; None: rows are independent.
-    confidence
-        Coverage of the intervals, in (0, 1).
 
     Returns
     -------
@@ -61,9 +57,9 @@ def runtime_means(
         The geometric mean is exp of the mean logarithm, with its Student's t interval; runtimes of
         0 are excluded from it. For lognormal runtimes it is the median. The interval of the trimmed
         mean uses the winsorized standard deviation s and Student's t of h - 1, with h the rows that
-        remain: t s / ((1 - 2 trim) sqrt(n)) (Tukey and McLaughlin, Sankhya A 25, 1963). With
-        `cluster`, standard errors are those of the jackknife over clusters, of the winsorized
-        runtimes, with t(k - 1) of the effective number of clusters k (Kish).
+        remain. It is the mean -+ t s / ((1 - 2 trim) sqrt(n)) (Tukey and McLaughlin, Sankhya A 25,
+        1963). With `cluster`, standard errors are those of the jackknife over clusters, of the
+        winsorized runtimes, with t(k - 1) of the effective number of clusters k (Kish).
 
     Examples
     --------

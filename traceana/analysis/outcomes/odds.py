@@ -49,16 +49,10 @@ def failure_odds(
     frame
         One row per job or task: `by`, `strata`, `status` and `cluster`; eager or lazy, of any
         supported engine.
-    by
-        Columns to group by; null is a group of its own.
     strata
         Columns of the strata; null is a stratum of its own.
-    success, failure, status
+    by, success, failure, status, cluster, confidence
         As in :func:`outcome_rates`.
-    cluster
-        Column of the independent unit, such as user, without nulls; None: rows are independent.
-    confidence
-        Coverage of the intervals, in (0, 1).
 
     Returns
     -------

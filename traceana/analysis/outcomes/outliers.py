@@ -49,10 +49,8 @@ def failure_outliers(
         Column of the group; rows without a value are excluded.
     strata
         Column within whose values rows are compared, null being one; None: all rows.
-    success, failure, status
+    success, failure, status, confidence
         As in :func:`outcome_rates`.
-    confidence
-        Coverage of the intervals, in (0, 1).
 
     Returns
     -------

@@ -45,16 +45,16 @@ def straggler_attributes(
 ) -> AttributeResult:
     """Find the attribute of workers that explains a job's slowdown.
 
-    A step takes as long as its slowest worker. For each group of an attribute (and each worker by
-    itself), the times of its workers are reduced to the median of the others in the same step, as
-    if the group were as fast as the others. The time gained, relative to what the job takes above
-    the median worker, is the fraction of the slowdown that the group explains (the measures M of
-    Lin et al., OSDI 2025, without the dependencies between operations).
+    A step takes as long as its slowest worker. For each group of an attribute, and each worker by
+    itself, the times of its workers are reduced to the median of the others in the same step. The
+    time gained, relative to what the job takes above the median worker, is the fraction of the
+    slowdown that the group explains. These are the measures M of Lin et al., OSDI 2025, without the
+    dependencies between operations.
 
     Random variation lets any group explain something: `explained_by_chance` is the largest of 20
-    shuffles of the times between the workers of each step. The attribute that explains the
-    slowness is the one with the smallest group among those whose group explains at least
-    `min_explained` more than by chance, and at least 90 % as much as the best one.
+    shuffles of the times between the workers of each step. Attributes qualify whose group explains
+    at least `min_explained` more than by chance, and at least 90 % as much as the best one. Of
+    these, the one with the smallest group explains the slowness.
 
     Shuffles take steps as independent. If times are strongly autocorrelated, jobs of two to four
     workers are explained by one that was slower by chance

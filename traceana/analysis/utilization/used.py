@@ -56,7 +56,7 @@ def utilization(
         Columns to group by; null is a group of its own. By default all rows are one group.
     resources
         Columns of use, each with the column of the request in the same unit, or None if the
-        resource is not requested; by default those of gpus_used (gpus), cpus_used (cpus),
+        resource is not requested. By default those of gpus_used (gpus), cpus_used (cpus),
         memory_gib_mean (memory_gib) and gpu_memory_gib_mean (None) that the frame has.
     cluster
         Column of the independent unit, such as user, null being a unit of its own; None: rows are

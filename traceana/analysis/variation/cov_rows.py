@@ -35,13 +35,13 @@ def match_cov_rows(
 ) -> pl.DataFrame:
     """Match jobs with worker samples to rows of a CoV table.
 
-    A job's CoV is computed at each time step with all of its workers. It is compared with every
-    row of the table at every shift at which both share at least half of the shorter one (and 30
-    samples); the best shift has the least mean square difference. Time steps are compared in
-    order, whatever their length.
+    A job's CoV is computed at each time step with all of its workers. It is compared with every row
+    of the table at every shift at which both share at least half of the shorter one (and 30
+    samples). The best shift has the least mean square difference. Time steps are compared in order,
+    whatever their length.
 
-    A match is distinguished from chance by rounding: worker times are published as integers, so
-    each may be off by 1/2, which to first order changes the CoV c = s / m by at most sum_i abs((x_i
+    A match is distinguished from chance by rounding. Worker times are published as integers, so
+    each may be off by 1/2. To first order, this changes the CoV c = s / m by at most sum_i abs((x_i
     - m) / ((n - ddof) s m) - s / (n m^2)) / 2. If the row is the job under the right ddof, nearly
     all differences are within that bound.
 

@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 
 _JOB: Final = (
     *("--throughputs", "--cores", "--devices", "--rate", "--slowdown", "--half-batch"),
-    *("--overheads", "--controllers", "--global-batch", "--steps", "--most"),
+    *("--overheads", "--controllers", "--global-batch", "--steps", "--max-batch"),
 )
 _MODES: Final = {
     "--sweep": (
-        *("--overheads", "--controllers", "--global-batch", "--steps", "--most"),
+        *("--overheads", "--controllers", "--global-batch", "--steps", "--max-batch"),
         *("--noise", "--seeds"),
     ),
     "--replay": ("--controllers", "--within", "--trace", "--store"),
     "--published": ("--steps",),
 }
-"""Options of each mode beside --least."""
+"""Options of each mode beside --min-batch."""
 _WHY: Final = {
     "--sweep": "--sweep has its own workers",
     "--replay": "--replay uses the recorded workers",
@@ -98,8 +98,8 @@ def batching(
     steps: Annotated[
         int | None, typer.Option(help="Steps.  [default: 100; in a sweep 200]")
     ] = None,
-    least: Annotated[int, typer.Option(help="Minimum batch size of a worker.")] = 1,
-    most: Annotated[
+    min_batch: Annotated[int, typer.Option(help="Minimum batch size of a worker.")] = 1,
+    max_batch: Annotated[
         int | None, typer.Option(help="Maximum batch size of a worker.  [default: none]")
     ] = None,
     sweep: Annotated[bool, typer.Option("--sweep", help="Sweep over splits of 48 cores.")] = False,
@@ -141,8 +141,8 @@ def batching(
         "--throughputs": throughputs, "--cores": cores, "--devices": devices, "--rate": rate,
         "--slowdown": slowdown or None, "--half-batch": half_batch, "--overheads": overheads,
         "--controllers": controllers, "--global-batch": global_batch, "--steps": steps,
-        "--most": most, "--noise": noise, "--seeds": seeds, "--within": within, "--trace": trace,
-        "--store": store,
+        "--max-batch": max_batch, "--noise": noise, "--seeds": seeds, "--within": within,
+        "--trace": trace, "--store": store,
     }  # fmt: skip
     chosen = {"--sweep": sweep, "--replay": replay, "--published": published}
     asked = [mode for mode, is_chosen in chosen.items() if is_chosen]
@@ -154,7 +154,7 @@ def batching(
     if unfit:
         why = _WHY.get(mode, "only with --sweep or --replay")
         raise DataError(f"{', '.join(unfit)}: {why}; leave it out")
-    bounds = {"min_batch": least, "max_batch": math.inf if most is None else most}
+    bounds = {"min_batch": min_batch, "max_batch": math.inf if max_batch is None else max_batch}
     names = None
     if controllers is not None:
         names = [load_object(each.strip(), "--controllers") for each in controllers.split(",")]

@@ -269,18 +269,18 @@ def _finding(jobs: pl.DataFrame, name: str) -> str:
     gains = wide["proportional"].to_numpy()
     span = " to ".join(dict.fromkeys((ratio(gains.min()), ratio(gains.max()))))
     text = (
-        f"{name}: with batch sizes that follow the workers' speed, {plural(wide.height, 'job')} "
-        f"would be {span} times as fast as with equal batch sizes"
+        f"{name}: batch sizes that follow the workers' speed make {plural(wide.height, 'job')} "
+        f"{span} times as fast (simulated on recorded workers)."
     )
     if wide.height > 1:
         text += (
-            f" (oracle: {ratio(low['oracle'])} in {low['job_id']}, {ratio(high['oracle'])} in "
-            f"{high['job_id']})"
+            f" With the oracle it is {ratio(low['oracle'])} in {low['job_id']} and "
+            f"{ratio(high['oracle'])} in {high['job_id']}."
         )
     idle = int((wide["damped"] <= 1).sum())
     if idle:
-        text += f"; with a dead-band of a fifth {idle} of them would not be faster"
-    return f"{text} (simulated on recorded workers)."
+        text += f" With a dead-band of a fifth, {idle} would not be faster."
+    return text
 
 
 def _trajectories() -> list[Drawing]:

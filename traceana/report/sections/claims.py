@@ -102,8 +102,8 @@ def _findings(results: ClaimResults) -> list[str]:
     parts = (
         f"Of {plural(published, 'published claim')}, {counts['reproduced']} are reproduced "
         f"({ours['reproduced']} by a tolerance of ours) and {counts['differs']} differ "
-        f"({ours['differs']} by a tolerance of ours); {counts['untested']} are untested because "
-        f"data are missing, and {counts['not testable']} cannot be decided by public data."
+        f"({ours['differs']} by a tolerance of ours). The data for {counts['untested']} are "
+        f"missing, and public data cannot decide {counts['not testable']}."
     )
     return [parts]
 

@@ -69,7 +69,10 @@ def _finding(rows: pl.DataFrame) -> str:
     """Return the range of an estimate over the traces."""
     known = rows.drop_nulls("estimate").sort("estimate")
     low, high = known.row(0, named=True), known.row(-1, named=True)
-    return f"{low['measure']}: from {_estimate(low)} to {_estimate(high)} in {known.height} traces."
+    return (
+        f"{low['measure']}: the lowest of {known.height} traces is {_estimate(low)}. "
+        f"The highest is {_estimate(high)}."
+    )
 
 
 def _estimate(row: dict[str, Any]) -> str:

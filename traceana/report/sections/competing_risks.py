@@ -185,18 +185,18 @@ def _findings(found: CumulativeIncidence, cohort: Cohort) -> tuple[str, ...]:
     first, second = known.sort("n", descending=True).head(2).to_dicts()
     values = [(row["incidence"], row["ci_low"], row["ci_high"]) for row in (first, second)]
     difference, low, high = (100 * value for value in difference_interval(*values))
-    verdict = "the difference is inconclusive" if low < 0 < high else "they differ"
+    verdict = "The difference is inconclusive" if low < 0 < high else "They differ"
     finding = (
-        f"{cohort.title}: within {hours} h, {_incidence_of(first, by)} and "
-        f"{_incidence_of(second, by)} {cohort.noun} failed: {verdict} (difference "
-        f"{difference:.1f} percentage points, 95 % CI {low:.1f} to {high:.1f})."
+        f"{cohort.title}: {cohort.noun} that failed within {hours} h, by "
+        f"{in_sentence(key_heading(by))}. {_incidence_of(first, by)}. {_incidence_of(second, by)}. "
+        f"{verdict}: {difference:.1f} percentage points (95 % CI {low:.1f} to {high:.1f})."
     )
     return (finding,)
 
 
 def _incidence_of(row: dict[str, Any], by: str) -> str:
     interval = share_range(row["ci_low"], row["ci_high"])
-    return f"{share(row['incidence'])} (95 % CI {interval}; n = {row['n']:,}) of {row[by]}"
+    return f"{row[by]}: {share(row['incidence'])} (95 % CI {interval}; n = {row['n']:,})"
 
 
 SECTION = Section(

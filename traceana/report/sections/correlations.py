@@ -210,12 +210,13 @@ def contradictions(table: pl.DataFrame, title: str, /) -> tuple[str, ...]:
     if not stated:
         return ()
     what = "Pearson's r rests on few rows or contradicts ranks"
-    return (f"{title}: {what}: {'; '.join(stated)}.",)
+    return (f"{title}: {what}. {'. '.join(stated)}.",)
 
 
 def _contradiction(row: dict[str, Any]) -> str:
+    name = f"{row['feature'][0].upper()}{row['feature'][1:]}"
     text = (
-        f"{row['feature']} ({row['outcome']}, n = {row['n']:,}) {correlation(row['r'])}, "
+        f"{name} ({row['outcome']}, n = {row['n']:,}) {correlation(row['r'])}, "
         f"Spearman's rho {correlation(row['r_ranks'])}"
     )
     if row["n_carrying"] is not None:

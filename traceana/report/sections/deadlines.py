@@ -101,7 +101,7 @@ _MEASURES: Final = {
 }
 _LIMITATIONS: Final = (
     "Fractions that could be met leave out queueing and contention, so they are upper bounds for "
-    "any scheduler; policies are simulated on identical GPUs, at 80 % load if these suffice for "
+    "any scheduler. Policies are simulated on identical GPUs, at 80 % load if these suffice for "
     "the largest job. Intervals treat deadlines as independent; those of policies are too narrow."
 )
 _RATES: Final = (
@@ -227,8 +227,8 @@ def _missed(
     finding = (
         f"{title}: at a utilization of {share(best['utilization'])} the policy {best['policy']} "
         f"misses {share(best['share_missed'])} of {count(best['n'])} {what}, {worst['policy']} "
-        f"{share(worst['share_missed'])} (simulated; a deadline before submission plus runtime is "
-        "missed in any case)."
+        f"{share(worst['share_missed'])} (simulated). A deadline before submission plus runtime is "
+        "missed in any case."
     )
     blocks: tuple[Block, ...] = (
         Heading("Missed deadlines under scheduling policies"),

@@ -170,7 +170,7 @@ def _median_finding(found: Found) -> str:
         texts.append(
             f"{duration(row['median_s'])} in {cohort.title} ({interval}n = {n:,} {cohort.noun})"
         )
-    return f"The median runtime is {'; '.join(texts)}." if texts else ""
+    return f"The median runtime is {'. It is '.join(texts)}." if texts else ""
 
 
 def _details(session: Context, cohort: Cohort, found: RuntimeDistributions) -> list[Block]:
@@ -288,13 +288,13 @@ def _findings(fits: DistributionFits, found: RuntimeDistributions, title: str) -
     bound = "" if found.bound is None else f", left-truncated at {seconds(found.bound)} s"
     finding = (
         f"{title}: of {fits.table.height} families {fits.best} fits best by BIC (n = {first['n']:,}"
-        f"{bound}; KS distance {share(first['ks_statistic'])}"
+        f"{bound}). Its KS distance is {share(first['ks_statistic'])}"
     )
     if found.pvalue is not None:
         least = ", the smallest possible" if found.pvalue <= 1 / (REFITS + 1) else ""
-        finding += f"; {p_equals(found.pvalue)}{least} with {REFITS} samples"
+        finding += f" ({p_equals(found.pvalue)}{least} with {REFITS} samples)"
     others = f"{_rivals(fits)}{_without_cut_rows(fits, found)}"
-    return [f"{finding}).", *([f"{title}:{others}"] if others else [])]
+    return [f"{finding}.", *([f"{title}:{others}"] if others else [])]
 
 
 def _rivals(fits: DistributionFits) -> str:

@@ -204,14 +204,15 @@ def _findings(savings: pl.DataFrame, gpu: str, title: str) -> list[str]:
         ""
         if both["gpu"].n_unique() == 1
         else (
-            f"; on all {both['gpu'].n_unique()} GPUs {share(both['saved'][0])} to "
+            f"; on all {both['gpu'].n_unique()} GPUs, {share(both['saved'][0])} to "
             f"{share(both['saved'][-1])}"
         )
     )
     effect = (
         f"{title}: the best batch size and power limit together save {share(least['saved'])} to "
-        f"{share(most['saved'])} of the energy of the default on {gpu} (least for "
-        f"{least['dataset']}, most for {most['dataset']}, {plural(on_gpu.height, 'data set')})"
+        f"{share(most['saved'])} of the energy of the default on {gpu} "
+        f"({plural(on_gpu.height, 'data set')}). The least is for {least['dataset']}, the most for "
+        f"{most['dataset']}"
     )
     held = [
         f"{share(1 - row['ratio_held_out'])} for {row['dataset']} (95 % CI "
@@ -219,7 +220,7 @@ def _findings(savings: pl.DataFrame, gpu: str, title: str) -> list[str]:
         for row in (least, most)
         if row["ci_low"] is not None
     ]
-    unbiased = [f"{title}: held-out runs on {gpu} save {listed(held)}."] if held else []
+    unbiased = [f"{title}: held-out runs ({gpu}) save {listed(held)}."] if held else []
     return [f"{effect}{others}.", *unbiased]
 
 

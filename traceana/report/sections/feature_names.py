@@ -113,7 +113,8 @@ def state_correlations(
         size = conclude("correlation", *estimate, p)
         reversed_in = "" if size in (NEGLIGIBLE, INCONCLUSIVE) else _reversed(cohort, row, within)
         verdict = "" if p is None else f", {size}{reversed_in} ({p_equals(p)})"
-        stated.append(f"{row['feature']} {correlation(*estimate)}{verdict}")
+        name = f"{row['feature'][0].upper()}{row['feature'][1:]}"
+        stated.append(f"{name} {correlation(*estimate)}{verdict}")
     if not stated:
         return ""
     rows = " to ".join(f"{n:,}" for n in known["n"].unique().sort()[[0, -1]].unique())
@@ -121,8 +122,8 @@ def state_correlations(
     reasons = "".join(f" {note[0].upper()}{note[1:]}." for note in why.drop_nulls().unique().sort())
     return (
         f"{cohort.title}: Spearman's rho (95 % CI; p adjusted) of {what} of {cohort.noun} and "
-        f"requested resources (n = {rows}): "
-        f"{'; '.join(stated)}.{reasons}"
+        f"requested resources (n = {rows}). "
+        f"{'. '.join(stated)}.{reasons}"
     )
 
 

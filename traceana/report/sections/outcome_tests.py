@@ -56,7 +56,7 @@ def findings_of(cohort: Cohort, found: Outcomes, tests: pl.DataFrame, /) -> list
         what = f"failure rate of {cohort.noun} (failed among ended)"
         named = [_rate(row, by) for row in _largest(found.rates, by)]
         findings.append(f"{cohort.title}: {_state(what, group, test)}")
-        findings.append(f"{cohort.title}: failure rate of {cohort.noun}: {'; '.join(named)}.")
+        findings.append(f"{cohort.title}: failure rate of {cohort.noun}. {'. '.join(named)}.")
         if (both := rows.get(f"failure of {cohort.noun} by {group}, {BOTH}")) is not None:
             what = f"failure rate of {cohort.noun} in the groups with both outcomes"
             findings.append(f"{cohort.title}: {_state(what, group, both)}")
@@ -67,7 +67,7 @@ def findings_of(cohort: Cohort, found: Outcomes, tests: pl.DataFrame, /) -> list
         named = [_median(row, by) for row in _largest(known, by)]
         what = f"runtime of {status} {cohort.noun}"
         findings.append(f"{cohort.title}: {_state(what, group, test)}")
-        findings.append(f"{cohort.title}: median {what}: {'; '.join(named)}.")
+        findings.append(f"{cohort.title}: median {what}. {'. '.join(named)}.")
     return findings
 
 
@@ -76,7 +76,7 @@ def headline_of(cohort: Cohort, found: Outcomes, tests: pl.DataFrame, /) -> str:
     if found.by is None:
         return "".join(_overall(cohort, found)[:1])
     rates = [
-        f"{row[found.by]} {share(row['rate'])} ({row['failures']:,} of {row['n']:,}"
+        f"{row[found.by]}: {share(row['rate'])} ({row['failures']:,} of {row['n']:,}"
         f"{'' if row['completed'] else ', none recorded as completed'})"
         for row in _largest(found.rates, found.by)
     ]
@@ -85,10 +85,10 @@ def headline_of(cohort: Cohort, found: Outcomes, tests: pl.DataFrame, /) -> str:
     verdict = ""
     for test in tested.drop_nulls("pvalue_adjusted").iter_rows(named=True):
         size = test["conclusion"]
-        what = "no significant" if size == INCONCLUSIVE else f"a {size}"
-        verdict = f" ({what} difference; adjusted {p_equals(test['pvalue_adjusted'])})"
-    named = "; ".join(rates)
-    return f"{cohort.title}: failure rate of ended {cohort.noun} by {group}{verdict}: {named}."
+        what = "No significant" if size == INCONCLUSIVE else f"A {size}"
+        verdict = f" {what} difference (adjusted {p_equals(test['pvalue_adjusted'])})."
+    named = ". ".join(rates)
+    return f"{cohort.title}: failure rate of ended {cohort.noun} by {group}. {named}.{verdict}"
 
 
 def _overall(cohort: Cohort, found: Outcomes) -> list[str]:
@@ -125,12 +125,11 @@ def _state(what: str, group: str, test: dict[str, Any]) -> str:
     verdict = test["conclusion"]
     what = f"the {what}"
     if verdict == INCONCLUSIVE:
-        return (
-            f"{what} does not differ significantly by {group}; the effect is inconclusive {size}."
-        )
+        none = f"{what} does not differ significantly by {group}"
+        return f"{none}. The effect is inconclusive {size}."
     if verdict == NEGLIGIBLE:
         return f"{what} differs negligibly or not at all by {group} {size}."
-    return f"{what} differs by {group}, a {verdict} difference {size}."
+    return f"{what} differs by {group}. The difference is {verdict} {size}."
 
 
 def _rate(row: dict[str, Any], by: str) -> str:
@@ -140,16 +139,16 @@ def _rate(row: dict[str, Any], by: str) -> str:
     counts = f"{interval}{row['failures']:,} of {row['n']:,}"
     if not row["completed"]:
         counts += "; none is recorded as completed"
-    return f"{row[by]} {share(row['rate'])} ({counts})"
+    return f"{row[by]}: {share(row['rate'])} ({counts})"
 
 
 def _median(row: dict[str, Any], by: str) -> str:
     if row["median_s"] is None:
-        return f"{row[by]} not reached (n = {row['n']:,})"
+        return f"{row[by]}: not reached (n = {row['n']:,})"
     interval = ""
     if row["ci_low"] is not None and row["ci_high"] is not None:
         interval = f"95 % CI {seconds_range(row['ci_low'], row['ci_high'])}; "
-    return f"{row[by]} {seconds(row['median_s'])} s ({interval}n = {row['n']:,})"
+    return f"{row[by]}: {seconds(row['median_s'])} s ({interval}n = {row['n']:,})"
 
 
 def _excluded(cohort: Cohort, found: Outcomes) -> str:

@@ -82,8 +82,8 @@ def _lead(known: list[_Cohort], key: str = "runtime-ratio") -> list[Block]:
     """Show the ratios of each trace without groups, and within its first grouping."""
     parts = [
         one.found.groupings.head(2).select(
-            pl.format(
-                f"{_escape(one.name)}, {{}}",
+            pl.concat_str(
+                pl.lit(f"{one.name}, "),
                 pl.when(grouping="none").then(pl.lit("not grouped"))
                 .otherwise(pl.format("by {}", "grouping")),
             ).alias("cohort"),
@@ -94,8 +94,12 @@ def _lead(known: list[_Cohort], key: str = "runtime-ratio") -> list[Block]:
     if not parts:
         return []
     rows = pl.concat(parts)
-    wrapped = pl.Series("cohort", [fill(name, _LABEL) for name in rows["cohort"]])
-    shown = rows.with_columns(wrapped).filter(pl.col("p95") > 0)
+    shown = rows.filter(pl.col("p95") > 0)
+    labels = [  # a trace is named once
+        fill(name, _LABEL) if name.endswith("not grouped") else name[name.rindex(", by ") + 2 :]
+        for name in shown["cohort"]
+    ]
+    shown = shown.with_columns(pl.Series("cohort", labels, pl.String))
     title = "; ".join(one.name for one in known)
     about = "Runtime ratios over all rows, and within groups"
     picture = drawing("runtime-ratio", shown, trace=None, title=title, key=key, about=about)
@@ -107,10 +111,6 @@ def _lead(known: list[_Cohort], key: str = "runtime-ratio") -> list[Block]:
         caption=about,
     )
     return [*([Gallery((picture,))] if shown.height else []), table]
-
-
-def _escape(text: str) -> str:
-    return text.replace("{", "{{").replace("}", "}}")
 
 
 def _details(session: Context, cohort: _Cohort) -> list[Block]:

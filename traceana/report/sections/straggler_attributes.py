@@ -133,17 +133,16 @@ def _finding(jobs: pl.DataFrame) -> str:
     found = jobs.filter("explains")
     number = jobs["job_id"].n_unique()
     if found.is_empty():
-        return (
-            f"in none of {plural(number, 'job')} a single group of workers explains the slowness."
-        )
+        of = "the job" if number == 1 else f"any of {plural(number, 'job')}"
+        return f"no single group of workers explains the slowness of {of}."
     parts = [
-        f"in {row['job_id']}, {row['attribute']} {row['group']} explains {share(row['explained'])} "
+        f"In {row['job_id']}, {row['attribute']} {row['group']} explains {share(row['explained'])} "
         f"({share(row['explained_by_chance'])} by chance; n = {plural(row['n_steps'], 'step')})"
         for row in found.head(3).iter_rows(named=True)
     ]
     return (
-        f"one group of workers explains the slowdown of {found.height} of {plural(number, 'job')}: "
-        f"{'; '.join(parts)}."
+        f"one group of workers explains the slowdown of {found.height} of {plural(number, 'job')}. "
+        f"{'. '.join(parts)}."
     )
 
 

@@ -268,7 +268,7 @@ def _headline(jobs: pl.DataFrame) -> str:
         noise = _span(jobs["slowdown_noise"] - 1)
         alone = f" ({noise} by random variation alone)" if noise else ""
         text += (
-            f"; if every iteration waited for its slowest worker, a job would take {cost} longer"
+            f". If every iteration waited for its slowest worker, a job would take {cost} longer"
         )
         text += alone
     return f"{text}.{_unknown(jobs)}"
@@ -300,12 +300,13 @@ def _findings(jobs: pl.DataFrame) -> list[str]:
     by_cost = jobs.drop_nulls("slowdown").sort("slowdown", descending=True).rows(named=True)
     if not by_cost:
         return [text]
-    costs = [
-        f"{job['job_id']} would take {share(job['slowdown'] - 1)} longer{_by_chance(job)}"
-        for job in (by_cost if len(by_cost) == 1 else (by_cost[0], by_cost[-1]))
-    ]
-    most = by_cost[0]
-    cost = f"if every iteration waited for its slowest worker, {listed(costs)}."
+    most, least = by_cost[0], by_cost[-1]
+    cost = (
+        f"if every iteration waited for its slowest worker, {most['job_id']} would take "
+        f"{share(most['slowdown'] - 1)} longer{_by_chance(most)}."
+    )
+    if len(by_cost) > 1:
+        cost += f" For {least['job_id']}, it is {share(least['slowdown'] - 1)}{_by_chance(least)}."
     if None in (most["episodes_share"], most["levels_share"]):
         return [text, cost]
     causes = (

@@ -239,7 +239,7 @@ def _published(session: Context, trace: str) -> Content:
     finding = (
         f"in the published CoV table ({plural(jobs.height, 'job')}, "
         f"{overall['n'].item():,} values) the medians by job range from {ratio(medians.min())} to "
-        f"{ratio(medians.max())}; {share(overall['share_above_0_5'].item())} of all values exceed "
+        f"{ratio(medians.max())}. Of all values, {share(overall['share_above_0_5'].item())} exceed "
         f"0.5.{bound}"
     )
     return Content((finding,), blocks)
@@ -328,7 +328,7 @@ def _conclude(summary: pl.DataFrame) -> tuple[str, str]:
         )
     finding = (
         f"the median CoV across workers (ddof 0) is lowest in {low['job_id']} "
-        f"({ratio(low['median'])}; n = {low['n']:,} time steps) and highest in {high['job_id']} "
+        f"({ratio(low['median'])}; n = {low['n']:,} time steps). It is highest in {high['job_id']} "
         f"({ratio(high['median'])}, maximum {ratio(high['max'])}; n = {high['n']:,}), of "
         f"{plural(len(by_median), 'job')}."
     )

@@ -267,16 +267,16 @@ def _top_finding(found: Found, titles: dict[str, str]) -> str:
         if one.concentration is None or one.concentration.total["gini"].item() is None:
             continue
         total, since = one.concentration.total, one.concentration.since
-        top = f"n = {total['n'].item():,}"
+        top = f"n = {total['n'].item():,})"
         for other in () if since is None else since["share_of_top_1_percent"].drop_nulls():
             top += (
-                f"; {share(other)} without the {one.survivors:,} that started before the first "
-                "recorded end"
+                f". Without the {one.survivors:,} that started before the first recorded end, they "
+                f"use {share(other)}"
             )
-        parts.append(f"{share(total['share_of_top_1_percent'].item())} in {titles[trace]} ({top})")
+        parts.append(f"{share(total['share_of_top_1_percent'].item())} in {titles[trace]} ({top}")
     if not parts:
         return ""
-    return f"Of the GPU-hours, the largest 1 % of GPU jobs use {'; '.join(parts)}."
+    return f"Of the GPU-hours, the largest 1 % of GPU jobs use {'. They use '.join(parts)}."
 
 
 def _burst_finding(gaps: dict[str, Split | None]) -> str:

@@ -45,15 +45,16 @@ def compare_clusters(
 
     Each cluster is simulated with its own workers (heterogeneous) and with as many workers of equal
     throughput that add up to the same (homogeneous). Static batch sizes follow the throughputs;
-    dynamic ones are those of the proportional controller, its first steps included (Tyagi and
-    Sharma, ACSOS'20; the split of cores is ours, since the paper does not state it).
+    dynamic ones are those of the proportional controller, its first steps included. The model is
+    that of Tyagi and Sharma (ACSOS'20). The split of cores is ours, since the paper does not state
+    it.
 
     Parameters
     ----------
     clusters
-        Throughputs of the workers by the name of the cluster, in any unit, such as cores or
-        TFLOPS; None: the three clusters of the paper with cores or peak TFLOPS, and their
-        published factors.
+        Throughputs of the workers by the name of the cluster, in any unit, such as cores or TFLOPS.
+        None: the three clusters of the paper with cores or peak TFLOPS, and their published
+        factors.
     overhead_share
         Overhead of an iteration as a fraction of the step of the homogeneous cluster, in [0, 1).
     steps

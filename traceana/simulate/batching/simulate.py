@@ -41,10 +41,10 @@ def simulate_batching(
 
     Worker k takes :math:`t_k = a_k + b_k / x_k` seconds for its :math:`b_k` samples, with
     :math:`x_k` a function of the batch size if the workers have a `speed`; a step takes
-    :math:`\max_k t_k`. Batch sizes are integers and add up to the global batch: each worker's
-    part is rounded down, and the remaining samples go one by one to the worker that would finish
-    first. A controller sees the times after a step; its batch sizes apply from the next step
-    (Tyagi and Sharma, Taming Resource Heterogeneity in Distributed ML Training, ACSOS'20).
+    :math:`\max_k t_k`. Batch sizes are integers and add up to the global batch. Each worker's part
+    is rounded down, and the remaining samples go one by one to the worker that would finish first.
+    A controller sees the times after a step; its batch sizes apply from the next step (Tyagi and
+    Sharma, Taming Resource Heterogeneity in Distributed ML Training, ACSOS'20).
 
     Parameters
     ----------

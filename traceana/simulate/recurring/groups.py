@@ -45,11 +45,11 @@ def simulate_recurring_groups(
     """Simulate groups of recurring jobs on the trace's timeline.
 
     A job that starts while others of its group run takes the batch size of the cheapest run known
-    by then (the default if there is none); otherwise the policy chooses. The policy observes a
-    run when it ends. A run that misses its target is repeated when it ends, for the same time on
-    the clock of the trace. Energy, time and cost are scaled by the runtime_ratio of the job;
-    policies observe them unscaled. Unlike in :func:`simulate_recurring`, the bound on a run is
-    beta times the least cost of a single run. Data sets are trained to their default targets.
+    by then (the default if there is none). Otherwise the policy chooses. The policy observes a run
+    when it ends. A run that misses its target is repeated when it ends, for the same time on the
+    clock of the trace. Energy, time and cost are scaled by the runtime_ratio of the job; policies
+    observe them unscaled. Unlike in :func:`simulate_recurring`, the bound on a run is beta times
+    the least cost of a single run. Data sets are trained to their default targets.
 
     Parameters
     ----------

@@ -1,0 +1,87 @@
+"""The ledger's entries of files: what each is, and which ones a table has no more."""
+
+from __future__ import annotations
+
+import hashlib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.ingesters.conftest import Write, tar_gz, worker_rows, worker_times
+from traceana.ingesters import ingest
+from traceana.ingesters.files import list_csvs
+from traceana.store import Ledger
+
+MARK = "SYNTHETIC-"
+SPEC = b"m1,T4,96,512,2\n"
+MAPPING = '[jobs]\njob_id = "id"\nstatus = "s"\n'
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "member", "as_published"),
+    [
+        ("pai_machine_spec.csv", "pai_machine_spec.csv", None, None),
+        ("pai_machine_spec.tar.gz", "pai_machine_spec.tar.gz", "x/pai_machine_spec.csv", False),
+        ("other.tar.gz", "other.tar.gz", "x/pai_machine_spec.csv", None),
+    ],
+)
+def test_a_file_has_its_digest_size_and_place(
+    tmp_path: Path, name: str, file: str, member: str | None, *, as_published: bool | None
+) -> None:
+    if member:
+        tar_gz(tmp_path / name, {member: SPEC})
+    else:
+        (tmp_path / name).write_bytes(SPEC)
+    data = (tmp_path / name).read_bytes()
+    (entry,) = ingest(tmp_path / name, store=tmp_path / "store").entries[0].files
+    assert (entry.file, entry.member) == (file, member)
+    assert (entry.bytes, entry.sha256) == (len(data), hashlib.sha256(data).hexdigest())
+    assert entry.as_published is as_published
+    assert (entry.rows_read, entry.rows_kept, entry.rows_not_applicable) == (1, 1, 0)
+    assert not entry.synthetic
+
+
+@pytest.mark.parametrize("suffix", [".tar.gz", ".zip", ""])
+@pytest.mark.parametrize(("archive", "member"), [("", ""), (MARK, ""), ("", MARK), (MARK, MARK)])
+def test_a_mark_of_an_archive_or_of_its_member_counts(
+    tmp_path: Path, suffix: str, archive: str, member: str
+) -> None:
+    name = "pai_machine_spec.csv"
+    path = tmp_path / f"{archive}a{suffix}"
+    if suffix == ".zip":
+        with zipfile.ZipFile(path, "w") as packed:
+            packed.writestr(f"x/{member}{name}", SPEC)
+    elif suffix:
+        tar_gz(path, {f"x/{member}{name}": SPEC})
+    else:
+        path = tmp_path / f"{archive or member}{name}"
+        path.write_bytes(SPEC)
+    (file,) = list_csvs(path).csvs
+    assert (file.name, file.synthetic) == (name, bool(archive or member))
+
+
+def test_files_that_a_table_has_no_more_are_named(write: Write, tmp_path: Path) -> None:
+    write("job_1_norm.csv", worker_times())
+    folder = write("job_2_norm.csv", worker_times(worker_rows()[:9]))
+    assert ingest(folder, store=tmp_path / "store").entries[0].replaced_files == ()
+    (entry,) = ingest(folder / "job_1_norm.csv", store=tmp_path / "store").entries
+    assert entry.replaced_files == ("job_2_norm.csv",)
+    assert [file.file for file in entry.files] == ["job_1_norm.csv"]
+
+
+def test_an_update_replaces_no_file_and_a_replacement_does(write: Write, tmp_path: Path) -> None:
+    def run(name: str, text: str, *, replace: bool = False) -> Ledger:
+        path = write(name, f"id,s\n{text}\n") / name
+        return ingest(path, mapping=MAPPING, trace="m", store=tmp_path / "store", replace=replace)
+
+    assert run("a.csv", "1,running").entries[0].state == "written"
+    (entry,) = run("b.csv", "1,completed\n2,failed").entries
+    assert (entry.state, entry.rows_replaced, entry.replaced_files) == ("updated", 1, ())
+    assert [file.file for file in entry.files] == ["a.csv", "b.csv"]
+    (entry,) = run("b.csv", "1,completed\n2,failed").entries
+    assert entry.state == "unchanged"
+    (entry,) = run("c.csv", "2,failed\n2,running", replace=True).entries
+    assert (entry.state, entry.replaced_files) == ("written", ("a.csv", "b.csv"))
+    assert entry.rejected == {"duplicate_key": 1}
+    assert entry.rows_replaced == 0
