@@ -278,9 +278,7 @@ def test_by_default_the_evidence_is_14() -> None:
     value = noisy(rng, (4, 120), 0.1)
     value[1, 50:57] *= 1.45  # the evidence is between 14 and 15
     samples = samples_of(value)
-    default, same, more = (
-        detect_stragglers(samples, **options).episodes
-        for options in ({}, {"evidence": 14.0}, {"evidence": 15.0})
-    )
+    default = detect_stragglers(samples).episodes
+    same, more = (detect_stragglers(samples, evidence=least).episodes for least in (14.0, 15.0))
     assert default.equals(same)
     assert (default.height, more.height) == (1, 0)
