@@ -64,7 +64,10 @@ def test_a_line_may_be_as_long_as_the_limit(
 ) -> None:
     monkeypatch.setattr(ahead, "LONGEST_LINE", 100)
     whole = b"x" * 164 + b"\n"
-    assert list(ahead.whole_lines(source_of(tmp_path / "x.csv", whole), size=64)) == [whole]
+    for before in (b"", b"a\n" * 32):
+        content = before + whole
+        blocks = list(ahead.whole_lines(source_of(tmp_path / "x.csv", content), size=64))
+        assert blocks == [block for block in (before, whole) if block]
     with pytest.raises(SourceError, match="a line of more than"):
         list(ahead.whole_lines(source_of(tmp_path / "x.csv", b"x" + b"x" + whole), size=64))
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+import zipfile
 from pathlib import Path
 
 import pytest
 
 from tests.ingesters.conftest import Write, tar_gz, worker_rows, worker_times
 from traceana.ingesters import ingest
+from traceana.ingesters.files import list_csvs
 from traceana.store import Ledger
 
+MARK = "SYNTHETIC-"
 SPEC = b"m1,T4,96,512,2\n"
 MAPPING = '[jobs]\njob_id = "id"\nstatus = "s"\n'
 
@@ -37,6 +40,25 @@ def test_a_file_has_its_digest_size_and_place(
     assert entry.as_published is as_published
     assert (entry.rows_read, entry.rows_kept, entry.rows_not_applicable) == (1, 1, 0)
     assert not entry.synthetic
+
+
+@pytest.mark.parametrize("suffix", [".tar.gz", ".zip", ""])
+@pytest.mark.parametrize(("archive", "member"), [("", ""), (MARK, ""), ("", MARK), (MARK, MARK)])
+def test_a_mark_of_an_archive_or_of_its_member_counts(
+    tmp_path: Path, suffix: str, archive: str, member: str
+) -> None:
+    name = "pai_machine_spec.csv"
+    path = tmp_path / f"{archive}a{suffix}"
+    if suffix == ".zip":
+        with zipfile.ZipFile(path, "w") as packed:
+            packed.writestr(f"x/{member}{name}", SPEC)
+    elif suffix:
+        tar_gz(path, {f"x/{member}{name}": SPEC})
+    else:
+        path = tmp_path / f"{archive or member}{name}"
+        path.write_bytes(SPEC)
+    (file,) = list_csvs(path).csvs
+    assert (file.name, file.synthetic) == (name, bool(archive or member))
 
 
 def test_files_that_a_table_has_no_more_are_named(write: Write, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.ingesters.conftest import Write
-from tests.ingesters.test_sacct import one
+from tests.ingesters.test_sacct import one, read
 from traceana.ingesters.readers.lines import Block
 from traceana.ingesters.readers.sacct_lines import Layout
 
@@ -42,3 +42,12 @@ def test_quotes_of_a_log_are_text(quoting: bool) -> None:
     block = Block(b'1|"a|b\n2|c\n3|d|e\n', ("x", "y", "z"), 1, 1, "|", quoting=quoting)
     assert block.cells["y"].to_list() == (["d"] if quoting else ['"a', "d"])
     assert block.bad["line"].to_list() == ([1, 2] if quoting else [2])
+
+
+def test_a_line_that_is_cut_takes_nothing_of_the_next_record(write: Write, tmp_path: Path) -> None:
+    lines = ["JobID|JobName|State|Comment", "1|cut", "2|a|b|COMPLETED|c|d"]
+    for place in range(2):  # at the end of the file, and before another record
+        folder = write("log.txt", "\n".join([*lines, *["3|e|f|FAILED|g|h"] * place]) + "\n")
+        jobs, ledger = read(folder, tmp_path / str(place))
+        assert jobs["job_name"].to_list() == ["a|b", "e|f"][: place + 1]
+        assert ledger.entries[0].rejected == {"short_row": 1}

@@ -14,7 +14,7 @@ from traceana.stats import permutation
 from traceana.stats.correlation import METHODS, kendall_tie_factor
 from traceana.stats.influence import carrying_rows
 from traceana.stats.permutation import _drawn, _tails, group_mean_pvalues, row_pvalue
-from traceana.stats.wild_bootstrap import effective_clusters, sign_flip_pvalue
+from traceana.stats.wild_bootstrap import effective_clusters, sign_flip_pvalue, too_few_clusters
 
 MEANS = [(level, method) for level in ("group_mean", "group_mean_weighted") for method in METHODS]
 
@@ -315,3 +315,8 @@ def test_group_means_of_one_row_more_have_a_known_distribution(
     known = group_mean_pvalues(x, y, [key], rng=rng())[key]
     assert known == pytest.approx(row_pvalue(x, y, rng=rng()), rel=1e-9)
     assert known * 10_001 / 2 % 1 > 1e-3
+
+
+def test_from_ten_effective_clusters_on_there_is_a_test() -> None:
+    assert too_few_clusters(10.0) is None
+    assert too_few_clusters(9.97) == "9.9 effective clusters; 10 are needed"

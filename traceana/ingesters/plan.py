@@ -149,6 +149,7 @@ def _ingest_locked(  # noqa: PLR0915  one table after another
             }
             entries[table] = replace(entries[table], crc32=writer.finish(metadata))
             writers.append(writer)
+        checksums.check_unchanged()
         for writer in writers:
             writer.publish()
         shutil.rmtree(folder / _SCRATCH, ignore_errors=True)

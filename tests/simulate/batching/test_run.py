@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 
 from traceana.errors import DataError
 from traceana.simulate.batching.run import check_memory, check_setting
+from traceana.simulate.batching.split import share
 
 
 @pytest.mark.parametrize(
@@ -52,3 +54,13 @@ def test_steps_fit_into_two_gibibytes(runs: int, workers: int) -> None:
         check_memory(most + 1, runs, workers)
     with pytest.raises(DataError, match="pass fewer workers or runs"):
         check_memory(1, runs, 60_000)
+
+
+def test_samples_are_shared_up_to_the_bounds_whatever_the_unit_of_the_rates() -> None:
+    for unit in (0.1, 1.0, 100.0):
+        rates = unit * np.array([1.0, 2, 1])
+        # the second is at its bound; the others share the rest
+        assert share(8, rates, min_batch=1, max_batch=3) == pytest.approx([2.5, 3, 2.5])
+        assert share(8, rates, min_batch=1, max_batch=8) == pytest.approx([2, 4, 2])
+        assert share(12, rates, min_batch=4, max_batch=4).tolist() == [4, 4, 4]
+        assert share(9, rates, min_batch=3, max_batch=8).tolist() == [3, 3, 3]
