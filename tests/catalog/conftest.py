@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from traceana.catalog import Content, PublishedFile, Trace
+from traceana.catalog import CatalogEntry, Content, PublishedFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -75,7 +75,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
 
 
 @pytest.fixture
-def planted(monkeypatch: pytest.MonkeyPatch, server: Server) -> Trace:
+def planted(monkeypatch: pytest.MonkeyPatch, server: Server) -> CatalogEntry:
     """A trace of three files, the last optional, published by the server under /published."""
     files = tuple(
         PublishedFile(
@@ -104,7 +104,7 @@ def planted(monkeypatch: pytest.MonkeyPatch, server: Server) -> Trace:
         )
         for table in "abc"
     )
-    trace = Trace(
+    trace = CatalogEntry(
         id="planted",
         title="Planted",
         description="A planted trace.",

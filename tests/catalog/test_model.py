@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from traceana.catalog import Trace
+    from traceana.catalog import CatalogEntry
 
 # which trace has which tables is part of the public contract
 TABLES_OF = {
@@ -66,7 +66,7 @@ def test_catalog_is_read_once() -> None:
 
 
 @every_trace
-def test_trace_says_all_that_a_reader_needs(trace: Trace) -> None:
+def test_trace_says_all_that_a_reader_needs(trace: CatalogEntry) -> None:
     assert get_trace(trace.id) is trace
     for text in (trace.title, trace.description, trace.license, trace.citation, *trace.notes):
         assert text.strip() == text != ""
@@ -79,7 +79,7 @@ def test_trace_says_all_that_a_reader_needs(trace: Trace) -> None:
 
 
 @every_trace
-def test_files_can_be_checked_and_stand_at_a_pinned_revision(trace: Trace) -> None:
+def test_files_can_be_checked_and_stand_at_a_pinned_revision(trace: CatalogEntry) -> None:
     if not trace.tried:
         assert trace.notes[0] == "Format as published; not tried on the publisher's files."
         assert trace.files == ()
@@ -99,7 +99,7 @@ def test_files_can_be_checked_and_stand_at_a_pinned_revision(trace: Trace) -> No
 
 
 @every_trace
-def test_contents_lead_to_every_table_and_each_csv_to_one_content(trace: Trace) -> None:
+def test_contents_lead_to_every_table_and_each_csv_to_one_content(trace: CatalogEntry) -> None:
     assert {table for content in trace.contents for table in content.tables} == set(trace.tables)
     for content in trace.contents:
         assert set(content.not_applicable) <= set(trace.tables) - set(content.tables)
@@ -181,7 +181,7 @@ def read_csvs(folder: Path) -> Iterator[tuple[str, list[list[str]]]]:
 
 @every_tried_trace
 def test_checksums_and_sizes_are_those_of_the_published_files(
-    trace: Trace, real_data: Path
+    trace: CatalogEntry, real_data: Path
 ) -> None:
     checked = 0
     for file in trace.files:
@@ -196,7 +196,7 @@ def test_checksums_and_sizes_are_those_of_the_published_files(
 
 @every_trace_of_csvs
 def test_every_published_csv_is_known_with_its_columns_and_rows(
-    trace: Trace, real_data: Path
+    trace: CatalogEntry, real_data: Path
 ) -> None:
     rows: Counter[str] = Counter()
     seen = set()

@@ -21,6 +21,8 @@ LOG = """JobID|JobName|User|Partition|State|Submit|Start|End|Elapsed|AllocTRES
 
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *options: str) -> str:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    # two short sections: a process for one of them would take longer to start
+    monkeypatch.setattr("traceana.report.run.count_workers", lambda: 1)
     log = tmp_path / "march.txt"
     log.write_text(LOG)
     only = ["--only", "workload", "--format", "md", "--out", str(tmp_path / "out")]

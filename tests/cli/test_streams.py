@@ -15,6 +15,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from polars.exceptions import PanicException
 
 from tests.cli.command import run_command
 from tests.ingesters.conftest import worker_times
@@ -306,3 +307,19 @@ def test_neither_a_home_nor_a_cache_is_needed(store: Path, cache: str) -> None:
 def test_a_ledger_is_read_as_it_was_written(store: Path) -> None:
     ledger = open_store(store).ledger(TRACE)
     assert parse_ledger(ledger_json(ledger)) == ledger
+
+
+@pytest.mark.parametrize(
+    "error",
+    [MemoryError(), RuntimeError("can't start new thread"), PanicException("WouldBlock\nat 5")],
+)
+def test_a_lack_of_memory_or_threads_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    def fail() -> None:
+        raise error
+
+    monkeypatch.setattr("traceana.cli.app", fail)
+    done = run_command("traces")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert done.stderr.startswith("traceana: out of memory or threads, or a fault of Polars (")

@@ -83,6 +83,20 @@ def test_a_fact_that_is_refused_leaves_the_store_as_it_was(tmp_path: Path) -> No
     assert rows["job_id"].to_list() == ["a", "b"]
 
 
+def test_a_file_that_is_written_while_it_is_read_leaves_the_store_as_it_was(tmp_path: Path) -> None:
+    file = tmp_path / "x.csv"
+    ingest_csv(tmp_path, ID)
+    file.write_text("id\nc\n")
+
+    def write_more(*_: object) -> None:
+        file.write_text(f"{file.read_text()}d\n")
+
+    with pytest.raises(TraceanaError, match=r"x\.csv: changed while it was read; ingest a copy"):
+        ingest(file, mapping=ID, trace="t", store=tmp_path / "store", progress=write_more)
+    rows = open_store(tmp_path / "store").scan("t", "jobs").collect()
+    assert rows["job_id"].to_list() == ["a", "b"]
+
+
 @pytest.mark.skipif(not Path("/dev/zero").exists(), reason="there is no such device here")
 def test_a_device_is_neither_data_nor_a_mapping(tmp_path: Path) -> None:
     with pytest.raises(TraceanaError, match="/dev/zero: a pipe, socket or device; save its"):

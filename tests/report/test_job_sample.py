@@ -33,10 +33,16 @@ def build(context: Context, name: str) -> Content:
     return section.content(context)
 
 
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache folder for results of samples: those of the whole trace have the same names."""
+    return tmp_path_factory.mktemp("cache")
+
+
 @pytest.fixture
-def sampled(store: Store, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Context:
+def sampled(store: Store, monkeypatch: pytest.MonkeyPatch, cache: Path) -> Context:
     """What a store with more tasks than are analysed one by one is built from."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))  # results of the whole trace are cached
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
     monkeypatch.setattr(job_sample, "MAX_TASKS", 1000)
     monkeypatch.setattr(job_sample, "SAMPLED_TASKS", 800)
     return open_context(find_data_source(store.path), None)

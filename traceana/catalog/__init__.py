@@ -2,12 +2,12 @@
 
 from traceana.catalog.download import fetch
 from traceana.catalog.listing import list_traces
-from traceana.catalog.model import Content, PublishedFile, Trace, get_trace, load_catalog
+from traceana.catalog.model import CatalogEntry, Content, PublishedFile, get_trace, load_catalog
 
 __all__ = [
+    "CatalogEntry",
     "Content",
     "PublishedFile",
-    "Trace",
     "fetch",
     "get_trace",
     "list_traces",

@@ -17,7 +17,7 @@ from traceana.catalog.model import get_trace
 from traceana.errors import CatalogError
 
 if TYPE_CHECKING:
-    from traceana.catalog.model import PublishedFile, Trace
+    from traceana.catalog.model import CatalogEntry, PublishedFile
 
 _log = logging.getLogger(__name__)
 
@@ -125,7 +125,11 @@ def _read_mirror(mirror: Path | str) -> Path | str:
 
 
 def _fetch_file(
-    file: PublishedFile, trace: Trace, folder: Path, mirror: Path | str | None, silent: set[str]
+    file: PublishedFile,
+    trace: CatalogEntry,
+    folder: Path,
+    mirror: Path | str | None,
+    silent: set[str],
 ) -> None:
     target = folder / file.name
     for leftover in folder.glob(f".{file.name}.*.part"):
@@ -166,7 +170,9 @@ def _fetch_file(
     _log.warning("%s: %s; it is optional (table %s)", trace.id, missing, ", ".join(without))
 
 
-def _list_places(file: PublishedFile, trace: Trace, mirror: Path | str | None) -> list[Path | str]:
+def _list_places(
+    file: PublishedFile, trace: CatalogEntry, mirror: Path | str | None
+) -> list[Path | str]:
     if mirror is None:
         return [file.url]
     if isinstance(mirror, Path):

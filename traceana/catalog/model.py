@@ -93,8 +93,15 @@ class Content:
 
 
 @dataclass(frozen=True)
-class Trace:
-    """A public trace: what it is, whose it is, and the files it consists of."""
+class CatalogEntry:
+    """A public trace: what it is, whose it is, and the files it consists of.
+
+    Examples
+    --------
+    >>> from traceana.catalog import get_trace
+    >>> get_trace("zeus-2023").license
+    'Apache-2.0'
+    """
 
     id: str
     """Name of the trace here, such as ``zeus-2023``."""
@@ -124,7 +131,7 @@ class Trace:
 
 
 @cache
-def load_catalog() -> dict[str, Trace]:
+def load_catalog() -> dict[str, CatalogEntry]:
     """Return every known trace by its id, in alphabetical order."""
     folder = files("traceana.catalog")
     sources = sorted(
@@ -139,7 +146,7 @@ def load_catalog() -> dict[str, Trace]:
     }
 
 
-def get_trace(trace: str, /) -> Trace:
+def get_trace(trace: str, /) -> CatalogEntry:
     """Return the catalog entry of a trace.
 
     Examples
@@ -156,10 +163,10 @@ def get_trace(trace: str, /) -> Trace:
     raise CatalogError(f"no trace is called {trace!r}{hint}; the traces are {', '.join(catalog)}")
 
 
-def _read_trace(trace: str, text: str) -> Trace:
+def _read_trace(trace: str, text: str) -> CatalogEntry:
     entry: dict[str, Any] = tomllib.loads(text)
     facts, base_url = entry["trace"], entry.get("base_url", "")
-    return Trace(
+    return CatalogEntry(
         id=trace,
         title=facts["title"],
         description=facts["description"],

@@ -10,6 +10,7 @@ import polars as pl
 
 from traceana import analysis
 from traceana.analysis.frames import reduce_frame
+from traceana.analysis.runtimes.hash_index import hash_keys
 from traceana.analysis.runtimes.task_times import KEYS
 from traceana.analysis.utilization.used import RESOURCES
 from traceana.derived.tasks import instance_times, sample_jobs, sampled_rows, task_owners
@@ -107,7 +108,7 @@ def _instances(session: Session, trace: str) -> pl.DataFrame:
     instances that is the row of a completed attempt with the latest start. A row without a
     worker_id is its own instance. Keys are 64-bit hashes.
     """
-    key = pl.struct(KEYS).hash(1).alias(".task")
+    key = hash_keys(KEYS, 1).alias(".task")
     named = pl.col("worker_id").is_not_null()
     worker = pl.when(named).then(pl.col("worker_id").hash(2)).alias(".worker")
     columns = (*KEYS, "worker_id", *RESOURCES, "machine_id", "gpu_device")
@@ -198,7 +199,7 @@ def _allocation(
     if not manifest.has("machines", ("gpus",)):
         return None, None, None
     sample = session.once(sample_jobs, trace)
-    key = pl.struct(KEYS).hash(1).alias(".task")
+    key = hash_keys(KEYS, 1).alias(".task")
     requested = session.once(instance_times, trace).tasks.lazy().filter(pl.col("gpus") > 0)
     requested = requested.select(key, pl.col("gpu_type").cast(pl.String), "gpus")
     machines = session.scan(trace, "machines").collect()

@@ -49,9 +49,9 @@ class KeyFilter:
         """Add sorted hashes; what is alike in size is merged, so that few parts are looked up."""
         while self._seen and self._seen[-1][0].size <= first.size:
             earlier_first, earlier_second = self._seen.pop()
-            places = np.searchsorted(earlier_first, first)
-            first = np.insert(earlier_first, places, first)
-            second = np.insert(earlier_second, places, second)
+            first = np.concatenate([earlier_first, first])
+            order = np.argsort(first, kind="stable")  # merges two sorted parts
+            first, second = first[order], np.concatenate([earlier_second, second])[order]
         if first.size:
             self._seen.append((first, second))
 

@@ -274,7 +274,7 @@ def _check_member(name: str, paths: tuple[Path, ...]) -> PurePosixPath:
 
 @contextmanager
 def open_csv(csv: CsvFile) -> Iterator[IO[bytes]]:
-    """Open a CSV as a stream of its own bytes.
+    """Open a CSV, also one inside an archive, as a stream of its bytes.
 
     Raises
     ------

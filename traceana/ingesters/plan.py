@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
 
-    from traceana.catalog import Trace
+    from traceana.catalog import CatalogEntry
     from traceana.ingesters.compiled import CompiledMapping
     from traceana.ingesters.mapping import Mapping
     from traceana.ingesters.source import Source
@@ -61,7 +61,7 @@ class Plan:
     """Whether tables of a mapping are replaced, rather than updated by newer records."""
 
     @property
-    def known(self) -> Trace | None:
+    def known(self) -> CatalogEntry | None:
         """The catalog's entry, where the mapping is from there."""
         return get_trace(self.trace) if self.kind == "catalog" else None
 
@@ -149,6 +149,7 @@ def _ingest_locked(  # noqa: PLR0915  one table after another
             }
             entries[table] = replace(entries[table], crc32=writer.finish(metadata))
             writers.append(writer)
+        checksums.check_unchanged()
         for writer in writers:
             writer.publish()
         shutil.rmtree(folder / _SCRATCH, ignore_errors=True)

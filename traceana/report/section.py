@@ -23,7 +23,7 @@ from traceana.report.blocks import Absent, Content, arrange
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from traceana.catalog.model import Trace
+    from traceana.catalog.model import CatalogEntry
     from traceana.report.blocks import Drawing
     from traceana.report.context import Context
 
@@ -122,7 +122,7 @@ class Section:
         )
 
 
-def _could_qualify(trace: Trace, needs: Needs) -> bool:
+def _could_qualify(trace: CatalogEntry, needs: Needs) -> bool:
     """Return whether a public trace's mapping states the columns; times follow from each other."""
     mapped = tomllib.loads(trace.text)
     return all(

@@ -111,3 +111,23 @@ def test_each_status_must_be_known() -> None:
     rows = pl.DataFrame({"gpus": [1, 2, 4, 8], "runtime_s": [6, 5, 9, 20], "status": "completed"})
     with pytest.raises(DataError, match="status DONE is neither in column status nor one of"):
         runtime_correlations(rows, success=("completed", "DONE"))
+
+
+def test_one_row_decides_the_error_of_r() -> None:
+    x, y = np.random.default_rng(6).normal(size=(2, 20))
+    x[0], y[0] = 40, 40
+    line = line_of(x, y)
+    assert (line["ci_low"], line["ci_high"]) == (None, None)
+    assert line["note"] == "one row decides r: no interval"
+
+
+def test_r_in_clusters_does_not_depend_on_the_unit() -> None:
+    x, y = np.random.default_rng(7).normal(size=(2, 60))
+    of = np.arange(60) % 20
+    units = (1.0, 1e-6, 1e6)
+    found = [line_of(x * unit, y * unit, more={"of": of}, cluster="of")["r"] for unit in units]
+    assert found == pytest.approx([np.corrcoef(x, y)[0, 1]] * 3)
+
+
+def test_p_of_1_is_reached_by_an_r_of_nearly_0() -> None:
+    assert implied_n("1e-20", "1").low == 3

@@ -14,6 +14,7 @@ from polars.testing import assert_frame_equal
 from tests.analysis.energy.test_accuracy import PAIRS, published
 from tests.analysis.energy.zeus_tables import POWER, PROFILES, RUNS
 from traceana.analysis import energy_savings
+from traceana.analysis.energy.savings import _partition_runs
 from traceana.errors import DataError
 from traceana.schema import TRAINING_DEFAULTS
 from traceana.store import Store
@@ -218,3 +219,14 @@ def test_batch_sizes_with_other_numbers_of_runs_are_held_out_alike() -> None:
     near = {64: [4, 4], 128: [6, 6, 6, 6, 6, 6], 256: [20, 20, 20]}
     found = energy_savings(with_epochs(near), power, rng=4).filter(objective="energy")
     assert found.row(3, named=True)["ratio_held_out"] == pytest.approx(6600 / 12_000)
+
+
+def test_each_run_is_held_out_once_in_a_partition() -> None:
+    runs = pl.DataFrame({"batch_size": [8, 16], "epochs_of_runs": [[3, 1, 2, 9], [5, 7]]})
+    folds = _partition_runs(runs, np.random.default_rng(1))
+    assert list(folds) == [8, 16]
+    for size, known in ((8, [1, 2, 3, 9]), (16, [5, 5, 7, 7])):
+        held = folds[size].held.reshape(-1, 4)
+        assert len(held) == 100
+        assert (np.sort(held, axis=1) == known).all()
+    np.testing.assert_allclose(folds[8].kept, (15 - folds[8].held) / 3)

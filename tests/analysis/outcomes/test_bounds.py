@@ -146,6 +146,7 @@ def test_cliffs_delta_is_the_difference_of_both_chances() -> None:
     compared = traceana.compare_runtimes(frame, by="g")
     # of nine pairs a is the longer in seven
     row = compared.pairs.row(0, named=True)
+    assert (compared.test["n_groups"].item(), compared.test["n"].item()) == (2, 6)
     assert (row["superiority"], row["cliffs_delta"]) == (pytest.approx(7 / 9), pytest.approx(5 / 9))
     assert compared.groups["mean_rank"].to_list() == pytest.approx(
         [(3 + 4 + 6) / 3, (1 + 5 + 2) / 3]

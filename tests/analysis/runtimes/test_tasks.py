@@ -18,7 +18,7 @@ from tests.analysis.runtimes.traces import make_instances, make_tasks, runtime_o
 from tests.analysis.test_frames import ENGINES
 from traceana.analysis import task_runtimes
 from traceana.analysis.runtimes import hash_aggregation, hash_index
-from traceana.analysis.runtimes.task_times import KEYS
+from traceana.analysis.runtimes.task_times import KEYS, read_task_times
 from traceana.analysis.runtimes.tasks import END_IMPUTATIONS
 from traceana.errors import DataError
 
@@ -248,6 +248,15 @@ def test_by_hash_and_by_name_agree_on_many_blocks() -> None:
         rel_tol=1e-12,
         abs_tol=0,
     )
+
+
+@pytest.mark.parametrize("engine", ["polars lazy", "duckdb", "pandas"])
+def test_a_sum_of_no_time_is_null_on_every_engine(engine: str) -> None:
+    tasks = make_tasks(*((job, "w", "completed", None, None) for job in ("a", "b", "c")))
+    instances = make_instances(("a", "w", 5.0, None), ("b", "w", None, None), ("c", "w", 1.0, 3.0))
+    found = read_task_times(tasks, ENGINES[engine](instances)).tasks
+    assert found["known_s"].to_list() == [None, None, 2.0]
+    assert found["open_sum_s"].to_list() == [5.0, None, None]
 
 
 def test_planted_runtimes_are_found_in_shuffled_instances() -> None:

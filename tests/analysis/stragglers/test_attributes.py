@@ -179,3 +179,13 @@ def test_defaults_of_attributes() -> None:
         samples, attributes="host", time="step", min_explained=0.5, resamples=999, rng=1
     )
     assert found.attributes.equals(same.attributes)
+
+
+def test_a_group_may_explain_exactly_as_much_as_is_asked() -> None:
+    times = noise(1)
+    times[:, 5] *= 1.8
+    row = straggler_attributes(job(times), time="step").attributes.row(0, named=True)
+    beyond = row["explained"] - row["explained_by_chance"]
+    for least, explains in ((beyond, True), (np.nextafter(beyond, 1), False)):
+        found = straggler_attributes(job(times), time="step", min_explained=float(least))
+        assert found.attributes["explains"].item() == explains

@@ -271,3 +271,14 @@ def test_workers_that_turn_slow_for_good_are_found(n_workers: int, n_slow: int) 
     assert episodes["worker_id"].to_list() == [f"w{number}" for number in range(n_slow)]
     assert episodes["onset_s"].is_between(2070, 2130).all()
     assert (episodes["end_s"] >= 3560).all()
+
+
+def test_by_default_the_evidence_is_14() -> None:
+    rng = np.random.default_rng(49)
+    value = noisy(rng, (4, 120), 0.1)
+    value[1, 50:57] *= 1.45  # the evidence is between 14 and 15
+    samples = samples_of(value)
+    default = detect_stragglers(samples).episodes
+    same, more = (detect_stragglers(samples, evidence=least).episodes for least in (14.0, 15.0))
+    assert default.equals(same)
+    assert (default.height, more.height) == (1, 0)

@@ -188,3 +188,9 @@ def test_the_published_table(real_store: Store) -> None:
     pooled = summarize_cov_pooled(cov, cut_at=19990)
     assert pooled["n_jobs"].item() == 100
     assert pooled["n_right_truncated"].item() == full.height
+
+
+def test_two_jobs_are_too_few_for_the_interval_of_a_quantile() -> None:
+    cov = pl.DataFrame({"job_id": ["a", "b"] * 4, "time_s": range(8), "cov": [0.1, 0.4] * 4})
+    note = summarize_cov_pooled(cov)["note"].item()
+    assert note == "too few jobs for the interval of every quantile"

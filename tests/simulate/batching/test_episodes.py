@@ -8,6 +8,7 @@ import pytest
 
 from traceana import detect_stragglers, replay_batching
 from traceana.errors import DataError
+from traceana.simulate.batching.episodes import RecordedJob, with_and_without
 from traceana.store import Store
 
 TICKS = 20
@@ -176,3 +177,13 @@ def test_episodes_may_name_the_job_as_the_samples_do_or_not() -> None:
         else:
             with pytest.raises(DataError, match="must be a finite number above 0"):
                 replay_batching(times)
+
+
+def test_without_an_episode_a_worker_takes_its_usual_time() -> None:
+    times = two_workers()["batch_time"].to_numpy().reshape(TICKS, 2)
+    job = RecordedJob("j", ("a", "b"), np.linspace(0, 190, TICKS), times, 0)
+    assert with_and_without(job, None).tolist() == times[:, None].tolist()
+    both = with_and_without(job, episode().drop("job_id"))
+    assert both.shape == (TICKS, 2, 2)
+    assert both[:, 0].tolist() == times.tolist()
+    assert (both[:, 1] == 3).all()

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+import polars as pl
 import pytest
 
+from traceana import simulate_batching
 from traceana.errors import DataError
+from traceana.simulate import OmniLearn
 from traceana.simulate.batching.run import check_memory, check_setting
+from traceana.simulate.batching.split import share
 
 
 @pytest.mark.parametrize(
@@ -52,3 +57,23 @@ def test_steps_fit_into_two_gibibytes(runs: int, workers: int) -> None:
         check_memory(most + 1, runs, workers)
     with pytest.raises(DataError, match="pass fewer workers or runs"):
         check_memory(1, runs, 60_000)
+
+
+def test_samples_are_shared_up_to_the_bounds_whatever_the_unit_of_the_rates() -> None:
+    for unit in (0.1, 1.0, 100.0):
+        rates = unit * np.array([1.0, 2, 1])
+        # the second is at its bound; the others share the rest
+        assert share(8, rates, min_batch=1, max_batch=3) == pytest.approx([2.5, 3, 2.5])
+        assert share(8, rates, min_batch=1, max_batch=8) == pytest.approx([2, 4, 2])
+        assert share(12, rates, min_batch=4, max_batch=4).tolist() == [4, 4, 4]
+        assert share(9, rates, min_batch=3, max_batch=8).tolist() == [3, 3, 3]
+
+
+def test_settings_with_a_negative_batch_are_counted() -> None:
+    free = OmniLearn(bounds=(0, math.inf))
+    crew = [(0, 24), (0, 23.9), (0, 0.1)]
+    found = simulate_batching(crew, controller=free, steps=3, global_batch=192)
+    sizes = found.batches.group_by("step").agg(pl.col("batch").min())
+    negative = (sizes["batch"] < 0).sum()
+    assert negative > 0
+    assert found.note == f"a batch size is negative in {negative} settings; no job could run it"

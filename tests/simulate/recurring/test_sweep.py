@@ -10,6 +10,7 @@ from scipy import stats
 from tests.simulate.recurring.tiny import POWER, RUNS, tiny_runs
 from traceana import simulate_recurring, summarize_recurring, sweep_recurring
 from traceana.errors import DataError
+from traceana.schema import TRAINING_DEFAULTS
 
 NOISY = tiny_runs({2: [3, 5, 4], 4: [6, 4, 9]})
 
@@ -77,3 +78,18 @@ def test_a_sweep_that_passed_through_another_engine_is_summarized() -> None:
     ):
         with pytest.raises(DataError, match=line):
             summarize_recurring(wrong)  # type: ignore[arg-type]
+
+
+def test_a_sweep_is_of_the_gpus_and_data_sets_named() -> None:
+    power = pl.concat([POWER, POWER.with_columns(gpu=pl.lit("h"))])
+    sweep = sweep_recurring(NOISY, power, gpus="h", datasets="cifar100", seeds=[1], recurrences=2)
+    assert sweep["gpu"].to_list() == ["h"]
+    assert sweep_recurring(NOISY, power, seeds=[1], recurrences=2)["gpu"].to_list() == ["g", "h"]
+
+
+def test_a_target_reached_in_the_last_epoch_is_reached() -> None:
+    last = TRAINING_DEFAULTS["cifar100"].max_epochs
+    found = simulate_recurring(tiny_runs({4: [last]}), POWER, gpu="g", dataset="cifar100")
+    assert found.history["epochs"].unique().to_list() == [last]
+    with pytest.raises(DataError, match=f"no run of cifar100 on g reached target 0.6 in {last}"):
+        simulate_recurring(tiny_runs({4: [last + 1]}), POWER, gpu="g", dataset="cifar100")

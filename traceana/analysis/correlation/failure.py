@@ -43,13 +43,8 @@ def failure_correlations(
     frame
         One row per job or task: `by`, `cluster`, `status` and the features; no runtime is needed.
         Eager or lazy, of any supported engine.
-    features
-        Columns of numbers; None: those of gpus, cpus, memory_gib and n_instances that the frame
-        has.
-    status
-        Column of the status.
-    success, failure
-        Status values of a success and a failure: other rows are excluded.
+    features, status, success, failure
+        As in :func:`runtime_correlations`.
     method, by, cluster, adjust, confidence, resamples, rng
         As in :func:`correlate`.
 

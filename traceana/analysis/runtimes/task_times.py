@@ -160,7 +160,12 @@ def _reduce(rows: nw.LazyFrame[Any]) -> pl.DataFrame:
         open_last_s=nw.col("open_start").max(),
         open_sum_s=nw.col("open_start").sum(),
     )
-    return collect(grouped).with_columns(pl.col(_COUNTS).cast(pl.Int64))
+    return collect(grouped).with_columns(
+        pl.col(_COUNTS).cast(pl.Int64),
+        # a sum of no value is 0 in some engines, and null in others
+        pl.when(pl.col("n_known") > 0).then("known_s"),
+        pl.when(pl.col("open_first_s").is_not_null()).then("open_sum_s"),
+    )
 
 
 def _extremes(rows: nw.LazyFrame[Any]) -> list[float | None]:

@@ -148,13 +148,11 @@ def idle_gpu_hours(
     ----------
     frame
         One row per instance: `by` and the columns below; eager or lazy, of any supported engine.
-    by
-        Columns to group by; null is a group of its own. By default all rows are one group.
     gpus, used, runtime
         Columns of the GPUs requested, the mean GPUs used, and the runtime in seconds.
     unused_below
         Mean GPUs used below which an instance counts as unused; above 0.
-    cluster, confidence
+    by, cluster, confidence
         As in :func:`utilization`.
 
     Returns

@@ -62,7 +62,7 @@ class AnyBlock(Protocol):
 
 @dataclass(frozen=True)
 class Rows:
-    """An opened file.
+    """An opened file: its columns, and its rows block by block.
 
     Attributes
     ----------
