@@ -92,6 +92,12 @@ def test_mistakes_are_one_line(store: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "new").exists()
 
 
+def test_the_tables_of_a_store_are_not_replaced(store: Path) -> None:
+    with pytest.raises(DataError, match="mine: a trace of a store; pass another folder"):
+        traceana.export_tables("mine", out=store / "mine", store=store)
+    assert traceana.open_store(store).scan("mine", "jobs").collect().height == JOBS.height
+
+
 def test_the_command_prints_the_files(store: Path, tmp_path: Path) -> None:
     command = ["export", "mine", "--store", str(store), "--out", str(tmp_path), "--format", "csv"]
     result = CliRunner().invoke(app, command)

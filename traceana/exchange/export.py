@@ -10,6 +10,7 @@ import polars as pl
 from traceana.errors import DataError
 from traceana.results.display import neutral
 from traceana.store import open_store
+from traceana.store.store import LEDGER
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -77,6 +78,8 @@ def export_tables(
         raise DataError(f"SWF holds jobs alone, not {', '.join(named)}; leave tables= out")
     frames = {table: source.scan(trace, table) for table in named}
     folder = Path(out)
+    if (folder / LEDGER).exists():  # the tables there would be replaced
+        raise DataError(f"{folder}: a trace of a store; pass another folder (--out)")
     folder.mkdir(parents=True, exist_ok=True)
     written = []
     for table, frame in frames.items():
