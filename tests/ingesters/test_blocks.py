@@ -106,6 +106,12 @@ def test_a_number_after_a_blank_is_not_parsed_at_once(blank: str) -> None:
     assert inner is not None
 
 
+def test_a_blank_line_beside_quotes_is_blank() -> None:
+    block = lines.Block(b'"a",1\n\nb,2\nc\n', ("x", "y"), 1, 0)
+    assert block.cells["x"].to_list() == ["a", "b"]
+    assert block.bad.rows() == [(2, "blank_line", ""), (4, "short_row", "c")]
+
+
 def zipped(method: int) -> Callable[[bytes], bytes]:
     def pack(content: bytes) -> bytes:
         buffer = io.BytesIO()

@@ -28,6 +28,10 @@ def test_repeated_rows_are_counted_in_parts(monkeypatch: pytest.MonkeyPatch, at_
         for start in range(0, 1000, 300):
             counter.split(rows[start : start + 300])
         assert counter.count() == 300
+        parts = [counter._part(part, 4).size for part in range(16)]  # by the first of the bits
+        assert sum(parts) == 1000
+        assert min(parts) > 20
+        assert max(parts) < 120
 
 
 @settings(max_examples=50, deadline=None)

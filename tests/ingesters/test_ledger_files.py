@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.ingesters.conftest import Write, tar_gz, worker_rows, worker_times
-from traceana.ingesters import ingest
+from traceana.ingesters import IngestError, ingest, ingest_cached
 from traceana.ingesters.files import list_csvs
-from traceana.store import Ledger
+from traceana.store import Ledger, open_store
 
 MARK = "SYNTHETIC-"
 SPEC = b"m1,T4,96,512,2\n"
@@ -85,3 +85,34 @@ def test_an_update_replaces_no_file_and_a_replacement_does(write: Write, tmp_pat
     assert (entry.state, entry.replaced_files) == ("written", ("a.csv", "b.csv"))
     assert entry.rejected == {"duplicate_key": 1}
     assert entry.rows_replaced == 0
+
+
+def test_of_equal_keys_in_two_published_files_the_first_is_kept(tmp_path: Path) -> None:
+    head = "job_id,submission_time,duration,num_gpu\n"
+    members = {f"cluster0{n}.csv": f"{head}same,{n},60{n},1\n".encode() for n in (1, 2)}
+    path = tar_gz(tmp_path / "raw-traces.tar.gz", members)
+    (entry,) = ingest(path, store=tmp_path / "store").entries
+    assert (entry.rejected, entry.rows_replaced) == ({"duplicate_key": 1}, 0)
+    jobs = open_store(tmp_path / "store").scan("microsoft-itp-2021", "jobs").collect()
+    assert jobs["runtime_s"].to_list() == [601]
+
+
+def test_a_trace_with_a_broken_file_stays_as_it_was(write: Write, tmp_path: Path) -> None:
+    write("job_1_norm.csv", worker_times())
+    folder = write("job_2_norm.csv", b"")
+    with pytest.raises(IngestError, match=r"job_2_norm\.csv: the file is empty") as error:
+        ingest(folder, store=tmp_path / "store")
+    assert error.value.ledger.entries == ()
+    assert not list(tmp_path.rglob("*.parquet"))
+
+
+def test_files_are_read_into_a_store_of_the_cache(tmp_path: Path) -> None:
+    (tmp_path / "march.csv").write_text("id,s\n1,failed\n")
+    (tmp_path / "ours.toml").write_text(MAPPING)
+    first = ingest_cached(tmp_path / "march.csv", mapping=MAPPING)
+    assert open_store(first).traces() == ["march"]
+    assert ingest_cached([tmp_path / "march.csv"], mapping=MAPPING) == first
+    second = ingest_cached(tmp_path / "march.csv", mapping=tmp_path / "ours.toml")
+    assert open_store(second).traces() == ["ours"]
+    third = ingest_cached(tmp_path / "march.csv", mapping=MAPPING, timezone="Asia/Tokyo")
+    assert len({first, second, third}) == 3

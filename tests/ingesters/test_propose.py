@@ -160,6 +160,10 @@ def test_nine_tenths_of_the_values_have_to_fit(write: Write) -> None:
         values = ["x"] * words + ["60"] * (10 - words) + [""] * 5
         rows = "".join(f"{row},{value}\n" for row, value in enumerate(values))
         assert expected in propose(write, f"job_id,elapsed_s\n{rows}")
+    for words, expected in ((1, '"%Y/%m/%d %H:%M" }'), (2, "# unsure: the format of")):
+        values = ["x"] * words + ["2026/03/02 08:00"] * (10 - words)
+        rows = "".join(f"{row},{value}\n" for row, value in enumerate(values))
+        assert expected in propose(write, f"job_id,start\n{rows}")
     for odd, unit in ((1, "MiB"), (2, "GiB")):  # more than nine tenths are multiples of 256
         rows = "".join(f"{row},{500 if row < odd else 512}\n" for row in range(11 + 9 * (odd - 1)))
         assert f'unit = "{unit}"' in propose(write, f"job_id,mem\n{rows}")
@@ -199,6 +203,9 @@ def test_words_among_exit_codes_leave_the_other_columns(write: Write) -> None:
 
 def test_a_time_without_a_worker_is_of_one(write: Write) -> None:
     mapping = propose(write, "job_id,step,batch_time\na,0,0.5\na,1,0.6\n")
+    assert 'worker_samples]\njob_id = "file_name"\nworker_id = "rank"\n' in propose(
+        write, "rank,step,batch_time\n0,0,0.5\n1,0,0.6\n"
+    )
     doubt = "# unsure: no column names the worker; one worker is taken"
     assert f"[worker_samples]\n{doubt}\nworker_id = \"'0'\"\n" in mapping
 

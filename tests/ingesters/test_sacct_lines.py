@@ -51,3 +51,13 @@ def test_a_line_that_is_cut_takes_nothing_of_the_next_record(write: Write, tmp_p
         jobs, ledger = read(folder, tmp_path / str(place))
         assert jobs["job_name"].to_list() == ["a|b", "e|f"][: place + 1]
         assert ledger.entries[0].rejected == {"short_row": 1}
+
+
+def test_resources_behind_an_empty_field_are_joined(write: Write, tmp_path: Path) -> None:
+    text = (
+        "JobID,QOS,AllocTRES,State\n1,,cpu=8,mem=1G,FAILED\n2,q,cpu=8,mem=2G,FAILED\n3,,,FAILED\n"
+    )
+    jobs, ledger = read(write("log.txt", text), tmp_path)
+    assert ledger.entries[0].rejected == {}
+    found = jobs.select("job_id", "qos", "cpus", "memory_gib").rows()
+    assert found == [("1", None, 8, 1), ("2", "q", 8, 2), ("3", None, None, None)]

@@ -7,6 +7,7 @@ import pytest
 
 from tests.analysis.stragglers.test_detect import calm, samples_of
 from traceana.analysis import detect_stragglers
+from traceana.analysis.stragglers import detect
 from traceana.analysis.stragglers.levels import measure_levels
 
 
@@ -65,3 +66,11 @@ def test_results_do_not_depend_on_the_unit() -> None:
             else:
                 assert a[column].to_list() == b[column].to_list()
     assert once.episodes.height == 1
+
+
+@pytest.mark.parametrize(("kept", "height"), [(80, 80), (79, 0)])
+def test_ratios_are_kept_up_to_a_number_of_samples(
+    monkeypatch: pytest.MonkeyPatch, kept: int, height: int
+) -> None:
+    monkeypatch.setattr(detect, "RATIOS_KEPT", kept)
+    assert detect_stragglers(samples_of(calm(4, 20))).ratios.height == height
