@@ -10,6 +10,7 @@ import pytest
 import scipy.stats
 
 from traceana.analysis import correlate, implied_n, runtime_correlations
+from traceana.analysis.correlation import family
 from traceana.errors import DataError
 
 
@@ -131,3 +132,32 @@ def test_r_in_clusters_does_not_depend_on_the_unit() -> None:
 
 def test_p_of_1_is_reached_by_an_r_of_nearly_0() -> None:
     assert implied_n("1e-20", "1").low == 3
+
+
+def test_a_row_carries_all_of_an_r_of_1() -> None:
+    for n in (41, 64):  # r is 1, or less by a rounding
+        line = line_of(np.append(np.zeros(n - 1), n), np.append(np.zeros(n - 1), n))
+        assert line["r"] == pytest.approx(1)
+        assert (line["n_carrying"], line["r_without"]) == (1, 0)
+
+
+@pytest.mark.parametrize("by", [(), "g"])
+def test_r_of_many_rows_needs_no_rows(by: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(family, "MAX_ROWS", 5)
+    x, y = np.random.default_rng(8).normal(size=(2, 30))
+    rows = pl.DataFrame({"x": x, "y": y, "g": np.arange(30) % 2})
+    found = correlate(rows, "x", "y", by=by).table["r"].to_list()
+    parts = [slice(0, None)] if by == () else [slice(0, None, 2), slice(1, None, 2)]
+    assert found == pytest.approx([np.corrcoef(x[part], y[part])[0, 1] for part in parts])
+
+
+def test_runtime_correlations_draw_the_same_by_default() -> None:
+    gpus = np.repeat(np.arange(1, 13), 3)
+    runtime = gpus * np.random.default_rng(4).lognormal(4, 1, 36)
+    rows = pl.DataFrame({"gpus": gpus, "runtime_s": runtime, "status": "completed"})
+    default, same, other = (
+        runtime_correlations(rows, **options).table["pvalue"].to_list()
+        for options in ({}, {"rng": 1}, {"rng": 2})
+    )
+    assert default == same
+    assert default != other

@@ -107,3 +107,9 @@ def test_values_are_read_from_the_smallest_to_the_largest_number() -> None:
     assert entered.tolist() == [0, 3]
     with pytest.raises(DataError, match="entry must lie from 0 to its value"):
         read_values([2.0], None, [2.5])
+
+
+def test_an_entry_is_one_number_per_value() -> None:
+    for wrong in ([1.0], ["a", "b"]):
+        with pytest.raises(DataError, match="entry must be one number per value: 2 values"):
+            read_values([1.0, 2.0], None, wrong)  # type: ignore[arg-type]

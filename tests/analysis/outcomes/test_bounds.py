@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import polars as pl
 import pytest
+import scipy.stats
 
 import traceana
+from traceana.analysis.outcomes.design import make_design
 from traceana.analysis.outcomes.overlap import variance_inflation, why_not_comparable
 from traceana.errors import DataError
 
@@ -155,3 +159,47 @@ def test_cliffs_delta_is_the_difference_of_both_chances() -> None:
     for turned in (apart, apart.reverse().with_columns(g=pl.Series(list("aaabbb")))):
         note = traceana.compare_runtimes(turned, by="g").pairs["note"].item()
         assert note == "no interval: all runtimes of one group are longer"
+
+
+def test_the_restricted_mean_of_ended_rows_has_students_interval() -> None:
+    seconds = np.random.default_rng(1).gamma(4, 0.1, 60).round(3)
+    rows = pl.DataFrame({"runtime_s": seconds, "status": "failed"})
+    row = traceana.kaplan_meier(rows).groups.row(0, named=True)
+    assert row["restricted_mean_s"] == pytest.approx(seconds.mean())
+    expected = scipy.stats.t.interval(0.95, 59, seconds.mean(), scipy.stats.sem(seconds))
+    assert (row["restricted_ci_low"], row["restricted_ci_high"]) == pytest.approx(expected)
+    assert row["note"] is None
+
+
+@pytest.mark.parametrize(("n", "longer", "skewed"), [(53, 11, False), (54, 11, True)])
+def test_a_restricted_mean_of_fewer_rows_than_25_squares_of_skewness_has_a_note(
+    n: int, longer: int, skewed: bool
+) -> None:
+    seconds = np.repeat([1.0, 2], [n - longer, longer])
+    assert (n < 25 * scipy.stats.skew(seconds) ** 2) == skewed
+    note = traceana.kaplan_meier(pl.DataFrame({"runtime_s": seconds, "status": "failed"})).groups
+    why = "skewed: the interval of the restricted mean is too narrow"
+    assert note["note"].item() == (why if skewed else None)
+
+
+@pytest.mark.parametrize("horizon_s", [0, -1, np.inf, "1"])
+def test_a_horizon_is_a_positive_number(horizon_s: Any) -> None:
+    rows = pl.DataFrame({"runtime_s": [1.0, 2], "status": "failed"})
+    with pytest.raises(DataError, match="horizon_s must be a positive number of seconds"):
+        traceana.kaplan_meier(rows, horizon_s=horizon_s)
+    assert traceana.kaplan_meier(rows, horizon_s=0.5).groups["restricted_mean_s"].item() == 0.5
+
+
+def test_the_lower_end_of_a_survival_of_0_is_0() -> None:
+    rows = pl.DataFrame({"runtime_s": np.arange(1.0, 21), "status": "failed"})
+    found = traceana.kaplan_meier(rows, quantiles=(0.999,)).quantiles.row(0, named=True)
+    # of 20 the lower end before the last is exp(log(.05) exp(1.96 error)) = .0035: above .001
+    assert (found["time_s"], found["ci_low"], found["ci_high"]) == (20, 20, None)
+
+
+def test_a_feature_may_be_as_large_as_the_largest_number() -> None:
+    rows = pl.DataFrame({"x": [1e150, 0, 1, 2], "failure": [True, False, True, False]})
+    column = make_design(rows, ["x"]).matrix[:, 1]
+    assert column == pytest.approx(np.array([3, -1, -1, -1]) / np.sqrt(3))
+    with pytest.raises(DataError, match="column x holds a value beyond"):
+        make_design(rows.with_columns(pl.col("x") * 1.1), ["x"])

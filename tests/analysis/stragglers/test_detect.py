@@ -13,6 +13,7 @@ from polars.testing import assert_frame_equal
 
 from traceana.analysis import StragglerResult, detect_stragglers
 from traceana.analysis.stragglers import blocks
+from traceana.errors import DataError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -282,3 +283,27 @@ def test_by_default_the_evidence_is_14() -> None:
     same, more = (detect_stragglers(samples, evidence=least).episodes for least in (14.0, 15.0))
     assert default.equals(same)
     assert (default.height, more.height) == (1, 0)
+
+
+@pytest.mark.parametrize("step_s", [1e-3, 10.0])
+def test_an_episode_shorter_than_a_second_is_one(step_s: float) -> None:
+    value = calm(4)
+    value[1, 50:53] = [200, 800, 400]
+    result = detect_stragglers(samples_of(value, step_s=step_s))
+    assert found(result) == [("w1", 50 * step_s, 52 * step_s)]
+    row = result.episodes.row(0, named=True)
+    assert (row["severity"], row["excess"]) == pytest.approx((4, 4))  # the median of 2, 8 and 4
+
+
+def test_an_episode_may_be_exactly_as_severe_and_long_as_is_asked() -> None:
+    value = calm(4)
+    value[1, 50:60] *= 2
+    samples = samples_of(value)
+    assert found(detect_stragglers(samples, min_severity=2, min_duration_s=90))
+    assert not found(detect_stragglers(samples, min_severity=2, min_duration_s=91))
+
+
+@pytest.mark.parametrize("options", [{"slow_level": 1}, {"min_severity": 0.9}])
+def test_a_ratio_that_is_not_slow_is_refused(options: Any) -> None:
+    with pytest.raises(DataError, match="must be a ratio above 1"):
+        detect_stragglers(samples_of(calm(2, 9)), **options)

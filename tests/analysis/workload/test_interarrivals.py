@@ -140,3 +140,13 @@ def test_a_curve_has_from_2_to_a_million_points() -> None:
     for points in (1, 1_000_001, 2.0):
         with pytest.raises(DataError, match="points must be a whole number from 2 to 1,000,000"):
             interarrival_curve(jobs, points=points)  # type: ignore[arg-type]
+
+
+def test_several_jobs_at_one_time_have_the_quantiles_and_memory_of_their_gaps() -> None:
+    times = np.sort(np.random.default_rng(5).integers(0, 150, 200)).astype(float)
+    gaps = np.diff(times)
+    row = row_of(times)
+    assert row["p99_s"] == pytest.approx(np.quantile(gaps, 0.99))
+    assert row["median_s"] == np.median(gaps)
+    assert row["memory"] == pytest.approx(np.corrcoef(gaps[:-1], gaps[1:])[0, 1])
+    assert row["cv"] == pytest.approx(gaps.std(ddof=1) / gaps.mean())

@@ -127,7 +127,7 @@ def of_rows(
             found["pvalue"] = kendall_pvalue(*rows)
         elif rows and (np.prod(kurtosis) > n / 10 or (method == "spearman" and n <= EXACT)):
             found["pvalue"] = row_pvalue(*rows, rng=rng)
-    if rows is not None and method == "pearson" and abs(r) < 1:
+    if rows is not None and method == "pearson":
         if found.get("pvalue", 1) < 1 - confidence and (carried := carrying_rows(*rows, r)):
             found["n_carrying"], found["r_without"] = carried
         if found.get("ci_low") is not None and max(kurtosis) > HEAVY:

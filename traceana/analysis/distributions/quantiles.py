@@ -157,7 +157,7 @@ def _shares(n: int, points: int) -> Floats:
     ever_closer = 1 - np.geomspace(last, 0.5, points - len(evenly))
     # in the middle of the step of a value
     middle = (np.floor(np.concatenate([evenly, ever_closer]) * n) + 0.5) / n
-    shares: Floats = np.unique(np.clip(middle, last, 1 - last))
+    shares: Floats = np.unique(middle)
     return shares
 
 

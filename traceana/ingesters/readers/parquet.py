@@ -53,6 +53,7 @@ def read_frames(source: CsvFile, columns: Collection[str], /) -> Iterator[pl.Dat
     try:
         with ParquetFile(source.paths[0]) as file:
             for batch in file.iter_batches(ROWS_A_BLOCK, columns=[*columns] or None):
+                batch.validate(full=True)  # neither library looks whether text is UTF-8
                 frame = _flat(pa.table(batch))
                 yield frame.select(*columns) if columns else frame
     except _FAULTS as error:
