@@ -133,3 +133,11 @@ def test_a_duration_in_a_text_column_is_text(tmp_path: Path) -> None:
     traceana.add_table(frame, trace="mine", table="jobs", store=tmp_path)
     users = open_store(tmp_path).scan("mine", "jobs").select("user").unique().collect()
     assert users["user"].to_list() == ["PT1H30M"]  # ISO 8601
+
+
+def test_a_frame_with_one_other_value_replaces_its_table(tmp_path: Path) -> None:
+    traceana.add_table(FRAME, trace="mine", table="jobs", store=tmp_path)
+    other = FRAME.with_columns(gpus=pl.lit(2.0))
+    [entry] = traceana.add_table(other, trace="mine", table="jobs", store=tmp_path).entries
+    assert entry.state == "written"
+    assert open_store(tmp_path).scan("mine", "jobs").collect()["gpus"].to_list() == [2.0] * 40

@@ -65,6 +65,20 @@ def test_swf_without_a_start_is_on_its_own_clock(write: Write, tmp_path: Path) -
         read(write("b.swf", SWF.replace("843458400", "soon")) / "b.swf", tmp_path / "store")
 
 
+def test_swf_labels_stand_before_the_first_job(write: Write, tmp_path: Path) -> None:
+    text = SWF.replace("; Computer", "\n  \n; Computer")
+    jobs, entry = read(write("log.txt", text) / "log.txt", tmp_path / "store")
+    assert entry.trace == "log"
+    assert jobs["submit_s"].to_list() == [843458400.0, 843458405.0, 843458407.0]
+    lines = SWF.splitlines(keepends=True)
+    late = "".join([lines[0], *lines[5:8], lines[3], *lines[8:]])
+    jobs, _ = read(write("late.swf", late) / "late.swf", tmp_path / "late")
+    assert jobs["submit_s"].to_list() == [0.0, 5.0, 7.0]
+    named = "1 0 10\n" + "".join(lines[5:])
+    _, entry = read(write("named.swf", named) / "named.swf", tmp_path / "named")
+    assert (entry.rows_kept, entry.rejected) == (3, {"short_row": 2})
+
+
 def pod(name: str, phase: str, *containers: dict[str, Any], **status: Any) -> dict[str, Any]:
     return {
         "apiVersion": "v1",

@@ -53,6 +53,15 @@ def test_an_odd_mapping_is_one_short_line(tmp_path: Path, mapping: str, message:
         assert len(line) < 1000
 
 
+def test_two_columns_are_equal_as_text_and_ordered_as_numbers(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text("id,a,b\n1,1.0,1\n2,7,7\n3,9,10\n")
+    cases = "CASE WHEN a = b THEN 1 WHEN a <> b AND a < b THEN 2 ELSE 3 END"
+    ingest(path, mapping=f'[jobs]\njob_id = "id"\ngpus = "{cases}"\n', trace="t", store=tmp_path)
+    rows = open_store(tmp_path).scan("t", "jobs").sort("job_id").collect()
+    assert rows["gpus"].to_list() == [3.0, 1.0, 2.0]
+
+
 def test_in_compares_text_with_text_where_a_number_is_computed(tmp_path: Path) -> None:
     mapping = ID + "gpus = \"CASE WHEN id IN ('a', 'c') THEN 4 WHEN g IN (2, 3) THEN 8 END\"\n"
     ingest_csv(tmp_path, mapping)

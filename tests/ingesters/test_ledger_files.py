@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import zipfile
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from tests.ingesters.conftest import Write, tar_gz, worker_rows, worker_times
+from traceana.errors import DataError, SourceError
 from traceana.ingesters import IngestError, ingest, ingest_cached
+from traceana.ingesters.cached import store_frames
 from traceana.ingesters.files import list_csvs
+from traceana.ingesters.ingestion import read_mapping
 from traceana.store import Ledger, open_store
 
 MARK = "SYNTHETIC-"
@@ -116,3 +121,45 @@ def test_files_are_read_into_a_store_of_the_cache(tmp_path: Path) -> None:
     assert open_store(second).traces() == ["ours"]
     third = ingest_cached(tmp_path / "march.csv", mapping=MAPPING, timezone="Asia/Tokyo")
     assert len({first, second, third}) == 3
+
+
+def test_a_store_of_the_cache_does_not_depend_on_the_folder_of_the_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "march.csv").write_text("id,s\n1,failed\n")
+    first = ingest_cached(tmp_path / "march.csv", mapping=MAPPING)
+    monkeypatch.chdir(tmp_path)
+    assert ingest_cached("march.csv", mapping=MAPPING) == first
+
+
+def test_equal_frames_are_in_one_store_of_the_cache() -> None:
+    jobs = pl.DataFrame({"job_id": ["a", "b"], "gpus": [1.0, 8.0]})
+    machines = pl.DataFrame({"machine_id": ["m"], "gpus": [8.0]})
+    first = store_frames({"jobs": jobs, "machines": machines})
+    assert store_frames({"jobs": jobs.clone(), "machines": machines}) == first
+    assert store_frames({"jobs": jobs.with_columns(gpus=2.0), "machines": machines}) != first
+    assert first.parent.name == "read"
+    tables = open_store(first).tables().select("trace", "table", "rows").rows()
+    assert sorted(tables) == [("frames", "jobs", 2), ("frames", "machines", 1)]
+
+
+@pytest.mark.parametrize(("size", "fits"), [((1 << 20) - 1, True), (1 << 20, False)])
+def test_a_mapping_is_shorter_than_a_mebibyte(tmp_path: Path, size: int, *, fits: bool) -> None:
+    path = tmp_path / "ours.toml"
+    path.write_text(MAPPING + "#" * (size - len(MAPPING)))
+    if fits:
+        assert [read_mapping(path, trace)[1] for trace in (None, "mine")] == ["ours", "mine"]
+    else:
+        with pytest.raises(DataError, match="longer than 1 MiB"):
+            read_mapping(path, None)
+
+
+@pytest.mark.parametrize("n_files", [12, 13])
+def test_twelve_names_of_unknown_files_are_shown(
+    write: Write, tmp_path: Path, n_files: int
+) -> None:
+    names = [f"x{number:02}.csv" for number in range(n_files)]
+    folders = [write(name, "a,b\n1,2\n") for name in names]
+    shown = ", ".join(names[:12]) + (", ... (13 in all)" if n_files == 13 else "")
+    with pytest.raises(SourceError, match=re.escape(f"found {shown}; expected")):
+        ingest(folders[0], store=tmp_path / "store")

@@ -10,7 +10,8 @@ import pytest
 
 from tests.ingesters.conftest import Write, itp_archive, worker_times
 from traceana.catalog import get_trace
-from traceana.errors import StoreError
+from traceana.errors import DataError, StoreError
+from traceana.exchange import select_jobs
 from traceana.ingesters import add_table, ingest
 from traceana.store import Store, open_store
 
@@ -150,3 +151,32 @@ def test_facts_of_other_tables_stay_and_those_of_the_same_one_are_replaced(tmp_p
     manifest = open_store(tmp_path).manifest("own")
     assert manifest.tables["jobs"].unit_noun == "runs"
     assert manifest.tables["machines"].mapping == machines
+
+
+def test_a_trace_from_0_on_begins_at_a_positive_zero(tmp_path: Path) -> None:
+    jobs = pl.DataFrame({"job_id": ["a", "b"], "submit_s": [0.0, 7.0]})  # Parquet's least is -0
+    add_table(jobs, trace="own", table="jobs", store=tmp_path)
+    assert str(open_store(tmp_path).manifest("own").window_start_s) == "0.0"
+
+
+@pytest.mark.parametrize("found", ["trace", "source", "synthetic", "window", "tables"])
+def test_what_is_found_in_the_files_cannot_be_stated(tmp_path: Path, found: str) -> None:
+    mapping = f'[trace]\n{found} = "x"\n[jobs]\njob_id = "id"\n'
+    with pytest.raises(DataError, match=rf"no fact is called '{found}'.*; use title, ") as error:
+        add_table(
+            pl.DataFrame({"id": ["a"]}), trace="own", table="jobs", mapping=mapping, store=tmp_path
+        )
+    listed = str(error.value).partition("; use ")[2].split(", ")
+    assert found not in listed
+    assert "rows" not in listed
+
+
+def test_a_table_is_added_to_a_copied_trace_of_unknown_facts(tmp_path: Path) -> None:
+    jobs = pl.DataFrame({"job_id": ["a", "b"], "submit_s": [5.0, 90.0]})
+    add_table(jobs, trace="own", table="jobs", store=tmp_path / "a")
+    copy = select_jobs("own", store=tmp_path / "a", out=tmp_path / "b", since=60)
+    machines = pl.DataFrame({"machine_id": ["m"], "gpus": [8]})
+    add_table(machines, trace="own", table="machines", store=copy)
+    manifest = open_store(copy).manifest("own")
+    assert (manifest.timezone, manifest.window_start_s) == (None, 60)
+    assert set(manifest.tables) == {"jobs", "machines"}

@@ -173,9 +173,9 @@ def test_spot_jobs_and_nodes(tmp_path: Path) -> None:
 @pytest.mark.parametrize("job", ["XX", "job_3-b"])
 def test_operations_are_summed_by_worker_and_step(tmp_path: Path, job: str) -> None:
     rows = [
-        (0, 0, 0, 7, "forward-compute", 0.0, 0.25),
-        (0, 0, 0, 7, "backward-compute", 0.5, 0.5),
-        (0, 0, 0, 7, "forward-recv", 0.25, 5.0),
+        (0, 0, 0, 7, "forward-compute", 10.0, 0.25),
+        (0, 0, 0, 7, "backward-compute", 10.5, 0.5),
+        (0, 0, 0, 7, "forward-recv", 10.25, 5.0),
         (1, 0, 1, 7, "forward-compute", 0.0, None),
         (1, 0, 1, 9, "forward-compute", 0.0, 1.5),
     ]
@@ -189,6 +189,10 @@ def test_operations_are_summed_by_worker_and_step(tmp_path: Path, job: str) -> N
     (entry,) = ingest(tmp_path / "files", store=tmp_path / "store").entries
     assert (entry.rows_read, entry.rows_rejected) == (3, 1)
     assert sum(file.rows_not_applicable for file in entry.files) == 2
+    rejected = open_store(tmp_path / "store").scan_rejected(
+        "bytedance-stragglers-2025", "worker_samples"
+    )
+    assert rejected.collect()["row"].to_list() == [2]
 
 
 def test_files_without_a_checksum_are_not_fetched(tmp_path: Path) -> None:

@@ -151,6 +151,11 @@ def test_columns_carried_along_stay_and_other_formats_update_by_their_key(tmp_pa
         ("y", "completed", "8"),
         ("z", "failed", "r1"),
     ]
+    third = write(tmp_path, "c.csv", "id,state\nw,failed\n")
+    bare = mapping.partition("\n[jobs]")[2]
+    ingest(third, mapping=f"[jobs]{bare}", trace="mine", store=store)
+    found = open_store(store).scan("mine", "jobs").sort("job_id").collect()
+    assert found["rack"].to_list() == [None, "r9", "8", "r1"]
 
 
 def test_a_table_that_is_not_the_one_in_the_ledger_is_not_updated(tmp_path: Path) -> None:

@@ -156,8 +156,12 @@ def test_runtime_correlations_draw_the_same_by_default() -> None:
     runtime = gpus * np.random.default_rng(4).lognormal(4, 1, 36)
     rows = pl.DataFrame({"gpus": gpus, "runtime_s": runtime, "status": "completed"})
     default, same, other = (
-        runtime_correlations(rows, **options).table["pvalue"].to_list()
-        for options in ({}, {"rng": 1}, {"rng": 2})
+        found.table["pvalue"].to_list()
+        for found in (
+            runtime_correlations(rows),
+            runtime_correlations(rows, rng=1),
+            runtime_correlations(rows, rng=2),
+        )
     )
     assert default == same
     assert default != other

@@ -223,3 +223,15 @@ def test_the_published_front_of_librispeech_on_v100(real_store: Store) -> None:
     result = energy_to_accuracy(runs, power, gpu="v100", dataset="librispeech")
     # the paper's figure shows seven
     assert result["on_front"].sum() == 9
+
+
+@pytest.mark.parametrize(("factor", "taken"), [(1e-6, True), (1e306, False)])
+def test_energy_is_a_finite_number_above_0(factor: float, taken: bool) -> None:
+    power = POWER.with_columns(pl.col("epoch_s") * factor)
+    ask: dict[str, Any] = {"gpu": "g", "dataset": "cifar100", "target": 0.5}
+    if taken:
+        found = energy_to_accuracy(RUNS, power, **ask)["eta_j"].to_list()
+        assert found == pytest.approx([10_000e-6, 9_000e-6, 8_800e-6])
+    else:
+        with pytest.raises(DataError, match="energy of cifar100 on g is not a finite positive"):
+            energy_to_accuracy(RUNS, power, **ask)

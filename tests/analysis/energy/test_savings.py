@@ -152,6 +152,16 @@ def test_the_same_seed_gives_the_same_intervals() -> None:
     ends = ["ratio_held_out", "ci_low", "ci_high"]
     assert not first.select(ends).equals(other.select(ends))
     assert_frame_equal(first.drop(ends), other.drop(ends))
+    assert_frame_equal(energy_savings(runs, SMALL), energy_savings(runs, SMALL, rng=1))
+
+
+@pytest.mark.parametrize("n", [7, 8])
+def test_an_interval_of_fewer_than_eight_runs_is_approximate(n: int) -> None:
+    epochs = np.arange(n) % 5
+    runs = with_epochs({64: (3 + epochs).tolist(), 256: (50 + 9 * epochs).tolist()})
+    row = energy_savings(runs, SMALL).filter(objective="energy").row(3, named=True)
+    assert row["ci_low"] is not None
+    assert ("7 runs of a batch size: the interval is approximate" in row["note"]) == (n < 8)
 
 
 def test_a_batch_size_trained_once_has_no_interval_and_says_so() -> None:

@@ -203,3 +203,24 @@ def test_a_feature_may_be_as_large_as_the_largest_number() -> None:
     assert column == pytest.approx(np.array([3, -1, -1, -1]) / np.sqrt(3))
     with pytest.raises(DataError, match="column x holds a value beyond"):
         make_design(rows.with_columns(pl.col("x") * 1.1), ["x"])
+
+
+def test_the_size_of_a_sample_of_runtimes_does_not_depend_on_their_unit() -> None:
+    of = np.repeat(np.arange(30), 4)
+    rng = np.random.default_rng(3)
+    seconds = rng.gamma(4, 10, 120) + rng.gamma(4, 10, 30)[of]
+    rows = pl.DataFrame({"runtime_s": seconds, "g": 1, "of": of})
+    few = rows.with_columns(pl.col("runtime_s") * 1e-3)
+    sizes = [
+        traceana.runtime_by(each, "g", cluster="of")["n_effective"].item() for each in (rows, few)
+    ]
+    assert sizes[0] < 120
+    assert sizes[1] == pytest.approx(sizes[0])
+
+
+def test_a_skewed_sample_with_a_deviation_below_its_mean_has_a_note() -> None:
+    seconds = 100 + np.random.default_rng(4).gamma(1, 10, 40)
+    skewness = scipy.stats.skew(seconds)
+    assert 25 * skewness**2 > 40
+    note = traceana.runtime_by(pl.DataFrame({"runtime_s": seconds, "g": 1}), "g")["note"].item()
+    assert f"(skewness {skewness:.1f})" in note

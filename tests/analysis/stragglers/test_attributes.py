@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 from traceana import straggler_attributes
+from traceana.analysis.stragglers.attributes import _between
 from traceana.errors import DataError
 
 
@@ -189,3 +190,11 @@ def test_a_group_may_explain_exactly_as_much_as_is_asked() -> None:
     for least, explains in ((beyond, True), (np.nextafter(beyond, 1), False)):
         found = straggler_attributes(job(times), time="step", min_explained=float(least))
         assert found.attributes["explains"].item() == explains
+
+
+def test_the_variance_between_groups_of_which_one_has_one_worker() -> None:
+    level, codes = np.array([1.0, 2, 4, 9]), np.array([0, 0, 0, 1])
+    means = np.array([7 / 3] * 3 + [9])
+    explained, pvalue = _between(level, codes, 199, np.random.default_rng(1))
+    assert explained == pytest.approx(((means - 4) ** 2).sum() / ((level - 4) ** 2).sum())
+    assert pvalue == pytest.approx(1 / 4, abs=0.08)  # one of four workers is the highest

@@ -81,7 +81,11 @@ def test_of_two_workers_each_is_the_others_peer() -> None:
     value = noisy(np.random.default_rng(2), (2, 200), 0.03)
     value[1, 100:130] *= 1.4
     value[:, 150:180] *= 2
-    assert found(detect_stragglers(samples_of(value))) == [("w1", 1000.0, 1290.0)]
+    result = detect_stragglers(samples_of(value))
+    assert found(result) == [("w1", 1000.0, 1290.0)]
+    slowdown = value.max(axis=0).sum() / value.mean(axis=0).sum()
+    assert result.jobs["slowdown"].item() == pytest.approx(slowdown)
+    assert result.jobs["note"].item() is None
 
 
 @pytest.mark.parametrize("n_slow", [1, 4, 5])

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
+import polars as pl
 import pytest
 
 from tests.analysis.stragglers.test_detect import calm, samples_of
 from traceana.analysis import detect_stragglers
 from traceana.analysis.stragglers import detect
+from traceana.analysis.stragglers.episodes import Rules, Stretch, _leads_or_lags
 from traceana.analysis.stragglers.levels import measure_levels
+from traceana.analysis.stragglers.noise import measure_noise
+from traceana.analysis.stragglers.reports import read_reports
 
 
 def changes(blocks: list[float], slow_level: float) -> bool:
@@ -58,7 +62,7 @@ def test_results_do_not_depend_on_the_unit() -> None:
     value[1] *= 3
     value[4, 60:120] *= 4
     once, thousandth = (detect_stragglers(samples_of(value * unit)) for unit in (1.0, 1e-3))
-    for name in ("episodes", "levels", "jobs"):
+    for name in ("episodes", "levels", "jobs", "ratios"):
         a, b = getattr(once, name), getattr(thousandth, name)
         for column in set(a.columns) - {"median", "median_batch_time"}:
             if a[column].dtype.is_float():
@@ -74,3 +78,47 @@ def test_ratios_are_kept_up_to_a_number_of_samples(
 ) -> None:
     monkeypatch.setattr(detect, "RATIOS_KEPT", kept)
     assert detect_stragglers(samples_of(calm(4, 20))).ratios.height == height
+
+
+def test_one_time_of_each_worker_is_no_noise() -> None:
+    value = np.full((1, 3, 3), np.nan)
+    value[0, :, 0] = [1, 2, 3]
+    slowdown, as_one = measure_noise(value)
+    assert np.isnan(slowdown).tolist() == [True]
+    assert as_one.tolist() == [False]
+
+
+def test_a_worker_whose_median_is_half_of_its_samples_is_not_constant() -> None:
+    value = np.repeat([1.0, 5, 2, 5, 9, 5, 8, 5], 3)
+    one = np.where(np.arange(24) == 4, 7.0, np.nan)  # a series of a single sample
+    for more, begins in ((0, 8), (3, 27)):
+        x = np.append(value, np.full(more, 5.0))
+        both = np.stack([x, np.append(one, np.full(more, np.nan))])
+        reports = read_reports(both, ~np.isnan(both), np.array([5.0, 7]))
+        assert reports.n.tolist() == [begins, 1]
+
+
+def test_peers_may_be_slower_than_an_episode() -> None:
+    value = calm(4)
+    value[1] = 50
+    value[1, 60:80] = 80
+    result = detect_stragglers(samples_of(value))
+    row = result.episodes.row(0, named=True)
+    assert (row["severity"], row["ratio_to_peers"]) == pytest.approx((1.6, 0.8))
+
+
+def test_a_job_without_a_value_has_no_worker_and_no_episode() -> None:
+    empty = samples_of(calm(2, 9), job="none").with_columns(batch_time=pl.lit(None, pl.Float64))
+    jobs = detect_stragglers(pl.concat([samples_of(calm(2, 9)), empty])).jobs
+    counts = jobs.select("job_id", "n_workers", "n_episodes", "n_slow_workers", "max_at_once")
+    assert counts.rows() == [("job", 2, 0, 0, 0), ("none", 0, 0, 0, 0)]
+
+
+@pytest.mark.parametrize(("peers", "expected"), [(0.99, False), (1.01, True)])
+def test_an_edge_of_a_slowdown_has_peers_half_as_slow(peers: float, expected: bool) -> None:
+    # the worker is 4 times as slow in 3 of 40 samples, and its peers about 2 times right after
+    rules = Rules(1.15, 3, 0.0, 2, 14.0)
+    slow, others = np.zeros(40), np.zeros(40)
+    slow[10:13], others[13:20] = np.log(4), np.log(2) * peers
+    stretch = Stretch(0, 0, 10, 12, 3, 4.0, 4.0)
+    assert _leads_or_lags(stretch, slow, others, rules) == expected

@@ -127,7 +127,7 @@ def of_reports(mean: np.ndarray, calm: np.ndarray) -> np.ndarray:
     return result
 
 
-@pytest.mark.parametrize(("n", "wander"), [(83, 0.0), (83, 0.9), (22, 0.9), (7, 0.9)])
+@pytest.mark.parametrize(("n", "wander"), [(83, 0.0), (83, 0.9), (80, 0.9), (22, 0.9), (7, 0.9)])
 def test_noise_of_reports_counts_what_lasts(n: int, wander: float) -> None:
     rng = np.random.default_rng(2)
     mean = np.zeros((8, n))

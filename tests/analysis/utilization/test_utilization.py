@@ -227,3 +227,13 @@ def test_one_gpu_is_a_capacity_and_none_is_none() -> None:
     row = summarize_allocation(full).row(0, named=True)
     assert (row["bins"], row["bins_over"], row["median"], row["max"]) == (3, 1, 1, 1.5)
     assert (row["p05"], row["p95"]) == pytest.approx((0.1, 1.45))
+
+
+def test_rows_without_time_do_not_count_for_the_interval() -> None:
+    frame = rows(60).drop_nans().filter(pl.col("gpus") > 0, pl.col("runtime_s") > 0)
+    more = pl.concat([frame, frame.with_columns(runtime_s=pl.lit(0.0))])
+    few, many = (
+        idle_gpu_hours(each, unused_below=0.3).row(0, named=True) for each in (frame, more)
+    )
+    for name in ("ci_low", "ci_high", "unused_ci_low", "unused_ci_high"):
+        assert many[name] == pytest.approx(few[name])

@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 
 from traceana.analysis import match_cov_rows
+from traceana.analysis.variation.cov_rows import _cov_and_bound
 from traceana.errors import DataError
 from traceana.store import Store
 
@@ -85,3 +86,27 @@ def test_three_of_the_publishers_jobs_are_rows_under_ddof_1(real_store: Store) -
     assert min(within[0], within[2], within[3]) > 0.999
     assert within[1] < 0.1  # job_2 is in no row of the table
     assert max(matches.filter(ddof=0)["share_within_rounding"].to_list()) < 0.1
+
+
+def test_the_bound_of_rounding_is_half_the_sum_of_the_derivatives() -> None:
+    x = np.array([420.0, 390, 455, 401])
+    samples = as_samples("a", x[None])
+    for ddof in (0, 1):
+        ticks = _cov_and_bound(samples, ddof)
+        ends = x + 1e-4 * np.eye(4), x - 1e-4 * np.eye(4)
+        above, below = (each.std(axis=1, ddof=ddof) / each.mean(axis=1) for each in ends)
+        expected = np.abs((above - below) / 2e-4).sum() / 2
+        assert ticks["bound"].item() == pytest.approx(expected, rel=1e-6)
+
+
+def test_rows_of_30_samples_are_compared_from_the_first_that_is_known() -> None:
+    whole = workers(np.random.default_rng(8), 33)
+    samples = as_samples("a", whole)
+    gap = (pl.col("time_s") < 30) & (pl.col("worker_id") == "3")  # of the first three ticks
+    for ticks, overlap in ((33, 30), (32, None)):
+        some = samples.filter(~gap, pl.col("time_s") < 10 * ticks)
+        (match,) = match_cov_rows(some, as_row("r", whole, 1)).filter(ddof=1).to_dicts()
+        assert match["overlap"] == overlap
+        assert (match["first_sample"], match["first_time_s"]) == (
+            (3, 31) if overlap else (None, None)
+        )

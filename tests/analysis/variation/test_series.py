@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -194,3 +195,14 @@ def test_two_jobs_are_too_few_for_the_interval_of_a_quantile() -> None:
     cov = pl.DataFrame({"job_id": ["a", "b"] * 4, "time_s": range(8), "cov": [0.1, 0.4] * 4})
     note = summarize_cov_pooled(cov)["note"].item()
     assert note == "too few jobs for the interval of every quantile"
+
+
+def test_a_truncation_time_is_of_the_type_of_the_clock() -> None:
+    seconds = pl.DataFrame({"job_id": "a", "time_s": [0.0, 10, 20], "cov": [0.1, 0.2, 0.3]})
+    dates = seconds.with_columns(pl.from_epoch(pl.col("time_s").cast(pl.Int64)))
+    day = datetime(1970, 1, 1, 0, 0, 20)  # noqa: DTZ001
+    for frame, right, wrong in ((seconds, 20, day), (dates, day, 20)):
+        assert summarize_cov_series(frame, cut_at=right)["right_truncated"].to_list() == [True]
+        assert summarize_cov_series(frame)["right_truncated"].to_list() == [None]
+        with pytest.raises(DataError, match="they must agree"):
+            summarize_cov_series(frame, cut_at=wrong)  # type: ignore[arg-type]

@@ -91,3 +91,9 @@ def test_the_published_clusters(real_store: Store) -> None:
         hours = Counter(int(time // HOUR % 24) for time in part["submit_s"])
         assert result["cluster"].unique().to_list() == [cluster]
         assert result["jobs"].to_list() == [hours[hour] for hour in range(24)]
+
+
+def test_without_a_submission_there_is_no_rate() -> None:
+    jobs = pl.DataFrame({"submit_s": [1.0, 2]}).clear()
+    for per in ("hour", "weekday"):
+        assert arrival_rhythm(jobs, per=per).is_empty()

@@ -150,3 +150,19 @@ def test_several_jobs_at_one_time_have_the_quantiles_and_memory_of_their_gaps() 
     assert row["median_s"] == np.median(gaps)
     assert row["memory"] == pytest.approx(np.corrcoef(gaps[:-1], gaps[1:])[0, 1])
     assert row["cv"] == pytest.approx(gaps.std(ddof=1) / gaps.mean())
+
+
+def test_two_times_and_two_windows_have_a_variance() -> None:
+    # times between submissions: 1, 3; windows of 10 s hold 1 and 3
+    assert row_of([0.0, 1, 4])["cv"] == pytest.approx(2**0.5 / 2)
+    row = row_of([0.0, 10, 11, 12, 20], window_s=10)
+    assert (row["windows"], row["dispersion"]) == (2, pytest.approx(1))
+
+
+def test_a_window_is_an_hour_by_default() -> None:
+    times = np.cumsum(np.random.default_rng(6).exponential(600, 100))
+    default, hour, longer = (
+        row_of(times, **asked) for asked in ({}, {"window_s": 3600}, {"window_s": 3601})
+    )
+    assert default == hour
+    assert default["dispersion"] != longer["dispersion"]

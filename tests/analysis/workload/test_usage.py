@@ -51,3 +51,18 @@ def test_other_engines_give_the_same(engine: str) -> None:
 def test_a_missing_column_is_named() -> None:
     with pytest.raises(DataError, match="runtime_s is missing"):
         traceana.gpu_hours_by(JOBS.drop("runtime_s"), "user")
+
+
+def test_shares_of_less_than_an_hour_and_of_none() -> None:
+    jobs = pl.DataFrame(
+        {
+            "user": ["a", "a", "a", "b"],
+            "gpus": [1.0, 1, 1, 0],
+            "runtime_s": [400.0, 500, 300, 100],
+            "status": ["failed", "cancelled", "completed", "failed"],
+        }
+    )
+    a, b = traceana.gpu_hours_by(jobs, "user").rows(named=True)
+    assert (a["failed"], a["cancelled"]) == pytest.approx((1 / 3, 5 / 12))
+    assert a["gpu_hours"] == 0.333333333333  # the digits that no order of the sum changes
+    assert (b["gpu_hours"], b["failed"], b["cancelled"]) == (0, None, None)
