@@ -65,7 +65,7 @@ def test_findings_on_a_single_run_state_one_number(page: Element) -> None:
     assert "A dated log: the median CoV across workers (ddof 0) of run 0/a is" in (
         section(page, "variation").text
     )
-    gain = r"A dated log: batch sizes [^.]* make 1 job [\d.]+ times as fast"
+    gain = r"A dated log: batch sizes [^.]* would make 1 job [\d.]+ times as fast as equal"
     assert re.search(gain, section(page, "batching").text)
 
 

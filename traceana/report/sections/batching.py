@@ -269,8 +269,9 @@ def _finding(jobs: pl.DataFrame, name: str) -> str:
     gains = wide["proportional"].to_numpy()
     span = " to ".join(dict.fromkeys((ratio(gains.min()), ratio(gains.max()))))
     text = (
-        f"{name}: batch sizes that follow the workers' speed make {plural(wide.height, 'job')} "
-        f"{span} times as fast (simulated on recorded workers)."
+        f"{name}: batch sizes that follow the workers' speed would make "
+        f"{plural(wide.height, 'job')} {span} times as fast as equal batch sizes "
+        "(simulated on recorded workers)."
     )
     if wide.height > 1:
         text += (
