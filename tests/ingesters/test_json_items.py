@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -27,7 +28,7 @@ def test_elements_are_the_same_however_much_is_read_at_once(
     texts = ['{"a": "1"}', '{"b": ["]", null]}', "{}"]
     file = file_of(tmp_path, f"[{texts[0]},\n {texts[1]} ,{texts[2]}]")
     if size == 1:  # the beginning of an array is looked for in the first part
-        monkeypatch.setattr(reader, "_OPENING", reader.re.compile(r"\["))
+        monkeypatch.setattr(reader, "_OPENING", re.compile(r"\["))
     assert [*reader.read_items(file)] == [(text, json.loads(text)) for text in texts]
 
 

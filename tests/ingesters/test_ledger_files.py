@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import zipfile
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import polars as pl
 import pytest
 
 from tests.ingesters.conftest import Write, tar_gz, worker_rows, worker_times
-from traceana.errors import DataError
+from traceana.errors import DataError, SourceError
 from traceana.ingesters import IngestError, ingest, ingest_cached
 from traceana.ingesters.cached import store_frames
 from traceana.ingesters.files import list_csvs
@@ -151,3 +152,14 @@ def test_a_mapping_is_shorter_than_a_mebibyte(tmp_path: Path, size: int, *, fits
     else:
         with pytest.raises(DataError, match="longer than 1 MiB"):
             read_mapping(path, None)
+
+
+@pytest.mark.parametrize("n_files", [12, 13])
+def test_twelve_names_of_unknown_files_are_shown(
+    write: Write, tmp_path: Path, n_files: int
+) -> None:
+    names = [f"x{number:02}.csv" for number in range(n_files)]
+    folders = [write(name, "a,b\n1,2\n") for name in names]
+    shown = ", ".join(names[:12]) + (", ... (13 in all)" if n_files == 13 else "")
+    with pytest.raises(SourceError, match=re.escape(f"found {shown}; expected")):
+        ingest(folders[0], store=tmp_path / "store")

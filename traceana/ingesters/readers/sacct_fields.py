@@ -263,10 +263,7 @@ def _choose_hours(rows: pl.DataFrame, late: dict[str, pl.Series]) -> pl.DataFram
     elapsed = pl.duration(seconds=pl.col("elapsed"))
     start, end = pl.col("start"), pl.col("end")
     fits = (end - start == elapsed) | (pl.col("late_End") - start == elapsed)
-    later = ~fits & (
-        (end - pl.col("late_Start") == elapsed)
-        | (pl.col("late_End") - pl.col("late_Start") == elapsed)
-    )
+    later = ~fits & (end - pl.col("late_Start") == elapsed)
     later = (later | (start < pl.col("submit"))).fill_null(value=False)
     rows = rows.with_columns(start=pl.when(later).then("late_Start").otherwise(start))
     again = (end < start) | ((end - start != elapsed) & (pl.col("late_End") - start == elapsed))
