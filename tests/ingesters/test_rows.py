@@ -107,3 +107,10 @@ def test_a_frame_that_cannot_be_read_has_one_reason(tmp_path: Path) -> None:
     failing = pl.scan_parquet(path).with_columns(pl.col("a").cast(pl.String).str.to_date("%Y"))
     with pytest.raises(SourceError, match=r"^x: damaged \(conversion from .*\); fetch it again$"):
         list(frames.frame_blocks(failing, {}, "x"))
+
+
+def test_numbers_and_booleans_of_a_frame_are_read_as_numbers() -> None:
+    frame = pl.DataFrame({"n": [2, None], "flag": [True, False], "x": [0.5, float("nan")]})
+    cells = frames.FrameBlock(frame, dict.fromkeys(frame.columns, "number"), 5).cells
+    assert cells.rows() == [(2.0, 1.0, 0.5, 5), (None, 0.0, None, 6)]
+    assert cells.dtypes[:3] == [pl.Float64] * 3

@@ -113,3 +113,14 @@ def test_an_entry_is_one_number_per_value() -> None:
     for wrong in ([1.0], ["a", "b"]):
         with pytest.raises(DataError, match="entry must be one number per value: 2 values"):
             read_values([1.0, 2.0], None, wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("values", "observed", "why"),
+    [([], None, "no value"), ([1.0, 2], [False, False], "all values are censored"),
+     ([1.0, 1], [True, True], "one distinct uncensored value")],
+)  # fmt: skip
+def test_why_nothing_is_fitted(values: list[float], observed: list[bool] | None, why: str) -> None:
+    table = fit_distributions(values, observed=observed, families=["gamma"], resamples=0).table
+    note = f"{why}: at least two distinct uncensored values are needed"
+    assert table["note"].to_list() == [note]

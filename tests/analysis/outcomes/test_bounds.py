@@ -10,7 +10,9 @@ import pytest
 import scipy.stats
 
 import traceana
+from traceana.analysis.outcomes.curves import incidence_and_survival
 from traceana.analysis.outcomes.design import make_design
+from traceana.analysis.outcomes.events import Columns
 from traceana.analysis.outcomes.overlap import variance_inflation, why_not_comparable
 from traceana.errors import DataError
 
@@ -224,3 +226,23 @@ def test_a_skewed_sample_with_a_deviation_below_its_mean_has_a_note() -> None:
     assert 25 * skewness**2 > 40
     note = traceana.runtime_by(pl.DataFrame({"runtime_s": seconds, "g": 1}), "g")["note"].item()
     assert f"(skewness {skewness:.1f})" in note
+
+
+def test_incidence_and_survival_of_rows_counted_once_are_those_counted_twice() -> None:
+    rng = np.random.default_rng(6)
+    rows = pl.DataFrame(
+        {
+            "status": rng.choice(["completed", "failed", "running"], 60),
+            "runtime_s": rng.integers(1, 30, 60).astype(float),
+            "g": np.arange(60) % 2,
+        }
+    )
+    columns = Columns("status", "runtime_s", "start_s", None, None)
+    names = ("completed", "failed")
+    both = incidence_and_survival(rows, ("g",), names, columns=columns, cluster=None)
+    incidence = traceana.cumulative_incidence(rows, by="g", events=names)
+    survival = traceana.kaplan_meier(rows, by="g")
+    for found, expected in ((both[0].curves, incidence.curves), (both[0].groups, incidence.groups),
+                            (both[1].curves, survival.curves),
+                            (both[1].quantiles, survival.quantiles)):  # fmt: skip
+        assert found.equals(expected)

@@ -297,6 +297,7 @@ def test_an_episode_shorter_than_a_second_is_one(step_s: float) -> None:
     assert found(result) == [("w1", 50 * step_s, 52 * step_s)]
     row = result.episodes.row(0, named=True)
     assert (row["severity"], row["excess"]) == pytest.approx((4, 4))  # the median of 2, 8 and 4
+    assert row["n_reports"] == 3
 
 
 def test_an_episode_may_be_exactly_as_severe_and_long_as_is_asked() -> None:

@@ -122,3 +122,13 @@ def test_an_edge_of_a_slowdown_has_peers_half_as_slow(peers: float, expected: bo
     slow[10:13], others[13:20] = np.log(4), np.log(2) * peers
     stretch = Stretch(0, 0, 10, 12, 3, 4.0, 4.0)
     assert _leads_or_lags(stretch, slow, others, rules) == expected
+
+
+@pytest.mark.parametrize(("min_severity", "expected"), [(2.0, False), (2.01, True)])
+def test_a_worker_as_slow_beside_slow_peers_as_is_asked_is_no_edge(
+    min_severity: float, expected: bool
+) -> None:
+    rules = Rules(min_severity, 3, 0.0, 2, 14.0)
+    stretch = Stretch(0, 0, 0, 39, 40, 4.0, 4.0)
+    slow, others = np.full(40, np.log(2)), np.full(40, np.log(3))
+    assert _leads_or_lags(stretch, slow, others, rules) == expected

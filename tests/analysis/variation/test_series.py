@@ -205,4 +205,4 @@ def test_a_truncation_time_is_of_the_type_of_the_clock() -> None:
         assert summarize_cov_series(frame, cut_at=right)["right_truncated"].to_list() == [True]
         assert summarize_cov_series(frame)["right_truncated"].to_list() == [None]
         with pytest.raises(DataError, match="they must agree"):
-            summarize_cov_series(frame, cut_at=wrong)  # type: ignore[arg-type]
+            summarize_cov_series(frame, cut_at=wrong)
