@@ -112,6 +112,15 @@ def test_a_blank_line_beside_quotes_is_blank() -> None:
     assert block.bad.rows() == [(2, "blank_line", ""), (4, "short_row", "c")]
 
 
+@pytest.mark.parametrize("text", [b"a,1\nb,2,x,y\n", b"a\nb,2,x,y,z\n", b"b,2,x,y\na,1\n"])
+def test_a_short_line_beside_a_long_one_is_seen_if_one_column_is_read(text: bytes) -> None:
+    assert text.count(b",") == 2 * 2  # as many as two whole rows have
+    for more, expected in ((text, None), (b"a,1,x\nb,2,y\n", ["c", "a", "b"])):
+        block = lines.Block(b"c,3,z\n" + more, ("p", "q", "r"), 1, 0)
+        typed = block.typed((), only=("p",))
+        assert (None if typed is None else typed["p"].to_list()) == expected
+
+
 def zipped(method: int) -> Callable[[bytes], bytes]:
     def pack(content: bytes) -> bytes:
         buffer = io.BytesIO()

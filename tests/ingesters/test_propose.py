@@ -164,9 +164,23 @@ def test_nine_tenths_of_the_values_have_to_fit(write: Write) -> None:
         values = ["x"] * words + ["2026/03/02 08:00"] * (10 - words)
         rows = "".join(f"{row},{value}\n" for row, value in enumerate(values))
         assert expected in propose(write, f"job_id,start\n{rows}")
+    for words, expected in ((1, '{ size = "mem" }'), (2, "# unsure: the format of")):
+        values = ["x"] * words + ["4G"] * (10 - words)
+        rows = "".join(f"{row},{value}\n" for row, value in enumerate(values))
+        assert expected in propose(write, f"job_id,mem\n{rows}")
     for odd, unit in ((1, "MiB"), (2, "GiB")):  # more than nine tenths are multiples of 256
         rows = "".join(f"{row},{500 if row < odd else 512}\n" for row in range(11 + 9 * (odd - 1)))
         assert f'unit = "{unit}"' in propose(write, f"job_id,mem\n{rows}")
+
+
+@pytest.mark.parametrize("codes", [("alpha,code", "0,1"), ("exit status,beta", "SUCCESS,LOST")])
+def test_the_first_column_of_distinct_words_is_the_id_and_counts_as_used(
+    write: Write, codes: tuple[str, str]
+) -> None:
+    first, second = codes[1].split(",")
+    mapping = propose(write, f"run,other,{codes[0]}\na,c,{first},1\nb,d,{second},1\n")
+    assert 'job_id = "run"' in mapping
+    assert '# not used: "other"' in mapping
 
 
 def test_a_runtime_is_compared_to_end_minus_start_where_both_are_known(write: Write) -> None:

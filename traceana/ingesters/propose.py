@@ -105,7 +105,7 @@ def propose_mapping(path: str | PathLike[str], /, *, reader: str | None = None) 
         others = [name for name in source.columns if name not in samples.values()]
         keep = [name for name in others if name not in WORKER_SAMPLES and name != "gpus"]
     else:
-        _complete_jobs(jobs, source, proposal)
+        _complete_jobs(matched, source, proposal)
         _compare_times(proposal)
     naive = [c for t, c in matched.items() if t in CLOCKS and _lacks_zone(c, source, proposal)]
     if naive:

@@ -30,6 +30,15 @@ def test_a_runtime_of_one_second_on_a_fraction_of_a_gpu_counts() -> None:
     assert table["n"][0] == 30
 
 
+def test_no_gpu_is_no_rate() -> None:
+    plans, jobs = planted(30)
+    first = pl.int_range(pl.len()) == 0
+    without = jobs.with_columns(gpus=pl.when(first).then(0.0).otherwise("gpus"))
+    found = iteration_rates(plans, without)
+    assert found["n"].sum() == 29
+    assert found["gpus"].min() > 0
+
+
 def test_no_iteration_is_a_rate_without_a_spread() -> None:
     plans, jobs = planted(3)
     one = plans.with_columns(iterations=0, model=pl.lit("m"), batch_size=64)

@@ -7,6 +7,7 @@ import pytest
 import scipy.stats
 
 from traceana.analysis import tail_index
+from traceana.errors import DataError
 
 
 def test_by_hand() -> None:
@@ -36,3 +37,9 @@ def test_a_pareto_tail_is_found_at_every_k(index: float) -> None:
 def test_it_takes_the_root_of_n_of_its_own() -> None:
     x = np.random.default_rng(2).pareto(2, 1000) + 1
     assert tail_index(x).equals(tail_index(x, k=31))
+
+
+def test_one_value_has_no_tail() -> None:
+    assert tail_index([5.0])["note"].item() == "fewer than two values"
+    with pytest.raises(DataError, match="one less than the 1 values"):
+        tail_index([5.0], k=1)

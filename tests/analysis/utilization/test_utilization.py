@@ -237,3 +237,13 @@ def test_rows_without_time_do_not_count_for_the_interval() -> None:
     )
     for name in ("ci_low", "ci_high", "unused_ci_low", "unused_ci_high"):
         assert many[name] == pytest.approx(few[name])
+
+
+def test_the_unit_of_time_does_not_change_an_interval() -> None:
+    frame = rows(60).drop_nans().filter(pl.col("gpus") > 0)
+    short = frame.with_columns(pl.col("runtime_s") / 1e6)
+    one, other = (
+        idle_gpu_hours(each, unused_below=0.3).row(0, named=True) for each in (frame, short)
+    )
+    for name in ("ci_low", "ci_high", "unused_ci_low", "unused_ci_high"):
+        assert other[name] == pytest.approx(one[name])
