@@ -183,7 +183,9 @@ def reduce_frame(
     refuse_clash(keys, aggregates)
     named = [expression.alias(name) for name, expression in aggregates.items()]
     if keys:
-        result = collect(frame.group_by(*keys).agg(*named)).sort(keys, nulls_last=True)
+        result = collect(frame.group_by(*keys).agg(*named))
+        for key in reversed(keys):  # several at once are encoded as bytes first, in twice the time
+            result = result.sort(key, nulls_last=True, maintain_order=True)
     else:
         result = collect(frame.select(*named))
     # engines count in integers of their own
