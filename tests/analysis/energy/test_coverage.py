@@ -73,3 +73,13 @@ def test_without_names_every_pair_is_covered() -> None:
     one = energy_coverage(RUNS, POWER, gpu="g", dataset="cifar100", target=0.5)
     assert both.filter(gpu="g").equals(one)
     assert both.filter(gpu="h").drop("gpu").equals(one.drop("gpu"))
+
+
+def test_a_pair_is_trained_and_has_a_default() -> None:
+    one = energy_coverage(RUNS, POWER, target=0.5)
+    # imagenet has a default and no run, and the third one runs and no default
+    names = [pl.lit("imagenet").alias("dataset"), pl.lit("third").alias("dataset")]
+    assert "imagenet" in TRAINING_DEFAULTS
+    power = pl.concat([POWER, *(POWER.with_columns(name) for name in names)])
+    runs = pl.concat([RUNS, RUNS.with_columns(names[1])])
+    assert energy_coverage(runs, power, target=0.5).equals(one)

@@ -11,8 +11,9 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
+from tests.analysis.defaults import numbers_by_default
 from tests.analysis.stragglers.test_detect import CALM, calm, noisy, samples_of
-from traceana.analysis import detect_stragglers, iteration_cov
+from traceana.analysis import detect_stragglers, iteration_cov, straggler_attributes
 from traceana.analysis.stragglers import blocks
 from traceana.errors import DataError
 from traceana.simulate import replay_batching
@@ -160,3 +161,17 @@ def test_the_parameter_of_a_missing_column_is_named() -> None:
             DataError, match=r"column time_s is missing; found .*; pass time='step'"
         ):
             ask(frame)
+
+
+def test_numbers_by_default() -> None:
+    assert numbers_by_default(detect_stragglers, straggler_attributes) == {
+        "detect_stragglers": {
+            "slow_level": 1.2,
+            "min_severity": 1.15,
+            "min_reports": 3,
+            "min_duration_s": 0,
+            "max_gap_reports": 2,
+            "evidence": 14,
+        },
+        "straggler_attributes": {"min_explained": 0.5, "resamples": 999, "rng": 1},
+    }
