@@ -245,3 +245,19 @@ def test_an_excess_kurtosis_above_10_has_a_note(n: int, heavy: bool) -> None:
     # n / 4 - 3
     line = line_of(with_tails(n, 4, 0), np.random.default_rng(1).normal(size=n))
     assert line["note"] == ("heavy tails: the interval may be too short" if heavy else None)
+
+
+def test_as_many_clusters_as_resamples_are_left_out_one_by_one() -> None:
+    x, y = np.random.default_rng(8).normal(size=(2, 240))
+    more = {"of": np.arange(240) % 120}
+    found = [line_of(x, y, more=more, cluster="of", resamples=n) for n in (120, 121)]
+    assert found[0] == found[1]
+
+
+def test_rows_carry_pearsons_r_alone() -> None:
+    x, y = np.random.default_rng(6).normal(size=(2, 40))
+    x[0], y[0] = 40, 40
+    assert line_of(x, y)["n_carrying"] == 1
+    x += y  # ranks agree as well
+    assert line_of(x, y, method="spearman")["pvalue"] < 0.05
+    assert line_of(x, y, method="spearman")["n_carrying"] is None

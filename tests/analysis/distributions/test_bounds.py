@@ -186,3 +186,11 @@ def test_intervals_of_quantiles_are_order_statistics() -> None:
         assert high == (values[above - 1] if above < 41 else None)
     assert (found["ci_high"] == values[-1]).any()
     assert (found["ci_low"] == values[0]).any()
+
+
+def test_a_curve_has_two_points_at_least() -> None:
+    fits = fit_distributions([1.0, 2, 3], families=["exponential"], resamples=0)
+    assert fitted_quantiles([1.0, 2, 3], fits, points=2).height == 2
+    for points in (1, 100_001):
+        with pytest.raises(DataError, match="points must be a whole number from 2 to 100,000"):
+            fitted_quantiles([1.0, 2, 3], fits, points=points)

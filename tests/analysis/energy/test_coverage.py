@@ -11,6 +11,7 @@ import pytest
 from tests.analysis.energy.test_accuracy import PAIRS
 from tests.analysis.energy.zeus_tables import POWER, RUNS
 from traceana.analysis import energy_coverage, energy_to_accuracy
+from traceana.errors import DataError
 from traceana.schema import TRAINING_DEFAULTS
 from traceana.store import Store
 
@@ -83,3 +84,9 @@ def test_a_pair_is_trained_and_has_a_default() -> None:
     power = pl.concat([POWER, *(POWER.with_columns(name) for name in names)])
     runs = pl.concat([RUNS, RUNS.with_columns(names[1])])
     assert energy_coverage(runs, power, target=0.5).equals(one)
+
+
+def test_a_named_dataset_that_was_not_trained_is_unknown() -> None:
+    power = POWER.filter(dataset="cifar100").with_columns(dataset=pl.lit("imagenet"))
+    with pytest.raises(DataError, match="dataset of the training runs: 'imagenet' is unknown"):
+        energy_coverage(RUNS, power, dataset="imagenet", target=0.5)

@@ -354,3 +354,11 @@ def test_five_expected_rows_in_each_cell_have_an_asymptotic_test(
     both = pl.concat([jobs("a", failures, 10 - failures), jobs("b", failures, 10 - failures)])
     row = traceana.outcome_association(both, "group").row(0, named=True)
     assert (row["min_expected"], row["method"]) == (failures, method)
+
+
+def test_nothing_may_be_trimmed() -> None:
+    rows = pl.DataFrame({"runtime_s": [1.0, 2, 9]})
+    assert traceana.runtime_means(rows, trim=0)["trimmed_mean_s"].item() == 4
+    for trim in (-0.1, 0.5):
+        with pytest.raises(DataError, match="trim must be from 0 to below"):
+            traceana.runtime_means(rows, trim=trim)

@@ -273,3 +273,9 @@ def test_instances_without_a_duration_share_no_time() -> None:
     frame = pl.DataFrame({"machine_id": "a", "gpu_device": "0", "start_s": [1, 4], "end_s": [1, 4]})
     row = gpu_sharing(frame).row(0, named=True)
     assert (row["n"], row["busy_hours"], row["share_of_time"]) == (2, 0, None)
+
+
+def test_a_use_of_the_limit_is_a_use() -> None:
+    frame = pl.DataFrame({"gpus": 1.0, "gpus_used": [0.0, 0.009, 0.01, 0.5], "runtime_s": 3600.0})
+    row = idle_gpu_hours(frame).row(0, named=True)
+    assert (row["n"], row["n_unused"], row["unused_gpu_hours"]) == (4, 2, 2)

@@ -133,3 +133,12 @@ def test_of_equal_rows_the_first_is_named() -> None:
     table = pl.concat([as_row("first", whole, 1), as_row("second", whole, 1)])
     found = match_cov_rows(as_samples("a", whole), table)
     assert found["cov_job_id"].to_list() == ["first", "first"]
+
+
+def test_half_of_the_shorter_series_must_overlap() -> None:
+    rng = np.random.default_rng(14)
+    whole = workers(rng, 155)
+    samples, table = as_samples("a", whole[:100]), as_row("b", whole[55:], 1)  # 45 in common
+    assert (match_cov_rows(samples, table)["overlap"] >= 50).all()
+    found = match_cov_rows(samples, as_row("b", whole[45:145], 1)).filter(ddof=1)
+    assert found.select("overlap", "first_sample").row(0) == (55, 0)
