@@ -12,6 +12,7 @@ from scipy import stats
 
 from tests.analysis.deadlines.plans import planted
 from traceana import compare_plans, deadline_rules, iteration_rates, replay_published_draws
+from traceana.analysis.deadlines.draws import PAIRS
 from traceana.errors import DataError
 
 NO_DRAWS = pl.DataFrame({"n_ordered": [0], "n_as_drawn": [0], "n_passed_over": [0]})
@@ -85,3 +86,17 @@ def test_a_pair_that_is_never_drawn_is_not_found() -> None:
     plans = pl.DataFrame({"cluster": "c", "job_id": [name], "model": "none", "batch_size": 1})
     row = replay_published_draws(plans).row(0, named=True)
     assert (row["n_ordered"], row["n_as_drawn"], row["n_passed_over"]) == (1, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("model", "batch", "place"), [("resnet50", 256, 18), ("resnet50", 128, 22), ("bert", 64, 27)]
+)
+def test_twenty_draws_are_made_for_a_plan(model: str, batch: int, place: int) -> None:
+    draws = random.Random(0)
+    drawn = [draws.choice(PAIRS) for _ in range(place)]
+    assert drawn.index((model, batch)) == place - 1
+    name = str(uuid.UUID(int=random.Random(42).getrandbits(128)))
+    plans = pl.DataFrame({"cluster": "c", "job_id": [name], "model": model, "batch_size": batch})
+    row = replay_published_draws(plans).row(0, named=True)
+    found = place <= 20
+    assert (row["n_as_drawn"], row["n_passed_over"]) == (int(found), (place - 1) * found)
