@@ -128,3 +128,17 @@ def test_the_models_of_three_plans_are_sought_in_60_draws(
 
 def test_numbers_by_default() -> None:
     assert numbers_by_default(deadline_tightness) == {"deadline_tightness": {"confidence": 0.95}}
+
+
+@pytest.mark.parametrize(
+    ("model", "batch", "place"), [("resnet50", 256, 18), ("resnet50", 128, 22), ("bert", 64, 27)]
+)
+def test_twenty_draws_are_made_for_a_plan(model: str, batch: int, place: int) -> None:
+    draws = random.Random(0)
+    drawn = [draws.choice(PAIRS) for _ in range(place)]
+    assert drawn.index((model, batch)) == place - 1
+    name = str(uuid.UUID(int=random.Random(42).getrandbits(128)))
+    plans = pl.DataFrame({"cluster": "c", "job_id": [name], "model": model, "batch_size": batch})
+    row = replay_published_draws(plans).row(0, named=True)
+    found = place <= 20
+    assert (row["n_as_drawn"], row["n_passed_over"]) == (int(found), (place - 1) * found)
