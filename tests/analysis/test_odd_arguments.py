@@ -151,7 +151,9 @@ OPTIONS: dict[str, Callable[[Any], object]] = {
     "gain": simulate.implied_throughput_ratio,
     "k": lambda x: analysis.tail_index(VALUES, k=x),
     "levels": simulate.sweep_batching,
-    "max_batch": lambda x: simulate.simulate_batching([(0.0, 1.0)] * 2, controller="uniform", max_batch=x),
+    "max_batch": lambda x: simulate.simulate_batching(
+        [(0.0, 1.0)] * 2, controller="uniform", max_batch=x
+    ),
     "min_recurrences": lambda x: analysis.recurring_groups(JOBS, by="node", min_recurrences=x),
     "overhead_share": lambda x: simulate.compare_clusters(overhead_share=x),
     "overheads_s": lambda x: simulate.sweep_batching({"c": [1]}, overheads_s=x),
