@@ -121,3 +121,13 @@ def test_a_mapping_that_is_not_there_is_named_once(tmp_path: Path) -> None:
         ingest(tmp_path, mapping=tmp_path / "no.toml", store=tmp_path / "store")
     expected = f"{tmp_path / 'no.toml'}: the mapping cannot be read (No such file or directory)"
     assert str(raised.value) == expected
+
+
+def test_words_that_are_known_are_not_counted_beside_a_bad_line(
+    write: Write, tmp_path: Path
+) -> None:
+    folder = write("x.csv", "id,s\na,failed\nb,completed,more\nc,failed\n")
+    mapping = '[jobs]\njob_id = "id"\nstatus = "s"\n'
+    (entry,) = ingest(folder, mapping=mapping, trace="m", store=tmp_path / "store").entries
+    assert (entry.rows_read, entry.rows_kept, entry.rejected) == (3, 2, {"long_row": 1})
+    assert entry.unknown_words == {}
