@@ -38,6 +38,7 @@ ENGINES: Final = {
 
 _RUN_BY: Final = ("narwhals", "polars", "duckdb", "_duckdb", "pyarrow", "pyspark", "py4j")
 _UNFIT: Final = re.compile(r"""^$|^\*$|^\^.*\$$|^\.|["]""")
+_LONGEST: Final = 300  # characters of an engine's message
 LARGEST: Final = 1e150
 """Largest value of a measure: its square is finite, so that no variance overflows."""
 
@@ -117,7 +118,7 @@ def column_names(frame: IntoFrame, /) -> list[str]:
     """
     admitted = _admit(frame)
     with reading():
-        return list(admitted.collect_schema().names())
+        return list(map(str, admitted.collect_schema().names()))
 
 
 def clean_columns(lazy: nw.LazyFrame[Any], measures: Sequence[str], /) -> nw.LazyFrame[Any]:
@@ -186,8 +187,9 @@ def reduce_frame(
         result = collect(frame.group_by(*keys).agg(*named)).sort(keys, nulls_last=True)
     else:
         result = collect(frame.select(*named))
-    # engines count in integers of their own
-    counts = pl.selectors.integer() & pl.selectors.by_name(*aggregates)
+    # engines count in integers of their own, and DuckDB's sums of them are decimals
+    whole = pl.selectors.integer() | pl.selectors.by_dtype(pl.Decimal(38, 0))
+    counts = whole & pl.selectors.by_name(*aggregates)
     return result.with_columns(counts.cast(pl.Int64))
 
 
@@ -230,11 +232,13 @@ def reading() -> Iterator[None]:
     """Raise a DataError with the first line of the engine's error if a user's query fails."""
     try:
         yield
-    except Exception as error:
-        if type(error).__module__.partition(".")[0] not in _RUN_BY:
+    except BaseException as error:  # a panic of Polars is no Exception
+        kind = type(error)
+        of_engine = kind.__module__.partition(".")[0] in _RUN_BY or isinstance(error, OSError)
+        if not of_engine and kind.__name__ != "PanicException":
             raise
-        said = str(error).splitlines()[0]
-        raise DataError(f"the frame cannot be read: {said}") from error
+        said = (str(error).splitlines() or [kind.__name__])[0]
+        raise DataError(f"the frame cannot be read: {said[:_LONGEST]}") from error
 
 
 def _admit(frame: IntoFrame) -> nw.DataFrame[Any] | nw.LazyFrame[Any]:
