@@ -176,7 +176,7 @@ def check_range(frame: nw.LazyFrame[Any], measures: Sequence[str], /) -> None:
 def reduce_frame(
     frame: nw.LazyFrame[Any], keys: Sequence[str], /, **aggregates: nw.Expr
 ) -> pl.DataFrame:
-    """Return [*keys, *aggregates]: one row a group, sorted, nulls last; one row without keys.
+    """Return [*keys, *aggregates]: one row per group, sorted, nulls last; one row without keys.
 
     Raises a DataError if a key has the name of an aggregate.
     """
