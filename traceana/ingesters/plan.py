@@ -89,7 +89,7 @@ def _ingest_locked(  # noqa: PLR0915  one table after another
         left.unlink()
     shutil.rmtree(folder / _SCRATCH, ignore_errors=True)
     old = read_ledger(folder)
-    if (folder / MANIFEST).is_file():
+    if old:
         Store(folder.parent).manifest(plan.trace)  # raises where it cannot be read
     _keep_real_and_synthetic_apart(plan, old, folder)
     entries = {entry.table: entry for entry in old.entries} if old else {}
@@ -160,7 +160,7 @@ def _ingest_locked(  # noqa: PLR0915  one table after another
     ledger = Ledger(
         tuple(entries[table] for table in order if table in entries), _missing(plan, entries)
     )
-    if writers or not (folder / MANIFEST).is_file():
+    if writers:
         manifest = describe_trace(ledger, folder, plan.mapping, kind=plan.kind, facts=plan.facts)
         write_whole(folder / MANIFEST, manifest_json(manifest))
         write_whole(folder / LEDGER, ledger_json(ledger))

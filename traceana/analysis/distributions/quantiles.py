@@ -143,8 +143,9 @@ def _of_survival(
     bounds = log_log_interval(found.surviving, found.surviving_variance, confidence=confidence)
     steps, values = ends > 0, np.exp(times + sample.center)
     parts = []
-    for curve in (found.surviving, *bounds):
-        falls = -np.minimum.accumulate(np.nan_to_num(curve, nan=0.0)[steps])
+    # where no row is left the lower end is 0, and the upper one unknown
+    for curve, unknown in zip((found.surviving, *bounds), (0, 0, 1), strict=True):
+        falls = -np.minimum.accumulate(np.nan_to_num(curve, nan=unknown)[steps])
         place = np.searchsorted(falls, share - 1 - 1e-12)
         parts.append(np.append(values[steps], np.nan)[place])
     return parts[0], parts[1], parts[2]
