@@ -50,7 +50,24 @@ GROUPS: dict[str, Any] = {
             "variation",
             "no time step has two workers",
         ),
-        ({"training_runs": RUN, "power_profiles": PROFILE}, "energy", "no data set of this GPU"),
+        (
+            {"jobs": {key: JOB[key] for key in JOB if key != "status"},
+             "tasks": {"job_id": ["z"], "task_name": "t", "status": "failed"}},
+            "comparison,workload",
+            "3 jobs",
+        ),
+        (
+            {"jobs": {"job_id": ["a"], "user": "u"}, "job_tags": {"inst_id": ["i"], "group": "g"},
+             "tasks": {"job_id": ["z"], "task_name": "t", "status": "failed"},
+             "instances": {"job_id": ["z"], "task_name": "t", "start_s": 0.0, "end_s": 60.0}},
+            "outcomes,distributions",
+            "1 task",
+        ),
+        (
+            {"training_runs": RUN, "power_profiles": PROFILE | {"dataset": "other"}},
+            "energy",
+            "no data set of this GPU",
+        ),
         (
             {"jobs": JOB | {"inst_id": "i"}, "job_tags": {"inst_id": ["i"], "group": "h"},
              "recurring_jobs": GROUPS, "training_runs": RUN, "power_profiles": PROFILE},
