@@ -38,6 +38,7 @@ ENGINES: Final = {
 
 _RUN_BY: Final = ("narwhals", "polars", "duckdb", "_duckdb", "pyarrow", "pyspark", "py4j")
 _UNFIT: Final = re.compile(r"""^$|^\*$|^\^.*\$$|^\.|["]""")
+_WHOLE: Final = " whole"
 LARGEST: Final = 1e150
 """Largest value of a measure: its square is finite, so that no variance overflows."""
 
@@ -178,17 +179,33 @@ def reduce_frame(
 ) -> pl.DataFrame:
     """Return [*keys, *aggregates]: one row a group, sorted, nulls last; one row without keys.
 
-    Raises a DataError if a key has the name of an aggregate.
+    Polars adds up the rows of a group in their order, whatever the number of threads. Raises a
+    DataError if a key has the name of an aggregate.
     """
     refuse_clash(keys, aggregates)
     named = [expression.alias(name) for name, expression in aggregates.items()]
+    on_polars = frame.implementation is nw.Implementation.POLARS
+    ordered = on_polars and any(
+        dtype.is_float() for dtype in frame.select(*named).collect_schema().values()
+    )
+    if ordered:
+        frame = in_order(frame)
     if keys:
-        result = collect(frame.group_by(*keys).agg(*named)).sort(keys, nulls_last=True)
+        # needs whole groups; for sums alone, Polars adds up parts of them as its threads finish
+        whole = [nw.col(keys[0]).null_count().alias(_WHOLE)] if ordered else []
+        grouped = frame.group_by(*keys).agg(*named, *whole)
+        result = collect(grouped, streaming=not ordered).sort(keys, nulls_last=True)
     else:
-        result = collect(frame.select(*named))
+        result = collect(frame.select(*named), streaming=not ordered)
     # engines count in integers of their own
     counts = pl.selectors.integer() & pl.selectors.by_name(*aggregates)
-    return result.with_columns(counts.cast(pl.Int64))
+    return result.select(*keys, *aggregates).with_columns(counts.cast(pl.Int64))
+
+
+def in_order(frame: nw.LazyFrame[Any], /) -> nw.LazyFrame[Any]:
+    """Return a frame of Polars without the chunks of its threads, of which each is added up."""
+    rows: nw.LazyFrame[Any] = nw.from_native(frame.to_native().map_batches(pl.DataFrame.rechunk))
+    return rows
 
 
 def count_values(frame: nw.LazyFrame[Any], columns: Sequence[str], /) -> pl.DataFrame:
@@ -202,6 +219,8 @@ def with_totals(
 ) -> nw.LazyFrame[Any]:
     """Add aggregates over its group to each row, over all rows without keys."""
     if keys:
+        if frame.implementation is nw.Implementation.POLARS:
+            frame = in_order(frame)
         return frame.with_columns(**{name: total.over(*keys) for name, total in totals.items()})
     found = reduce_frame(frame, (), **totals).row(0, named=True)
     return frame.with_columns(**{name: nw.lit(one, nw.Float64) for name, one in found.items()})
@@ -216,10 +235,10 @@ def refuse_clash(keys: Iterable[str], columns: Iterable[str], /) -> None:
         raise DataError(f"by cannot name {', '.join(clash)}: the result has a column of that name")
 
 
-def collect(frame: nw.LazyFrame[Any], /) -> pl.DataFrame:
+def collect(frame: nw.LazyFrame[Any], /, *, streaming: bool = True) -> pl.DataFrame:
     """Run a lazy frame and return a Polars frame."""
     on_polars = frame.implementation is nw.Implementation.POLARS
-    options = {"engine": "streaming"} if on_polars else {}
+    options = {"engine": "streaming" if streaming else "in-memory"} if on_polars else {}
     with reading():
         result: pl.DataFrame = frame.collect(backend="polars", **options).to_native()
     return result
