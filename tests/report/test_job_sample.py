@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 PAI = "Alibaba PAI GPU cluster trace"
 TRACE = "alibaba-pai-2020"
-OF_TASKS = [section.id for section in sections() if section.of_tasks and section.id != "claims"]
+OF_TASKS = [section.id for section in sections() if section.shares]
 
 
 def build(context: Context, name: str) -> Content:

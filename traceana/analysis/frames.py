@@ -39,6 +39,7 @@ ENGINES: Final = {
 _RUN_BY: Final = ("narwhals", "polars", "duckdb", "_duckdb", "pyarrow", "pyspark", "py4j")
 _UNFIT: Final = re.compile(r"""^$|^\*$|^\^.*\$$|^\.|["]""")
 _ALL, _WHOLE = " all", " whole"
+_LONGEST: Final = 300  # characters of an engine's message
 LARGEST: Final = 1e150
 """Largest value of a measure: its square is finite, so that no variance overflows."""
 
@@ -118,7 +119,7 @@ def column_names(frame: IntoFrame, /) -> list[str]:
     """
     admitted = _admit(frame)
     with reading():
-        return list(admitted.collect_schema().names())
+        return list(map(str, admitted.collect_schema().names()))
 
 
 def clean_columns(lazy: nw.LazyFrame[Any], measures: Sequence[str], /) -> nw.LazyFrame[Any]:
@@ -189,7 +190,8 @@ def reduce_frame(
     rows: Any = frame.lazy()
     of: Any = nw if isinstance(rows, nw.LazyFrame) else pl
     named = [expression.alias(name) for name, expression in aggregates.items()]
-    types = rows.select(*named).collect_schema().values() if _on_polars(rows) else ()
+    with reading():
+        types = rows.select(*named).collect_schema().values() if _on_polars(rows) else ()
     result = None
     if any(dtype.is_float() for dtype in types):
         ordered = in_order(rows)
@@ -203,8 +205,9 @@ def reduce_frame(
         result = collect(rows.group_by(*keys).agg(*named) if keys else rows.select(*named))
     if keys:
         result = result.sort(keys, nulls_last=True)
-    # engines count in integers of their own
-    counts = pl.selectors.integer() & pl.selectors.by_name(*aggregates)
+    # engines count in integers of their own, and DuckDB's sums of them are decimals
+    integers = pl.selectors.integer() | pl.selectors.by_dtype(pl.Decimal(38, 0))
+    counts = integers & pl.selectors.by_name(*aggregates)
     return result.select(*keys, *aggregates).with_columns(counts.cast(pl.Int64))
 
 
@@ -260,11 +263,13 @@ def reading() -> Iterator[None]:
     """Raise a DataError with the first line of the engine's error if a user's query fails."""
     try:
         yield
-    except Exception as error:
-        if type(error).__module__.partition(".")[0] not in _RUN_BY:
+    except BaseException as error:  # a panic of Polars is no Exception
+        kind = type(error)
+        of_engine = kind.__module__.partition(".")[0] in _RUN_BY or isinstance(error, OSError)
+        if not of_engine and kind.__name__ != "PanicException":
             raise
-        said = str(error).splitlines()[0]
-        raise DataError(f"the frame cannot be read: {said}") from error
+        said = (str(error).splitlines() or [kind.__name__])[0]
+        raise DataError(f"the frame cannot be read: {said[:_LONGEST]}") from error
 
 
 def _admit(frame: IntoFrame) -> nw.DataFrame[Any] | nw.LazyFrame[Any]:

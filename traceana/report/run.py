@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 SECTION_CACHE: Final = Cache("report", limit_bytes=1 << 28)
 _MOST_WORKERS: Final = 4
 """More would wait for the longest section, and each takes some 300 MB."""
+_Elsewhere = tuple["list[Section]", "Future[list[Content]]"]
 _opened: list[Context] = []
 """In a process that was started to build sections: what they share."""
 
@@ -55,8 +56,8 @@ def build_sections(
     """Return the content of each section, in their order.
 
     This process builds from the front, while others, which have to start first, build from the
-    back. It alone builds what reads tables of tasks. Last are sections that need no table, such as
-    the claims, which use what other sections computed.
+    back. It alone builds what shares the cohort of tasks, and one other what shares their times.
+    Last are sections that need no table, such as the claims, which use what others computed.
 
     Parameters
     ----------
@@ -97,9 +98,12 @@ def _share(
     take: Callable[[Section, Content], None],
 ) -> None:
     tasks = any(context.store.traces(table=table) for table in ("tasks", "instances"))
-    own = [section for section in missing if section.needs and section.of_tasks and tasks]
     last = [section for section in missing if not section.needs]
-    shared = [section for section in missing if section not in own and section not in last]
+    own, times = (
+        [section for section in missing if section.shares == frame and tasks]
+        for frame in ("cohort", "times")
+    )
+    others_of = [[section] for section in missing if section not in (*own, *times, *last)]
     taken: set[str] = set()
     before = active_children()
     # spawned, not forked: Polars' and BLAS's threads do not outlive a fork
@@ -107,17 +111,20 @@ def _share(
         others, mp_context=get_context("spawn"), initializer=_open, initargs=(context,)
     )
     try:
-        elsewhere: list[tuple[Section, Future[Content]]] = [
-            (section, pool.submit(_build_by_id, section.id)) for section in reversed(shared)
+        elsewhere: list[_Elsewhere] = [
+            (group, pool.submit(_build_by_id, *(section.id for section in group)))
+            for group in (times, *reversed(others_of))
+            if group
         ]
         for section in own:
             take(section, _build(section, context))
             _collect(elsewhere, taken, take, wait=False)
             if len(taken) == len(elsewhere):
                 pool.shutdown()  # with nothing left to build they would hold what they loaded
-        for section, future in reversed(elsewhere):
+        for group, future in reversed(elsewhere):
             if future.cancel():
-                take(section, _build(section, context))
+                for section in group:
+                    take(section, _build(section, context))
             _collect(elsewhere, taken, take, wait=False)
         for section in reversed(last):
             take(section, _build(section, context))
@@ -141,17 +148,18 @@ def _share(
 
 
 def _collect(
-    elsewhere: list[tuple[Section, Future[Content]]],
+    elsewhere: list[_Elsewhere],
     taken: set[str],
     take: Callable[[Section, Content], None],
     *,
     wait: bool,
 ) -> None:
     """Take what other processes have finished; with `wait`, what they still build too."""
-    for section, future in elsewhere:
-        if section.id not in taken and not future.cancelled() and (wait or future.done()):
-            taken.add(section.id)
-            take(section, future.result())
+    for group, future in elsewhere:
+        if group[0].id not in taken and not future.cancelled() and (wait or future.done()):
+            taken.add(group[0].id)
+            for section, content in zip(group, future.result(), strict=True):
+                take(section, content)
 
 
 def _open(context: Context) -> None:
@@ -167,9 +175,8 @@ def _end_with(sentinel: int) -> None:
     os._exit(1)
 
 
-def _build_by_id(name: str) -> Content:
-    (section,) = (section for section in sections() if section.id == name)
-    return _build(section, _opened[0])
+def _build_by_id(*names: str) -> list[Content]:
+    return [_build(section, _opened[0]) for section in sections() if section.id in names]
 
 
 def _build(section: Section, context: Context) -> Content:

@@ -64,8 +64,9 @@ class Section:
     """Ids of the figures that the section draws."""
     always: bool = False
     """Whether it has content without a trace that qualifies."""
-    of_tasks: bool = False
-    """Whether it needs one row per task: such sections share these in one process."""
+    shares: str = ""
+    """The frame of one row per task that it needs, "cohort" or "times": one process builds all the
+    sections that share a frame."""
     part: str = "Appendix"
     """One of :data:`PARTS`."""
     question: str = ""

@@ -63,7 +63,7 @@ def runtime_ratio(jobs: IntoFrame, /, *, by: Names, runtime: str = "runtime_s") 
     names = column_names(jobs)
     if _RATIO in names:
         raise DataError(f"the frame has a column {_RATIO}; drop or rename it")
-    others = [name for name in names if name not in {*keys, runtime}]
+    others = [name for name in names if name not in (*keys, runtime)]
     rows = collect(open_frame(jobs, keys=(*keys, *others), measures={"runtime": runtime}))
     found = nw.from_native(rows.lazy())
     found = with_totals(found, keys, **{_RATIO: nw.col(runtime).mean()})

@@ -12,6 +12,7 @@ from traceana.analysis.frames import Names, as_names, collect, open_frame, reduc
 from traceana.errors import DataError
 from traceana.results.runtimes import RecurringGroups, WorkloadMapping
 from traceana.results.tables import declared, returns
+from traceana.stats.arguments import check_count
 from traceana.stats.kmeans import kmeans_1d
 
 if TYPE_CHECKING:
@@ -59,8 +60,7 @@ def recurring_groups(
     >>> traceana.recurring_groups(jobs).select("group", "recurrences", "mean_s").rows()
     [('a', 2, 34.5)]
     """
-    if min_recurrences < 1:
-        raise DataError(f"min_recurrences must be at least 1; it is {min_recurrences!r}")
+    check_count("min_recurrences", min_recurrences, most=10**12)
     keys = as_names(by)
     if not keys:
         raise DataError("by names no column; pass at least one that recurrences share")

@@ -64,6 +64,8 @@ def gpu_sharing(
     """
     keys, place = as_names(by), as_names(device)
     refuse_clash(keys, GpuSharing.columns())
+    if not place:
+        raise DataError("device names no column; pass the columns that identify a GPU")
     several = tuple(dict.fromkeys((*keys, *place)))
     rows = open_frame(frame, keys=several, measures={"start": start, "end": end})
     every = collect(rows.select(*several, nw.col(start).alias(".start"), nw.col(end).alias(".end")))

@@ -113,7 +113,6 @@ SECTION = Section(
     "Reproduction of published claims",
     170,
     build,
-    of_tasks=True,
     part="Reproduction of published claims",
     question="Which published results does the data reproduce, and which not?",
 )

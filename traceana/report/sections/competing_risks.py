@@ -206,7 +206,7 @@ SECTION = Section(
     build,
     needs=COHORT_NEEDS,
     figures=("cumulative-incidence", "small-multiples"),
-    of_tasks=True,
+    shares="cohort",
     part="Failures",
     question="How soon do jobs fail or complete?",
 )

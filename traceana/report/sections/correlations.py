@@ -231,7 +231,7 @@ SECTION = Section(
     build,
     needs=COHORT_NEEDS,
     figures=("correlations", "small-multiples", "runtime-against"),
-    of_tasks=True,
+    shares="cohort",
     part="Runtimes",
     question="Do jobs that request more resources run longer?",
 )

@@ -352,7 +352,7 @@ SECTION = Section(
     needs=(*PLANS_NEEDS, *JOBS_NEEDS),
     figures=("deadline-tightness", "throughput", "missed-deadlines"),
     more=draw_more,
-    of_tasks=True,
+    shares="times",
     part="Deadlines and simulations",
     question="How many deadlines could be met, and how tight are they?",
 )

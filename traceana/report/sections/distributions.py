@@ -351,7 +351,7 @@ SECTION = Section(
         {"tasks": ("status",), "instances": ("start_s", "end_s")},
     ),
     figures=("distribution-fit", "empirical-distribution"),
-    of_tasks=True,
+    shares="cohort",
     more=draw_more,
     part="Runtimes",
     question="Which distribution describes the runtimes?",

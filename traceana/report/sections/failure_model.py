@@ -143,7 +143,7 @@ SECTION = Section(
     build,
     needs=COHORT_NEEDS,
     figures=("failure-odds",),
-    of_tasks=True,
+    shares="cohort",
     part="Failures",
     question="Which features predict failure when the others are equal?",
 )

@@ -220,7 +220,7 @@ SECTION = Section(
     build,
     needs=COHORT_NEEDS,
     figures=("outcome-rates", "runtime-by", "small-multiples", "correlations"),
-    of_tasks=True,
+    shares="cohort",
     more=draw_more,
     part="Failures",
     question="Which groups and requests fail most, and which groups run longest?",

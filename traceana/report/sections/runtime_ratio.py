@@ -189,7 +189,7 @@ SECTION = Section(
         {"recurring_jobs": ("start_s", "end_s")},
     ),
     figures=("runtime-ratio",),
-    of_tasks=True,
+    shares="cohort",
     part="Runtimes",
     question="How far does a runtime deviate from the mean of its group?",
 )

@@ -151,7 +151,7 @@ SECTION = Section(
     30,
     build,
     needs=({"tasks": ("status",), "instances": ("start_s", "end_s")},),
-    of_tasks=True,
+    shares="cohort",
     part="Runtimes",
     question="Do runtimes that are derived from instances agree with the tasks?",
 )

@@ -213,7 +213,7 @@ SECTION = Section(
     build,
     needs=({"instance_usage": (), "tasks": ("status",), "instances": ("start_s", "end_s")},),
     figures=("allocation-rate", "small-multiples", "empirical-distribution"),
-    of_tasks=True,
+    shares="times",
     part="Utilization",
     question="How much of the requested resources and of the capacity is used?",
 )

@@ -300,7 +300,7 @@ SECTION = Section(
     build,
     needs=({"jobs": ()},),
     figures=("arrivals", "interarrivals", "gpu-demand", "concentration", "empirical-distribution"),
-    of_tasks=True,
+    shares="times",
     more=draw_more,
     part="Workload",
     question="When are jobs submitted, what do they request, and who uses the GPUs?",
