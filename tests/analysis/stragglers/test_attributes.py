@@ -169,7 +169,7 @@ def test_workers_of_a_group_are_so_many_times_slower_than_the_others() -> None:
     # between four hosts of two alike workers there is all of the variance
     assert row["variance_explained"] == pytest.approx(1)
     for wrong in (0, 1.5):
-        with pytest.raises(DataError, match="resamples must be a whole number from 1 on"):
+        with pytest.raises(DataError, match="resamples must be a whole number from 1 to 1,000,000"):
             straggler_attributes(job(times), time="step", resamples=wrong)  # type: ignore[arg-type]
 
 

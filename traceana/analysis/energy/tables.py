@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -30,6 +31,8 @@ def read_tables(
     defaults: TrainingDefaults | None = None,
 ) -> TrainingTables:
     """Read both tables and check them against their declarations."""
+    if not (defaults is None or isinstance(defaults, Mapping)):
+        raise DataError(f"defaults must be a mapping by data set; it is {defaults!r}")
     return TrainingTables(
         read_table("training_runs", training_runs),
         read_table("power_profiles", power_profiles),
