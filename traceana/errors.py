@@ -6,6 +6,10 @@ and the remedy. The command line prints it to standard error and exits with 2.
 
 from __future__ import annotations
 
+from typing import Final
+
+_LONGEST: Final = 1000  # characters of a line
+
 
 class TraceanaError(Exception):
     """Base class of errors that the user can correct.
@@ -20,6 +24,13 @@ class TraceanaError(Exception):
     ...
     no/such/folder: no store here (no ledger.json in any folder of it)
     """
+
+    def __init__(self, message: str = "") -> None:
+        lines = (
+            line if len(line) <= _LONGEST else f"{line[: _LONGEST - 300]} ... {line[-250:]}"
+            for line in message.split("\n")
+        )
+        super().__init__("\n".join(lines))
 
 
 class CatalogError(TraceanaError):

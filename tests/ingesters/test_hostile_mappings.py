@@ -36,6 +36,9 @@ def ingest_csv(folder: Path, mapping: str, content: str = "id,g\na,1\nb,2\n") ->
         (ID + "[jobs.source]\ng = 5\n", r"\[jobs.source\] g: '5' is not a table"),
         (ID + "about = 5\n", r"\[jobs\] about: '5' is not a table"),
         (ID + "[jobs.about]\nworkers_per_job = 'x'\n", "workers_per_job: 'x' is not a whole"),
+        ("[trace]\nindependent_unit = 'usr'\n" + ID, "independent_unit: no column is called 'usr'"),
+        ("[trace]\nindependent_unit = ''\n" + ID, "independent_unit: no column is called ''; "),
+        (ID + "[jobs.about]\ngroups = ['g']\n", "groups: no column is called 'g'; use one of"),
         ("x = " + "[" * 3000 + "]" * 3000 + "\n" + ID, "not TOML"),
         (ID + f'gpus = "{"g+" * 150}g"\n', "has too many terms"),
         (ID + f'gpus = "{"g+" * 5000}g"\n', "has too many terms"),
@@ -51,6 +54,17 @@ def test_an_odd_mapping_is_one_short_line(tmp_path: Path, mapping: str, message:
     for line in map(str, lines):
         assert "\n" not in line
         assert len(line) < 1000
+
+
+def test_the_unit_of_independence_is_any_column_of_the_trace(tmp_path: Path) -> None:
+    facts = "[trace]\nindependent_unit = 'g'\n"
+    with pytest.raises(TraceanaError, match="no column is called 'g'; use one of job_id"):
+        ingest_csv(tmp_path, facts + ID)
+    ingest_csv(tmp_path, facts + "keep = ['g']\n" + ID)
+    # a later mapping of another table may name a column of the first
+    machines = facts + '[machines]\nmachine_id = "id"\ngpus = "1"\n'
+    ingest_csv(tmp_path, machines)
+    assert open_store(tmp_path / "store").manifest("t").independent_unit == "g"
 
 
 def test_two_columns_are_equal_as_text_and_ordered_as_numbers(tmp_path: Path) -> None:

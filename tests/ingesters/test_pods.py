@@ -40,6 +40,7 @@ PODS: list[Case] = [
     ({"spec": {"containers": [{"resources": {"limits": {"cpu": "8"}, "requests": {"cpu": "1"}}},
       {"resources": {"limits": {"cpu": "2"}}}, {}],
       "initContainers": [{"resources": {"requests": {"cpu": "2500m"}}}]}}, {"cpus": 3}),
+    ({"spec": {"initContainers": [{"resources": {"requests": {"cpu": "500m"}}}]}}, {"cpus": 0.5}),
     ({"spec": {"initContainers": [{"resources": {"requests": {"cpu": "4"}}}],
       **limits(cpu="3", memory="1Gi"), "priority": 7, "nodeName": "n9"}},
      {"cpus": 4, "memory_gib": 1, "priority": 7, "node": "n9"}),
@@ -60,6 +61,9 @@ PODS: list[Case] = [
      {"start_s": 120, "end_s": 420, "exit_code": "3", "end_reason": "R3", "restarts": 3}),
     ({"status": {"phase": "Succeeded", "containerStatuses": [{"state": ended(3, 7)}]}},
      {"start_s": 180, "end_s": 420, "exit_code": "0", "end_reason": "R0", "restarts": 0}),
+    ({"status": {"phase": "Succeeded", "containerStatuses": [{"state": ended(3, 7)}, {"state":
+      {"terminated": {"startedAt": when(3), "finishedAt": when(5), "reason": "no code"}}}]}},
+     {"end_s": 420, "exit_code": "0", "end_reason": "R0"}),
     ({"status": {"phase": "Failed", "reason": "Preempted"}}, {"status": "cancelled"}),
     ({"status": {"phase": "Running", "reason": "Preempting"}}, {"status": "running"}),
 ]  # fmt: skip

@@ -114,3 +114,29 @@ def test_numbers_and_booleans_of_a_frame_are_read_as_numbers() -> None:
     cells = frames.FrameBlock(frame, dict.fromkeys(frame.columns, "number"), 5).cells
     assert cells.rows() == [(2.0, 1.0, 0.5, 5), (None, 0.0, None, 6)]
     assert cells.dtypes[:3] == [pl.Float64] * 3
+
+
+def test_a_block_of_items_ends_after_the_longest_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frames, "LONGEST_LINE", 10)
+    blocks = list(frames.item_blocks([("12345", 0)] * 8, lambda _: ["x"], {"n": "text"}))
+    assert [block.frame.height for block in blocks] == [3, 3, 2]
+    (block,) = frames.item_blocks([("1", 0), ("2", 0)], lambda _: "wrong", {"n": "text"})
+    assert block.cells.schema == {"n": pl.String, LINE: pl.Int64}
+    assert (block.cells.height, block.bad.height, block.not_applicable) == (0, 2, 0)
+
+
+def test_rows_are_numbers_at_once_where_all_are() -> None:
+    frame = pl.DataFrame({"a": ["1", None], "b": ["2", "x"], "c": [0.5, float("inf")]})
+    block = frames.FrameBlock(frame, {"a": "text", "b": "text", "c": "number"}, 7)
+    typed = block.typed(["a", "c"])
+    assert typed is not None
+    assert typed["a"].to_list() == [1.0, None]
+    assert block.typed(["a", "b"]) is None
+    assert block.typed(["b"]) is None
+    assert block.not_applicable == 0
+    assert block.text_of(pl.Series([7, 8])).to_list() == [
+        '{"a":"1","b":"2","c":"0.5"}',
+        '{"a":null,"b":"x","c":"inf"}',
+    ]
+    finite = frames.FrameBlock(frame[:1], {"c": "number"}, 7)
+    assert finite.text_of(pl.Series([7])).to_list() == ['{"c":0.5}']

@@ -49,6 +49,13 @@ FIELDS: list[tuple[Fields, dict[str, object]]] = [
      {"gpu_utilization": None}),
     ({"AllocTRES": "gres/gpu=1", ".0 TRESUsageInTot": "gres/gpuutil=0.5,mem=1"},
      {"gpu_utilization": 0.005}),
+    ({"AllocTRES": "gres/gpu=0", ".0 TRESUsageInTot": "gres/gpuutil=0"}, {"gpu_utilization": None}),
+    ({"AllocTRES": "gres/gpu=4", ".0 TRESUsageInAve": "gres/gpuutil=50", ".0 NTasks": "4"},
+     {"gpu_utilization": 0.5}),
+    ({"AllocTRES": "gres/gpu:a100=2"}, {"gpus": 2, "gpu_type": "a100"}),
+    ({"AllocGRES": "gpu:0", "ReqGRES": "gpu:5", "NNodes": "1"}, {"gpus": 5}),
+    ({"ReqMem": "2Gn", "ReqNodes": "3"}, {"memory_gib": 6}),
+    ({"ReqMem": "0", "AllocTRES": "mem=8G"}, {"memory_gib": 8}),
     ({".batch ConsumedEnergyRaw": "9", ".0 ConsumedEnergyRaw": "4"}, {"energy_j": 9}),
     ({".extern ConsumedEnergyRaw": "1", ".0 ConsumedEnergyRaw": "4"}, {"energy_j": 4}),
     ({".0 TotalCPU": "00:02", ".1 TotalCPU": "00:03", "TotalCPU": "00:04"}, {"cpu_time_s": 5}),
@@ -136,14 +143,18 @@ TIMES = [  # of 2026-10-25 in Berlin, and the minutes of start and end from midn
     ("01:00", "02:10", "02:10", "01:00:00", 10, 70),
     ("01:00", "02:10", "02:40", "", 10, 40),
     ("01:00", "02:10", "", "", 10, None),
+    ("01:00", "02:10", "02:40", "00:07:00", 10, 40),  # no time fits: the first
     ("01:00", "01:30", "02:30", "01:00:00", -30, 30),
     ("01:00", "01:30", "02:30", "02:00:00", -30, 90),
 ]
 
 
-def test_the_hour_that_occurs_twice(write: Write, tmp_path: Path) -> None:
+@pytest.mark.parametrize("rows", [TIMES, [TIMES[5]]])
+def test_the_hour_that_occurs_twice(
+    write: Write, tmp_path: Path, rows: list[tuple[str, str, str, str, int, int | None]]
+) -> None:
     lines = ["JobID|State|Submit|Start|End|Elapsed"]
-    for job, (*times, elapsed, _, _) in enumerate(TIMES):
+    for job, (*times, elapsed, _, _) in enumerate(rows):
         cells = [time and f"2026-10-25T{time}:00" for time in times]
         lines.append("|".join([str(job), "COMPLETED", *cells, elapsed]))
     folder = write("log.txt", "\n".join(lines) + "\n")
@@ -151,4 +162,4 @@ def test_the_hour_that_occurs_twice(write: Write, tmp_path: Path) -> None:
     jobs = Store(tmp_path / "store").scan("log", "jobs").collect()
     midnight = pl.datetime(2026, 10, 25).dt.epoch("s")
     found = jobs.select("job_id", ((pl.col("start_s", "end_s") - midnight) / 60))
-    assert found.rows() == [(str(job), *times[-2:]) for job, times in enumerate(TIMES)]
+    assert found.rows() == [(str(job), *times[-2:]) for job, times in enumerate(rows)]

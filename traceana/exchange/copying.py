@@ -66,6 +66,8 @@ def _mapping(
 ) -> str:
     """Return the mapping of a table whose columns have their names."""
     own = [name for name in columns if name in get_table(table).columns()]
+    if facts.get("independent_unit") not in columns:
+        facts = {name: value for name, value in facts.items() if name != "independent_unit"}
     units = {name: f", unit = {_toml(unit)}" for name, unit in described.units.items()}
     return "\n".join(
         [

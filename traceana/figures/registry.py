@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from matplotlib.figure import Figure
 
-from traceana.errors import DataError
+from traceana.errors import DataError, TraceanaError
 from traceana.figures.style import follow_axes, use_style
 
 if TYPE_CHECKING:
@@ -73,6 +73,7 @@ class FigureEntry:
         return text
 
 
+_LONGEST: Final = 300  # characters of an error
 _WITHOUT_FIGURES: Final = ("document", "pdf")
 """Modules that are slow to load and have no figure."""
 _ENTRIES: Final[dict[str, FigureEntry]] = {}
@@ -97,7 +98,16 @@ def figure(name: str, /, *, result: str, reading: str) -> Callable[[Plot], Plot]
         @wraps(plot)
         def styled(*args: object, **options: object) -> Axes:
             with use_style(), follow_axes(cast("Axes | None", options.get("ax"))):
-                return plot(*args, **options)
+                try:
+                    return plot(*args, **options)
+                except (TraceanaError, Warning, MemoryError):
+                    raise
+                except Exception as error:
+                    said = (str(error).splitlines() or [type(error).__name__])[0]
+                    raise DataError(
+                        f"{name} cannot be drawn of this: pass what {result} returns, as a frame "
+                        f"of Polars, and known options ({said[:_LONGEST]})"
+                    ) from error
 
         text = inspect.cleandoc(plot.__doc__ or "")
         styled.__doc__ = _PARAMETERS.sub(rf"\1{_AX}\2{_RETURNS}", text, 1)

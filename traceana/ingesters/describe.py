@@ -14,6 +14,7 @@ from traceana.store.store import Store
 from traceana.store.writer import stored_columns, stored_range
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from collections.abc import Mapping as Facts
     from pathlib import Path
 
@@ -79,13 +80,27 @@ def describe_trace(
     )
 
 
-def check_facts(mapping: Mapping, /) -> None:
+def check_facts(mapping: Mapping, old: Manifest | None, /) -> None:
     """Refuse facts that no manifest can have, before tables are replaced."""
     content, stated = _stated(mapping)
-    checked_facts(stated, Manifest, f"{mapping.where}: [trace]")
-    for table in mapping.tables:
-        about = content[table].get("about", {})
-        checked_facts(about, TableManifest, f"{mapping.where}: [{table}.about]")
+    unit = checked_facts(stated, Manifest, f"{mapping.where}: [trace]").get("independent_unit")
+    every = {column for table in old.tables.values() for column in table.columns} if old else set()
+    for table, mapped in mapping.tables.items():
+        where = f"{mapping.where}: [{table}.about]"
+        about = checked_facts(content[table].get("about", {}), TableManifest, where)
+        columns = {*mapped.columns, *mapping.keep}
+        every |= columns
+        _check_columns(about.get("groups", ()), columns, f"{where}: groups")
+    _check_columns(
+        [] if unit is None else [unit], every, f"{mapping.where}: [trace]: independent_unit"
+    )
+
+
+def _check_columns(names: Iterable[str], columns: set[str], where: str) -> None:
+    for name in names:
+        if name not in columns:
+            known = ", ".join(sorted(columns))
+            raise DataError(f"{where}: no column is called {name!r}; use one of {known}")
 
 
 def _stated(mapping: Mapping) -> tuple[dict[str, Any], dict[str, Any]]:

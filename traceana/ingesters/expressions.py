@@ -249,6 +249,8 @@ class _Walk:
                 return self.columns.declared[body]
             elif kind == "Column" and body in self.columns.literals:
                 return "text"
+            elif kind == "Ternary" and (found := self._kind_of(body["truthy"], body["falsy"])):
+                return found
             elif kind == "Function":
                 function = body["function"]
                 name = next(iter(function)) if isinstance(function, dict) else function

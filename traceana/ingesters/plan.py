@@ -89,12 +89,12 @@ def _ingest_locked(  # noqa: PLR0915  one table after another
         left.unlink()
     shutil.rmtree(folder / _SCRATCH, ignore_errors=True)
     old = read_ledger(folder)
-    if (folder / MANIFEST).is_file():
-        Store(folder.parent).manifest(plan.trace)  # raises where it cannot be read
+    # raises where it cannot be read
+    manifest = Store(folder.parent).manifest(plan.trace) if old else None
     _keep_real_and_synthetic_apart(plan, old, folder)
     entries = {entry.table: entry for entry in old.entries} if old else {}
     _check_keep(plan)
-    check_facts(plan.mapping)
+    check_facts(plan.mapping, manifest)
     with ExitStack() as stack:
         files = dict.fromkeys(source.file.paths for source in plan.sources if source.file)
         checksums = stack.enter_context(Checksums(files))
@@ -160,7 +160,7 @@ def _ingest_locked(  # noqa: PLR0915  one table after another
     ledger = Ledger(
         tuple(entries[table] for table in order if table in entries), _missing(plan, entries)
     )
-    if writers or not (folder / MANIFEST).is_file():
+    if writers:
         manifest = describe_trace(ledger, folder, plan.mapping, kind=plan.kind, facts=plan.facts)
         write_whole(folder / MANIFEST, manifest_json(manifest))
         write_whole(folder / LEDGER, ledger_json(ledger))

@@ -151,7 +151,7 @@ def _propose_time(target: str, column: str, proposal: Proposal) -> None:
     ]
     if not fits:
         proposal.lines.append(
-            f"# unsure: the format of {name} for {target}: {cells[column].drop_nulls()[0]!r}"
+            f"# unsure: the format of {name} for {target}: {cells[column].drop_nulls().first()!r}"
         )
         return
     layout = fits[0]
@@ -167,7 +167,6 @@ def _propose_duration(target: str, column: str, proposal: Proposal) -> None:
         proposal.add(target, f"{{ duration = {name} }}")
     elif numbers is not None:
         unit = split_unit(column, TIME_UNITS)[1]
-        proposal.seconds[target] = numbers * SECONDS[unit or "s"]
         doubts: list[str] = []
         begin, end = proposal.seconds.get("start_s"), proposal.seconds.get("end_s")
         if target == "runtime_s" and begin is not None and end is not None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
+from math import isfinite
 from numbers import Real
 from typing import TYPE_CHECKING, Final
 
@@ -138,4 +140,6 @@ def refuse_several_kinds(joined: pl.DataFrame, /, *, gpu: str, dataset: str) -> 
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool)
+    with suppress(OverflowError):
+        return not isinstance(value, bool) and isinstance(value, Real) and isfinite(value)
+    return False

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from traceana.analysis.frames import admit_columns, clean_columns, collect
+from traceana.analysis.frames import admit_columns, clean_columns, collect, reading
 from traceana.errors import DataError
 from traceana.results.tables import schema_of
 from traceana.stats.intervals import mean_interval
@@ -50,7 +50,8 @@ def read_columns(
             raise DataError(f"{what}: column {name} must be finite, {LARGEST:g} at most")
         if kinds[name].is_integer() and (table[name] % 1 != 0).any():
             raise DataError(f"{what}: column {name} must hold whole numbers")
-    return table.cast({pl.selectors.by_name(name): kind for name, kind in kinds.items()})
+    with reading():  # no engine writes a duration as text
+        return table.cast({pl.selectors.by_name(name): kind for name, kind in kinds.items()})
 
 
 def read_result(
@@ -64,9 +65,10 @@ def read_result(
     dtypes = schema_of(table)
     try:
         rows = collect(clean_columns(admit_columns(frame, columns), ()))
-        return rows.cast({pl.selectors.by_name(name): dtypes[name] for name in columns})
-    except (DataError, pl.exceptions.PolarsError) as error:
-        raise DataError(f"{what}: {str(error).splitlines()[0]}") from None
+        with reading():
+            return rows.cast({pl.selectors.by_name(name): dtypes[name] for name in columns})
+    except DataError as error:
+        raise DataError(f"{what}: {error}") from None
 
 
 def over_seeds(names: Sequence[str], /) -> list[pl.Expr]:

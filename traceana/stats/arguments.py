@@ -2,19 +2,50 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from inspect import signature
+from math import isnan
 from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from traceana.errors import DataError
 
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+MOST_RESAMPLES: Final = 1_000_000
+"""Most resamples of a bootstrap, permutation or simulation."""
+
 
 def is_number(value: object, /, *, whole: bool = False) -> bool:
-    """Return whether a value is one real number, NaN and truth values aside."""
+    """Return whether a value is one real number: neither NaN, a truth value nor beyond floats."""
     if isinstance(value, bool | np.bool) or not isinstance(value, Integral if whole else Real):
         return False
-    return bool(value == value)  # which NaN is not  # noqa: PLR0124
+    with suppress(OverflowError):
+        return not isnan(value)
+    return False
+
+
+def check_count(name: str, value: object, /, *, least: int = 1, most: int) -> None:
+    """Refuse what is not a whole number within bounds."""
+    if not (is_number(value, whole=True) and least <= value <= most):  # type: ignore[operator]
+        raise DataError(f"{name} must be a whole number from {least} to {most:,}; it is {value!r}")
+
+
+def check_choice(name: str, value: object, choices: Collection[str], /) -> None:
+    """Refuse what is not one of some words."""
+    if not (isinstance(value, str) and value in choices):
+        raise DataError(f"{name} must be one of {', '.join(choices)}; it is {value!r}")
+
+
+def as_list(name: str, values: Iterable[Any], /) -> list[Any]:
+    """Return several values as a list, or raise a DataError if they are not several."""
+    with suppress(TypeError):
+        if not isinstance(values, str | bytes):
+            return list(values)
+    raise DataError(f"{name} must be a sequence of values; it is {values!r}")
 
 
 def check_confidence(confidence: float, /) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from traceana.errors import DataError
-from traceana.stats.arguments import is_number
+from traceana.stats.arguments import check_count
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -33,8 +33,7 @@ def autocorrelation(values: ArrayLike, /, *, lags: int) -> Floats:
     lags
         The largest lag, from 1 to :data:`MOST_LAGS`.
     """
-    if not (is_number(lags, whole=True) and 1 <= lags <= MOST_LAGS):
-        raise DataError(f"lags must be a whole number from 1 to {MOST_LAGS:,}; it is {lags!r}")
+    check_count("lags", lags, most=MOST_LAGS)
     x = _series(values)
     found = _correlations(x)[1 : lags + 1]
     return np.concatenate([found, np.full(lags - len(found), np.nan)])

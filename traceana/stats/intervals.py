@@ -60,11 +60,12 @@ def ratio_interval(sums: ArrayLike, /, *, confidence: float = 0.95) -> Bounds:
     low, high = np.full(every.shape[1], np.nan), np.full(every.shape[1], np.nan)
     some = (every[5] >= 2) & (every[0] > 0)
     sx, sy, sxx, sxy, syy, count = every[:, some]
-    r = sy / sx
-    squares = np.maximum(syy - 2 * r * sxy + r**2 * sxx, 0)
-    half = stdtrit(np.maximum(sx**2 / sxx - 1, 1), tail) * (
-        np.sqrt(count / (count - 1) * squares) / sx
-    )
+    with np.errstate(all="ignore"):  # of sums near the smallest number
+        r = sy / sx
+        squares = np.maximum(syy - 2 * r * sxy + r**2 * sxx, 0)
+        half = stdtrit(np.maximum(sx**2 / sxx - 1, 1), tail) * (
+            np.sqrt(count / (count - 1) * squares) / sx
+        )
     low[some], high[some] = r - half, r + half
     return low, high
 

@@ -8,6 +8,7 @@ import numpy as np
 import scipy  # scipy.stats is slow to import and loaded when used
 
 from traceana.errors import DataError
+from traceana.stats.arguments import check_choice
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -33,8 +34,7 @@ def adjust_pvalues(pvalues: ArrayLike, /, *, method: str = "fdr_bh") -> NDArray[
     method
         One of :data:`ADJUSTMENTS`.
     """
-    if method not in ADJUSTMENTS:
-        raise DataError(f"adjust must be one of {', '.join(ADJUSTMENTS)}; it is {method!r}")
+    check_choice("adjust", method, ADJUSTMENTS)
     found = np.asarray(pvalues, dtype=float)
     tested = ~np.isnan(found)
     p = found[tested]

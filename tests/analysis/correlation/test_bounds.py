@@ -9,7 +9,14 @@ import polars as pl
 import pytest
 import scipy.stats
 
-from traceana.analysis import correlate, implied_n, runtime_correlations
+from tests.analysis.defaults import numbers_by_default
+from traceana.analysis import (
+    correlate,
+    failure_correlations,
+    implied_n,
+    joint_counts,
+    runtime_correlations,
+)
 from traceana.analysis.correlation import family
 from traceana.errors import DataError
 
@@ -165,3 +172,96 @@ def test_runtime_correlations_draw_the_same_by_default() -> None:
     )
     assert default == same
     assert default != other
+
+
+def test_numbers_by_default() -> None:
+    of_tests = {"confidence": 0.95, "resamples": 200, "rng": 1}
+    assert numbers_by_default(
+        correlate, failure_correlations, runtime_correlations, joint_counts
+    ) == {
+        "correlate": of_tests,
+        "failure_correlations": of_tests,
+        "runtime_correlations": of_tests,
+        "joint_counts": {"bins": 40},
+    }
+
+
+@pytest.mark.parametrize(("most", "permuted"), [(400, True), (399, False)])
+def test_p_is_of_permutations_up_to_a_number_of_rows(
+    most: int, permuted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(family, "MAX_ROWS", most)
+    line = line_of(with_tails(400, 42, 0), with_tails(400, 42, 15))
+    assert (line["pvalue"] != line["pvalue_t"]) == permuted
+
+
+@pytest.mark.parametrize("of_row", [-3.0, 0.1])
+def test_a_row_without_which_x_is_constant_decides_r(of_row: float) -> None:
+    x, y = np.zeros(20), np.random.default_rng(1).normal(size=20)
+    x[3], y[3] = 1, y.mean() + of_row
+    line = line_of(x, y)
+    assert (line["r"], line["ci_low"]) == (pytest.approx(np.corrcoef(x, y)[0, 1]), None)
+    assert line["note"] == "one row decides r: no interval"
+
+
+def test_the_largest_number_is_a_value() -> None:
+    x, y = [1.0, 2, 3, 4, 1e150], [2.0, 1, 4, 1e150, 3]
+    line = line_of(x, y, method="spearman")
+    # ranks 1 2 3 4 5 and 2 1 4 5 3: 1 - 6 (1 + 1 + 1 + 1 + 4) / (5 * 24)
+    assert (line["n"], line["r"], line["note"]) == (5, pytest.approx(0.6), None)
+    assert line_of(x, np.array(y) * 1.1)["note"].startswith("1 row(s) with a value beyond 1e+150")
+
+
+@pytest.mark.parametrize(("n_clusters", "tested"), [(19, False), (20, True)])
+def test_a_mean_of_group_means_needs_20_clusters(n_clusters: int, tested: bool) -> None:
+    of = np.repeat(np.arange(n_clusters), 4)  # each has one row of each group
+    y = np.random.default_rng(2).normal(size=4 * n_clusters)
+    x = np.tile([-3.0, -1, 1, 3], n_clusters)
+    line = line_of(x, y, more={"of": of}, cluster="of", level="group_mean")
+    assert (line["pvalue"] is not None) == tested
+    why = "no test (fewer than 20 effective clusters decide the group means)"
+    assert line["note"] == (None if tested else why)
+
+
+@pytest.mark.parametrize(("n_clusters", "few"), [(29, True), (30, False)])
+def test_an_interval_of_fewer_than_30_clusters_has_a_note(n_clusters: int, few: bool) -> None:
+    x, y = np.random.default_rng(3).normal(size=(2, 4 * n_clusters))
+    line = line_of(x, y, more={"of": np.arange(4 * n_clusters) // 4}, cluster="of")
+    why = "fewer than 30 effective clusters: the interval may be too short"
+    assert line["note"] == (why if few else None)
+
+
+@pytest.mark.parametrize(
+    ("method", "n", "permuted"),
+    [("spearman", 9, True), ("spearman", 10, False), ("pearson", 9, False)],
+)
+def test_p_of_up_to_nine_ranks_is_of_all_permutations(method: str, n: int, permuted: bool) -> None:
+    line = line_of(*np.random.default_rng(7).normal(size=(2, n)), method=method)
+    assert (line["pvalue"] != line["pvalue_t"]) == permuted
+
+
+@pytest.mark.parametrize(("n", "heavy"), [(52, False), (53, True)])
+def test_an_excess_kurtosis_above_10_has_a_note(n: int, heavy: bool) -> None:
+    # n / 4 - 3
+    line = line_of(with_tails(n, 4, 0), np.random.default_rng(1).normal(size=n))
+    assert line["note"] == ("heavy tails: the interval may be too short" if heavy else None)
+
+
+def test_as_many_clusters_as_resamples_are_left_out_one_by_one() -> None:
+    x, y = np.random.default_rng(8).normal(size=(2, 240))
+    more = {"of": np.arange(240) % 120}
+    found = [line_of(x, y, more=more, cluster="of", resamples=n) for n in (120, 121)]
+    assert found[0] == found[1]
+
+
+def test_rows_carry_pearsons_r_alone() -> None:
+    x, y = np.random.default_rng(6).normal(size=(2, 40))
+    x[0], y[0] = 40, 40
+    assert line_of(x, y)["n_carrying"] == 1
+    x += y  # ranks agree as well
+    assert line_of(x, y, method="spearman")["pvalue"] < 0.05
+    assert line_of(x, y, method="spearman")["n_carrying"] is None
+
+
+def test_rows_are_collected_up_to_the_documented_number() -> None:
+    assert f"up to {family.MAX_ROWS / 1e6:g} million rows" in (correlate.__doc__ or "")

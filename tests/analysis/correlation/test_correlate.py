@@ -154,7 +154,7 @@ def test_means_far_apart_cost_no_digits() -> None:
         ({"level": "job"}, "level must be among row, group_mean"),
         ({"adjust": "fdr"}, "adjust must be one of none"),
         ({"confidence": 95}, "confidence must lie between 0 and 1"),
-        ({"resamples": 9}, "resamples must be a whole number from 100 on"),
+        ({"resamples": 9}, "resamples must be a whole number from 100 to"),
         ({"cluster": "job"}, "column job is missing"),
     ],
 )

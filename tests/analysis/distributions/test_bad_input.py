@@ -32,8 +32,8 @@ from traceana.errors import DataError
         ([1, 2], {"families": ["normal"]}, "families must be some of lognormal"),
         ([1, 2], {"families": "gamma"}, "families must be"),
         ([1, 2], {"families": []}, "families must be"),
-        ([1, 2], {"criterion": "dic"}, "criterion must be aic or bic"),
-        ([1, 2], {"resamples": -1}, "resamples must be at least 0"),
+        ([1, 2], {"criterion": "dic"}, "criterion must be one of aic, bic"),
+        ([1, 2], {"resamples": -1}, "resamples must be a whole number from 0 to 1,000,000"),
         ([1, 2], {"confidence": 1}, "confidence must lie between 0 and 1"),
     ],
 )
@@ -106,7 +106,7 @@ ROWS = pl.DataFrame({"g": ["a", "a", "b", "b", "c", None], "v": [1.0, 2, 3, 4, 5
         (ROWS, "g", "v", {}, "column g holds String"),
         (ROWS.with_columns(v=-1.0), "v", "g", {}, "column v holds -1"),
         (ROWS, "v", "g", {"confidence": 0}, "confidence must lie"),
-        (ROWS, "v", "g", {"resamples": 0}, "resamples must be at least 1"),
+        (ROWS, "v", "g", {"resamples": 0}, "resamples must be a whole number from 1 to 1,000,000"),
         (ROWS.rename({"g": "n"}), "v", "n", {}, "by cannot name n"),
     ],
 )

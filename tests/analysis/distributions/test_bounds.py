@@ -7,8 +7,10 @@ import polars as pl
 import pytest
 import scipy.stats
 
+from tests.analysis.defaults import numbers_by_default
 from traceana.analysis import (
     compare_distributions,
+    empirical_distribution,
     fit_distributions,
     fitted_quantiles,
     kaplan_meier,
@@ -78,8 +80,9 @@ def test_probabilities_stand_in_the_middles_of_the_steps() -> None:
     assert found.height != fitted_quantiles(VALUES, every, points=201).height
 
 
-def test_intervals_of_censored_quantiles_are_those_of_the_survival_function() -> None:
-    values, cut = np.sort(VALUES)[::6], np.arange(50) % 4 == 1
+@pytest.mark.parametrize("first", [0, 1])
+def test_intervals_of_censored_quantiles_are_those_of_the_survival_function(first: int) -> None:
+    values, cut = np.sort(VALUES)[::6], np.arange(50) % 4 == first
     fits = fit_distributions(values, families=["gamma"], observed=~cut, resamples=0)
     found = fitted_quantiles(values, fits, observed=~cut, points=20).drop_nulls()
     rows = pl.DataFrame({"runtime_s": values, "observed": ~cut})
@@ -124,3 +127,78 @@ def test_why_nothing_is_fitted(values: list[float], observed: list[bool] | None,
     table = fit_distributions(values, observed=observed, families=["gamma"], resamples=0).table
     note = f"{why}: at least two distinct uncensored values are needed"
     assert table["note"].to_list() == [note]
+
+
+def test_numbers_by_default() -> None:
+    assert numbers_by_default(
+        compare_distributions,
+        empirical_distribution,
+        fit_distributions,
+        fitted_quantiles,
+        tail_index,
+    ) == {
+        "compare_distributions": {"confidence": 0.95, "resamples": 499, "rng": 1},
+        "empirical_distribution": {"points": 101},
+        "fit_distributions": {"confidence": 0.95, "rng": 1},
+        "fitted_quantiles": {"points": 200, "confidence": 0.95},
+        "tail_index": {"confidence": 0.95},
+    }
+
+
+def test_from_1_to_one_less_than_all_values_make_a_tail() -> None:
+    found = tail_index([1, 2, 8], k=[1, 2])["tail_index"].to_list()
+    assert found == pytest.approx([1 / np.log(8 / 2), 2 / np.log(8 * 2 / 1)])
+    for k in (0, 3):
+        with pytest.raises(DataError, match="k must lie from 1 to 2"):
+            tail_index([1, 2, 8], k=k)
+
+
+def test_two_distinct_values_are_fitted() -> None:
+    table = fit_distributions([1.0, 2, 1, 2], families=["exponential"], resamples=0).table
+    assert table["log_likelihood"].item() == pytest.approx(-4 * (np.log(1.5) + 1))
+    found = fit_distributions([1.0, 2], families=["exponential"], resamples=0).quantiles
+    assert found is not None
+    assert found["value"].unique().to_list() == [1, 2]
+
+
+def test_an_entry_of_0_truncates_nothing() -> None:
+    found = fit_distributions([1.0, 2, 3], families=["exponential"], entry=[0, 0.5, 0], resamples=0)
+    assert found.table["n_truncated"].item() == 1
+    quantiles = fitted_quantiles([1.0, 2, 3], found, entry=[0, 0.5, 0])
+    assert quantiles["value"].unique().to_list() == pytest.approx([1, 2, 3])
+
+
+@pytest.mark.parametrize(("n", "simulated"), [(5000, True), (5001, False)])
+def test_p_of_a_fit_is_simulated_up_to_5000_values(n: int, simulated: bool) -> None:
+    values = np.random.default_rng(1).exponential(60, n)
+    table = fit_distributions(values, families=["exponential"]).table
+    assert (table["ks_pvalue"].item() is not None) == simulated
+
+
+def test_intervals_of_quantiles_are_order_statistics() -> None:
+    values = np.sort(VALUES[:40])
+    fits = fit_distributions(values, families=["exponential"], resamples=0)
+    found = fitted_quantiles(values, fits)
+    for share, low, high in found.select("share_below", "ci_low", "ci_high").iter_rows():
+        below = int(scipy.stats.binom.ppf(0.025, 40, share))
+        above = int(scipy.stats.binom.ppf(0.975, 40, share)) + 1
+        assert low == (values[below - 1] if below > 0 else None)
+        assert high == (values[above - 1] if above < 41 else None)
+    assert (found["ci_high"] == values[-1]).any()
+    assert (found["ci_low"] == values[0]).any()
+
+
+def test_a_curve_has_two_points_at_least() -> None:
+    fits = fit_distributions([1.0, 2, 3], families=["exponential"], resamples=0)
+    assert fitted_quantiles([1.0, 2, 3], fits, points=2).height == 2
+    for points in (1, 100_001):
+        with pytest.raises(DataError, match="points must be a whole number from 2 to 100,000"):
+            fitted_quantiles([1.0, 2, 3], fits, points=points)
+
+
+def test_a_survival_of_exactly_a_half_is_reached() -> None:
+    observed = [False, True, True]
+    fits = fit_distributions([1.0, 2, 3], families=["exponential"], observed=observed, resamples=0)
+    found = fitted_quantiles([1.0, 2, 3], fits, observed=observed)
+    # of the two rows at risk at 2 one ends
+    assert found.filter(share_below=0.5)["value"].to_list() == pytest.approx([2])

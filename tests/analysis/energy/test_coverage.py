@@ -11,6 +11,7 @@ import pytest
 from tests.analysis.energy.test_accuracy import PAIRS
 from tests.analysis.energy.zeus_tables import POWER, RUNS
 from traceana.analysis import energy_coverage, energy_to_accuracy
+from traceana.errors import DataError
 from traceana.schema import TRAINING_DEFAULTS
 from traceana.store import Store
 
@@ -73,3 +74,19 @@ def test_without_names_every_pair_is_covered() -> None:
     one = energy_coverage(RUNS, POWER, gpu="g", dataset="cifar100", target=0.5)
     assert both.filter(gpu="g").equals(one)
     assert both.filter(gpu="h").drop("gpu").equals(one.drop("gpu"))
+
+
+def test_a_pair_is_trained_and_has_a_default() -> None:
+    one = energy_coverage(RUNS, POWER, target=0.5)
+    # imagenet has a default and no run, and the third one runs and no default
+    names = [pl.lit("imagenet").alias("dataset"), pl.lit("third").alias("dataset")]
+    assert "imagenet" in TRAINING_DEFAULTS
+    power = pl.concat([POWER, *(POWER.with_columns(name) for name in names)])
+    runs = pl.concat([RUNS, RUNS.with_columns(names[1])])
+    assert energy_coverage(runs, power, target=0.5).equals(one)
+
+
+def test_a_named_dataset_that_was_not_trained_is_unknown() -> None:
+    power = POWER.filter(dataset="cifar100").with_columns(dataset=pl.lit("imagenet"))
+    with pytest.raises(DataError, match="dataset of the training runs: 'imagenet' is unknown"):
+        energy_coverage(RUNS, power, dataset="imagenet", target=0.5)

@@ -60,3 +60,8 @@ def test_stated_defaults_need_runs_of_their_target() -> None:
     other = runs({0.1: {1024: 3}}, dataset="cifar100")
     assert training_defaults(other, power)["cifar100"].target == 0.1
     assert training_defaults(stated, profiles(8)) == {}
+
+
+def test_a_single_target_is_no_harder_than_another() -> None:
+    found = training_defaults(runs({0.5: {64: 4, 128: 8}}), profiles(64, 128))["own"]
+    assert (found.target, found.lower_is_harder) == (0.5, False)

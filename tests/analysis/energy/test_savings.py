@@ -11,9 +11,10 @@ import pytest
 import scipy.stats
 from polars.testing import assert_frame_equal
 
+from tests.analysis.defaults import numbers_by_default
 from tests.analysis.energy.test_accuracy import PAIRS, published
 from tests.analysis.energy.zeus_tables import POWER, PROFILES, RUNS
-from traceana.analysis import energy_savings
+from traceana.analysis import energy_savings, energy_to_accuracy
 from traceana.analysis.energy.savings import _partition_runs
 from traceana.errors import DataError
 from traceana.schema import TRAINING_DEFAULTS
@@ -241,3 +242,10 @@ def test_each_run_is_held_out_once_in_a_partition() -> None:
         assert len(held) == 100
         assert (np.sort(held, axis=1) == known).all()
     np.testing.assert_allclose(folds[8].kept, (15 - folds[8].held) / 3)
+
+
+def test_numbers_by_default() -> None:
+    assert numbers_by_default(energy_savings, energy_to_accuracy) == {
+        "energy_savings": {"eta": 0.5, "rng": 1},
+        "energy_to_accuracy": {"eta": 0.5},
+    }

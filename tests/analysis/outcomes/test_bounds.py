@@ -10,10 +10,12 @@ import pytest
 import scipy.stats
 
 import traceana
+from tests.analysis.defaults import numbers_by_default
 from traceana.analysis.outcomes.curves import incidence_and_survival
 from traceana.analysis.outcomes.design import make_design
 from traceana.analysis.outcomes.events import Columns
 from traceana.analysis.outcomes.overlap import variance_inflation, why_not_comparable
+from traceana.analysis.outcomes.truncation import estimate_unlisted
 from traceana.errors import DataError
 
 WORDS = {True: "failed", False: "completed"}
@@ -246,3 +248,117 @@ def test_incidence_and_survival_of_rows_counted_once_are_those_counted_twice() -
                             (both[1].curves, survival.curves),
                             (both[1].quantiles, survival.quantiles)):  # fmt: skip
         assert found.equals(expected)
+
+
+def test_numbers_by_default() -> None:
+    names = (
+        *("outcome_association", "compare_runtimes", "cumulative_incidence", "kaplan_meier"),
+        *("runtime_means", "failure_model", "failure_odds", "failure_outliers", "outcome_rates"),
+        *("failure_rates", "runtime_by", "variance_share"),
+    )
+    beside: dict[str, dict[str, float]] = {
+        "outcome_association": {"rng": 1},
+        "kaplan_meier": {"horizon_s": 7 * 24 * 3600},
+        "runtime_means": {"trim": 0.2},
+        "failure_model": {"rng": 1},
+    }
+    functions = (getattr(traceana.analysis, name) for name in names)
+    assert numbers_by_default(*functions) == {
+        name: {"confidence": 0.95, **beside.get(name, {})} for name in names
+    }
+
+
+def test_two_clusters_are_enough_to_count_and_one_is_not() -> None:
+    rows = pl.DataFrame({"group": list("abab"), "user": [1, 1, 2, 2], "runtime_s": [1.0, 5, 2, 9]})
+    assert traceana.compare_runtimes(rows, by="group", cluster="user").test["n_clusters"][0] == 2
+    with pytest.raises(DataError, match="user has one cluster of comparable rows"):
+        traceana.compare_runtimes(rows.with_columns(user=1), by="group", cluster="user")
+
+
+def test_a_group_of_one_row_is_too_few_for_an_interval() -> None:
+    frame = pl.DataFrame({"group": list("abbb"), "runtime_s": [5.0, 1, 7, 9]})
+    row = traceana.compare_runtimes(frame, by="group").pairs.row(0, named=True)
+    assert (row["superiority"], row["ci_low"]) == (pytest.approx(1 / 3), None)
+    assert row["note"] == "no interval: a group has too few rows or one cluster"
+
+
+@pytest.mark.parametrize("until", [1.1e150, np.nan, np.inf, "now"])
+def test_the_time_until_which_rows_run_is_a_finite_number(until: Any) -> None:
+    rows = pl.DataFrame({"start_s": [0.0], "runtime_s": [None], "status": "running"})
+    with pytest.raises(DataError, match="running_until_s must be a finite time"):
+        traceana.kaplan_meier(rows.cast({"runtime_s": pl.Float64}), running_until_s=until)
+
+
+def test_unlisted_rows_are_counted_by_lynden_bells_weights() -> None:
+    # runtimes 1, 2, 5 with 2, 10, 5 s left: at risk in reversed time are 2 rows at 5, 2 at 2 and
+    # 1 at 1; F(2) is 1 / 2 and F(5) is 1, so that the row with 2 s left stands for 2
+    rows = pl.DataFrame({"start_s": [0.0, 8, 5], "runtime_s": [2.0, 1, 5]})
+    assert estimate_unlisted(rows, "start_s", 10) == pytest.approx(1)
+    # F below the only row at risk is 0, and the other one says nothing
+    assert estimate_unlisted(rows[1:], "start_s", 10) == 0
+    # a clock may be off by a second
+    late = [estimate_unlisted(rows.with_columns(runtime_s=pl.Series([2.0, 1, end])), "start_s", 10)
+            for end in (6.0, 6.5)]  # fmt: skip
+    assert late == [pytest.approx(1), None]
+    assert estimate_unlisted(rows.clear(), "start_s", 10) is None
+
+
+@pytest.mark.parametrize(("n", "few"), [(19, True), (20, False)])
+def test_a_restricted_mean_of_fewer_than_20_rows_has_a_note(n: int, few: bool) -> None:
+    rows = pl.DataFrame({"runtime_s": np.arange(1.0, n + 1), "status": "failed"})
+    note = "fewer than 20 rows: the interval of the restricted mean may be too narrow"
+    assert traceana.kaplan_meier(rows).groups["note"].item() == (note if few else None)
+
+
+def test_equal_runtimes_have_a_mean_without_an_interval() -> None:
+    rows = pl.DataFrame({"runtime_s": [7.0] * 3, "status": "failed"})
+    row = traceana.kaplan_meier(rows).groups.row(0, named=True)
+    assert (row["restricted_mean_s"], row["restricted_ci_low"]) == (7, None)
+
+
+def test_a_row_may_start_when_the_observation_ends() -> None:
+    rows = pl.DataFrame(
+        {"start_s": [0.0, 9], "runtime_s": [5.0, None], "status": ["failed", "running"]}
+    )
+    groups = traceana.kaplan_meier(rows, running_until_s=9).groups
+    assert groups.select("n", "n_censored").row(0) == (2, 1)
+    with pytest.raises(DataError, match="a row of status running starts at 9"):
+        traceana.kaplan_meier(rows, running_until_s=8.9)
+
+
+def test_two_rows_have_no_corrected_association() -> None:
+    row = traceana.outcome_association(pl.concat([jobs("a", 1, 0), jobs("b", 0, 1)]), "group").row(
+        0, named=True
+    )
+    assert (row["cramers_v"], row["cramers_v_corrected"]) == (1, None)
+
+
+def test_a_value_of_0_has_no_logarithm() -> None:
+    rng = np.random.default_rng(9)
+    rows = pl.DataFrame({"v": rng.lognormal(size=40), "of": np.arange(40) % 8})
+    more = pl.concat([rows, rows.head(3).with_columns(v=0.0)])
+    known, found = (
+        traceana.variance_share(frame, value="v", cluster="of", log=True).row(0, named=True)
+        for frame in (rows, more)
+    )
+    assert found.pop("n_missing") - known.pop("n_missing") == 3
+    assert found == known
+
+
+@pytest.mark.parametrize(
+    ("failures", "method"), [(5, "chi-squared"), (4, "Monte Carlo, 9,999 tables")]
+)
+def test_five_expected_rows_in_each_cell_have_an_asymptotic_test(
+    failures: int, method: str
+) -> None:
+    both = pl.concat([jobs("a", failures, 10 - failures), jobs("b", failures, 10 - failures)])
+    row = traceana.outcome_association(both, "group").row(0, named=True)
+    assert (row["min_expected"], row["method"]) == (failures, method)
+
+
+def test_nothing_may_be_trimmed() -> None:
+    rows = pl.DataFrame({"runtime_s": [1.0, 2, 9]})
+    assert traceana.runtime_means(rows, trim=0)["trimmed_mean_s"].item() == 4
+    for trim in (-0.1, 0.5):
+        with pytest.raises(DataError, match="trim must be from 0 to below"):
+            traceana.runtime_means(rows, trim=trim)

@@ -10,10 +10,12 @@ import pytest
 from scipy import stats
 
 from traceana.analysis import (
+    compare_runtimes,
     cumulative_incidence,
     failure_odds,
     failure_rates,
     kaplan_meier,
+    outcome_association,
     outcome_rates,
     runtime_by,
 )
@@ -210,3 +212,34 @@ def test_published_pods_as_counted_by_hand(real_store: Store) -> None:
     assert row["rate"] == pytest.approx(rate, rel=1e-9)
     assert row["n_clusters"] == len(left)
     assert row["n_effective"] == pytest.approx(rate * (1 - rate) / variance, rel=1e-9)
+
+
+def test_a_row_that_comes_four_times_counts_once() -> None:
+    rng = np.random.default_rng(12)
+    once = pl.DataFrame(
+        {"group": np.arange(200) % 2, "user": np.arange(200), "runtime_s": rng.gamma(2, 60, 200)}
+    )
+    four = pl.concat([once] * 4)
+    test = compare_runtimes(four, by="group", cluster="user").test
+    assert test["n_effective"].item() == pytest.approx(200, rel=0.05)
+    assert compare_runtimes(four, by="group").test["n_effective"].item() == 800
+
+
+def test_the_corrected_association_counts_effective_rows() -> None:
+    rng = np.random.default_rng(13)
+    of = np.repeat(np.arange(60), 10)
+    chance = 0.2 + 0.2 * (of % 3) + rng.uniform(-0.2, 0.2, 60)[of]
+    frame = pl.DataFrame(
+        {
+            "group": of % 3,
+            "user": of,
+            "status": np.where(rng.random(600) < chance, "failed", "completed"),
+        }
+    )
+    row = outcome_association(frame, "group", cluster="user").row(0, named=True)
+    n = row["n_effective"]
+    assert 60 < n < 500
+    # Bergsma (Journal of the Korean Statistical Society 42, 2013) of a table of 3 by 2
+    squared = row["cramers_v"] ** 2 - 2 / (n - 1)
+    expected = (squared / (min(3 - 4 / (n - 1), 2 - 1 / (n - 1)) - 1)) ** 0.5
+    assert row["cramers_v_corrected"] == pytest.approx(expected)

@@ -325,7 +325,7 @@ def test_features_that_allow_no_model_are_refused(column: pl.Expr, text: str) ->
         ({"features": "gpa", "failure": "loose"}, "failure names status 'loose'; statuses are"),
         ({"features": "gpa", "confidence": 2}, "confidence must lie between 0 and 1"),
         ({"features": "gpa", "cluster": "one"}, "column one has one cluster"),
-        ({"features": "gpa", "cluster": "psi", "method": "firth"}, "not firth with cluster"),
+        ({"features": "gpa", "cluster": "psi", "method": "firth"}, "cannot be firth with cluster"),
         ({"features": "gpa", "method": "probit"}, "it is 'probit'"),
     ],
 )

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
+from tests.analysis.defaults import numbers_by_default
 from tests.analysis.test_frames import ENGINES
 from traceana.analysis import map_groups_to_workloads, recurring_groups
 from traceana.errors import DataError
@@ -156,7 +157,11 @@ def test_every_engine_gives_the_same_mapping(engine: str) -> None:
         (JOBS.drop("group"), {}, "column group is missing; found user, start_s, end_s"),
         (JOBS.with_columns(end_s=0.0), {}, "a job ends before it starts: end_s is below start_s"),
         (JOBS.with_columns(end_s=pl.lit(math.inf)), {}, "column end_s holds inf"),
-        (JOBS, {"min_recurrences": 0}, "min_recurrences must be at least 1; it is 0"),
+        (
+            JOBS,
+            {"min_recurrences": 0},
+            "min_recurrences must be a whole number from 1 to .*; it is 0",
+        ),
         (JOBS, {"gpu": "tpu"}, "gpu: 'tpu' is unknown; found g"),
         (
             JOBS,
@@ -208,3 +213,10 @@ def test_the_published_default_runs_keep_their_order(real_store: Store) -> None:
         expected[row["dataset"]] = np.mean(epochs.to_list()) * at["epoch_s"]
     assert dict(workloads.select("dataset", "default_s").iter_rows()) == pytest.approx(expected)
     assert list(expected.values()) == sorted(expected.values())
+
+
+def test_numbers_by_default() -> None:
+    assert numbers_by_default(recurring_groups, map_groups_to_workloads) == {
+        "recurring_groups": {"min_recurrences": 2},
+        "map_groups_to_workloads": {"min_recurrences": 2},
+    }

@@ -297,6 +297,6 @@ def test_bad_tables_are_refused_in_one_line(
 
 def test_an_unknown_policy_is_refused_with_the_list() -> None:
     with pytest.raises(
-        DataError, match=r"end_imputation is .guess.; it must be one of drop_task, drop"
+        DataError, match=r"end_imputation must be one of drop_task, drop.*; it is 'guess'"
     ):
         task_runtimes(TASKS, INSTANCES, end_imputation="guess")

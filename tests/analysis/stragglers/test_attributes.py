@@ -169,7 +169,7 @@ def test_workers_of_a_group_are_so_many_times_slower_than_the_others() -> None:
     # between four hosts of two alike workers there is all of the variance
     assert row["variance_explained"] == pytest.approx(1)
     for wrong in (0, 1.5):
-        with pytest.raises(DataError, match="resamples must be a whole number from 1 on"):
+        with pytest.raises(DataError, match="resamples must be a whole number from 1 to 1,000,000"):
             straggler_attributes(job(times), time="step", resamples=wrong)  # type: ignore[arg-type]
 
 
@@ -204,3 +204,18 @@ def test_the_variance_between_groups_of_which_one_has_one_worker() -> None:
 def test_a_job_without_time_has_no_slowdown() -> None:
     found = straggler_attributes(job(np.zeros((5, 8))), attributes="host", time="step").attributes
     assert found["slowdown"].null_count() == found.height
+
+
+def test_a_group_of_all_workers_has_no_others() -> None:
+    samples = job(noise(7, workers=4)).with_columns(host=pl.lit("one"))
+    found = straggler_attributes(samples, attributes="host", time="step", resamples=1).groups
+    assert found.filter(attribute="host")["ratio_to_others"].to_list() == [None]
+
+
+def test_two_groups_have_a_variance_between_them() -> None:
+    explained, pvalue = _between(
+        np.array([1.0, 2, 5, 8]), np.array([0, 0, 2, 2]), 99, np.random.default_rng(2)
+    )
+    # a mean of 4, means of groups 1.5 and 6.5: 4 * 2.5^2 of 9 + 4 + 1 + 16
+    assert explained == pytest.approx(25 / 30)
+    assert pvalue == pytest.approx(1 / 3, abs=0.15)  # of six ways to choose two, two are as large

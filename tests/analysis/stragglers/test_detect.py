@@ -312,3 +312,11 @@ def test_an_episode_may_be_exactly_as_severe_and_long_as_is_asked() -> None:
 def test_a_ratio_that_is_not_slow_is_refused(options: Any) -> None:
     with pytest.raises(DataError, match="must be a ratio above 1"):
         detect_stragglers(samples_of(calm(2, 9)), **options)
+
+
+@pytest.mark.parametrize(("absent", "episodes"), [(29, 1), (30, 2)])
+def test_a_pause_is_longer_than_30_sampling_intervals(absent: int, episodes: int) -> None:
+    value = calm(6, 300)
+    value[2, 90 : 110 + absent] *= 2
+    value[2, 100 : 100 + absent] = np.nan
+    assert len(found(detect_stragglers(samples_of(value)))) == episodes

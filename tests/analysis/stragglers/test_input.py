@@ -11,8 +11,9 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
+from tests.analysis.defaults import numbers_by_default
 from tests.analysis.stragglers.test_detect import CALM, calm, noisy, samples_of
-from traceana.analysis import detect_stragglers, iteration_cov
+from traceana.analysis import detect_stragglers, iteration_cov, straggler_attributes
 from traceana.analysis.stragglers import blocks
 from traceana.errors import DataError
 from traceana.simulate import replay_batching
@@ -91,13 +92,33 @@ def test_a_large_job_whose_workers_hardly_share_a_tick_is_refused_in_one_line(
     assert_frame_equal(detect_stragglers(rounded).jobs, detect_stragglers(together).jobs)
 
 
-def test_a_small_job_whose_workers_share_no_tick_has_a_note() -> None:
-    value = calm(4, 40)
+@pytest.mark.parametrize(
+    ("rows_at_once", "sparsest", "refused"),
+    [(11_999, 19, True), (12_000, 19, False), (11_999, 20, False)],
+)
+def test_a_job_is_too_sparse_above_both_limits(
+    rows_at_once: int, sparsest: int, refused: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(blocks, "ROWS_AT_ONCE", rows_at_once)
+    monkeypatch.setattr(blocks, "SPARSEST", sparsest)
+    # 20 workers at 600 times have 12,000 places for 600 samples
+    number = pl.col("worker_id").str.slice(1).cast(pl.Int64)
+    apart = samples_of(calm(20, 30)).with_columns(pl.col("time_s") + number / 100)
+    if refused:
+        with pytest.raises(DataError, match="the 20 workers of job_id 'job' rarely share"):
+            detect_stragglers(apart)
+    else:
+        assert detect_stragglers(apart).jobs["n_workers"].to_list() == [20]
+
+
+@pytest.mark.parametrize("n_workers", [4, 12])
+def test_a_small_job_whose_workers_share_no_tick_has_a_note(n_workers: int) -> None:
+    value = calm(n_workers, 40)
     value[1, 10:20] *= 3
     number = pl.col("worker_id").str.slice(1).cast(pl.Int64)
-    result = detect_stragglers(samples_of(value).with_columns(pl.col("time_s") + number))
+    result = detect_stragglers(samples_of(value).with_columns(pl.col("time_s") + number / 100))
     assert result.episodes.is_empty()
-    assert result.levels["median"].to_list() == [CALM] * 4
+    assert result.levels["median"].to_list() == [CALM] * n_workers
     assert result.jobs["note"].item().startswith("no two workers share a time")
 
 
@@ -160,3 +181,17 @@ def test_the_parameter_of_a_missing_column_is_named() -> None:
             DataError, match=r"column time_s is missing; found .*; pass time='step'"
         ):
             ask(frame)
+
+
+def test_numbers_by_default() -> None:
+    assert numbers_by_default(detect_stragglers, straggler_attributes) == {
+        "detect_stragglers": {
+            "slow_level": 1.2,
+            "min_severity": 1.15,
+            "min_reports": 3,
+            "min_duration_s": 0,
+            "max_gap_reports": 2,
+            "evidence": 14,
+        },
+        "straggler_attributes": {"min_explained": 0.5, "resamples": 999, "rng": 1},
+    }

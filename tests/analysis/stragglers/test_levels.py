@@ -132,3 +132,47 @@ def test_a_worker_as_slow_beside_slow_peers_as_is_asked_is_no_edge(
     stretch = Stretch(0, 0, 0, 39, 40, 4.0, 4.0)
     slow, others = np.full(40, np.log(2)), np.full(40, np.log(3))
     assert _leads_or_lags(stretch, slow, others, rules) == expected
+
+
+@pytest.mark.parametrize(("n_together", "expected"), [(10, True), (11, False)])
+def test_ten_reports_beside_slow_peers_are_an_edge(n_together: int, expected: bool) -> None:
+    # of 21 reports the peers are slow in so many, and the worker is in ten more; in the last one
+    # both are exactly half as slow, which is neither
+    rules = Rules(1.15, 3, 0.0, 2, 14.0)
+    slow, others = np.full(21, np.log(4)), np.zeros(21)
+    others[:n_together] = np.log(3)
+    slow[20] = others[20] = np.log(4) / 2
+    assert _leads_or_lags(Stretch(0, 0, 0, 20, 21, 4.0, 4.0), slow, others, rules) == expected
+
+
+def test_a_worker_exactly_as_slow_as_a_slow_level_is_not_slow() -> None:
+    steady = np.full((4, 40), 2.0)
+    steady[1] = 3
+    at, below = (
+        detect_stragglers(samples_of(steady), slow_level=level).levels.filter(worker_id="w1")
+        for level in (1.5, 1.49)
+    )
+    assert (at["ratio_to_peers"].item(), at["is_slow"].item()) == (1.5, False)
+    assert below["is_slow"].item()
+
+
+@pytest.mark.parametrize(("n_near", "expected"), [(3, False), (4, True)])
+def test_peers_slow_in_a_quarter_of_an_edge_are_not_slow(n_near: int, expected: bool) -> None:
+    # 24 samples are 20 reports, so that an edge of 10 reports is 12 samples
+    rules = Rules(1.15, 3, 0.0, 2, 14.0)
+    slow, others = np.zeros(60), np.zeros(60)
+    slow[10:22], others[34 : 34 + n_near] = np.log(4), np.log(3)
+    assert _leads_or_lags(Stretch(0, 0, 10, 33, 20, 4.0, 4.0), slow, others, rules) == expected
+
+
+@pytest.mark.parametrize(("slow_level", "expected"), [(1.99, True), (2.0, False)])
+def test_a_change_ends_above_a_slow_level(slow_level: float, expected: bool) -> None:
+    x = np.array([np.repeat([1.0, 2], 16), np.ones(32)])
+    assert measure_levels(x[None], slow_level).changes[0].tolist() == [expected, False]
+
+
+def test_peers_slow_from_the_first_time_on_may_lead() -> None:
+    rules = Rules(1.15, 3, 0.0, 2, 14.0)
+    slow, others = np.zeros(40), np.zeros(40)
+    slow[5:15], others[:3] = np.log(4), np.log(3)  # three of ten reports before
+    assert _leads_or_lags(Stretch(0, 0, 5, 14, 10, 4.0, 4.0), slow, others, rules)

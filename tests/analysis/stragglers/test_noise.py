@@ -58,6 +58,7 @@ def own_and_shared(x: np.ndarray, thirds: list[slice]) -> tuple[float, float]:
         (30, [slice(0, 9), slice(10, 19), slice(20, 29)]),
         (32, [slice(0, 9), slice(10, 19), slice(20, 29)]),
         (29, [slice(0, 27)]),
+        (291, [slice(0, 96), slice(97, 193), slice(194, 290)]),
         (9, [slice(0, 9)]),
     ],
 )
@@ -150,8 +151,9 @@ def test_evidence_of_a_report_has_the_limit_of_its_frequency(least: float) -> No
     mean[0, 0], mean[1, 5] = 5, np.nan
     mean[[2, 4]] = np.clip(mean[[2, 4]], -0.1, 0.1)  # without spikes, but for one
     mean[4, 9] = 0.35
+    mean[3, [5, 6, 8]] = [0.25, 0.375, 0.5]  # exactly at a tail
     calm = np.where(np.arange(40) % 7 == 3, np.nan, mean)
-    noise = np.array([0.08, 0.1, 0.12, 0.1, 0.1, 0.05])
+    noise = np.array([0.08, 0.1, 0.12, 0.125, 0.1, 0.05])
     found = evidence_of_reports(mean, calm, noise, n_workers=3, least=least, enough=1.5)
     reports = (~np.isnan(calm)).sum(axis=1)
 
@@ -258,9 +260,10 @@ def test_reports_are_runs_as_long_as_the_usual_hold() -> None:
         cases.append(values[: 9 + 6 * seed].tolist())
     cases += [[1.0] * 6 + [2.0] * 5, [1.0] * 6 + [2.0] * 6, [1.0, 2.0, 3.0]]
     for values in cases:
-        series = np.array([values, values[::-1]])
+        series = np.array([values, values[::-1], np.arange(len(values))])
+        series[1] *= 2
         found = read_reports(series, np.ones(series.shape, bool), np.median(series, axis=1))
-        ends = [reports_by_hand(values), reports_by_hand(values[::-1])]
+        ends = [reports_by_hand(row.tolist()) for row in series]
         assert found.n.tolist() == [len(each) for each in ends]
         for at, each in enumerate(ends):
             first, last = found.of(at)
@@ -273,3 +276,11 @@ def test_reports_are_runs_as_long_as_the_usual_hold() -> None:
                 for begin, end in pairwise([*each, len(row)]):
                     expected[begin:end] = row[end] if end < len(row) else row[begin]
             np.testing.assert_array_equal(next_report, expected)
+
+
+def test_a_worker_without_a_sample_has_no_report() -> None:
+    value = np.array([np.repeat([1.0, 2, 3, 4], 10), np.full(40, np.nan), np.arange(40.0)])
+    found = read_reports(value, ~np.isnan(value), np.array([2.5, np.nan, 19.5]))
+    # a hold is at most a tenth of 40 samples: a run of 10 is two reports
+    assert found.n.tolist() == [8, 0, 40]
+    assert found.holds.tolist() == [True, False, False]

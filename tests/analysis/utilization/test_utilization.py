@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 from scipy import stats
 
+from tests.analysis.defaults import numbers_by_default
 from traceana.analysis import (
     allocation_rate,
     gpu_demand,
@@ -247,3 +248,34 @@ def test_the_unit_of_time_does_not_change_an_interval() -> None:
     )
     for name in ("ci_low", "ci_high", "unused_ci_low", "unused_ci_high"):
         assert other[name] == pytest.approx(one[name])
+
+
+def test_numbers_by_default() -> None:
+    assert numbers_by_default(utilization, idle_gpu_hours) == {
+        "utilization": {"confidence": 0.95},
+        "idle_gpu_hours": {"unused_below": 0.01, "confidence": 0.95},
+    }
+
+
+def test_a_request_met_exactly_is_not_passed() -> None:
+    frame = pl.DataFrame({"gpus": [1.0, 1, 2, 4], "gpus_used": [1.0, 1.5, 2, 3]})
+    assert utilization(frame)["share_over"].to_list() == [0.25]
+
+
+def test_no_gpu_hours_have_no_idle_share() -> None:
+    frame = pl.DataFrame({"gpus": [1.0, 2], "gpus_used": [0.0, 1], "runtime_s": 0.0})
+    row = idle_gpu_hours(frame).row(0, named=True)
+    assert (row["n"], row["gpu_hours"]) == (2, 0)
+    assert row["share_idle"] is row["share_unused"] is None
+
+
+def test_instances_without_a_duration_share_no_time() -> None:
+    frame = pl.DataFrame({"machine_id": "a", "gpu_device": "0", "start_s": [1, 4], "end_s": [1, 4]})
+    row = gpu_sharing(frame).row(0, named=True)
+    assert (row["n"], row["busy_hours"], row["share_of_time"]) == (2, 0, None)
+
+
+def test_a_use_of_the_limit_is_a_use() -> None:
+    frame = pl.DataFrame({"gpus": 1.0, "gpus_used": [0.0, 0.009, 0.01, 0.5], "runtime_s": 3600.0})
+    row = idle_gpu_hours(frame).row(0, named=True)
+    assert (row["n"], row["n_unused"], row["unused_gpu_hours"]) == (4, 2, 2)

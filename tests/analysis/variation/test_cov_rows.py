@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from traceana.analysis import match_cov_rows
-from traceana.analysis.variation.cov_rows import _cov_and_bound
+from traceana.analysis.variation.cov_rows import _cov_and_bound, _read_table
 from traceana.errors import DataError
 from traceana.store import Store
 
@@ -110,3 +110,35 @@ def test_rows_of_30_samples_are_compared_from_the_first_that_is_known() -> None:
         assert (match["first_sample"], match["first_time_s"]) == (
             (3, 31) if overlap else (None, None)
         )
+
+
+@pytest.mark.parametrize("sample", [None, 1.5, 10_000_001])
+def test_a_sample_is_a_whole_number_up_to_ten_million(sample: float | None) -> None:
+    rng = np.random.default_rng(9)
+    samples, table = as_samples("a", workers(rng, 40)), as_row("b", workers(rng, 40), 1)
+    odd = table.with_columns(
+        sample=pl.when(pl.col("sample") == 3).then(sample).otherwise(pl.col("sample") * 1.0)
+    )
+    with pytest.raises(DataError, match="sample must be an integer up to 10,000,000; 1 row"):
+        match_cov_rows(samples, odd)
+
+
+def test_sample_ten_million_is_one() -> None:
+    last = pl.DataFrame({"job_id": "b", "sample": [10_000_000.0], "cov": 0.1})
+    assert _read_table(last)["sample"].to_list() == [10_000_000]
+
+
+def test_of_equal_rows_the_first_is_named() -> None:
+    whole = workers(np.random.default_rng(10), 60)
+    table = pl.concat([as_row("first", whole, 1), as_row("second", whole, 1)])
+    found = match_cov_rows(as_samples("a", whole), table)
+    assert found["cov_job_id"].to_list() == ["first", "first"]
+
+
+def test_half_of_the_shorter_series_must_overlap() -> None:
+    rng = np.random.default_rng(14)
+    whole = workers(rng, 155)
+    samples, table = as_samples("a", whole[:100]), as_row("b", whole[55:], 1)  # 45 in common
+    assert (match_cov_rows(samples, table)["overlap"] >= 50).all()
+    found = match_cov_rows(samples[:990], as_row("b", whole[50:149], 1)).filter(ddof=1)
+    assert found.select("overlap", "first_sample").row(0) == (49, 0)  # of 99 each

@@ -11,7 +11,8 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from traceana import summarize_cov, summarize_cov_pooled, summarize_cov_series
+from tests.analysis.defaults import numbers_by_default
+from traceana import iteration_cov, summarize_cov, summarize_cov_pooled, summarize_cov_series
 from traceana.errors import DataError
 from traceana.stats.dependence import autocorrelation
 
@@ -206,3 +207,36 @@ def test_a_truncation_time_is_of_the_type_of_the_clock() -> None:
         assert summarize_cov_series(frame)["right_truncated"].to_list() == [None]
         with pytest.raises(DataError, match="they must agree"):
             summarize_cov_series(frame, cut_at=wrong)
+
+
+def test_numbers_by_default() -> None:
+    assert numbers_by_default(iteration_cov, summarize_cov_series, summarize_cov_pooled) == {
+        "iteration_cov": {"min_workers": 2},
+        "summarize_cov_series": {"lags": 10, "confidence": 0.95},
+        "summarize_cov_pooled": {"confidence": 0.95},
+    }
+
+
+def test_four_equal_values_are_equal() -> None:
+    cov = pl.DataFrame({"job_id": "j", "time_s": [0.0, 1, 2, 3], "cov": 0.1})
+    assert summarize_cov_series(cov)["note"].to_list() == ["all values are equal"]
+
+
+@pytest.mark.parametrize(
+    ("seed", "n", "least", "note"),
+    [
+        (40, 24, 19.5, "fewer than 20 effective time steps: no interval"),
+        (12, 24, 20.4, "fewer than 50 effective time steps: intervals may be too short"),
+        (138, 60, 49.3, "fewer than 50 effective time steps: intervals may be too short"),
+        (59, 60, 50.3, None),
+    ],
+)
+def test_effective_time_steps_at_which_intervals_begin(
+    seed: int, n: int, least: float, note: str | None
+) -> None:
+    values = np.random.default_rng(seed).random(60)[:n]
+    cov = pl.DataFrame({"job_id": "j", "time_s": np.arange(float(n)), "cov": values})
+    row = summarize_cov_series(cov).row(0, named=True)
+    assert least < row["effective_n"] < least + 0.3
+    assert row["note"] == note
+    assert (row["median_ci_low"] is None) == (least < 20)

@@ -18,7 +18,7 @@ from traceana import iteration_cov
 from traceana.analysis.frames import clean_columns
 from traceana.analysis.variation import ticks as ticks_module
 from traceana.analysis.variation import ticks_on_grid
-from traceana.analysis.variation.ticks_in_order import moments_in_order
+from traceana.analysis.variation.ticks_in_order import _ROW, _join, moments_in_order
 from traceana.analysis.variation.ticks_on_grid import moments_on_grid
 from traceana.errors import DataError
 
@@ -264,3 +264,29 @@ def test_a_thin_grid_is_not_laid_out() -> None:
     )
     assert moments_on_grid(rows.lazy(), *COLUMNS, ddof=0) is None
     assert iteration_cov(rows, ddof=0)["n_workers"].to_list() == [2] * 100
+
+
+@pytest.mark.parametrize("first", ["a", None])
+def test_a_time_cut_by_a_job_is_two_ticks(first: str | None) -> None:
+    # the second time of the first job is one worker, and that of the other one the two others
+    samples = pl.DataFrame(
+        {
+            "job_id": [first] * 4 + ["b"] * 5,
+            "worker_id": [0, 1, 2] * 3,
+            "time_s": [0.0] * 3 + [1.0] * 3 + [2.0] * 3,
+            "batch_time": [1.0, 2, 6, 4, 5, 7, 3, 3, 9],
+        },
+        schema_overrides={"job_id": pl.String},
+    )
+    found = iteration_cov(samples, ddof=1).select("job_id", "time_s", "n_workers", "mean")
+    expected = [(first, 0, 3, 3), ("b", 1, 2, 6), ("b", 2, 3, 5)]
+    assert found.rows() == sorted(expected, key=lambda row: (row[0] is None, row[0] or "", row[1]))
+
+
+def test_a_time_that_comes_twice_is_not_in_order() -> None:
+    ticks = pl.DataFrame({"time_s": [1.0, 1.0, 2.0], "mean": [1.0, 2, 3]})
+    assert _join(pl.DataFrame({_ROW: [0]}), ticks, 3, "time_s") is None
+    # those of two jobs do not ascend
+    both = _join(pl.DataFrame({_ROW: [0, 3], "job_id": ["a", "b"]}), ticks, 3, "time_s")
+    assert both is not None
+    assert both.rows() == [("a", 1, 1), ("b", 1, 2), ("b", 2, 3)]

@@ -73,6 +73,7 @@ def test_groups_have_spans_of_their_own_and_missing_times_are_not_counted() -> N
     [
         ({"per": "month"}, "per must be one of hour, weekday; it is 'month'"),
         ({"per": "hour", "utc_offset_h": 28800}, "utc_offset_h must lie from -24 to 24 hours; it"),
+        ({"per": "hour", "utc_offset_h": 24.5}, "utc_offset_h must lie from -24 to 24 hours; it"),
         ({"per": "hour", "utc_offset_h": -24.5}, "utc_offset_h must lie from -24 to 24 hours; it"),
         ({"per": "hour", "by": "share"}, "by cannot name share: the result has a column of that"),
         ({"per": "hour", "by": "hour"}, "by cannot name hour: the result has a column of that"),
@@ -97,3 +98,10 @@ def test_without_a_submission_there_is_no_rate() -> None:
     jobs = pl.DataFrame({"submit_s": [1.0, 2]}).clear()
     for per in ("hour", "weekday"):
         assert arrival_rhythm(jobs, per=per).is_empty()
+
+
+def test_times_are_exact_up_to_2_to_the_53rd() -> None:
+    last = arrival_rhythm(pl.DataFrame({"submit_s": [2.0**53]}), per="hour")
+    assert last.filter(pl.col("jobs") > 0)["hour"].to_list() == [2**53 // HOUR % 24]
+    with pytest.raises(DataError, match=r"submit_s is above 2\^53 s"):
+        arrival_rhythm(pl.DataFrame({"submit_s": [2.0**53 + 2]}), per="hour")

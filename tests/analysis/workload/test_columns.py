@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
+from tests.analysis.defaults import numbers_by_default
 from traceana import analysis
 from traceana.errors import DataError
 
@@ -74,3 +75,14 @@ def test_a_missing_column_is_answered_with_the_parameter(name: str) -> None:
     there = JOBS.rename({missing: f"{missing}econds"})
     with pytest.raises(DataError, match=f"; pass {roles[0]}='{missing}econds'$"):
         function(there, **options)
+
+
+def test_numbers_by_default() -> None:
+    names = {
+        "arrival_rhythm": {"utc_offset_h": 0},
+        "lorenz_curve": {"points": 101},
+        "gpu_demand": {"bin_s": 3600},
+        "interarrivals": {"window_s": 3600},
+        "interarrival_curve": {"points": 201},
+    }
+    assert numbers_by_default(*(getattr(analysis, name) for name in names)) == names

@@ -129,6 +129,19 @@ def test_demand_has_at_most_ten_million_bins() -> None:
     late = pl.DataFrame({"start_s": [2.0**53 + 4], "end_s": [2.0**53 + 8], "gpus": [1.0]})
     with pytest.raises(DataError, match=r"on a clock of at most 2.53 of them"):
         gpu_demand(late, bin_s=1)
+    last = pl.DataFrame({"start_s": [2.0**53], "end_s": [2.0**53], "gpus": [1.0]})
+    assert gpu_demand(last, bin_s=1)["bin_start_s"].to_list() == [2.0**53]
     found = gpu_demand(late, bin_s=2)
     assert found["gpus_mean"].to_list() == [1, 1]
     assert found["bin_start_s"].to_list() == [2.0**53 + 4, 2.0**53 + 6]
+
+
+def test_jobs_that_ask_for_nothing_leave_no_rounding_error() -> None:
+    jobs = pl.DataFrame(
+        {
+            "start_s": [0.0, 3, 5, 0],
+            "end_s": [25.0, 17, 38, 100],
+            "gpus": [1e11 / 3, 1e11 / 7, 1e11 / 9, 0],
+        }
+    )
+    assert gpu_demand(jobs, bin_s=10)["gpus_mean"].to_list()[4:] == [0.0] * 6

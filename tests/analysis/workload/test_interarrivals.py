@@ -166,3 +166,8 @@ def test_a_window_is_an_hour_by_default() -> None:
     )
     assert default == hour
     assert default["dispersion"] != longer["dispersion"]
+
+
+@pytest.mark.parametrize("times", [[0.0, 1, 4, 7], [0.0, 3, 6, 7], [0.0, 3, 6, 6]])
+def test_times_that_are_equal_on_one_side_have_no_memory(times: list[float]) -> None:
+    assert row_of(times)["memory"] is None

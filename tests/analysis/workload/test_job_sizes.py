@@ -81,3 +81,9 @@ def test_the_published_clusters(real_store: Store) -> None:
             assert part[name].to_list() == pytest.approx(theirs, rel=1e-12)
         assert part["mean"].to_list() == pytest.approx(groups.mean().to_list(), rel=1e-12)
     assert job_quantiles(jobs).filter(quantity="runtime_s")["min"].item() == 600
+
+
+def test_no_gpu_hours_have_no_share() -> None:
+    jobs = pl.DataFrame({"runtime_s": 0.0, "gpus": [1.0, 2, 2]})
+    found = size_distribution(jobs).select("gpus", "share_of_jobs", "share_of_gpu_hours")
+    assert found.rows() == [(1, pytest.approx(1 / 3), None), (2, pytest.approx(2 / 3), None)]

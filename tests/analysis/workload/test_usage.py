@@ -66,3 +66,10 @@ def test_shares_of_less_than_an_hour_and_of_none() -> None:
     assert (a["failed"], a["cancelled"]) == pytest.approx((1 / 3, 5 / 12))
     assert a["gpu_hours"] == 0.333333333333  # the digits that no order of the sum changes
     assert (b["gpu_hours"], b["failed"], b["cancelled"]) == (0, None, None)
+
+
+def test_no_gpu_hours_have_no_shares() -> None:
+    found = traceana.gpu_hours_by(JOBS.with_columns(runtime_s=0.0), "queue")
+    assert found.select("gpu_hours", "share", "failed", "cancelled").unique().rows() == [
+        (0, None, None, None)
+    ]

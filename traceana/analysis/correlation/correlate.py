@@ -19,7 +19,12 @@ from traceana.analysis.frames import (
 from traceana.errors import DataError
 from traceana.results.correlation import CorrelationResult, Correlations
 from traceana.results.tables import returns
-from traceana.stats.arguments import as_generator, check_confidence, is_number
+from traceana.stats.arguments import (
+    MOST_RESAMPLES,
+    as_generator,
+    check_confidence,
+    check_count,
+)
 from traceana.stats.correlation import METHODS, SMALLEST_P
 from traceana.stats.multiplicity import adjust_pvalues
 
@@ -109,12 +114,11 @@ def correlate(
         methods=_known("method", as_names(method), METHODS),
         levels=_known("level", as_names(level), LEVELS),
         keys=as_names(by),
-        clusters=as_names(cluster or ()),
+        clusters=as_names(() if cluster is None else cluster),
         confidence=confidence,
     )
     adjust_pvalues([], method=adjust)  # refused before anything is read
-    if not (is_number(resamples, whole=True) and resamples >= 100):
-        raise DataError(f"resamples must be a whole number from 100 on; it is {resamples!r}")
+    check_count("resamples", resamples, least=100, most=MOST_RESAMPLES)
     if not family.pairs:
         raise DataError("x and y must each name at least one column")
     refuse_clash(family.keys, Correlations.columns())

@@ -64,7 +64,7 @@ def failure_correlations(
             f"no feature to correlate: none of {', '.join(FEATURES)} in {', '.join(there)}; pass "
             "features="
         )
-    columns = (*as_names(by), *as_names(cluster or ()))
+    columns = (*as_names(by), *as_names(() if cluster is None else cluster))
     lazy, succeeded, failed = open_outcomes(
         frame, (*columns, *names), status=status, success=success, failure=failure
     )

@@ -10,10 +10,9 @@ import polars as pl
 
 from traceana.analysis.correlation.pairs import group_means, usable
 from traceana.analysis.frames import Names, as_names, open_frame, reduce_frame, refuse_clash
-from traceana.errors import DataError
 from traceana.results.correlation import JointCounts, MeansByValue
 from traceana.results.tables import declared, returns
-from traceana.stats.arguments import is_number
+from traceana.stats.arguments import check_count
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
@@ -87,8 +86,7 @@ def joint_counts(
     >>> counts.select("n", pl.col("x_low", "y_low").round(2)).rows()
     [(2, 0.35, 15.49), (2, 2.83, 232.38)]
     """
-    if not (is_number(bins, whole=True) and 2 <= bins <= _MAX_BINS):
-        raise DataError(f"bins must be a whole number from 2 to {_MAX_BINS:,}; it is {bins!r}")
+    check_count("bins", bins, least=2, most=_MAX_BINS)
     keys = as_names(by)
     ends = ("x_low", "x_high", "y_low", "y_high")
     refuse_clash(keys, ("n", *ends, "x bin", "y bin"))

@@ -88,7 +88,7 @@ def runtime_correlations(
     >>> result.table.head(1).select("x", "n", pl.col("r").round(2)).rows()
     [('gpu_percent', 4, 0.97)]
     """
-    keys, clusters = as_names(by), as_names(cluster or ())
+    keys, clusters = as_names(by), as_names(() if cluster is None else cluster)
     there = column_names(frame)
     names = [name for name in FEATURES if name in there] if features is None else as_names(features)
     if not names:

@@ -46,13 +46,10 @@ def join_plans(
     """
     measures = ("batch_size", "iterations", "deadline_s")
     plans = _with_key(collect(open_frame(training_plans, keys=(*KEY, "model"), measures=measures)))
-    names = {
-        columns["submit"]: "submit_s",
-        columns["runtime"]: "runtime_s",
-        columns["gpus"]: "gpus",
-    }
-    of_jobs = tuple(name for name in by if name not in (*plans.columns, *names.values()))
+    roles = {"submit": "submit_s", "runtime": "runtime_s", "gpus": "gpus"}
+    of_jobs = tuple(name for name in by if name not in (*plans.columns, *roles.values()))
     read = collect(open_frame(jobs, keys=(*KEY, *of_jobs), measures=columns))
+    names = {columns[role]: name for role, name in roles.items()}
     known = _with_key(read.rename(names))
     if known.select(KEY).is_duplicated().any():
         raise DataError("a job occurs twice in the jobs table: (cluster, job_id) must be unique")
@@ -67,8 +64,9 @@ def join_plans(
 
 def _with_key(rows: pl.DataFrame) -> pl.DataFrame:
     categories = pl.selectors.categorical() | pl.selectors.enum()
+    texts = pl.selectors.by_name(*KEY, "model", require_all=False)
     with reading():  # no engine writes a duration as text
-        text = rows.cast({categories | pl.selectors.by_name(*KEY): pl.String})
+        text = rows.cast({categories | texts: pl.String})
     return text.with_columns(
         cluster=pl.when(pl.col("cluster") != "").then("cluster").otherwise(pl.lit("all"))
     )
@@ -76,6 +74,7 @@ def _with_key(rows: pl.DataFrame) -> pl.DataFrame:
 
 def with_holm(tests: pl.DataFrame, /) -> pl.DataFrame:
     """Add the p-values adjusted by Holm; a null is no part of the family."""
+    tests = tests.with_columns(pl.col("value", "pvalue").fill_nan(None))  # of too few plans
     pvalues = tests["pvalue"].fill_null(float("nan")).to_numpy()
     adjusted = pl.Series(adjust_pvalues(pvalues, method="holm"), dtype=pl.Float64)
     return tests.with_columns(pvalue_adjusted=adjusted.fill_nan(None))

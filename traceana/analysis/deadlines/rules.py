@@ -10,6 +10,7 @@ from scipy import stats
 
 from traceana.analysis.deadlines.draws import replay_published_draws
 from traceana.analysis.deadlines.rates import CELL, join_plans, rates_of, with_holm
+from traceana.analysis.frames import collect, open_frame
 from traceana.errors import DataError
 from traceana.results.deadlines import DeadlineRules
 from traceana.results.tables import declared, returns, schema_of
@@ -112,7 +113,7 @@ def _tightness(used: pl.DataFrame) -> Iterator[tuple[object, ...]]:
     yield "tightness is uniform on [0.5, 1.5)", n, "KS distance", fit.statistic, fit.pvalue
     for name, column in (("runtime", "runtime_s"), ("GPUs", "gpus"), ("submission", "submit_s")):
         values = used[column]
-        varies = values.n_unique() > 1
+        varies = min(values.n_unique(), used["tightness"].n_unique()) > 1
         rho, p = stats.spearmanr(tightness, values.to_numpy()) if varies else (None, None)
         yield f"tightness does not depend on {name}", n, "Spearman's rho", rho, p
     groups = [
@@ -142,7 +143,9 @@ def _models(used: pl.DataFrame) -> Iterator[tuple[object, ...]]:
         yield "models do not depend on GPUs", longest.height, "Cramer's V", v, test.pvalue
 
 
-def _sequence(replayed: pl.DataFrame) -> Iterator[tuple[object, ...]]:
+def _sequence(draws: pl.DataFrame) -> Iterator[tuple[object, ...]]:
+    counts = ("n_ordered", "n_as_drawn", "n_passed_over")
+    replayed = collect(open_frame(draws, keys=(), measures=counts))
     rule, n = "models are one seeded sequence", int(replayed["n_ordered"].sum())
     if n:
         yield rule, n, "fraction found", replayed["n_as_drawn"].sum() / n, None

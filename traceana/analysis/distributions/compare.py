@@ -13,7 +13,7 @@ from traceana.analysis.frames import Names, as_names, collect, open_frame, refus
 from traceana.errors import DataError
 from traceana.results.distributions import DistributionPairs
 from traceana.results.tables import declared, returns, schema_of
-from traceana.stats.arguments import as_generator, check_confidence
+from traceana.stats.arguments import MOST_RESAMPLES, as_generator, check_confidence, check_count
 from traceana.stats.multiplicity import adjust_pvalues
 from traceana.stats.ranks import placements, superiority
 from traceana.stats.two_samples import ks_interval
@@ -81,8 +81,7 @@ def compare_distributions(
     others = tuple(f"{key}_other" for key in keys)
     refuse_clash((*keys, *others), DistributionPairs.columns())
     check_confidence(confidence)
-    if resamples < 1:
-        raise DataError(f"resamples must be at least 1; it is {resamples!r}")
+    check_count("resamples", resamples, most=MOST_RESAMPLES)
     rows = collect(open_frame(frame, keys=keys, measures={"value": value}))
     groups = rows.group_by(keys).agg(value).sort(keys, nulls_last=True) if keys else rows.clear()
     if groups.height < 2:

@@ -16,10 +16,9 @@ from traceana.analysis.frames import (
     open_frame,
     refuse_clash,
 )
-from traceana.errors import DataError
 from traceana.results.distributions import EmpiricalDistribution
 from traceana.results.tables import declared, returns
-from traceana.stats.arguments import is_number
+from traceana.stats.arguments import check_count
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
@@ -62,10 +61,7 @@ def empirical_distribution(
     >>> traceana.empirical_distribution(tasks, "runtime_s", points=3)["value"].to_list()
     [1.0, 2.0, 4.0]
     """
-    if not (is_number(points, whole=True) and 2 <= points <= _MOST_POINTS):
-        raise DataError(
-            f"points must be a whole number from 2 to {_MOST_POINTS:,}; it is {points!r}"
-        )
+    check_count("points", points, least=2, most=_MOST_POINTS)
     keys = as_names(by)
     refuse_clash(keys, EmpiricalDistribution.columns())
     lazy = open_frame(frame, keys=keys, measures={"value": value})

@@ -12,10 +12,18 @@ import polars as pl
 from traceana.analysis.distributions.quantiles import fitted_quantiles
 from traceana.analysis.distributions.rows import TABLE, comparison_rows, fit_row, parameter_rows
 from traceana.analysis.distributions.values import read_values
+from traceana.analysis.frames import as_names
 from traceana.errors import DataError
 from traceana.results.distributions import DistributionFits, FamilyComparisons, FamilyParameters
 from traceana.results.tables import schema_of
-from traceana.stats.arguments import as_generator, check_confidence
+from traceana.stats.arguments import (
+    MOST_RESAMPLES,
+    as_generator,
+    check_choice,
+    check_confidence,
+    check_count,
+    is_number,
+)
 from traceana.stats.distributions import (
     FAMILIES,
     Fit,
@@ -163,21 +171,21 @@ def _check(
     resamples: int,
     confidence: float,
 ) -> None:
-    unknown = [name for name in families if name not in FAMILIES]
-    if unknown or isinstance(families, str) or not families or len({*families}) < len(families):
+    names = set() if isinstance(families, str) else {*as_names(families)}
+    if not names <= FAMILIES.keys() or not names or len(names) < len(families):
         raise DataError(f"families must be some of {', '.join(FAMILIES)}; found {families!r}")
-    if criterion not in {"aic", "bic"}:
-        raise DataError(f"criterion must be aic or bic; it is {criterion!r}")
+    check_choice("criterion", criterion, ("aic", "bic"))
     if isinstance(truncated_below, str):
         fine = truncated_below == "min"
     else:
-        fine = truncated_below is None or 0 < truncated_below < math.inf
+        fine = truncated_below is None or (
+            is_number(truncated_below) and 0 < truncated_below < math.inf
+        )
     if not fine:
         raise DataError(
             f"truncated_below must be a positive number, 'min' or None; it is {truncated_below!r}"
         )
-    if resamples < 0:
-        raise DataError(f"resamples must be at least 0; it is {resamples!r}")
+    check_count("resamples", resamples, least=0, most=MOST_RESAMPLES)
     check_confidence(confidence)
 
 

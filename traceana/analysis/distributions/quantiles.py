@@ -9,10 +9,11 @@ import polars as pl
 import scipy  # scipy.stats is slow to import and loaded when used
 
 from traceana.analysis.distributions.values import read_values
+from traceana.analysis.frames import as_names
 from traceana.errors import DataError
-from traceana.results.distributions import FittedQuantiles
+from traceana.results.distributions import DistributionFits, FittedQuantiles
 from traceana.results.tables import declared, returns
-from traceana.stats.arguments import check_confidence, is_number
+from traceana.stats.arguments import check_confidence, check_count
 from traceana.stats.distributions import FAMILIES, make_sample
 from traceana.stats.survival import incidence, log_log_interval
 
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from traceana.analysis.distributions.values import Flags, Values
-    from traceana.results.distributions import DistributionFits
 
     Floats = NDArray[np.float64]
 
@@ -77,11 +77,10 @@ def fitted_quantiles(
     [(0.5, 149.38, 138.67), (1.0, 2621.67, 1847.12)]
     """
     check_confidence(confidence)
-    if not (is_number(points, whole=True) and 2 <= points <= _MOST_POINTS):
-        raise DataError(
-            f"points must be a whole number from 2 to {_MOST_POINTS:,}; it is {points!r}"
-        )
+    check_count("points", points, least=2, most=_MOST_POINTS)
     x, cut, entered, _ = read_values(values, observed, entry)
+    if not (isinstance(fits, DistributionFits) and fits.table.height):
+        raise DataError("fits must be what fit_distributions returns")
     known = {row["family"]: row for row in fits.table.iter_rows(named=True)}
     first = fits.table.row(0, named=True)
     n = len(x)
@@ -94,7 +93,7 @@ def fitted_quantiles(
             "the fits are to other entries or censored values; pass entry= and observed="
         )
     have = [name for name in known if fits.params(name)]
-    wanted = have if families is None else list(families)
+    wanted = have if families is None else as_names(families)
     for name in wanted:
         if name not in have:
             raise DataError(
@@ -143,8 +142,9 @@ def _of_survival(
     bounds = log_log_interval(found.surviving, found.surviving_variance, confidence=confidence)
     steps, values = ends > 0, np.exp(times + sample.center)
     parts = []
-    for curve in (found.surviving, *bounds):
-        falls = -np.minimum.accumulate(np.nan_to_num(curve, nan=0.0)[steps])
+    # where no row is left the lower end is 0, and the upper one unknown
+    for curve, unknown in zip((found.surviving, *bounds), (0, 0, 1), strict=True):
+        falls = -np.minimum.accumulate(np.nan_to_num(curve, nan=unknown)[steps])
         place = np.searchsorted(falls, share - 1 - 1e-12)
         parts.append(np.append(values[steps], np.nan)[place])
     return parts[0], parts[1], parts[2]

@@ -11,7 +11,7 @@ from traceana.analysis.distributions.values import read_values
 from traceana.errors import DataError
 from traceana.results.distributions import TailIndex
 from traceana.results.tables import returns, schema_of
-from traceana.stats.arguments import check_confidence
+from traceana.stats.arguments import as_list, check_confidence, is_number
 from traceana.stats.distributions import hill
 
 if TYPE_CHECKING:
@@ -61,8 +61,12 @@ def tail_index(
     check_confidence(confidence)
     x, cut, entered, n_missing = read_values(values, observed, entry)
     n = len(x)
-    wanted = [math.isqrt(n)] if k is None else [k] if isinstance(k, int) else [*k]
-    if k is not None and not all(1 <= number < max(n, 1) for number in wanted):
+    wanted: list[int] = [math.isqrt(n)]
+    if k is not None:
+        one: Any = k
+        wanted = [one] if is_number(k) else as_list("k", one)
+    fine = (is_number(number, whole=True) and 1 <= number < max(n, 1) for number in wanted)
+    if k is not None and not all(fine):
         raise DataError(f"k must lie from 1 to {n - 1}, one less than the {n} values; it is {k!r}")
     rows: list[dict[str, Any]] = []
     for number in wanted:

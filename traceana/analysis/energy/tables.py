@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -30,6 +31,8 @@ def read_tables(
     defaults: TrainingDefaults | None = None,
 ) -> TrainingTables:
     """Read both tables and check them against their declarations."""
+    if not (defaults is None or isinstance(defaults, Mapping)):
+        raise DataError(f"defaults must be a mapping by data set; it is {defaults!r}")
     return TrainingTables(
         read_table("training_runs", training_runs),
         read_table("power_profiles", power_profiles),
@@ -38,7 +41,7 @@ def read_tables(
 
 
 def trained_batches(tables: TrainingTables, /, *, dataset: str, target: float) -> pl.DataFrame:
-    """Epochs to the target by batch size: one row a (network, batch_size, optimizer).
+    """Epochs to the target by batch size: one row per (network, batch_size, optimizer).
 
     A mean, a spread and an extreme are null unless every run reached the target.
     """

@@ -13,7 +13,7 @@ from traceana.errors import DataError
 from traceana.results.competing_risks import RowsAtRisk
 from traceana.results.formatting import duration_ticks
 from traceana.results.tables import declared, returns, schema_of
-from traceana.stats.arguments import is_number
+from traceana.stats.arguments import as_list, is_number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,8 +61,9 @@ def rows_at_risk(
     """
     keys = as_names(by)
     refuse_clash(keys, (*RowsAtRisk.columns(), "n", "late"))
+    times_s = as_list("times_s", times_s)
     if not all(is_number(time) and 0 <= time < math.inf for time in times_s):
-        raise DataError(f"times_s must be numbers of seconds from 0 on; found {list(times_s)!r}")
+        raise DataError(f"times_s must be numbers of seconds from 0 on; found {times_s!r}")
     columns = Columns(status, runtime, start, entry)
     counts = count_events(frame, keys, columns=columns, running_until_s=running_until_s)
     return at_risk(counts, counts.select(keys), keys, times_s)

@@ -10,9 +10,8 @@ import polars as pl
 
 from traceana.analysis.frames import Names, as_names, collect, open_frame, refuse_clash
 from traceana.analysis.outcomes.codes import cluster_codes, group_codes
-from traceana.errors import DataError
 from traceana.results.outcomes import RuntimeComparison, RuntimeGroups, RuntimeTest
-from traceana.stats.arguments import check_confidence
+from traceana.stats.arguments import check_choice, check_confidence
 from traceana.stats.multiplicity import adjust_pvalues
 from traceana.stats.quantiles import woodruff_interval
 from traceana.stats.ranks import FEW, placements, rank_anova, superiority
@@ -92,8 +91,7 @@ def compare_runtimes(
     refuse_clash(keys, RuntimeGroups.columns())
     check_confidence(confidence)
     adjust_pvalues([], method=adjust)
-    if method not in {"brunner-munzel", "mann-whitney"}:
-        raise DataError(f"method must be brunner-munzel or mann-whitney; it is {method!r}")
+    check_choice("method", method, ("brunner-munzel", "mann-whitney"))
     columns = keys if cluster is None else (*keys, cluster)
     rows = collect(open_frame(frame, keys=columns, measures={"runtime": runtime}))
     taken = rows.drop_nulls([runtime] if cluster is None else [runtime, cluster])

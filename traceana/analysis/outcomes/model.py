@@ -19,7 +19,7 @@ from traceana.analysis.outcomes.overlap import (
 from traceana.errors import DataError
 from traceana.results.outcomes import Calibration, FailureModel, ModelFit, OddsRatios
 from traceana.results.tables import schema_of
-from traceana.stats.arguments import as_generator, check_confidence
+from traceana.stats.arguments import as_generator, check_choice, check_confidence
 from traceana.stats.firth import fit_firth
 from traceana.stats.intervals import wilson_interval
 from traceana.stats.logistic import calibrate, fit_logistic, predict_held_out
@@ -110,11 +110,9 @@ def failure_model(
     if not names:
         raise DataError("features names no column; name at least one, such as features='gpu_type'")
     check_confidence(confidence)
-    if method not in _METHODS or (method == "firth" and cluster is not None):
-        raise DataError(
-            f"method must be one of {', '.join(_METHODS)}, and not firth with cluster; it is "
-            f"{method!r}"
-        )
+    check_choice("method", method, _METHODS)
+    if method == "firth" and cluster is not None:
+        raise DataError("method cannot be firth with cluster; pass method='ml'")
     columns = names if cluster is None else (*names, cluster)
     lazy, succeeded, failed = open_outcomes(
         frame, columns, status=status, success=success, failure=failure

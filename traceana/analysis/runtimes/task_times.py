@@ -14,6 +14,7 @@ from traceana.analysis.frames import (
     check_range,
     clean_columns,
     collect,
+    reading,
 )
 from traceana.analysis.runtimes.hash_aggregation import Reduced, aggregate_by_hash
 from traceana.analysis.runtimes.hash_index import HashIndex
@@ -119,12 +120,10 @@ def _match_types(listed: pl.DataFrame, by_task: pl.DataFrame) -> tuple[pl.DataFr
     """Give the keys of both frames one type: all text is String, all whole numbers are Int64."""
     keys = pl.selectors.by_name(*KEYS)
     text = pl.selectors.categorical() | pl.selectors.enum()
-    listed, by_task = (
-        frame.with_columns(
-            (keys & text).cast(pl.String), (keys & pl.selectors.integer()).cast(pl.Int64)
-        )
-        for frame in (listed, by_task)
-    )
+    if listed.select(KEYS).schema != by_task.select(KEYS).schema:
+        casts = (keys & text).cast(pl.String), (keys & pl.selectors.integer()).cast(pl.Int64)
+        with reading():
+            listed, by_task = listed.with_columns(casts), by_task.with_columns(casts)
     for key in KEYS:
         here, there = listed.schema[key], by_task.schema[key]
         if by_task[key].count() == 0:  # the type of a column without any value is a guess

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from traceana.analysis.runtimes.task_times import TaskTimes, read_task_times
-from traceana.errors import DataError
 from traceana.results.runtimes import TaskRuntimes
 from traceana.results.tables import declared, returns
+from traceana.stats.arguments import check_choice
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
@@ -70,10 +70,7 @@ def task_runtimes(
     >>> runtimes.height, runtimes["runtime_s"].count()
     (3783, 3027)
     """
-    if end_imputation not in END_IMPUTATIONS:
-        raise DataError(
-            f"end_imputation is {end_imputation!r}; it must be one of {', '.join(END_IMPUTATIONS)}"
-        )
+    check_choice("end_imputation", end_imputation, END_IMPUTATIONS)
     rows = impute_ends(read_task_times(tasks, instances), end_imputation)
     return declared(rows.collect(engine="streaming"), TaskRuntimes)
 

@@ -13,7 +13,7 @@ from traceana.analysis.stragglers.blocks import cut_jobs
 from traceana.errors import DataError
 from traceana.results.attributes import AttributeGroups, AttributeResult, StragglerAttributes
 from traceana.results.tables import declared
-from traceana.stats.arguments import as_generator, is_number
+from traceana.stats.arguments import MOST_RESAMPLES, as_generator, check_count, is_number
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
@@ -92,8 +92,7 @@ def straggler_attributes(
     """
     if not (is_number(min_explained) and 0 < min_explained <= 1):
         raise DataError(f"min_explained must be above 0 and at most 1; it is {min_explained!r}")
-    if not (is_number(resamples, whole=True) and resamples >= 1):
-        raise DataError(f"resamples must be a whole number from 1 on; it is {resamples!r}")
+    check_count("resamples", resamples, most=MOST_RESAMPLES)
     keys, names = as_names(by), as_names(attributes)
     tables = (StragglerAttributes, AttributeGroups)
     refuse_clash(keys, {column for table in tables for column in table.column_names()})

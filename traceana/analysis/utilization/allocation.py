@@ -49,7 +49,7 @@ def allocation_rate(demand: IntoFrame, machines: IntoFrame, /, *, by: Names = ()
     rows = open_frame(machines, keys=keys, measures=("gpus",))
     capacity = reduce_frame(rows, keys, capacity_gpus=nw.col("gpus").sum())
     capacity = capacity.filter(pl.col("capacity_gpus") > 0)
-    bins = open_frame(demand, keys=(*keys, "bin_start_s"), measures=("gpus_mean",))
+    bins = open_frame(demand, keys=keys, measures=("bin_start_s", "gpus_mean"))
     known = collect(bins).drop_nulls("gpus_mean")
     if keys:
         known = known.with_columns(pl.col(key).cast(capacity.schema[key]) for key in keys)

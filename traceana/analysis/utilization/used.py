@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import narwhals.stable.v2 as nw
@@ -22,8 +23,6 @@ from traceana.stats.arguments import check_confidence, is_number
 from traceana.stats.intervals import ratio_interval
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from narwhals.stable.v2.typing import IntoFrame
 
 RESOURCES: Final[dict[str, str | None]] = {
@@ -84,7 +83,7 @@ def utilization(
     if pairs is None:
         there = set(column_names(frame))
         pairs = {a: b for a, b in RESOURCES.items() if a in there and (b is None or b in there)}
-    if not pairs:
+    if not isinstance(pairs, Mapping) or not pairs:
         raise DataError(f"no resource to compare: pass resources=, such as {RESOURCES}")
     parts = []
     for used, requested in pairs.items():
@@ -120,7 +119,9 @@ def utilization(
         if requested is None:
             none = pl.lit(None, pl.Float64)
             found = found.with_columns(none.alias(name) for name in ("requested_mean", *ratios))
-        parts.append(declared(found, Utilization, by=keys))
+        # a request near the smallest number has no ratio
+        finite = (pl.when(pl.col(name).is_finite()).then(name) for name in ratios)
+        parts.append(declared(found.with_columns(finite), Utilization, by=keys))
     every = pl.concat(parts)
     return every.sort(keys, nulls_last=True, maintain_order=True) if keys else every
 

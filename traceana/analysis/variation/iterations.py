@@ -20,7 +20,7 @@ from traceana.analysis.variation.ticks import tick_moments
 from traceana.errors import DataError
 from traceana.results.tables import declared, returns
 from traceana.results.variation import CovSummary, IterationCov
-from traceana.stats.arguments import is_number
+from traceana.stats.arguments import check_count, is_number
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
@@ -89,8 +89,7 @@ def iteration_cov(
     """
     if not is_number(ddof, whole=True) or ddof not in (0, 1):
         raise DataError(f"ddof must be 0 (population) or 1 (sample); it is {ddof!r}")
-    if not is_number(min_workers, whole=True) or min_workers < 2:
-        raise DataError(f"min_workers must be a whole number and at least 2; it is {min_workers!r}")
+    check_count("min_workers", min_workers, least=2, most=10**12)
     names = as_names(by)
     refuse_clash((*names, time), IterationCov.columns())
     roles = {"time": time, "worker": worker, "value": value}

@@ -8,11 +8,17 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import polars as pl
 
-from traceana.analysis.frames import Names, as_names, count_values, open_frame, refuse_clash
-from traceana.errors import DataError
+from traceana.analysis.frames import (
+    Names,
+    as_names,
+    count_values,
+    open_frame,
+    reduce_frame,
+    refuse_clash,
+)
 from traceana.results.tables import declared, returns
 from traceana.results.workload import Concentration, LorenzCurve
-from traceana.stats.arguments import is_number
+from traceana.stats.arguments import check_count
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
@@ -78,12 +84,8 @@ def concentration(
         # the sum of the ranks of equal values
         "gini": (jobs_each * (2 * upto - jobs_each + 1) * x).sum() / (n * total) - (n + 1) / n,
     }
-    if keys:
-        result = rows.group_by(keys).agg(**statistics).sort(keys, nulls_last=True)
-    else:
-        result = rows.select(**statistics)
     some = pl.col("gpu_hours") > 0
-    found = result.with_columns(
+    found = reduce_frame(rows, keys, **statistics).with_columns(
         pl.when(some).then(pl.col(*_SPREAD)).name.keep(),
         note=pl.when(some.fill_null(value=False).not_()).then(pl.lit("no GPU-hours")),
     )
@@ -124,10 +126,7 @@ def lorenz_curve(
     >>> found.select("share_of_jobs", pl.col("share_of_gpu_hours").round(2)).rows()
     [(0.0, 0.0), (0.25, 0.0), (0.5, 0.0), (0.75, 0.0), (1.0, 1.0)]
     """
-    if not (is_number(points, whole=True) and 2 <= points <= _MOST_POINTS):
-        raise DataError(
-            f"points must be a whole number from 2 to {_MOST_POINTS:,}; it is {points!r}"
-        )
+    check_count("points", points, least=2, most=_MOST_POINTS)
     keys = as_names(by)
     refuse_clash(keys, ("share_of_jobs", "share_of_gpu_hours", "gpu_hours"))
     known = _gpu_hours(jobs, keys, runtime, gpus).drop_nulls("gpu_hours")

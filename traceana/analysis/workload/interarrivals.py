@@ -13,12 +13,13 @@ from traceana.analysis.frames import (
     as_names,
     count_values,
     open_frame,
+    reduce_frame,
     refuse_clash,
 )
 from traceana.errors import DataError
 from traceana.results.tables import declared, returns
 from traceana.results.workload import InterarrivalCurve, Interarrivals
-from traceana.stats.arguments import is_number
+from traceana.stats.arguments import check_count, is_number
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
@@ -113,12 +114,8 @@ def interarrivals(
     }
     each = rows.with_columns(jobs_at.sum().over(window, *keys).alias(".in_window"))
 
-    def by_group(frame: pl.DataFrame, found: dict[str, pl.Expr]) -> pl.DataFrame:
-        if not keys:
-            return frame.select(**found)
-        return frame.group_by(keys).agg(**found).sort(keys, nulls_last=True)
-
-    parts = (by_group(each, counts), by_group(_gaps(rows, keys), statistics).drop(keys))
+    of_gaps = reduce_frame(_gaps(rows, keys), keys, **statistics).drop(keys)
+    parts = (reduce_frame(each, keys, **counts), of_gaps)
     gaps = pl.concat(parts, how="horizontal")
     windows, arrivals = pl.col("windows"), pl.col("in_windows")
     variance = (pl.col("squares") - arrivals**2 / windows) / (windows - 1)
@@ -172,10 +169,7 @@ def interarrival_curve(
     >>> traceana.interarrival_curve(jobs, points=3).select("gap_s", "share_longer").rows()
     [(10.0, 0.75), (54.77225575051662, 0.5), (300.0, 0.0)]
     """
-    if not (is_number(points, whole=True) and 2 <= points <= _MOST_POINTS):
-        raise DataError(
-            f"points must be a whole number from 2 to {_MOST_POINTS:,}; it is {points!r}"
-        )
+    check_count("points", points, least=2, most=_MOST_POINTS)
     keys = as_names(by)
     refuse_clash(keys, (*_CURVE, "submit_s"))
     gaps = _gaps(_submissions(jobs, keys, submit), keys).drop_nulls("gap_s")

@@ -219,7 +219,6 @@ def _split(block: Block) -> tuple[pl.DataFrame, pl.DataFrame, bool]:
     # 0 is a row
     rules = np.select([ends == starts, excess < 0, excess > 0], [1, 2, 3], 0)
     careful = quoted & (excess < _MOST_QUOTED)
-    rules[careful] = 0
     at_once = np.flatnonzero(careful & ~foreign)
     if at_once.size:
         found = _check_quotes(block.text_of(pl.Series(at_once + first)), mark, width)

@@ -47,14 +47,13 @@ def _tres(prefix: str) -> Callable[[pl.Expr], Values]:
         typed = text.str.extract_all(r"gres/gpu:[^=,]+=\d+")
         counts = typed.list.eval(pl.element().str.extract(r"=(\d+)$").cast(pl.Float64))
         names = typed.list.eval(pl.element().str.extract(r"gres/gpu:([^=,]+)="))
-        summed = pl.when(counts.list.len() > 0).then(counts.list.sum()).otherwise(0.0)
         total = text.str.extract(r"(?:^|,)gres/gpu=(\d+)").cast(pl.Float64)
         memory = read_size(text.str.extract(r"(?:^|,)mem=([^,]+)"), unit="MiB", base=1024)
         return {
             f"{prefix}_cpus": text.str.extract(r"(?:^|,)cpu=(\d+)").cast(pl.Float64),
             f"{prefix}_nodes": text.str.extract(r"(?:^|,)node=(\d+)").cast(pl.Float64),
             f"{prefix}_memory": memory / BYTES["GiB"],
-            f"{prefix}_gpus": total.fill_null(summed),
+            f"{prefix}_gpus": total.fill_null(counts.list.sum()),
             f"{prefix}_type": _joined(names),
         }
 
@@ -262,11 +261,10 @@ def _choose_hours(rows: pl.DataFrame, late: dict[str, pl.Series]) -> pl.DataFram
     rows = rows.with_columns(late[name].alias(f"late_{name}") for name in TIMES)
     elapsed = pl.duration(seconds=pl.col("elapsed"))
     start, end = pl.col("start"), pl.col("end")
-    fits = (end - start == elapsed) | (pl.col("late_End") - start == elapsed)
-    later = ~fits & (end - pl.col("late_Start") == elapsed)
-    later = (later | (start < pl.col("submit"))).fill_null(value=False)
+    later = (end - pl.col("late_Start") == elapsed) | (start < pl.col("submit"))
+    later = later.fill_null(value=False)
     rows = rows.with_columns(start=pl.when(later).then("late_Start").otherwise(start))
-    again = (end < start) | ((end - start != elapsed) & (pl.col("late_End") - start == elapsed))
+    again = (end < start) | (pl.col("late_End") - start == elapsed)
     rows = rows.with_columns(
         end=pl.when(again.fill_null(value=False)).then("late_End").otherwise(end)
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
@@ -13,9 +14,10 @@ from traceana.simulate.batching.controllers import Static
 from traceana.simulate.batching.devices import LEVELS, find_tflops
 from traceana.simulate.batching.simulate import simulate_batching
 from traceana.simulate.batching.workers import LARGEST, Workers
+from traceana.stats.arguments import as_list, is_number
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
 _CPUS: Final = "3 CPU workers, 6/12/30 cores"
 _MIXED: Final = "P100 and 48-core Xeon"
@@ -74,21 +76,22 @@ def compare_clusters(
     2.0
     """
     chosen = _CLUSTERS if clusters is None else clusters
-    if not chosen:
+    if not isinstance(chosen, Mapping) or not chosen:
         raise DataError("clusters must be one or more, each with the throughputs of its workers")
-    if not 0 <= overhead_share < 1:
-        raise DataError(f"overhead_share must be in [0, 1); it is {overhead_share}")
+    if not (is_number(overhead_share) and 0 <= overhead_share < 1):
+        raise DataError(f"overhead_share must be in [0, 1); it is {overhead_share!r}")
     rows: list[dict[str, Any]] = []
     for name, throughputs in chosen.items():
-        if not throughputs or not all(1 / LARGEST <= each <= LARGEST for each in throughputs):
+        own = as_list(f"cluster {name}", throughputs)
+        if not own or not all(is_number(each) and 1 / LARGEST <= each <= LARGEST for each in own):
             raise DataError(
                 f"cluster {name}: throughputs must be finite numbers above 0, one per worker; "
-                f"found {list(throughputs)}"
+                f"found {own}"
             )
-        own = _systems(list(throughputs), overhead_share, steps)
-        rows += [{"cluster": name, **row} for row in own]
+        systems = _systems(own, overhead_share, steps)
+        rows += [{"cluster": name, **row} for row in systems]
         if clusters is None:
-            uniform = own[1]["relative_time"]
+            uniform = systems[1]["relative_time"]
             rows += [
                 {"cluster": name, "workers": "published", "system": model, **factors}
                 for model, factors in _published(name, uniform).items()

@@ -11,6 +11,7 @@ from traceana.errors import DataError
 from traceana.results.batching import PublishedGains
 from traceana.results.tables import declared, returns, schema_of
 from traceana.simulate.batching.devices import DEVICES, LEVELS
+from traceana.stats.arguments import is_number
 
 OVERHEADS: Final = (0.0, 0.1, 0.2)
 """Overheads, as fractions of the uniform step, for which ratios are computed."""
@@ -63,10 +64,11 @@ def implied_throughput_ratio(
     >>> round(traceana.implied_throughput_ratio(1.5, overhead_share=0.1), 2)
     2.18
     """
-    if not gain >= 1 or min(fast, slow) < 1 or not 0 <= overhead_share < 1:
+    numbers = all(map(is_number, (gain, fast, slow, overhead_share)))
+    if not numbers or gain < 1 or min(fast, slow) < 1 or not 0 <= overhead_share < 1:
         raise DataError(
             "a gain is 1 or more, there is a worker or more of each kind, and the overhead's share "
-            f"is in [0, 1); found {gain}, {fast}, {slow}, {overhead_share}"
+            f"is in [0, 1); found {gain!r}, {fast!r}, {slow!r}, {overhead_share!r}"
         )
     left = 1 / gain - overhead_share
     if left <= 0:

@@ -18,7 +18,7 @@ from traceana.simulate.batching.episodes import (
     with_and_without,
 )
 from traceana.simulate.batching.run import check_memory, check_setting, held_back, run_course
-from traceana.stats.arguments import is_number
+from traceana.stats.arguments import as_list, is_number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -101,7 +101,7 @@ def replay_batching(
         raise DataError(f"within must be from 0 to {_LARGEST_WITHIN:,}; it is {within!r}")
     if not is_number(batch, whole=True) or batch < 1:
         raise DataError(f"batch must be a whole number, 1 or more; it is {batch!r}")
-    chosen = [find_controller(controller) for controller in controllers]
+    chosen = [find_controller(controller) for controller in as_list("controllers", controllers)]
     names = [controller.name for controller in chosen]
     if not names or len(set(names)) < len(names):
         raise DataError(f"controllers must have different names; found {names}")

@@ -51,12 +51,13 @@ def check_setting(
     for name, number in (("global_batch", global_batch), ("steps", steps)):
         if not is_number(number, whole=True) or not 1 <= number <= _MOST:
             raise DataError(f"{name} must be a whole number from 1 to {_MOST:,}; found {number}")
-    possible = is_number(min_batch, whole=True) and 1 <= min_batch <= max_batch
+    possible = is_number(min_batch, whole=True) and is_number(max_batch)
+    possible = possible and 1 <= min_batch <= max_batch
     possible = possible and min_batch <= _MOST and (max_batch <= _MOST or max_batch == math.inf)
     if not possible or (max_batch != math.inf and max_batch != math.floor(max_batch)):
         raise DataError(
             "bounds must be whole numbers with 1 <= min_batch <= max_batch (max_batch may be "
-            f"infinite), {_MOST:,} at most; found {min_batch} and {max_batch:g}"
+            f"infinite), {_MOST:,} at most; found {min_batch!r} and {max_batch!r}"
         )
     if not workers * min_batch <= global_batch <= workers * max_batch:
         can = f"{workers * min_batch}"

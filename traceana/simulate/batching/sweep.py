@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from functools import partial
 from itertools import islice, product
 from typing import TYPE_CHECKING, Any, Final
@@ -17,10 +18,10 @@ from traceana.simulate.batching.controllers import Static, Uniform, find_control
 from traceana.simulate.batching.devices import LEVELS
 from traceana.simulate.batching.run import check_memory, check_setting, held_back, run_course
 from traceana.simulate.batching.workers import LARGEST
-from traceana.stats.arguments import is_number
+from traceana.stats.arguments import as_list, is_number
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from traceana.simulate.batching.controllers import BatchController
     from traceana.simulate.batching.run import Course
@@ -96,8 +97,12 @@ def sweep_batching(
     [('uniform', 1.0), ('oracle', 1.91)]
     """
     cores = _read_levels(LEVELS if levels is None else levels)
+    overheads_s, noise_cvs = as_list("overheads_s", overheads_s), as_list("noise_cvs", noise_cvs)
     seeds = list(islice(seeds, _MOST_SEEDS + 1))
-    known = [None if name == "static" else find_controller(name) for name in controllers]
+    known = [
+        None if name == "static" else find_controller(name)
+        for name in as_list("controllers", controllers)
+    ]
     names = ["static" if each is None else each.name for each in known]
     _check(names, overheads_s, noise_cvs, seeds, samples_per_core_s)
     for of_level in cores.values():
@@ -131,11 +136,13 @@ def sweep_batching(
 
 
 def _read_levels(levels: Mapping[str, Sequence[float]]) -> dict[str, tuple[float, ...]]:
-    if not levels:
+    if not isinstance(levels, Mapping) or not levels:
         raise DataError("levels must be one or more, each with the cores of its workers")
-    cores = {str(name): tuple(of_level) for name, of_level in levels.items()}
+    cores = {str(name): tuple(as_list(f"level {name}", one)) for name, one in levels.items()}
     for name, of_level in cores.items():
-        if not of_level or not all(1 / LARGEST <= each <= LARGEST for each in of_level):
+        if not of_level or not all(
+            is_number(each) and 1 / LARGEST <= each <= LARGEST for each in of_level
+        ):
             raise DataError(
                 f"level {name}: cores must be finite numbers above 0, one per worker; "
                 f"found {list(of_level)}"
@@ -156,6 +163,13 @@ def _check(
         raise DataError(f"seeds must be whole numbers from 0 on; found {seeds[:5]}")
     if len(set(names)) < len(names):
         raise DataError(f"controllers must have different names; found {', '.join(names)}")
+    for what, least, numbers in (
+        ("overheads_s", 0.0, overheads_s),
+        ("noise_cvs", 0.0, noise_cvs),
+        ("samples_per_core_s", 1e-9, [samples_per_core_s]),
+    ):
+        if not all(is_number(number) and least <= number <= 1e9 for number in numbers):
+            raise DataError(f"{what} must be from {least:g} to 1e9; found {list(numbers)}")
     for what, given in (
         ("controllers", names),
         ("overheads_s", overheads_s),
@@ -164,13 +178,6 @@ def _check(
     ):
         if not len(given) or len(set(given)) < len(given):
             raise DataError(f"{what} must be one or more distinct values; found {list(given)}")
-    for what, least, numbers in (
-        ("overheads_s", 0.0, overheads_s),
-        ("noise_cvs", 0.0, noise_cvs),
-        ("samples_per_core_s", 1e-9, [samples_per_core_s]),
-    ):
-        if not all(least <= number <= 1e9 for number in numbers):
-            raise DataError(f"{what} must be from {least:g} to 1e9; found {list(numbers)}")
 
 
 def _blocks(

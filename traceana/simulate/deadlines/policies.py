@@ -15,7 +15,7 @@ from traceana.results.deadlines import DeadlinePolicies
 from traceana.results.tables import declared, returns, schema_of
 from traceana.simulate.deadlines.synthesis import read_jobs
 from traceana.simulate.frames import read_columns
-from traceana.stats.arguments import is_number
+from traceana.stats.arguments import as_list, is_number
 from traceana.stats.intervals import wilson_interval
 
 if TYPE_CHECKING:
@@ -151,7 +151,8 @@ def simulate_deadlines(
 
 def _policies(policies: Sequence[str | Policy]) -> dict[str, Policy]:
     found: dict[str, Policy] = {}
-    for policy in policies:
+    given = as_list("policies", policies)
+    for policy in given:
         if isinstance(policy, str) and policy in POLICIES:
             found[policy] = POLICIES[policy]
         elif callable(policy):
@@ -161,7 +162,7 @@ def _policies(policies: Sequence[str | Policy]) -> dict[str, Policy]:
                 f"no policy is called {policy!r}; there is {', '.join(POLICIES)}, or a function of "
                 "the jobs that returns one rank per job"
             )
-    if not found or len(found) < len(policies):
+    if not found or len(found) < len(given):
         raise DataError("policies must be one or more with different names")
     return found
 

@@ -18,7 +18,7 @@ from traceana.schema.training_tables import (
     trained_profiles,
 )
 from traceana.simulate.recurring.job import BatchTrace, Epoch, JobTrace
-from traceana.stats.arguments import as_generator
+from traceana.stats.arguments import as_generator, is_number
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -123,6 +123,12 @@ def sample_training_path(
     """
     generator = as_generator(rng)
     table = read_table("training_runs", training_runs)
+    numbers = is_number(batch_size, whole=True) and is_number(target)
+    if not (isinstance(dataset, str) and isinstance(network, str) and numbers):
+        raise DataError(
+            "dataset and network must be text, batch_size a whole number and target a number; "
+            f"found {dataset!r}, {network!r}, {batch_size!r} and {target!r}"
+        )
     runs = table.filter(
         pl.col("target_metric").is_close(target),
         dataset=dataset, network=network, batch_size=batch_size,

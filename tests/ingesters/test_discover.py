@@ -1,0 +1,39 @@
+"""To which trace a file belongs, and which files are named in messages."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.ingesters.conftest import itp_csv
+from traceana.ingesters.discover import discover, known_names
+
+
+def test_one_file_of_each_kind_is_named() -> None:
+    assert known_names("acme-2023") == "trace_seren.csv"
+    assert known_names("alibaba-minibatch-2020") == "coefficient_variation.csv, job_1_norm.csv"
+    assert "cluster_job_log, " in known_names()
+
+
+@pytest.mark.parametrize(("folder", "trace"), [("itp", "microsoft-itp-2021"), ("other", None)])
+def test_a_broken_file_belongs_to_the_trace_of_its_folder(
+    tmp_path: Path, folder: str, trace: str | None
+) -> None:
+    """Two traces have files of this name."""
+    for name in ("itp", folder):
+        (tmp_path / name).mkdir(exist_ok=True)
+    (tmp_path / "itp" / "cluster01.csv").write_bytes(itp_csv(1))
+    (tmp_path / folder / "cluster02.csv").write_text("a,b\n1,2\n")
+    ((found, reason),) = discover([tmp_path], trace=None, leave_out=()).failures
+    assert found == trace
+    assert "its columns are not the published ones" in reason
+
+
+def test_other_files_of_a_folder_are_only_named(tmp_path: Path) -> None:
+    (tmp_path / "cluster01.csv").write_bytes(itp_csv(1))
+    (tmp_path / "cluster_job_log").write_text("no JSON\n")
+    (tmp_path / "notes").write_text("x\n")
+    (tmp_path / "notes.json5").write_text("x\n")
+    found = discover([tmp_path], trace=None, leave_out=())
+    assert found.not_recognised == ["notes", "notes.json5"]

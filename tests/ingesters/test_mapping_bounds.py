@@ -1,0 +1,55 @@
+"""Expressions and values of a mapping, each beside one that just differs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.ingesters.test_mapping import column
+from traceana.ingesters import IngestError
+
+
+@pytest.mark.parametrize(
+    ("target", "stated", "cells", "expected"),
+    [
+        ("memory_gib_used", '{ size = "x" }', ["2G", "1073741824"], [2.0, 1.0]),
+        ("status", '{ column = "x", values = { "CANCELLED*" = "cancelled" } }',
+         ["CANCELLED by 7", "CANCELLED", "CANCELLE"], ["cancelled", "cancelled", "unknown"]),
+        ("user", '{ column = "x", values = { "a" = "anna" } }', ["a", "b", ""],
+         ["anna", "b", None]),
+        ("runtime_s", '"x * 0.25"', ["2"], [0.5]),
+        ("runtime_s", '"x * 12.125"', ["8"], [97.0]),
+        ("runtime_s", '"CASE WHEN LENGTH(x) = x THEN 1 ELSE 0 END"', ["1", "22"], [1.0, 0.0]),
+        ("runtime_s", '"CASE WHEN UPPER(x) = x THEN 1 ELSE 0 END"', ["A", "b"], [1.0, 0.0]),
+        ("runtime_s", '"CASE WHEN SPLIT_PART(x, \':\', 1) < x THEN 1 ELSE 0 END"',
+         ["a:b", "a"], [1.0, 0.0]),
+        ("runtime_s", '"CASE WHEN COALESCE(x, 7) > 10 THEN 1 ELSE 0 END"', ["", "9", "11"],
+         [0.0, 0.0, 1.0]),
+        ("runtime_s", '"CASE WHEN COALESCE(x, 7) = x THEN 1 ELSE 0 END"', ["9.0", ""], [1.0, 0.0]),
+    ],
+)  # fmt: skip
+def test_values(
+    tmp_path: Path, target: str, stated: str, cells: list[str], expected: list[Any]
+) -> None:
+    assert column(tmp_path, cells, stated, target) == expected
+
+
+@pytest.mark.parametrize(
+    ("stated", "message"),
+    [
+        ("\"ABS('a')\"", r"runtime_s: cannot be computed \(`abs` operation not supp"),
+        ("\"ARRAY_LENGTH(STRING_TO_ARRAY(x, ','))\"", r"cannot be used \(ListExpr Length\)"),
+        (f'"{"y" * 200}"', f"no column '{'y' * 200}';"),
+        (f'"{"y" * 201}"', rf"no column '{'y' * 200}\.\.\.';"),
+        (f'"{"x + 1":<8193}"', "has too many terms"),
+    ],
+)
+def test_what_cannot_be_computed_is_named(tmp_path: Path, stated: str, message: str) -> None:
+    with pytest.raises(IngestError, match=message):
+        column(tmp_path, ["1"], stated)
+
+
+def test_an_expression_may_have_8192_characters(tmp_path: Path) -> None:
+    assert column(tmp_path, ["1"], f'"{"x + 1":<8192}"') == [2.0]
