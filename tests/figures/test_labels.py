@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
+from traceana.analysis import failure_rates
+from traceana.figures import draw_figure, render_svg
 from traceana.figures.labels import name_group, natural_order, spread
 
 
@@ -35,3 +38,16 @@ def test_names_sort_as_people_count() -> None:
 
 def test_a_group_is_named_by_its_values() -> None:
     assert name_group((None, 0.5, 8.0, "T4")) == "not stated, 0.5, 8, T4"
+
+
+def test_of_a_long_name_both_ends_are_kept() -> None:
+    assert name_group(["a" * 40]) == "a" * 40
+    assert name_group(["a" * 100 + "b" * 100]) == "a" * 20 + "…" + "b" * 20
+
+
+def test_dollar_signs_in_a_name_are_no_formula() -> None:
+    jobs = pl.DataFrame({"queue": ["$x^2$", "$$"], "status": ["failed", "completed"]})
+    rates = failure_rates(jobs, by="queue")
+    svg = render_svg(draw_figure("outcome-rates", rates), prefix="a")
+    assert ">$x^2$</text>" in svg
+    assert ">$$</text>" in svg

@@ -83,6 +83,28 @@ def test_a_group_keeps_its_colour_whatever_the_event() -> None:
     )
 
 
+def test_of_many_groups_the_largest_with_the_event_are_drawn() -> None:
+    # ten users of 1 to 10 jobs, of whom the last nine had a failure, one of them at 0 s
+    rows = [
+        {"user": f"u{user}", "runtime_s": 60.0 * (user != 1), "status": "failed"}
+        if job == 0 and user
+        else {"user": f"u{user}", "runtime_s": 90.0, "status": "completed"}
+        for user in range(10)
+        for job in range(user + 1)
+    ]
+    ends = cumulative_incidence(pl.DataFrame(rows), by="user").only("failed")
+    ax = ends.plot()
+    assert {str(part.get_gid()) for part in ax.lines} == {f"line-u{user}" for user in range(3, 10)}
+    assert len({str(part.get_color()) for part in ax.lines}) == 7
+    assert "7 of 10 groups are drawn." in describe_cumulative_incidence(ends)
+
+
+def test_runtimes_below_any_round_duration_have_no_row_at_risk() -> None:
+    short = pl.DataFrame({"runtime_s": [1e-8, 2e-8, 1e-300], "status": ["failed"] * 3})
+    ax = cumulative_incidence(short).plot(event="failed")
+    assert line(ax, "line-all")[-1].tolist() == [2e-8, 1.0]
+
+
 def test_many_steps_stay_small_and_end_where_they_end() -> None:
     rng = np.random.default_rng(1)
     n = 200_000

@@ -125,6 +125,7 @@ def test_every_figure_has_the_colors_of_the_users_style(
         written = [text for text in texts if text.get_text().strip() and not text.get_bbox_patch()]
         dim = {text.get_text() for text in written if max(to_rgb(text.get_color())) < 0.5}
         assert not dim
+        assert not any("mathdefault" in text.get_text() for text in texts)  # $ is no formula
 
 
 @pytest.mark.parametrize("name", [name for name in figures() if name != "small-multiples"])

@@ -46,3 +46,8 @@ def test_of_equal_keys_the_first_is_new(blocks: list[list[int]]) -> None:
         assert new.height + again.height == len(block)
         assert set(again["key"]) <= seen | set(expected)
         seen |= set(block)
+
+
+def test_no_row_repeats_another() -> None:
+    with RowCounter(["a"]) as counter:
+        assert counter.count() == 0

@@ -7,9 +7,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from tests.ingesters.conftest import Write
-from traceana.errors import SourceError, StoreError
-from traceana.ingesters import add_table, ingest
+from tests.ingesters.conftest import Write, itp_csv
+from traceana.errors import DataError, SourceError, StoreError
+from traceana.ingesters import IngestError, add_table, ingest
 from traceana.store import open_store
 
 MAPPING = """
@@ -99,3 +99,35 @@ def test_a_kept_column_is_text_where_it_once_was(
     jobs = open_store(tmp_path / "store").scan("m", "jobs").collect()
     assert jobs.schema["n"] == dtype
     assert jobs["n"].cast(pl.Float64).to_list() == [7.0, 7.0]
+
+
+def test_a_folder_that_cannot_be_written_does_not_stop_the_other_trace(
+    write: Write, tmp_path: Path
+) -> None:
+    store, spec = tmp_path / "store", "alibaba-pai-2020"
+    store.mkdir()
+    (store / spec).write_text("in the way")
+    folder = write("pai_machine_spec.csv", "m1,T4,96,512,2\n")
+    with pytest.raises(StoreError, match="cannot be written"):
+        ingest(folder, store=store)
+    write("cluster01.csv", itp_csv(1))
+    with pytest.raises(IngestError, match="cannot be written") as raised:
+        ingest(folder, store=store)
+    assert [entry.trace for entry in raised.value.ledger.entries] == ["microsoft-itp-2021"]
+
+
+def test_a_mapping_that_is_not_there_is_named_once(tmp_path: Path) -> None:
+    with pytest.raises(DataError) as raised:
+        ingest(tmp_path, mapping=tmp_path / "no.toml", store=tmp_path / "store")
+    expected = f"{tmp_path / 'no.toml'}: the mapping cannot be read (No such file or directory)"
+    assert str(raised.value) == expected
+
+
+def test_words_that_are_known_are_not_counted_beside_a_bad_line(
+    write: Write, tmp_path: Path
+) -> None:
+    folder = write("x.csv", "id,s\na,failed\nb,completed,more\nc,failed\n")
+    mapping = '[jobs]\njob_id = "id"\nstatus = "s"\n'
+    (entry,) = ingest(folder, mapping=mapping, trace="m", store=tmp_path / "store").entries
+    assert (entry.rows_read, entry.rows_kept, entry.rejected) == (3, 2, {"long_row": 1})
+    assert entry.unknown_words == {}

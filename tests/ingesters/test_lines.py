@@ -37,3 +37,20 @@ def test_a_line_with_quotes_is_a_row_up_to_a_number_of_separators(
     block = Block(f"{text}\n1,2\n".encode(), ("x", "y"), 1, 0)
     assert block.bad.rows() == ([] if rule is None else [(1, rule, text)])
     assert block.cells.height == 2 - (rule is not None)
+
+
+@pytest.mark.parametrize(
+    ("line", "rule"),
+    [
+        (b'"a,\xff",b', None),
+        (b'"a\xff"', "short_row"),
+        (b'"a\xff",b,c', "long_row"),
+        (b'"a\xff,b', "unbalanced_quote"),
+    ],
+)
+def test_a_line_with_quotes_that_is_no_utf8(line: bytes, rule: str | None) -> None:
+    block = Block(line + b"\n1,2\n", ("x", "y"), 1, 0)
+    good = [("a,\ufffd", "b", 1)] if rule is None else []
+    assert block.cells.rows() == [*good, ("1", "2", 2)]
+    text = line.decode(errors="backslashreplace")
+    assert block.bad.rows() == ([] if rule is None else [(1, rule, text)])

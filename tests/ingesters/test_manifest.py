@@ -13,7 +13,9 @@ from traceana.catalog import get_trace
 from traceana.errors import DataError, StoreError
 from traceana.exchange import select_jobs
 from traceana.ingesters import add_table, ingest
+from traceana.ingesters.describe import checked_facts
 from traceana.store import Store, open_store
+from traceana.store.manifest import Manifest
 
 JOBS = "j1,i1,u1,Terminated,100.0,200.0\nj2,i2,,Failed,50.0,\n"
 PODS = (
@@ -180,3 +182,10 @@ def test_a_table_is_added_to_a_copied_trace_of_unknown_facts(tmp_path: Path) -> 
     manifest = open_store(copy).manifest("own")
     assert (manifest.timezone, manifest.window_start_s) == (None, 60)
     assert set(manifest.tables) == {"jobs", "machines"}
+
+
+def test_a_fact_may_be_unknown_where_its_type_says_so() -> None:
+    assert checked_facts({"window_start_s": None}, Manifest, "m") == {"window_start_s": None}
+    for wrong in ({"window_start_s": "x"}, {"title": None}):
+        with pytest.raises(DataError, match=f"m: {next(iter(wrong))}: "):
+            checked_facts(wrong, Manifest, "m")

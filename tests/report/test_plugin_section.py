@@ -61,3 +61,43 @@ def test_one_that_is_none_is_one_line(site: Path) -> None:
     info.write_text("[traceana.sections]\ncarbon = carbon_plugin:NONE\n")
     with pytest.raises(DataError, match=r"section carbon \(carbon_plugin:NONE\): not loaded"):
         sections()
+
+
+CANNOT = """
+from traceana.errors import DataError
+from traceana.report.blocks import Content, Gallery, drawing
+from traceana.report.section import Section
+
+def build(session, traces):
+    if "theirs" in traces:
+        raise DataError("their carbon is negative")
+    sheet = drawing("gpu-demand", session.scan("mine", "jobs").collect(), trace="mine",
+                    key="carbon", about="Carbon over time")
+    return Content(("Mine has carbon",), lead=(Gallery((sheet,)),))
+
+SECTION = Section(
+    "carbon", "Carbon", 1, build, needs=({"jobs": ("gpus",)},), part="Energy", figures=("x",)
+)
+"""
+
+
+def test_what_cannot_be_computed_or_drawn_is_stated_and_the_rest_shown(
+    site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (site / "carbon_plugin.py").write_text(CANNOT)
+
+    def refuse(*_: object, **__: object) -> None:
+        raise DataError("there is no color for carbon")
+
+    monkeypatch.setattr("traceana.figures.draw_figure", refuse)
+    jobs = pl.DataFrame({"job_id": ["a"], "gpus": [1.0]})
+    for trace in ("mine", "theirs"):
+        traceana.add_table(
+            jobs, trace=trace, table="jobs", store=tmp_path / "store", title=trace.title()
+        )
+    options = {"out": tmp_path / "out", "only": "carbon", "formats": "md"}
+    page = traceana.build_report(tmp_path / "store", **options).read_text()  # type: ignore[arg-type]
+    assert "Mine has carbon" in page
+    assert "Theirs: not computed: their carbon is negative." in page
+    assert "Mine: not computed" not in page
+    assert "Carbon over time: not drawn: there is no color for carbon." in page

@@ -226,6 +226,8 @@ def test_a_unit_changes_no_permutation(level: str, method: str) -> None:
     key = (level, method)
     p = group_mean_pvalues(x, y, [key], rng=rng())[key]
     assert group_mean_pvalues(x / 1000, y / 1000, [key], rng=rng())[key] == p
+    # squares of these would be 0
+    assert group_mean_pvalues(x * 2.0**-700, y * 2.0**-700, [key], rng=rng())[key] == p
 
 
 def test_the_normal_limit_begins_at_2000_equal_clusters() -> None:

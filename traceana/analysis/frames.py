@@ -38,6 +38,7 @@ ENGINES: Final = {
 
 _RUN_BY: Final = ("narwhals", "polars", "duckdb", "_duckdb", "pyarrow", "pyspark", "py4j")
 _UNFIT: Final = re.compile(r"""^$|^\*$|^\^.*\$$|^\.|["]""")
+_ALL, _WHOLE = " all", " whole"
 _LONGEST: Final = 300  # characters of an engine's message
 LARGEST: Final = 1e150
 """Largest value of a measure: its square is finite, so that no variance overflows."""
@@ -175,22 +176,46 @@ def check_range(frame: nw.LazyFrame[Any], measures: Sequence[str], /) -> None:
 
 
 def reduce_frame(
-    frame: nw.LazyFrame[Any], keys: Sequence[str], /, **aggregates: nw.Expr
+    frame: nw.LazyFrame[Any] | pl.LazyFrame | pl.DataFrame,
+    keys: Sequence[str],
+    /,
+    **aggregates: nw.Expr | pl.Expr,
 ) -> pl.DataFrame:
-    """Return [*keys, *aggregates]: one row a group, sorted, nulls last; one row without keys.
+    """Return [*keys, *aggregates]: one row per group, sorted, nulls last; one row without keys.
 
-    Raises a DataError if a key has the name of an aggregate.
+    Polars adds up the rows of a group in their order, whatever the number of threads. Raises a
+    DataError if a key has the name of an aggregate.
     """
     refuse_clash(keys, aggregates)
+    rows: Any = frame.lazy()
+    of: Any = nw if isinstance(rows, nw.LazyFrame) else pl
     named = [expression.alias(name) for name, expression in aggregates.items()]
+    with reading():
+        types = rows.select(*named).collect_schema().values() if _on_polars(rows) else ()
+    result = None
+    if any(dtype.is_float() for dtype in types):
+        ordered = in_order(rows)
+        if not keys:
+            ordered = ordered.with_columns(of.lit(0).alias(_ALL))
+        groups = keys or (_ALL,)
+        # a count that needs whole groups: sums alone are of parts, in the order threads finish
+        whole = of.col(groups[0]).null_count().alias(_WHOLE)
+        result = collect(ordered.group_by(*groups).agg(*named, whole), streaming=False)
+    if result is None or not (keys or result.height):
+        result = collect(rows.group_by(*keys).agg(*named) if keys else rows.select(*named))
     if keys:
-        result = collect(frame.group_by(*keys).agg(*named)).sort(keys, nulls_last=True)
-    else:
-        result = collect(frame.select(*named))
+        result = result.sort(keys, nulls_last=True)
     # engines count in integers of their own, and DuckDB's sums of them are decimals
-    whole = pl.selectors.integer() | pl.selectors.by_dtype(pl.Decimal(38, 0))
-    counts = whole & pl.selectors.by_name(*aggregates)
-    return result.with_columns(counts.cast(pl.Int64))
+    integers = pl.selectors.integer() | pl.selectors.by_dtype(pl.Decimal(38, 0))
+    counts = integers & pl.selectors.by_name(*aggregates)
+    return result.select(*keys, *aggregates).with_columns(counts.cast(pl.Int64))
+
+
+def in_order(rows: Any, /) -> Any:  # noqa: ANN401  what it is given: Polars' or narwhals' lazy frame
+    """Return rows of Polars in one chunk: the sum of several depends on the number of threads."""
+    native: pl.LazyFrame = rows.to_native() if isinstance(rows, nw.LazyFrame) else rows
+    one = native.map_batches(pl.DataFrame.rechunk)
+    return one if native is rows else nw.from_native(one)
 
 
 def count_values(frame: nw.LazyFrame[Any], columns: Sequence[str], /) -> pl.DataFrame:
@@ -204,6 +229,8 @@ def with_totals(
 ) -> nw.LazyFrame[Any]:
     """Add aggregates over its group to each row, over all rows without keys."""
     if keys:
+        if _on_polars(frame):
+            frame = in_order(frame)
         return frame.with_columns(**{name: total.over(*keys) for name, total in totals.items()})
     found = reduce_frame(frame, (), **totals).row(0, named=True)
     return frame.with_columns(**{name: nw.lit(one, nw.Float64) for name, one in found.items()})
@@ -218,13 +245,17 @@ def refuse_clash(keys: Iterable[str], columns: Iterable[str], /) -> None:
         raise DataError(f"by cannot name {', '.join(clash)}: the result has a column of that name")
 
 
-def collect(frame: nw.LazyFrame[Any], /) -> pl.DataFrame:
+def collect(frame: nw.LazyFrame[Any] | pl.LazyFrame, /, *, streaming: bool = True) -> pl.DataFrame:
     """Run a lazy frame and return a Polars frame."""
-    on_polars = frame.implementation is nw.Implementation.POLARS
-    options = {"engine": "streaming"} if on_polars else {}
+    lazy: Any = nw.from_native(frame)
+    options = {"engine": "streaming" if streaming else "in-memory"} if _on_polars(lazy) else {}
     with reading():
-        result: pl.DataFrame = frame.collect(backend="polars", **options).to_native()
+        result: pl.DataFrame = lazy.collect(backend="polars", **options).to_native()
     return result
+
+
+def _on_polars(rows: nw.LazyFrame[Any] | pl.LazyFrame) -> bool:
+    return isinstance(rows, pl.LazyFrame) or rows.implementation is nw.Implementation.POLARS
 
 
 @contextmanager

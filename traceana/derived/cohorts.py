@@ -82,7 +82,8 @@ def form_cohort(session: Session, trace: str, /, *, end_imputation: str = "drop"
         What replaces a missing end of an instance (see :func:`traceana.task_runtimes`).
     """
     manifest = session.manifest(trace)
-    if manifest.has("jobs", ("status", "runtime_s")) or not manifest.has("tasks", ("status",)):
+    of_jobs, of_tasks = (all(manifest.has(*one) for one in needs.items()) for needs in COHORT_NEEDS)
+    if of_jobs or not of_tasks:
         return session.cached(
             ("cohort of jobs", trace), lambda: _jobs(session, trace), on_disk=False
         )

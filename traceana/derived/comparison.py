@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, ParamSpec
 
 import numpy as np
 import polars as pl
@@ -10,12 +10,13 @@ import polars as pl
 from traceana import analysis
 from traceana.derived.cohorts import COHORT_NEEDS, form_cohort
 from traceana.derived.workers import cov_by_job, published_cov, stragglers
+from traceana.errors import DataError
 from traceana.results.comparison import Comparison
 from traceana.results.tables import declared, schema_of
 from traceana.stats.quantiles import woodruff_interval
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from traceana.derived.cohorts import Cohort
     from traceana.store.session import Session
@@ -35,6 +36,7 @@ _QUESTIONS: Final = {
 }  # fmt: skip
 _FEWEST_JOBS: Final = 6
 Row = dict[str, Any]
+P = ParamSpec("P")
 
 
 def compare_traces(session: Session, traces: Sequence[str], /) -> pl.DataFrame:
@@ -60,8 +62,8 @@ def compare_traces(session: Session, traces: Sequence[str], /) -> pl.DataFrame:
 def describe_headlines(session: Session, trace: str, /) -> pl.DataFrame:
     """Return the headline numbers of one trace: columns of :class:`Comparison` without ranks."""
     found = _of_jobs(session, trace) | {
-        "Variation": _variation(session, trace),
-        "Stragglers": _straggler_cost(session, trace),
+        "Variation": _or_note(_variation, session, trace),
+        "Stragglers": _or_note(_straggler_cost, session, trace),
     }
     rows = [
         {"question": question, "name": name, "measure": measure, "trace": session.title(trace)}
@@ -94,12 +96,20 @@ def _of_jobs(session: Session, trace: str) -> dict[str, Row]:
     cohort = form_cohort(session, trace)
     kind = f"of {cohort.noun}" if cohort.from_tasks else None
     return {
-        "Runtime": _runtime(cohort, kind),
-        "Size": _size(cohort, kind),
-        "Queueing": _queueing(cohort),
-        "Failure": _failure(cohort, kind),
-        "Concentration": _concentration(cohort, kind),
+        "Runtime": _or_note(_runtime, cohort, kind),
+        "Size": _or_note(_size, cohort, kind),
+        "Queueing": _or_note(_queueing, cohort),
+        "Failure": _or_note(_failure, cohort, kind),
+        "Concentration": _or_note(_concentration, cohort, kind),
     }
+
+
+def _or_note(describe: Callable[P, Row], *args: P.args, **options: P.kwargs) -> Row:
+    """Return a headline number, or why there is none."""
+    try:
+        return describe(*args, **options)
+    except DataError as error:
+        return _row(note=str(error))
 
 
 def _runtime(cohort: Cohort, kind: str | None) -> Row:
@@ -177,6 +187,8 @@ def _concentration(cohort: Cohort, kind: str | None) -> Row:
 
 
 def _median(cohort: Cohort, values: pl.Series, rows: pl.DataFrame, note: str | None) -> Row:
+    if values.is_empty():
+        return _row(note=_joined(note, "no row has a value"))
     codes = None
     if cohort.cluster is not None:
         codes = rows[cohort.cluster].rank("dense").to_numpy() - 1

@@ -38,13 +38,13 @@ def training_tables(session: Session, trace: str, /) -> tuple[pl.DataFrame, pl.D
 
 
 def shown_gpu(session: Session, trace: str, /) -> str:
-    """Return the GPU with the most profiled data sets and, among these, the most profiles."""
+    """Return the GPU with the most known data sets profiled and, among these, the most profiles."""
     power = session.scan(trace, "power_profiles")
     known = session.once(defaults, trace)
     ranked = (
-        power.filter(pl.col("dataset").is_in(list(known)))
+        power.with_columns(known=pl.col("dataset").is_in(list(known)))
         .group_by("gpu")
-        .agg(sets=pl.n_unique("dataset"), rows=pl.len())
+        .agg(sets=pl.col("dataset").filter("known").n_unique(), rows=pl.col("known").sum())
         .sort("sets", "rows", "gpu")
         .collect()
     )

@@ -77,7 +77,8 @@ class JobSample:
         null as 0.
         """
         ending = pl.col("job_id").cast(pl.String).str.tail(self.letters)
-        parts = tasks.group_by(ending).agg(pl.exclude("job_id").sum(), pl.len().alias(".n"))
+        sums = {name: pl.col(name).sum() for name in tasks.columns if name != "job_id"}
+        parts = reduce_frame(tasks.with_columns(ending), ("job_id",), **sums, **{".n": pl.len()})
         n = parts[".n"].cast(pl.Float64).to_numpy()
         left = (1 - len(self.endings) / self.n_endings) * len(n) / max(len(n) - 1, 1)
         errors: dict[str, float | None] = {}

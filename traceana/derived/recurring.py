@@ -42,7 +42,7 @@ def grouped_jobs(session: Session, trace: str, /) -> pl.DataFrame:
     else:
         table, start = "jobs", nw.coalesce("start_s", "submit_s").alias("start_s")
     rows = session.rows(trace, table).with_columns(start)
-    if manifest.has("jobs", ("inst_id",)) and not manifest.has("jobs", ("group",)):
+    if table == "jobs" and not manifest.has("jobs", ("group",)):
         jobs = rows.select("inst_id", "start_s", "end_s")
         tags = session.rows(trace, "job_tags").group_by("inst_id").agg(nw.col("group").min())
         rows = jobs.join(tags, on="inst_id")

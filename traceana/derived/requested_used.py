@@ -35,6 +35,8 @@ REQUESTED_NEEDS: Final = tuple(
 """What a trace needs for one of the resources."""
 _GROUPS: Final = ("queue", "gpu_type")
 _MOST_GROUPS: Final = 20
+_LEAST_REQUEST: Final = 1e-9
+"""Hours; no ratio to a smaller request is a number that means anything."""
 _ENDED: Final = ("completed", "failed", "cancelled")
 
 
@@ -82,7 +84,7 @@ def _hours(session: Session, trace: str) -> pl.DataFrame:
     columns = [pl.col(name).cast(pl.String) for name in dict.fromkeys(names)]
     for name in there:
         _, used, requested = _RESOURCES[name]
-        known = used.is_not_null() & (requested > 0)
+        known = used.is_not_null() & (requested > _LEAST_REQUEST)
         columns += [
             pl.when(known).then(used).alias(f"{name} used"),
             pl.when(known).then(requested).alias(f"{name} requested"),

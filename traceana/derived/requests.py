@@ -9,6 +9,7 @@ import polars as pl
 
 from traceana import analysis
 from traceana.analysis.correlation.runtime import PERCENT
+from traceana.analysis.frames import reduce_frame
 from traceana.derived.cohorts import form_cohort
 from traceana.derived.correlations import features_of
 from traceana.derived.outcomes import ENDED
@@ -43,9 +44,11 @@ def failure_by_request(session: Session, trace: str, /) -> dict[str, pl.DataFram
         rates = analysis.failure_rates(rows, name, cluster=cohort.cluster, **ENDED)
         status = pl.col("status").cast(pl.String)
         means = [
-            rows.filter(status.is_in(statuses))
-            .group_by(name)
-            .agg(pl.col("runtime_s").mean().alias(f"{outcome}_mean_s"))
+            reduce_frame(
+                rows.filter(status.is_in(statuses)),
+                (name,),
+                **{f"{outcome}_mean_s": pl.col("runtime_s").mean()},
+            )
             for outcome, statuses in ENDED.items()
         ]
         for mean in means:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from traceana.analysis.frames import reduce_frame
 from traceana.analysis.runtimes.capacity import check_capacity, sum_gpus
 from traceana.analysis.runtimes.tasks import END_IMPUTATIONS, impute_ends
 from traceana.derived.tasks import instance_times, sample_jobs
@@ -46,12 +47,11 @@ def means_by_outcome(session: Session, trace: str, by: str | None, /) -> pl.Data
     )
     keys = ["outcome"] + ([by] if by else [])
     tables = [
-        impute_ends(times, name)
-        .with_columns(outcome=outcome)
-        .drop_nulls("outcome")
-        .group_by(keys)
-        .agg(runtime.mean().alias(f"mean {name}"), runtime.count().alias(f"n {name}"))
-        .collect()
+        reduce_frame(
+            impute_ends(times, name).with_columns(outcome=outcome).drop_nulls("outcome"),
+            keys,
+            **{f"mean {name}": runtime.mean(), f"n {name}": runtime.count()},
+        )
         for name in END_IMPUTATIONS
     ]
     joined, *others = tables

@@ -100,7 +100,7 @@ def task_owners(session: Session, trace: str, /) -> pl.DataFrame:
         .with_columns(pl.selectors.categorical().cast(pl.String))
         .collect(engine="streaming")
     )
-    return found[[column.name for column in found if column.count()]]
+    return found.select(column.name for column in found if column.count())
 
 
 def _sampled(session: Session, trace: str, table: str) -> IntoFrame:

@@ -173,7 +173,7 @@ def _largest(rows: pl.DataFrame, name: str) -> pl.DataFrame:
     if rows[name].n_unique() <= MOST_GROUPS + 1:
         return rows
     hours = (pl.col("gpus") * pl.col("runtime_s")).sum()
-    most = rows.group_by(name).agg(hours.alias("hours")).drop_nulls(name)
+    most = reduce_frame(rows, (name,), hours=hours).drop_nulls(name)
     kept = most.top_k(MOST_GROUPS, by="hours").select(name)
     return rows.join(kept, on=name, how="semi", maintain_order="left")
 
@@ -226,7 +226,8 @@ def _allocation(
     if not found or not (every := pl.concat(found)).height:
         return None, None, None
     seconds = pl.col("gpus") * (pl.col("end_s") - pl.col("start_s"))
-    away = held.select(seconds.filter(~pl.col("there")).sum() / seconds.sum()).item()
+    elsewhere = seconds.filter(~pl.col("there")).sum() / seconds.sum()
+    away = reduce_frame(held, (), away=elsewhere).item()
     summary = analysis.summarize_allocation(every, by="gpu_type")
     return every, summary, float(away) if located else None
 

@@ -18,6 +18,7 @@ from traceana.derived.jobs_of_tasks import from_tasks, jobs_of_tasks
 from traceana.derived.local_time import read_clock
 from traceana.derived.observation import Observation, observe
 from traceana.derived.tasks import sample_jobs
+from traceana.errors import DataError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from traceana.store.session import Session
 
 _DAY_S: Final = 86_400
+_YEAR_S: Final = 365 * _DAY_S
 _MAX_GROUPS: Final = 50
 _SEEN: Final = {"runtime": "duration_s", "entry": "entry_s", "observed": "observed"}
 
@@ -106,7 +108,7 @@ def describe_workload(session: Session, trace: str, /) -> Workload:
     if observation and observation.n_open and sized and isinstance(rows, pl.LazyFrame):
         ended = pl.col("start_s") + pl.col("runtime_s")
         last = pl.when(pl.col("duration_s").is_not_null()).then(observation.end_s)
-        demand = analysis.gpu_demand(rows.with_columns(end_s=pl.coalesce("end_s", ended, last)))
+        demand = _in_bins(rows.with_columns(end_s=pl.coalesce("end_s", ended, last)))
 
     def summarize(by: Names = ()) -> pl.DataFrame:
         found = analysis.workload_summary(rows, by=by)  # GPU-hours of recorded runtimes
@@ -208,6 +210,16 @@ def _delays(jobs: IntoFrame, *by: str) -> IntoFrame:
     return rows
 
 
+def _in_bins(
+    jobs: IntoFrame, *, start: str = "start_s", runtime: str | None = None
+) -> pl.DataFrame:
+    """Return the demand by hour, or by year if a time is far from the others (an end in 9999)."""
+    try:
+        return analysis.gpu_demand(jobs, start=start, runtime=runtime)
+    except DataError:
+        return analysis.gpu_demand(jobs, start=start, runtime=runtime, bin_s=_YEAR_S)
+
+
 def _demand(jobs: IntoFrame, there: set[str]) -> tuple[pl.DataFrame | None, bool]:
     """Return the demand, and whether jobs are assumed to start when submitted."""
     for start, end, assumed in (
@@ -217,7 +229,7 @@ def _demand(jobs: IntoFrame, there: set[str]) -> tuple[pl.DataFrame | None, bool
     ):
         if {start, end, "gpus"} <= there:
             runtime = end if end == "runtime_s" else None
-            demand = analysis.gpu_demand(jobs, start=start, runtime=runtime)
+            demand = _in_bins(jobs, start=start, runtime=runtime)
             if demand["gpus_mean"].count():
                 return demand, assumed
     return None, False

@@ -8,7 +8,7 @@ import polars as pl
 from matplotlib.lines import Line2D
 
 from traceana.errors import DataError
-from traceana.figures.labels import small_size
+from traceana.figures.labels import name_group, small_size
 from traceana.figures.registry import figure
 from traceana.figures.style import color_of, shade, start_axes
 
@@ -84,7 +84,8 @@ def plot_correlations(
                 va="center", fontsize=small_size() - 1, annotation_clip=False, color=color,
             )  # fmt: skip
     ax.set_yticks(
-        range(len(rows)), [feature if group is None else group for feature, group in rows]
+        range(len(rows)),
+        [name_group([feature if group is None else group]) for feature, group in rows],
     )
     for label, (_, group) in zip(ax.get_yticklabels(), rows, strict=True):
         label.set_fontweight("bold" if group is None else "normal")

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 _MOST_STEPS: Final = 200
 """Maximum number of steps drawn per line."""
 _MOST_GROUPS: Final = 7
+_LEAST_S: Final = 1e-9
+"""On an axis of logarithms, what is shorter stands at its left end."""
 _DIGIT: Final = 0.64
 """Width of a digit in heights of the text."""
 
@@ -71,12 +73,9 @@ def plot_cumulative_incidence(
     if event is None and len(result.events) != 1:
         raise DataError(f"event must be one of {', '.join(result.events)}; it is None")
     one = result.only(event or result.events[0])
-    groups, keys, at_risk = one.groups, one.by, one.at_risk
-    # a group has the same color for each event
-    numbered = groups.with_row_index("place")
-    some = numbered.filter(pl.col("n_events") > 0, pl.col("place") < _MOST_GROUPS)
+    keys, at_risk, some = one.by, one.at_risk, _largest_groups(one)
     steps = one.curves.join(some.select(*keys, "event"), on=[*keys, "event"], nulls_equal=True)
-    times = [time for time in steps["time_s"] if time > 0]
+    times = [time for time in steps["time_s"] if time > _LEAST_S]
     if not times:
         raise DataError(f"plot_cumulative_incidence has nothing to draw: no row is {one.events[0]}")
     own_figure = ax is None
@@ -97,7 +96,7 @@ def plot_cumulative_incidence(
             line["incidence"],
             drawstyle="steps-post",
             linestyle="-",
-            color=color[group["place"]],
+            color=color[group["place"] % len(color)],
             gid=_id("line", name),
         )
         ax.fill_between(
@@ -127,13 +126,26 @@ def describe_cumulative_incidence(result: CumulativeIncidence) -> str:
     n, events, censored, excluded = (
         groups[name].sum() for name in ("n", "n_events", "n_censored", "n_excluded")
     )
-    drawn = (groups["n_events"].head(_MOST_GROUPS) > 0).sum()
+    drawn = _largest_groups(result).height
     none = groups.filter(n_events=0).height
     why = ": the others have no event" if drawn + none == groups.height else ""
     few = f" {drawn} of {groups.height} groups are drawn{why}." if drawn < groups.height else ""
     return (
         f"n = {n:,} rows: {events:,} events, {censored:,} censored (still running when last "
         f"seen); {excluded:,} rows without a runtime are excluded.{few}"
+    )
+
+
+def _largest_groups(one: CumulativeIncidence) -> pl.DataFrame:
+    """Return the largest groups with an event after 0 s; each has a place of its own in colors."""
+    groups = one.groups
+    rank = pl.col("n").rank("ordinal", descending=True)
+    place = rank - 1 if groups.height > _MOST_GROUPS else pl.row_index()
+    timed = one.curves.filter(pl.col("time_s") > _LEAST_S)
+    return (
+        groups.with_columns(place=place)
+        .join(timed, on=[*one.by, "event"], how="semi", nulls_equal=True, maintain_order="left")
+        .filter(rank <= _MOST_GROUPS)
     )
 
 
@@ -168,7 +180,9 @@ def _write_at_risk(
     first, gap = -37.0, -1.3 * size
     figure = ax.get_figure(root=True)
     assert figure is not None  # noqa: S101  (axes stand on a figure)
-    width = _DIGIT * size * (2 + max(len(f"{rows:,}") for rows in at_risk["n_at_risk"]))
+    width = (
+        _DIGIT * size * (2 + max((len(f"{rows:,}") for rows in at_risk["n_at_risk"]), default=1))
+    )
     apart: dict[float, float] = {}  # times whose numbers fit, with their places in points
     for time in at_risk["time_s"].unique().sort():
         place = ax.transData.transform((time, 0))[0] * 72 / figure.dpi

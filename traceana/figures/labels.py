@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _LINE_SPACING: Final = 1.15
 _LEGEND_CHARACTERS: Final = 52
+_NAME_CHARACTERS: Final = 40
 _SHORT: Final = 10
 """Characters of the longest label up to which a legend has three columns."""
 _BELOW_IN: Final = -0.42
@@ -77,8 +78,13 @@ def name_columns(columns: Iterable[str], /) -> str:
 
 
 def name_group(values: Iterable[object], /) -> str:
-    """Return one name for a group: its columns' values; null becomes "not stated"."""
-    return ", ".join("not stated" if value is None else _plain(value) for value in values)
+    """Return one name for a group: its columns' values; null becomes "not stated".
+
+    Of a long name the middle is left out.
+    """
+    name = ", ".join("not stated" if value is None else _plain(value) for value in values)
+    half = _NAME_CHARACTERS // 2
+    return name if len(name) <= _NAME_CHARACTERS else f"{name[:half]}…{name[-half:]}"
 
 
 def split_lines(

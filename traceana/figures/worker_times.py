@@ -11,7 +11,7 @@ import polars as pl
 from matplotlib.figure import Figure
 
 from traceana.errors import DataError
-from traceana.figures.labels import find_clock, format_axis, name_lines, natural_order
+from traceana.figures.labels import find_clock, format_axis, name_group, name_lines, natural_order
 from traceana.figures.registry import figure
 from traceana.figures.style import WIDTH_IN, palette, shade, start_axes, use_style
 from traceana.results.formatting import three_digits
@@ -96,7 +96,9 @@ def plot_worker_times(
         _write_legend(ax, lines, slow)
     ax.set_ylim(bottom=0)
     ax.margins(x=0)
-    ax.set_title(f"Mini-batch time of the workers, {jobs[0]}", pad=18 if slow else None)
+    ax.set_title(
+        f"Mini-batch time of the workers, {name_group(jobs[:1])}", pad=18 if slow else None
+    )
     ax.set_xlabel(label)
     ax.set_ylabel(f"Mini-batch time ({unit})")
     format_axis(ax.xaxis, bins=5)

@@ -195,7 +195,7 @@ def read_mapping(mapping: str | PathLike[str], trace: str | None, /) -> tuple[Ma
         try:
             with path.open(encoding="utf-8") as stream:
                 text = stream.read(_LONGEST_MAPPING)
-        except (OSError, UnicodeDecodeError) as error:
+        except (OSError, ValueError) as error:  # a name with NUL, no UTF-8
             reason = getattr(error, "strerror", None) or error
             raise DataError(f"{path}: the mapping cannot be read ({reason})") from error
     check_id(name)

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from traceana.errors import TraceanaError
-from traceana.report.blocks import Content, Drawing, Gallery, Picture
+from traceana.errors import DataError, TraceanaError
+from traceana.report.blocks import Content, Drawing, Gallery, Picture, Text
 from traceana.report.section import sections
 from traceana.results.base import Result
 from traceana.results.display import csv_text
@@ -24,7 +24,7 @@ from traceana.store.cache import Cache, code_digest, key_of, versions
 from traceana.store.ledger import ledger_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from traceana.report.blocks import Block
     from traceana.report.context import Context
@@ -200,19 +200,27 @@ def section_key(context: Context, section: Section, /) -> str:
 def draw_content(content: Content, context: Context, /) -> Content:
     """Return a section's content with its drawings drawn."""
 
-    def drawn(block: Block) -> Block:
+    def drawn(block: Block) -> Iterator[Block]:
         if not isinstance(block, Gallery):
-            return block
-        pictures = (
-            _picture(one, context) if isinstance(one, Drawing) else one for one in block.pictures
-        )
-        return Gallery(tuple(pictures))
+            yield block
+            return
+        pictures: list[Picture | Drawing] = []
+        for one in block.pictures:
+            if not isinstance(one, Drawing):
+                pictures.append(one)
+                continue
+            try:
+                pictures.append(_picture(one, context))
+            except DataError as error:
+                yield Text(f"{one.about}: not drawn: {error}.")
+        if pictures:
+            yield Gallery(tuple(pictures))
 
-    return replace(
-        content,
-        lead=tuple(map(drawn, content.lead)),
-        blocks=tuple(map(drawn, content.blocks)),
+    lead, blocks = (
+        tuple(made for block in part for made in drawn(block))
+        for part in (content.lead, content.blocks)
     )
+    return replace(content, lead=lead, blocks=blocks)
 
 
 def _picture(drawing: Drawing, context: Context) -> Picture:

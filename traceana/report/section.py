@@ -93,10 +93,26 @@ class Section:
             built = self.build(context)
             return built if self.part == PARTS[-1] else arrange(built)
         traces = self.traces(context)
-        built = self.build(context, traces) if traces or self.always else Content()
+        built = self._built(context, traces)
         absent = self._absent(context, traces)
         arranged = arrange(built)
         return replace(arranged, blocks=(*arranged.blocks, *absent))
+
+    def _built(self, context: Context, traces: list[str]) -> Content:
+        """Build the section without traces that it cannot be computed for; say why."""
+        try:
+            return self.build(context, traces) if traces or self.always else Content()
+        except DataError as error:
+            failed = {traces[0]: error} if len(traces) == 1 else {}
+        for trace in traces if not failed else ():
+            try:
+                self.build(context, [trace])
+            except DataError as error:
+                failed[trace] = error
+        rest = [trace for trace in traces if trace not in failed]
+        built = self.build(context, rest) if rest or self.always else Content()
+        why = tuple(f"{context.title(trace)}: not computed: {failed[trace]}." for trace in failed)
+        return replace(built, findings=(*built.findings, *why))
 
     def _absent(self, context: Context, traces: list[str]) -> tuple[Absent, ...]:
         missing = [

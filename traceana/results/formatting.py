@@ -31,6 +31,8 @@ def seconds(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:,.1f}"
 
 
+_SMALLEST, _LARGEST = 1e-9, 1e15
+"""Beyond these, a number of three digits is written with a power of ten."""
 _UNITS_S: Final = {"d": 86_400.0, "h": 3600.0, "min": 60.0, "s": 1.0}
 _TICKS_S: Final = (
     (1, 60, 3600, 86_400, 30 * 86_400, 1000 * 86_400),
@@ -184,9 +186,11 @@ def correlation_range(low: float, high: float) -> str:
 
 
 def three_digits(value: float) -> str:
-    """Write a number to three significant digits, without a power of ten: 12,346; 1.10; 0.0123."""
+    """Write a number to three significant digits: 12,346; 1.10; 0.0123; 1.23e-09."""
     if value == 0:
         return "0"
+    if not _SMALLEST <= abs(value) < _LARGEST:
+        return f"{value:.2e}"
     rounded = Decimal(f"{value:#.3g}")
     return f"{value:,.0f}" if abs(rounded) >= 1000 else f"{rounded:f}"
 

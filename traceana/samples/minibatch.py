@@ -180,7 +180,7 @@ def _draw_times(
     noise: float,
     episodes: list[Episode] | None = None,
 ) -> NDArray[np.float64]:
-    """Draw mini-batch times, one row a tick and one column a worker, sampled and held.
+    """Draw mini-batch times, one row per tick and one column per worker, sampled and held.
 
     A worker reports when its episode begins and when it is over, so that its times show both.
     """

@@ -10,6 +10,13 @@ import polars as pl
 STATUSES: Final = ("completed", "failed", "cancelled", "running", "pending", "unknown")
 """The status values of every trace; publishers' values are mapped to them."""
 
+LARGEST: Final = 1e18
+"""Largest absolute value of a number; what is larger is no measurement."""
+_LARGEST_WHOLE: Final = 10**15
+"""Of which thousands add up without an overflow."""
+LARGEST_S: Final = 1e12
+"""Largest time: beyond the year 9999, which stands for "never", and below any in milliseconds."""
+
 REJECTED: Final = pl.Schema(
     {"file": pl.String, "row": pl.Int64, "line": pl.Int64, "rule": pl.String, "text": pl.String}
 )
@@ -57,15 +64,14 @@ def measure(
     key: bool = False,
     nullable: bool = False,
     positive: bool = False,
-    maximum: float | None = None,
 ) -> dy.Float64:
-    """Finite number that is not negative (or above zero if `positive`), with its unit."""
+    """Number from 0 (or above it if `positive`) to :data:`LARGEST`, with its unit."""
     return dy.Float64(
         primary_key=key,
         nullable=nullable and not key,
         min=None if positive else 0,
         min_exclusive=0 if positive else None,
-        max=maximum,
+        max=LARGEST,
         metadata={"unit": unit},
         description=meaning,
     )
@@ -80,20 +86,26 @@ def whole(
     minimum: int = 1,
     name: str | None = None,
 ) -> dy.Int64:
-    """Whole number of at least `minimum`; `name` where a schema's method has the column's name."""
+    """Whole number from `minimum` to 10^15.
+
+    `name` is given where a schema's method has the column's name.
+    """
     return dy.Int64(
         alias=name,
         primary_key=key,
         nullable=nullable and not key,
         min=minimum,
+        max=_LARGEST_WHOLE,
         metadata={"unit": unit},
         description=meaning,
     )
 
 
 def number(meaning: str, *, unit: str, nullable: bool = False) -> dy.Float64:
-    """Finite number of any sign, with its unit."""
-    return dy.Float64(nullable=nullable, metadata={"unit": unit}, description=meaning)
+    """Number of any sign up to :data:`LARGEST`, with its unit."""
+    return dy.Float64(
+        nullable=nullable, min=-LARGEST, max=LARGEST, metadata={"unit": unit}, description=meaning
+    )
 
 
 def seconds(meaning: str, *, nullable: bool = True) -> dy.Float64:
@@ -108,4 +120,6 @@ def clock(meaning: str, *, nullable: bool = True) -> dy.Float64:
 
 def _in_seconds(meaning: str, privacy: str, *, nullable: bool) -> dy.Float64:
     metadata = {"unit": "s", "privacy": privacy}
-    return dy.Float64(nullable=nullable, min=0, metadata=metadata, description=meaning)
+    return dy.Float64(
+        nullable=nullable, min=0, max=LARGEST_S, metadata=metadata, description=meaning
+    )

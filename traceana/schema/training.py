@@ -52,7 +52,7 @@ class TrainingPlans(dy.Schema):
 
 
 class TrainingRuns(dy.Schema):
-    """Epoch at which a training run first reached a target; one row a run and target."""
+    """Epoch at which a training run first reached a target; one row per run and target."""
 
     dataset = text("data set", key=True)
     network = text("model", key=True)

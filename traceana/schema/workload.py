@@ -72,7 +72,7 @@ class Jobs(dy.Schema):
 
 
 class Tasks(dy.Schema):
-    """Tasks of a job: one row a role (worker, parameter server, evaluator, ...)."""
+    """Tasks of a job: one row per role (worker, parameter server, evaluator, ...)."""
 
     job_id = identifier("job, as published", key=True)
     task_name = text("role of the task within its job", key=True)

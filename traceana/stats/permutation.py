@@ -96,7 +96,7 @@ def group_mean_pvalues(
     values, group, size = np.unique(x, return_inverse=True, return_counts=True)
     if len(size) > _MAX_GROUPS:
         return {}
-    y = y[np.argsort(group.astype(np.uint16), kind="stable")] - y.mean()  # a radix sort
+    y = _near_one(y[np.argsort(group.astype(np.uint16), kind="stable")] - y.mean())  # radix sort
     starts = np.cumsum(size) - size
     observed = np.add.reduceat(y, starts) / size
     exact = True
@@ -213,6 +213,12 @@ def _twice(tails: Floats, tried: int) -> float:
     return min(2 * float(tails.min()) / tried, 1.0)
 
 
+def _near_one(values: Floats) -> Floats:
+    """Return values over a power of 2, so that the squares of small ones are not 0."""
+    scaled: Floats = np.ldexp(values, -np.frexp(np.abs(values).max())[1])
+    return scaled
+
+
 def _statistic(
     level: str, method: str, x: Floats, size: NDArray[np.int64], means: Floats
 ) -> Floats:
@@ -235,7 +241,7 @@ def _statistic(
         else:
             means = scipy.stats.rankdata(means, axis=1)
     weight = weight / weight.sum()
-    a, b = x - weight @ x, means - (means @ weight)[:, None]
+    a, b = _near_one(x - weight @ x), means - (means @ weight)[:, None]
     squares = (b * b) @ weight
     r: Floats = b @ (weight * a) / np.sqrt(np.where(squares > 0, squares, 1) * (weight @ a**2))
     return r

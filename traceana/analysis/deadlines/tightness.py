@@ -82,7 +82,7 @@ def deadline_tightness(
         joined.join(best, on=CELL[:2], how="left")
         .filter(pl.col("runtime_s") > 0, pl.col("gpus") > 0)
         .with_columns(tightness=left / pl.col("runtime_s"), in_time=left >= fastest)
-        .drop_nulls(["tightness", "in_time"])
+        .filter(pl.col("tightness").is_finite(), pl.col("in_time").is_not_null())
     )
     tightness = pl.col("tightness")
     shares = [

@@ -41,7 +41,7 @@ def read_tables(
 
 
 def trained_batches(tables: TrainingTables, /, *, dataset: str, target: float) -> pl.DataFrame:
-    """Epochs to the target by batch size: one row a (network, batch_size, optimizer).
+    """Epochs to the target by batch size: one row per (network, batch_size, optimizer).
 
     A mean, a spread and an extreme are null unless every run reached the target.
     """

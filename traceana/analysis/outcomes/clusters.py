@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
+from traceana.analysis.frames import reduce_frame
 from traceana.errors import DataError
 from traceana.stats.intervals import FEWEST_CLUSTERS, clustered_wilson_interval
 
@@ -67,9 +68,7 @@ def cluster_errors(parts: pl.DataFrame, keys: Sequence[str], /) -> pl.DataFrame:
         "effective": n.sum() ** 2 / (n.cast(pl.Float64) ** 2).sum(),
         "variance": pl.when(clusters > 1).then(variance),
     }
-    if not keys:
-        return parts.select(**found)
-    return parts.group_by(keys).agg(**found).sort(keys, nulls_last=True)
+    return reduce_frame(parts, keys, **found)
 
 
 def rate_columns(

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from traceana.analysis.frames import Names, as_names, collect, open_frame, refuse_clash
+from traceana.analysis.frames import (
+    Names,
+    as_names,
+    collect,
+    open_frame,
+    reduce_frame,
+    refuse_clash,
+)
 from traceana.analysis.outcomes.clusters import cluster_errors, note_few, refuse_missing
 from traceana.errors import DataError
 from traceana.results.means import RuntimeMeans
@@ -98,11 +105,7 @@ def runtime_means(
         "log_std": pl.col(".log").std(),
         "near_std": pl.col(".near").std(),
     }
-    found = (
-        rows.group_by(keys).agg(**parts).sort(keys, nulls_last=True)
-        if keys
-        else rows.select(**parts)
-    ).with_columns(pl.col("n", "n_zero", "n_missing", "h", "logs").cast(pl.Int64))
+    found = reduce_frame(rows, keys, **parts)
     if cluster is None:
         std = found["near_std"] * (found["h"] / found["n"]).sqrt() / (1 - 2 * trim)
         trimmed = mean_interval(found["trimmed_mean_s"], std, found["h"], confidence=confidence)
@@ -112,7 +115,7 @@ def runtime_means(
         refuse_missing(rows[cluster], pl.repeat(1, len(rows), eager=True))
         errors = {
             name: cluster_errors(
-                rows.group_by(*keys, cluster).agg(n=pl.col(name).count(), total=pl.sum(name)), keys
+                reduce_frame(rows, names, n=pl.col(name).count(), total=pl.sum(name)), keys
             )
             for name in (".near", ".log")
         }

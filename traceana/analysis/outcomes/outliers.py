@@ -85,9 +85,8 @@ def failure_outliers(
     compared = cells.join(totals, on="stratum").with_columns(
         expected=pl.col("n") * pl.col("failed") / pl.col("total")
     )
-    groups = compared.group_by(by).agg(
-        pl.col("n", "failures").sum().cast(pl.Int64), pl.col("expected").sum()
-    )
+    sums = {name: pl.col(name).sum() for name in ("n", "failures", "expected")}
+    groups = reduce_frame(compared, (by,), **sums)
     tested = groups.filter(pl.col("expected") >= _FEWEST_EXPECTED)[by].to_list()
     own = compared.filter(pl.col(by).is_in(tested)).partition_by(by, as_dict=True)
     odds = [{by: group, **_compare(own[group,], confidence=confidence)} for group in sorted(tested)]

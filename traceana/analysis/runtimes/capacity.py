@@ -94,8 +94,9 @@ def sum_gpus(machines: IntoFrame, /) -> float:
 
 def _requested(times: TaskTimes, end_imputation: str) -> pl.DataFrame:
     gpus, runtime = pl.col("gpus"), pl.col("runtime_s")
-    requested = impute_ends(times, end_imputation).select(
-        end_imputation=pl.lit(end_imputation),
+    requested = reduce_frame(
+        impute_ends(times, end_imputation),
+        (),
         tasks=pl.len().cast(pl.Int64),
         tasks_with_runtime=runtime.count().cast(pl.Int64),
         mean_s=runtime.mean(),
@@ -106,4 +107,4 @@ def _requested(times: TaskTimes, end_imputation: str) -> pl.DataFrame:
         gpu_hours_gang=(gpus * pl.col("n_used") * runtime).sum() / 3600,
         tasks_without_gpus=(runtime.is_not_null() & gpus.is_null()).sum().cast(pl.Int64),
     )
-    return requested.collect()
+    return requested.select(pl.lit(end_imputation).alias("end_imputation"), pl.all())

@@ -15,6 +15,7 @@ from traceana.analysis.frames import (
     open_frame,
     reduce_frame,
     refuse_clash,
+    with_totals,
 )
 from traceana.errors import DataError
 from traceana.results.runtimes import RuntimeRatioSummary
@@ -64,11 +65,11 @@ def runtime_ratio(jobs: IntoFrame, /, *, by: Names, runtime: str = "runtime_s") 
         raise DataError(f"the frame has a column {_RATIO}; drop or rename it")
     others = [name for name in names if name not in (*keys, runtime)]
     rows = collect(open_frame(jobs, keys=(*keys, *others), measures={"runtime": runtime}))
-    mean = pl.col(runtime).mean()
-    if keys:
-        mean = mean.over(keys)
+    found = nw.from_native(rows.lazy())
+    found = with_totals(found, keys, **{_RATIO: nw.col(runtime).mean()})
+    mean = pl.col(_RATIO)
     ratio = pl.when(mean > 0).then(pl.col(runtime) / mean)
-    return rows.select(*names, ratio.alias(_RATIO))
+    return collect(found, streaming=False).select(*names, ratio.alias(_RATIO))
 
 
 @returns(RuntimeRatioSummary)

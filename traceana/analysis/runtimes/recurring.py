@@ -166,8 +166,11 @@ def map_groups_to_workloads(
         collect(known)
         .join(groups.select(by, "dataset"), on=by)
         .select("dataset", group=pl.col(by).cast(pl.String), start_s=start, end_s=end)
-        .with_columns(runtime_ratio=runtime / runtime.mean().over("dataset"))
         .sort("start_s", "group", "end_s")
+    )
+    of_jobs = reduce_frame(mapped, ("dataset",), jobs=pl.len(), mean_s=runtime.mean())
+    mapped = mapped.join(of_jobs, on="dataset", maintain_order="left").select(
+        pl.col(mapped.columns), runtime_ratio=runtime / pl.col("mean_s")
     )
     still = mapped.filter(pl.col("runtime_ratio").is_nan())["dataset"]
     if len(still):
@@ -177,7 +180,6 @@ def map_groups_to_workloads(
         group_mean_low_s=pl.col("mean_s").min(),
         group_mean_high_s=pl.col("mean_s").max(),
     )
-    of_jobs = mapped.group_by("dataset").agg(jobs=pl.len().cast(pl.Int64), mean_s=runtime.mean())
     columns = ("groups", "jobs", "mean_s", "group_mean_low_s", "group_mean_high_s")
     return WorkloadMapping(
         mapped,

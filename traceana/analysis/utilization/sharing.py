@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING
 import narwhals.stable.v2 as nw
 import polars as pl
 
-from traceana.analysis.frames import Names, as_names, collect, open_frame, refuse_clash
+from traceana.analysis.frames import (
+    Names,
+    as_names,
+    collect,
+    open_frame,
+    reduce_frame,
+    refuse_clash,
+)
 from traceana.errors import DataError
 from traceana.results.tables import declared, returns
 from traceana.results.utilization import GpuSharing
@@ -92,10 +99,10 @@ def gpu_sharing(
         "instances_max": there.max().cast(pl.Int64),
     }
     if not keys:
-        found = steps.select(**statistics).with_columns(rows=pl.lit(every.height))
+        found = reduce_frame(steps, (), **statistics).with_columns(rows=pl.lit(every.height))
     else:
         sizes = every.group_by(keys).agg(rows=pl.len())
-        shared = steps.group_by(keys).agg(**statistics)
+        shared = reduce_frame(steps, keys, **statistics)
         found = sizes.join(shared, on=keys, how="left", nulls_equal=True)
         found = found.sort(keys, nulls_last=True)
     zero = ("devices", "devices_shared", "n", "busy_hours", "shared_hours")

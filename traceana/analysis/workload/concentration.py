@@ -8,7 +8,14 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import polars as pl
 
-from traceana.analysis.frames import Names, as_names, count_values, open_frame, refuse_clash
+from traceana.analysis.frames import (
+    Names,
+    as_names,
+    count_values,
+    open_frame,
+    reduce_frame,
+    refuse_clash,
+)
 from traceana.results.tables import declared, returns
 from traceana.results.workload import Concentration, LorenzCurve
 from traceana.stats.arguments import check_count
@@ -77,12 +84,8 @@ def concentration(
         # the sum of the ranks of equal values
         "gini": (jobs_each * (2 * upto - jobs_each + 1) * x).sum() / (n * total) - (n + 1) / n,
     }
-    if keys:
-        result = rows.group_by(keys).agg(**statistics).sort(keys, nulls_last=True)
-    else:
-        result = rows.select(**statistics)
     some = pl.col("gpu_hours") > 0
-    found = result.with_columns(
+    found = reduce_frame(rows, keys, **statistics).with_columns(
         pl.when(some).then(pl.col(*_SPREAD)).name.keep(),
         note=pl.when(some.fill_null(value=False).not_()).then(pl.lit("no GPU-hours")),
     )

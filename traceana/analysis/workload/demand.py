@@ -113,7 +113,7 @@ def gpu_demand(
         # what is added up and taken away again leaves a rounding error, at times below 0; how many
         # jobs it was of is an integer, and exactly 0 when no job is left
         there = pl.when(before(jobs) > 0).then(before(change)).otherwise(0)
-        # the order of the sums differs from run to run, by less than a billionth of a GPU
+        # the order of the sums differs between engines, by less than a billionth of a GPU
         return (there + pl.col(seconds) / bin_s).clip(0).round(9)
 
     left_out = pl.col("bin").is_null()

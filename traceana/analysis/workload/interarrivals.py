@@ -13,6 +13,7 @@ from traceana.analysis.frames import (
     as_names,
     count_values,
     open_frame,
+    reduce_frame,
     refuse_clash,
 )
 from traceana.errors import DataError
@@ -113,12 +114,8 @@ def interarrivals(
     }
     each = rows.with_columns(jobs_at.sum().over(window, *keys).alias(".in_window"))
 
-    def by_group(frame: pl.DataFrame, found: dict[str, pl.Expr]) -> pl.DataFrame:
-        if not keys:
-            return frame.select(**found)
-        return frame.group_by(keys).agg(**found).sort(keys, nulls_last=True)
-
-    parts = (by_group(each, counts), by_group(_gaps(rows, keys), statistics).drop(keys))
+    of_gaps = reduce_frame(_gaps(rows, keys), keys, **statistics).drop(keys)
+    parts = (reduce_frame(each, keys, **counts), of_gaps)
     gaps = pl.concat(parts, how="horizontal")
     windows, arrivals = pl.col("windows"), pl.col("in_windows")
     variance = (pl.col("squares") - arrivals**2 / windows) / (windows - 1)

@@ -83,6 +83,8 @@ def _estimate(row: dict[str, Any]) -> str:
 def _interval(row: dict[str, Any], name: str = "") -> str:
     if row["ci_low"] is None:
         return ""
+    if row["ci_high"] is None:  # the curve does not fall that low
+        return f"{name}{three_digits(row['ci_low'])} or more; "
     return f"{name}{three_digits(row['ci_low'])} to {three_digits(row['ci_high'])}; "
 
 

@@ -235,7 +235,9 @@ def _families(fits: DistributionFits, found: RuntimeDistributions, title: str) -
     )
     table = fits.table.drop("note").with_columns(
         pl.Series("parameters", parameters),
-        ks_pvalue=pl.when(family=fits.best).then(pl.lit(found.pvalue, pl.Float64)),
+        ks_pvalue=pl.when(pl.col("family").eq_missing(pl.lit(fits.best, pl.String))).then(
+            pl.lit(found.pvalue, pl.Float64)
+        ),
     )
     bounded = () if found.bound is None else ("share_above_bound",)
     return result_table(

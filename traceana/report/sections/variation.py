@@ -64,7 +64,7 @@ def build(session: Context, traces: Sequence[str]) -> Content:
     sampled = [trace for trace in traces if has[trace]("worker_samples", ("batch_time",))]
     tabled = [trace for trace in traces if has[trace]("cov_samples", ("cov",))]
     computed = {trace: session.once(workers.cov_by_job, trace) for trace in sampled}
-    computed = {trace: rows for trace, rows in computed.items() if rows.height}
+    computed = {trace: rows for trace, rows in computed.items() if rows["median"].count()}
     findings: list[str] = []
     headlines: list[str] = []
     blocks: list[Block] = [Text(_OPENING)]
@@ -92,7 +92,8 @@ def build(session: Context, traces: Sequence[str]) -> Content:
         parts += [_match_jobs(session, trace)] if trace in sampled else []
         findings += [f"{session.title(trace)}: {one}" for part in parts for one in part.findings]
         blocks += [block for part in parts for block in part.blocks]
-    ecdfs = (_draw_cov(session, trace) for trace in traces if trace in {*computed, *tabled})
+    drawn = {*computed, *(one for one in tabled if one not in sampled)}
+    ecdfs = (_draw_cov(session, trace) for trace in traces if trace in drawn)
     pictures = tuple(ecdfs)[:_MAX_DRAWN]
     lead = (*([Gallery(pictures)] if pictures else []), *_compare(session, computed))
     return Content(tuple(findings), tuple(blocks), " ".join(headlines), lead, _LIMITATIONS)
@@ -274,6 +275,8 @@ def _lengths(overall: dict[str, Any]) -> str:
 def _match_jobs(session: Context, trace: str) -> Content:
     """Table of the best matches under both ddof."""
     matches = session.once(workers.cov_matches, trace)
+    if matches.is_empty():
+        return Content()
     blocks = (
         Heading("Match of these jobs to the published CoV table"),
         Text(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from traceana.report.context import Context
 
 Found = dict[str, "Workload"]
+_HOUR_S: Final = 3600
 
 
 def draw_shared(frames: Mapping[str, pl.DataFrame | None], /, figure: str, about: str,
@@ -54,7 +55,11 @@ def draw_demand(session: Context, trace: str, title: str, found: Workload, /) ->
     if found.demand is None:
         return []
     manifest, seen = session.manifest(trace), found.observation
-    assumed = ", if every job had started when submitted (the trace has no start times)"
+    what = "GPUs requested by hour"
+    if (found.demand["bin_start_s"].diff() > _HOUR_S).any():
+        what = "GPUs requested by year"
+    if found.starts_assumed:
+        what += ", if every job had started when submitted (the trace has no start times)"
     return [
         drawing(
             "gpu-demand",
@@ -62,7 +67,7 @@ def draw_demand(session: Context, trace: str, title: str, found: Workload, /) ->
             trace=trace,
             title=title,
             key=f"demand-{trace}",
-            about=f"GPUs requested by hour{assumed if found.starts_assumed else ''}",
+            about=what,
             starts_assumed=found.starts_assumed,
             timezone=(manifest.timezone or "UTC") if manifest.absolute_times else None,
             window=(seen.start_s, seen.end_s) if seen else (None, None),
