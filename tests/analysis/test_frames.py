@@ -372,3 +372,29 @@ def test_pandas_odd_columns_are_refused_in_one_line(frame: Any, text: str) -> No
     with pytest.raises(DataError, match=text) as refusal:
         runtime_by(frame, ())
     assert "\n" not in str(refusal.value)
+
+
+def test_the_clock_of_datetimes_begins_in_1970() -> None:
+    # a Thursday
+    rows = pl.DataFrame({"submit_s": [datetime(1970, 1, 1, 7), datetime(1970, 1, 2, 7)]})  # noqa: DTZ001
+    found = arrival_rhythm(rows, per="weekday").filter(pl.col("jobs") > 0)
+    assert found["weekday"].to_list() == [4, 5]
+
+
+@pytest.mark.parametrize("largest", [1e150, 1.1e150])
+def test_numbers_from_0_to_the_largest_are_taken(largest: float) -> None:
+    rows = pl.DataFrame({"runtime_s": [0.0, largest]})
+    if largest == gate.LARGEST:
+        assert runtime_by(rows, ())["median_s"].item() == largest / 2
+    else:
+        with pytest.raises(DataError, match="column runtime_s holds"):
+            runtime_by(rows, ())
+
+
+def test_a_missing_column_is_asked_for_by_its_own_parameter_alone() -> None:
+    rows = pl.DataFrame({"job_id": ["a"], "step": [1], "worker_id": ["w"], "batch_time": [1.0]})
+    with pytest.raises(DataError) as no:
+        iteration_cov(rows, ddof=1)
+    assert str(no.value) == (
+        "column time_s is missing; found job_id, step, worker_id, batch_time; pass time='step'"
+    )

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.ingesters.conftest import tar_gz
-from traceana.ingesters.files import list_csvs
+from traceana.ingesters.files import list_csvs, open_csv
 
 
 def test_files_of_other_kinds_are_named_but_for_notes_on_synthetic_data(tmp_path: Path) -> None:
@@ -38,3 +38,17 @@ def test_a_member_that_cannot_be_unpacked_is_named(tmp_path: Path, place: int, v
     ((name, error),) = list_csvs(path).broken
     assert name == "a.zip"
     assert "member 'a.csv' has a password or an unknown packing" in str(error)
+
+
+def test_parts_are_lettered_aa_to_az_and_on(tmp_path: Path) -> None:
+    content = "".join(f"{n}\n" for n in range(10, 38)).encode()
+    letters = [f"{a}{b}" for a in "ab" for b in "abcdefghijklmnopqrstuvwxyz"]
+    for place in range(28):
+        part = content[3 * place : 3 * place + 3]
+        (tmp_path / f"a.csv.part{letters[place]}").write_bytes(part)
+    (source,) = list_csvs(tmp_path).csvs
+    with open_csv(source) as stream:
+        assert stream.read() == content
+    (tmp_path / "a.csv.partaz").unlink()
+    ((_, error),) = list_csvs(tmp_path).broken
+    assert str(error).endswith("part .partaz is missing; fetch it")

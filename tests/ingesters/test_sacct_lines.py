@@ -8,8 +8,10 @@ import pytest
 
 from tests.ingesters.conftest import Write
 from tests.ingesters.test_sacct import one, read
+from traceana.ingesters.readers import sacct_lines
 from traceana.ingesters.readers.lines import Block
 from traceana.ingesters.readers.sacct_lines import Layout
+from traceana.store import Store
 
 
 @pytest.mark.parametrize(
@@ -61,3 +63,49 @@ def test_resources_behind_an_empty_field_are_joined(write: Write, tmp_path: Path
     assert ledger.entries[0].rejected == {}
     found = jobs.select("job_id", "qos", "cpus", "memory_gib").rows()
     assert found == [("1", None, 8, 1), ("2", "q", 8, 2), ("3", None, None, None)]
+
+
+def test_neighboring_resources_are_told_apart_by_their_names(write: Write, tmp_path: Path) -> None:
+    text = (
+        "JobID,User,ReqTRES,AllocTRES,State,JobName\n"
+        "1,anna,cpu=8,gres/gpu=8,gres/gpu=4,cpu=6,FAILED,plain\n"
+        "2,anna,cpu=8,gres/gpu=8,gres/gpu=4,cpu=6,FAILED,a,a\n"
+    )
+    jobs, ledger = read(write("log.txt", text), tmp_path)
+    assert ledger.entries[0].rejected == {}
+    assert jobs["job_name"].to_list() == ["plain", "a,a"]
+    assert jobs["gpus"].to_list() == [4, 4]
+
+
+@pytest.mark.parametrize("between", [0, 1, 2])
+def test_lines_with_others_between_are_no_record(
+    write: Write, tmp_path: Path, between: int
+) -> None:
+    whole = ["7|whole|FAILED|x"] * between
+    lines = ["JobID|JobName|State|Comment", "1|first", *whole, "second|FAILED|x"]
+    jobs, ledger = read(write("log.txt", "\n".join([*lines, "8|w|FAILED|x"]) + "\n"), tmp_path)
+    names = ["w", "whole"] if between else ["first\nsecond", "w"]
+    assert sorted(jobs["job_name"]) == names
+    assert ledger.entries[0].rejected.get("short_row", 0) == (2 if between else 0)
+
+
+def test_a_line_may_end_before_the_id(write: Write, tmp_path: Path) -> None:
+    text = "State|User|JobID\nFAILED|a\nFAILED\nFAILED|b|7\n"
+    jobs, ledger = read(write("log.txt", text), tmp_path)
+    assert jobs.select("job_id", "user").rows() == [("7", "b")]
+    assert ledger.entries[0].rejected == {"short_row": 2}
+
+
+@pytest.mark.parametrize("separator", ["|", "~~"])
+def test_lines_of_several_blocks_keep_their_numbers(
+    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, separator: str
+) -> None:
+    monkeypatch.setattr(sacct_lines, "_BLOCK", 32)
+    lines = ["JobID|User|State", *(f"{n}|u{n}|FAILED" for n in range(2, 12)), "x|y|z"]
+    lines[5] = "5|cut"
+    folder = write("log.txt", "\n".join(lines).replace("|", separator) + "\n")
+    jobs, ledger = read(folder, tmp_path)
+    assert jobs["user"].to_list() == [f"u{n}" for n in range(2, 12) if n != 6]
+    assert ledger.entries[0].rejected == {"short_row": 1, "JobID|not_a_job_id": 1}
+    rejected = Store(tmp_path / "store").scan_rejected("log", "jobs").collect()
+    assert rejected["line"].to_list() == [6, 12]

@@ -196,3 +196,15 @@ def test_plans_are_of_jobs_with_a_runtime_and_tightness_may_be_0() -> None:
     assert small["deadline_s"].to_list() == [5, 5, 3]
     with pytest.raises(DataError, match="tightness must be two numbers, above 0"):
         synthesize_deadlines(JOBS, tightness=(0, 1), distribution="loguniform")
+
+
+def test_capacity_is_the_work_by_the_span_and_the_load() -> None:
+    two = JOBS[:2].with_columns(submit_s=pl.Series([0.0, 0.5]))  # 18 GPU-seconds in half a second
+    for load, capacity in ((1, 36), (0.75, 48), (0.7, 52), (1e-12, 36e12)):
+        found = simulate_deadlines(two, load=load, policies=["fifo"])
+        assert found["capacity"].item() == pytest.approx(capacity)
+    with pytest.raises(DataError, match="load must be above 0"):
+        simulate_deadlines(two, load=0.9e-12)
+    none = JOBS.with_columns(runtime_s=pl.Series([0.0, 8.0, 2.0]))
+    found = simulate_deadlines(none, capacity=1, policies=["fifo"])
+    assert found.select("n", "n_excluded").rows() == [(2, 1)]

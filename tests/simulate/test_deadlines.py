@@ -162,3 +162,11 @@ def test_rates_are_above_0(column: str) -> None:
     wrong = rates.with_columns(pl.Series(column, [0.0, 1.0]))
     with pytest.raises(DataError, match="iterations_per_s and gpus above 0"):
         synthesize_deadlines(jobs_of(2), rates=wrong)
+
+
+def test_a_tightness_is_at_most_a_million() -> None:
+    jobs = jobs_of(2, runtime_s=10.0)
+    plans = synthesize_deadlines(jobs, distribution=partial(drawn, value=1e6))
+    assert plans["deadline_s"].to_list() == [1e7, 1e7 + 1]
+    with pytest.raises(DataError, match=r"2 numbers from 0 to 1e\+06"):
+        synthesize_deadlines(jobs, distribution=partial(drawn, value=1e6 + 1))

@@ -261,3 +261,7 @@ def test_rows_carry_pearsons_r_alone() -> None:
     x += y  # ranks agree as well
     assert line_of(x, y, method="spearman")["pvalue"] < 0.05
     assert line_of(x, y, method="spearman")["n_carrying"] is None
+
+
+def test_rows_are_collected_up_to_the_documented_number() -> None:
+    assert f"up to {family.MAX_ROWS / 1e6:g} million rows" in (correlate.__doc__ or "")

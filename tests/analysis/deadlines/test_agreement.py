@@ -73,3 +73,13 @@ def test_one_pair_is_no_test_and_unlike_groups_are_refused() -> None:
         compare_plans(plans, plans.with_columns(deadline_s=pl.lit(None, pl.Float64)), jobs)
     with pytest.raises(DataError, match="by cannot name value"):
         compare_plans(plans, plans, jobs, by="value")
+
+
+def test_a_longest_file_that_is_not_drawn_has_no_pairs_to_compare() -> None:
+    plans, jobs = planted(30)
+    name = pl.when(pl.int_range(pl.len()) < 20).then(pl.lit("a")).otherwise(pl.lit("b"))
+    plans, jobs = plans.with_columns(cluster=name), jobs.with_columns(cluster=name)
+    table = compare_plans(plans, plans.filter(cluster="b"), jobs)
+    row = table.row(by_predicate=pl.col("compared").str.starts_with("(model"), named=True)
+    assert (row["n"], row["n_synthetic"]) == (20, 0)
+    assert row["value"] is row["pvalue"] is None

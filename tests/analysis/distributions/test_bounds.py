@@ -194,3 +194,11 @@ def test_a_curve_has_two_points_at_least() -> None:
     for points in (1, 100_001):
         with pytest.raises(DataError, match="points must be a whole number from 2 to 100,000"):
             fitted_quantiles([1.0, 2, 3], fits, points=points)
+
+
+def test_a_survival_of_exactly_a_half_is_reached() -> None:
+    observed = [False, True, True]
+    fits = fit_distributions([1.0, 2, 3], families=["exponential"], observed=observed, resamples=0)
+    found = fitted_quantiles([1.0, 2, 3], fits, observed=observed)
+    # of the two rows at risk at 2 one ends
+    assert found.filter(share_below=0.5)["value"].to_list() == pytest.approx([2])

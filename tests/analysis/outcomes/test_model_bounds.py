@@ -7,6 +7,8 @@ import polars as pl
 import pytest
 
 import traceana
+from traceana.analysis.outcomes.design import make_design
+from traceana.errors import DataError
 
 
 def rows_of(failures: int, successes: int) -> pl.DataFrame:
@@ -49,3 +51,15 @@ def test_a_feature_of_one_level_is_told_with_its_counts() -> None:
 def test_outcomes_too_rare_to_predict_a_fifth_from_the_rest() -> None:
     fit = traceana.failure_model(rows_of(1, 14), features="x").fit.row(0, named=True)
     assert (fit["auc"], fit["note"]) == (None, "too few rows to predict each 5th from the rest")
+
+
+@pytest.mark.parametrize("levels", [50, 51])
+def test_a_feature_has_50_levels_at_most(levels: int) -> None:
+    rows = pl.DataFrame(
+        {"x": [f"x{i // 2}" for i in range(2 * levels)], "failure": [False, True] * levels}
+    )
+    if levels == 50:
+        assert make_design(rows, ["x"]).matrix.shape == (100, 50)
+    else:
+        with pytest.raises(DataError, match="column x has 51 levels; at most 50 are allowed"):
+            make_design(rows, ["x"])

@@ -169,3 +169,10 @@ def test_peers_slow_in_a_quarter_of_an_edge_are_not_slow(n_near: int, expected: 
 def test_a_change_ends_above_a_slow_level(slow_level: float, expected: bool) -> None:
     x = np.array([np.repeat([1.0, 2], 16), np.ones(32)])
     assert measure_levels(x[None], slow_level).changes[0].tolist() == [expected, False]
+
+
+def test_peers_slow_from_the_first_time_on_may_lead() -> None:
+    rules = Rules(1.15, 3, 0.0, 2, 14.0)
+    slow, others = np.zeros(40), np.zeros(40)
+    slow[5:15], others[:3] = np.log(4), np.log(3)  # three of ten reports before
+    assert _leads_or_lags(Stretch(0, 0, 5, 14, 10, 4.0, 4.0), slow, others, rules)

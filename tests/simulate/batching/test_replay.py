@@ -108,3 +108,10 @@ def test_gains_and_defaults_by_hand() -> None:
     for batch in (0, 1.5, "2"):
         with pytest.raises(DataError, match="batch must be a whole number, 1 or more"):
             replay_batching(same, batch=batch)  # type: ignore[arg-type]
+
+
+def test_a_slow_worker_may_have_one_sample() -> None:
+    slow = samples(("a", 0.0, 1.0), ("b", 0.0, 9.0))
+    found = replay_batching(slow, controllers=["oracle"], batch=2)
+    assert found.workers["mean_batch"].to_list() == [3, 1]  # of 4: 1.5 and 4.5 instead of 1 and 9
+    assert found.jobs["speedup"].to_list() == [2]

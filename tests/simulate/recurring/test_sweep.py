@@ -11,6 +11,7 @@ from tests.simulate.recurring.tiny import POWER, RUNS, tiny_runs
 from traceana import simulate_recurring, summarize_recurring, sweep_recurring
 from traceana.errors import DataError
 from traceana.schema import TRAINING_DEFAULTS
+from traceana.simulate.recurring import sweep as module
 
 NOISY = tiny_runs({2: [3, 5, 4], 4: [6, 4, 9]})
 
@@ -93,3 +94,19 @@ def test_a_target_reached_in_the_last_epoch_is_reached() -> None:
     assert found.history["epochs"].unique().to_list() == [last]
     with pytest.raises(DataError, match=f"no run of cifar100 on g reached target 0.6 in {last}"):
         simulate_recurring(tiny_runs({4: [last + 1]}), POWER, gpu="g", dataset="cifar100")
+
+
+def test_more_seeds_than_the_limit_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_MOST_SEEDS", 3)
+    assert sweep_recurring(RUNS, POWER, seeds=range(3), recurrences=1).height == 3
+    with pytest.raises(DataError, match="seeds must be 1 to 3"):
+        sweep_recurring(RUNS, POWER, seeds=range(4), recurrences=1)
+
+
+def test_progress_is_the_fraction_of_the_jobs() -> None:
+    power = pl.concat(
+        [POWER, POWER.with_columns(gpu=pl.lit("h")), POWER.with_columns(gpu=pl.lit("i"))]
+    )
+    shares: list[float] = []
+    sweep_recurring(RUNS, power, seeds=[1], recurrences=1, progress=shares.append)
+    assert shares == [1 / 3, 2 / 3, 1]
