@@ -197,3 +197,11 @@ def test_the_command_lists_what_is_left(store: Path, tmp_path: Path) -> None:
     assert traceana.open_store(out).scan("mine", "jobs").collect().equals(jobs)
     missing = CliRunner().invoke(app, [*command, "--key", str(tmp_path / "none")])
     assert isinstance(missing.exception, DataError)
+
+
+def test_a_table_without_a_row_has_nothing_to_disclose(tmp_path: Path) -> None:
+    empty = pl.DataFrame(schema={"job_id": pl.String, "gpus": pl.Int64})
+    traceana.add_table(empty, trace="t", table="jobs", store=tmp_path / "store")
+    left = traceana.anonymize("t", store=tmp_path / "store", out=tmp_path / "out")
+    assert left.is_empty()
+    assert traceana.open_store(tmp_path / "out").scan("t", "jobs").collect().is_empty()

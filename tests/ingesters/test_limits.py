@@ -17,11 +17,12 @@ import pytest
 from tests.benchmarks.rejected import FIRST_ROWS, FORMATS, ingest_faults
 from tests.ingesters.conftest import itp_archive, worker_rows
 from traceana.errors import DataError
-from traceana.ingesters import IngestError, archive, convert, ingest
+from traceana.ingesters import IngestError, ahead, archive, build, convert, ingest
 from traceana.ingesters.archive import members, open_archive
 from traceana.ingesters.compiled import compile_mapping
 from traceana.ingesters.mapping import parse_mapping
 from traceana.ingesters.plan import Plan, ingest_plan
+from traceana.ingesters.readers import lines
 from traceana.ingesters.readers.lines import Block
 from traceana.store import open_store
 
@@ -187,6 +188,28 @@ def test_a_long_line_of_the_wide_table_is_rejected_up_to_its_width(
     (entry,) = ingest(folder, store=tmp_path / "store").entries
     assert entry.rows_kept == 2000
     assert entry.rejected == {"long_row": 2002}
+
+
+@pytest.mark.parametrize("line", [b"text\n", b"text," * 50_000 + b"\n"])
+def test_a_quoted_cell_of_very_many_lines_is_an_error_early(
+    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: bytes
+) -> None:
+    monkeypatch.setattr(build, "_MOST_LINES", 2_000_000 if len(line) > 9 else 1000)
+    monkeypatch.setattr(build, "_MOST_BYTES", 1 << 20)
+    monkeypatch.setattr(lines, "_CELLS_A_PART", 500)
+    monkeypatch.setattr(ahead, "_BLOCK", 1 << 16)
+    read: list[int] = []
+    opened = b'3,0,25,51,"' + line * (20 if len(line) > 9 else 5000)
+    folder = write(JOB, HEAD + GOOD + opened + b'"\n')
+    with pytest.raises(IngestError, match=r"line 17 has a quote .*; a cell has to end on its"):
+        ingest(folder, store=tmp_path / "store", progress=lambda *args: read.append(args[2]))
+    assert max(read) < (12 if len(line) > 9 else 2000) + 30
+    # lines that are rows again follow in time: the others are counted
+    monkeypatch.setattr(build, "_MOST_LINES", 2_000_000)
+    monkeypatch.setattr(build, "_MOST_BYTES", 1 << 26)
+    (entry,) = ingest(folder, store=tmp_path / "store").entries
+    assert entry.rejected["unbalanced_quote"] == 2
+    assert sum(entry.rejected.values()) == opened.count(b"\n") + 1
 
 
 class Endless(io.RawIOBase):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from pathlib import Path
 
 import polars as pl
@@ -213,6 +214,23 @@ def test_words_among_exit_codes_leave_the_other_columns(write: Write) -> None:
     assert "exit_code" not in mapping
     mapping = propose(write, "job_id,exit status\na,0:0\nb,1:0\n")
     assert mapping.endswith('exit_code = "exit status"\n')
+
+
+def test_german_headings_and_statuses_are_proposed(write: Write) -> None:
+    names = "JobID;Nutzer;eingereicht_at;gestartet;beendet;Status;Knoten;GPUs"
+    day = "01.03.2026"
+    rows = [
+        f"{i};u{i};{day} 10:00:00;{day} 10:05:00;{day} 11:05:00;{status};1;2"
+        for i, status in enumerate(("fertig", "fehlgeschlagen", "abgebrochen", "läuft", "wartend"))
+    ]
+    text = propose(write, "\n".join([names, *rows]))
+    proposed = tomllib.loads(text)["jobs"]
+    assert (proposed["user"], proposed["nodes"]) == ("Nutzer", "Knoten")
+    times = [proposed[name]["time"] for name in ("submit_s", "start_s", "end_s")]
+    assert times == ["eingereicht_at", "gestartet", "beendet"]
+    assert [*proposed["status"]["values"].values()] == [
+        *("completed", "failed", "cancelled", "running", "pending")
+    ]
 
 
 def test_a_time_without_a_worker_is_of_one(write: Write) -> None:

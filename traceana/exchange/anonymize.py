@@ -183,7 +183,8 @@ def _disclosure(store: Store, trace: str, treatments: dict[str, str]) -> pl.Data
             if treatment != "digest":
                 together.append(name)
             rows.append(_counts(store, trace, table, [name], treatment))
-        rows.append(_counts(store, trace, table, together, None) | {"column": None})
+        if together:
+            rows.append(_counts(store, trace, table, together, None) | {"column": None})
     return declared(pl.DataFrame(rows, schema=schema_of(Disclosure)), Disclosure)
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
+from traceana.errors import SourceError
 from traceana.ingesters.ahead import read_ahead
 from traceana.ingesters.convert import convert
 from traceana.ingesters.duplicates import KeyFilter, RowCounter
@@ -31,6 +32,35 @@ _WORDS: Final = 1000
 _LONGEST_TEXT: Final = 1 << 16
 _SHOWN: Final = 200
 _OTHERS: Final = "(other values)"
+_NO_ROW: Final = ("unbalanced_quote", "short_row", "long_row", "blank_line")
+_MOST_LINES: Final = 1_000_000
+_MOST_BYTES: Final = 1 << 26
+
+
+class _UnclosedQuote:
+    """A quote that is not closed on its line, and the lines after it of which none is a row."""
+
+    def __init__(self, label: str) -> None:
+        self._label = label
+        self._line: int | None = None
+        self._lines = self._bytes = 0
+
+    def check(self, kept: int, rejected: pl.DataFrame) -> None:
+        """Raise a SourceError if they are too many: the file has a cell of many lines."""
+        if kept or not rejected["rule"].is_in(_NO_ROW).all():
+            self._line, self._lines, self._bytes = None, 0, 0
+        quotes = rejected.filter(rule="unbalanced_quote")["line"]
+        if self._line is None and len(quotes):
+            self._line = quotes[-1 if kept else 0]
+        if kept or self._line is None:
+            return
+        self._lines += rejected.height
+        self._bytes += int(rejected["text"].str.len_bytes().sum())
+        if self._lines > _MOST_LINES or self._bytes > _MOST_BYTES:
+            raise SourceError(
+                f"{self._label}: line {self._line:,} has a quote that is not closed, and none of "
+                f"the {self._lines:,} lines after it is a row; a cell has to end on its line"
+            )
 
 
 class TableBuilder:
@@ -119,12 +149,14 @@ class TableBuilder:
         kinds = compiled.kinds
         if compiled.reshape:  # it takes all of the source's columns
             kinds = dict.fromkeys(source.columns, "text")
+        unclosed = _UnclosedQuote(source.label)
         converted = (convert(one, compiled) for one in source.rows.blocks(kinds))
         for block, result in read_ahead(chain.from_iterable(converted)):
             good, bad = self._split(block, result, reshaped=compiled.reshape is not None)
             if self._is_update:
                 good = good.with_columns(pl.lit(number, UPDATE[SOURCE]).alias(SOURCE))
             self._writer.keep(good)
+            unclosed.check(good.height, bad)
             if bad.height:
                 self.first_rejected = self.first_rejected or (
                     f"line {bad['line'][0]} of {source.label}: {plain(bad['text'][0][:_SHOWN])}"

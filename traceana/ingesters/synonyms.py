@@ -10,7 +10,7 @@ JOBS: Final = {
     "trial_id experiment_id pod_name job_uuid collection_id "
     "instance_id instance_sn uuid id name job_name",
     "user": "user username user_name user_id userid uid owner submitter submitted_by euser "
-    "job_owner job_user login author email",
+    "job_owner job_user login author email nutzer benutzer",
     "account": "account project project_id project_name team tenant organization cost_center vc "
     "egroup workspace workspace_name namespace department entity",
     "queue": "queue partition queue_name pool resource_pool qname job_queue node_pool",
@@ -20,25 +20,26 @@ JOBS: Final = {
     "experiment_name entrypoint",
     "workload": "model workload framework application app executable task_type job_type",
     "status": "status state final_status job_status job_state final_state phase result outcome "
-    "stat job_stat run_state run_status exit_state final_event",
+    "stat job_stat run_state run_status exit_state final_event zustand",
     "end_reason": "end_reason reason failure_reason exit_reason termination_reason error_reason",
     "exit_code": "exit_code exitcode return_code exit_status rc",
     "submit_s": "submit_s submit submit_time submitted submitted_at submission_time "
     "submitted_time submit_ts submission creation_time created created_at create_time queued_at "
     "queue_time_start arrival_time arrival enqueue_time queued enqueued enqueued_at queued_time "
     "queue_time enqueued_time qtime ctime creation_timestamp time_submitted submit_date submit_at "
-    "timestamp",
+    "timestamp eingereicht eingereicht_at eingereicht_am",
     "start_s": "start_s start start_time started started_at begin began begin_time start_ts "
     "launch_time run_start scheduled_time started_time scheduled_at dispatch_time dispatched_at "
     "launched_at launched stime start_at start_date start_timestamp exec_start run_started "
-    "schedule_time",
+    "schedule_time gestartet gestartet_at gestartet_am beginn startzeit",
     "end_s": "end_s end end_time ended ended_at finished finish finish_time finished_at stop_time "
     "completion_time completed_at end_ts stopped_at finished_time deletion_time end_at end_date "
-    "end_timestamp completion_timestamp completed_time finish_ts terminated_at termination_time",
+    "end_timestamp completion_timestamp completed_time finish_ts terminated_at termination_time "
+    "beendet beendet_at beendet_am ende endzeit",
     "runtime_s": "runtime_s runtime run_time duration elapsed elapsed_time wall_time "
     "resources_used_walltime walltime wallclock execution_time run_duration job_duration "
     "duration_time elapsed_raw wall_clock_time wallclock_time wall_clock time_used job_runtime "
-    "running_time",
+    "running_time laufzeit dauer",
     "time_limit_s": "time_limit_s time_limit timelimit resource_list_walltime walltime_limit "
     "requested_time timeout max_runtime time_requested wall_limit requested_walltime "
     "requested_wall_time req_walltime max_walltime run_limit runlimit time_req",
@@ -59,7 +60,8 @@ JOBS: Final = {
     "memory_gib_used": "memory_gib_used max_rss maxrss peak_memory mem_used memory_used "
     "used_memory memory_peak peak_mem resources_used_mem max_mem max_memory peak_rss mem_peak rss",
     "nodes": "nodes num_nodes num_node n_nodes nnodes node_count node_num req_nodes "
-    "resource_list_nodect nodect num_hosts nhosts host_count num_machines",
+    "resource_list_nodect nodect num_hosts nhosts host_count num_machines "
+    "knoten",
     "priority": "priority prio",
     "restarts": "restarts retries retry_count num_retries restart_count requeues num_restarts "
     "requeue_count",
@@ -86,12 +88,12 @@ WORKER_SAMPLES: Final = {
 """By column of ``worker_samples``; of several times the one before the barrier is first."""
 
 STATUSES: Final = {
-    "completed": r"complet|succe|done|finish|pass|^ok$|^cd$|^0$",
-    "cancelled": r"cancel|abort|kill|stopped|revoked|preempt|deleted|^ca$",
+    "completed": r"complet|succe|done|finish|pass|^ok$|^cd$|^0$|^fertig",
+    "cancelled": r"cancel|abort|kill|stopped|revoked|preempt|deleted|^ca$|^abgebroch",
     "failed": r"fail|err|time_?out|oom|out_of_mem|crash|exception|deadline|_lost|lost_|evict|^f$|"
-    "^to$",
-    "running": r"running|active|started|executing|^r$",
-    "pending": r"pend|queue|wait|submitted|scheduled|created|^pd$|^q$",
+    "^to$|^fehl",
+    "running": r"running|active|started|executing|^r$|^läuft|^laufend",
+    "pending": r"pend|queue|wait|submitted|scheduled|created|^pd$|^q$|^wartend",
 }
 """Statuses by what their values contain, in small letters; the first that fits."""
 
