@@ -214,7 +214,7 @@ def _allocation(
         sampled_rows(session, trace, "instances", *KEYS, "start_s", "end_s", "machine_id")
         .filter(pl.col("end_s") > pl.col("start_s"))
         .select(key, "start_s", "end_s", there=there.cast(pl.Boolean))
-        .join(requested, on=".task")
+        .join(requested, on=".task", maintain_order="left")
         .with_columns(pl.col("gpus") / (sample.fraction if sample else 1))
         .drop(".task")
         .collect(engine="streaming")
