@@ -177,6 +177,7 @@ def test_a_job_has_one_iteration_or_more_and_at_most_a_quadrillion() -> None:
         rates = pl.DataFrame(
             {"model": "a", "batch_size": 8, "gpus": [1.0], "iterations_per_s": [rate]}
         )
-        assert synthesize_deadlines(jobs_of(1), rates=rates)["iterations"].item() == iterations
+        plans = synthesize_deadlines(jobs_of(1), rates=rates)
+        assert plans["iterations"].item() == pytest.approx(iterations, rel=1e-12)
     with pytest.raises(DataError, match=r"more than 1e\+15 iterations"):
         synthesize_deadlines(jobs_of(1), rates=rates.with_columns(iterations_per_s=1.001e12))
