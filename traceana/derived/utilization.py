@@ -154,7 +154,7 @@ def _instances(session: Session, trace: str) -> pl.DataFrame:
     found = used.lazy().select(".task").join(places, on=".task", how="left", maintain_order="left")
     place = found.select(".place").collect(engine="streaming").to_series()
     used = used.hstack(tasks.drop(".task").select(pl.all().gather(place))).drop(".task")
-    return used.with_columns(runtime_s=pl.col("end_s") - pl.col("start_s"))
+    return used.with_columns(runtime_s=pl.col("end_s") - pl.col("start_s")).rechunk()
 
 
 def _size(gpus: pl.Expr) -> pl.Expr:
@@ -218,6 +218,7 @@ def _allocation(
         .with_columns(pl.col("gpus") / (sample.fraction if sample else 1))
         .drop(".task")
         .collect(engine="streaming")
+        .rechunk()
     )
     whole = pl.lit("all").alias("gpu_type")
     found = []
