@@ -206,3 +206,9 @@ def test_more_seeds_than_the_limit_are_refused(monkeypatch: pytest.MonkeyPatch) 
     assert found.height == 3
     with pytest.raises(DataError, match="seeds must be at most 3"):
         sweep_batching({"a": [2, 1]}, noise_cvs=[0.1], seeds=range(4), **options)
+
+
+@pytest.mark.parametrize("seed", [-1, 1.5, True])
+def test_a_seed_is_a_whole_number_from_0_on(seed: Any) -> None:
+    with pytest.raises(DataError, match="seeds must be whole numbers from 0 on"):
+        sweep_batching({"a": [2, 1]}, controllers=["uniform"], steps=2, seeds=[seed])
