@@ -15,6 +15,7 @@ from traceana.ingesters.describe import UNIX_S
 from traceana.results.exchange import Disclosure
 from traceana.results.tables import declared, returns, schema_of
 from traceana.schema import privacy_of
+from traceana.stats.arguments import is_number
 from traceana.store import open_store
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from traceana.store.manifest import Manifest
 
 _WEEK_S: Final = 7 * 86_400
+_MOST_ROUNDED_S: Final = 366 * 86_400
 _DIGEST_BYTES: Final = 8
 _KEY_BYTES: Final = 16
 _RANK: Final = r"(?i)^(worker|rank)?[ _-]?\d{1,6}$"
@@ -93,8 +95,11 @@ def anonymize(
     manifest = source.manifest(trace)
     if key is not None and len(key) < _KEY_BYTES:
         raise DataError(f"key has {len(key)} bytes; at least {_KEY_BYTES} are needed")
-    if round_s is not None and not 0 < round_s < float("inf"):
-        raise DataError(f"round_s is {round_s}; a positive number of seconds is needed")
+    if not (round_s is None or (is_number(round_s) and 1e-3 <= round_s <= _MOST_ROUNDED_S)):
+        raise DataError(
+            f"round_s must be a number of seconds from 0.001 to {_MOST_ROUNDED_S:,}; it is "
+            f"{round_s!r}"
+        )
     rows = _Rows(key or secrets.token_bytes(32), round_s, manifest)
     target = Path(out)
     copy_trace(
