@@ -63,6 +63,7 @@ def answers(rows: pl.LazyFrame) -> dict[str, pl.DataFrame]:
         }
     tasks = rows.unique(("job_id", "task_name"), keep="first", maintain_order=True)
     late = rows.with_columns(start_s="end_s")
+    coded = tasks.with_columns(pl.col("job_id").cast(pl.Categorical))  # grouped by name, not hash
     return found | {
         "queue": analysis.queueing_delay(late),
         "demand": analysis.gpu_demand(rows, by="kind"),
@@ -76,6 +77,7 @@ def answers(rows: pl.LazyFrame) -> dict[str, pl.DataFrame]:
         "outliers": analysis.failure_outliers(rows, "user", strata="kind"),
         "tasks": analysis.task_runtimes(tasks, rows),
         "capacity": analysis.gpu_capacity_check(tasks, rows, rows.select("gpus")),
+        "capacity by name": analysis.gpu_capacity_check(coded, rows, rows.select("gpus")),
     }
 
 

@@ -121,3 +121,12 @@ def test_a_time_in_words_needs_a_zone(tmp_path: Path, time: str, *, naive: bool)
     found = traceana.propose_mapping(tmp_path / "x.csv")
     assert ("states no time zone" in found) == naive
     assert ('timezone = "UTC"' in found) == naive
+
+
+def test_a_member_has_the_name_of_its_object_before_its_own(tmp_path: Path) -> None:
+    rows = [{"id": name, "run": {"time": 5}, "duration": 7} for name in "ab"]
+    found = propose(tmp_path, "".join(json.dumps(row) + "\n" for row in rows), "x.jsonl")
+    assert 'runtime_s = "run.time"' in found  # run_time is more specific than duration
+    rows = [{"id": name, "gpu": {"count": 5}, "devices": 7} for name in "ab"]
+    found = propose(tmp_path, "".join(json.dumps(row) + "\n" for row in rows), "x.jsonl")
+    assert 'gpus = "gpu.count"' in found

@@ -186,6 +186,19 @@ def reduce_frame(
     Polars adds up the rows of a group in their order, whatever the number of threads. Raises a
     DataError if a key has the name of an aggregate.
     """
+    result = reduce_unsorted(frame, keys, **aggregates)
+    for key in reversed(keys):  # several at once are encoded as bytes first, in twice the time
+        result = result.sort(key, nulls_last=True, maintain_order=True)
+    return result
+
+
+def reduce_unsorted(
+    frame: nw.LazyFrame[Any] | pl.LazyFrame | pl.DataFrame,
+    keys: Sequence[str],
+    /,
+    **aggregates: nw.Expr | pl.Expr,
+) -> pl.DataFrame:
+    """Do what :func:`reduce_frame` does; groups are in no order."""
     refuse_clash(keys, aggregates)
     rows: Any = frame.lazy()
     of: Any = nw if isinstance(rows, nw.LazyFrame) else pl
@@ -203,8 +216,6 @@ def reduce_frame(
         result = collect(ordered.group_by(*groups).agg(*named, whole), streaming=False)
     if result is None or not (keys or result.height):
         result = collect(rows.group_by(*keys).agg(*named) if keys else rows.select(*named))
-    if keys:
-        result = result.sort(keys, nulls_last=True)
     # engines count in integers of their own, and DuckDB's sums of them are decimals
     integers = pl.selectors.integer() | pl.selectors.by_dtype(pl.Decimal(38, 0))
     counts = integers & pl.selectors.by_name(*aggregates)

@@ -64,8 +64,10 @@ def task_times(session: Session, trace: str, /, end_imputation: str = "drop") ->
     return impute_ends(times, end_imputation).select(_RUNTIMES).collect(engine="streaming")
 
 
-def task_owners(session: Session, trace: str, /) -> pl.DataFrame:
+def task_owners(session: Session, trace: str, /, *names: str) -> pl.DataFrame:
     """Return the :data:`OWNERS` of the tasks that the trace has, in the order of the tasks.
+
+    With `names` only these are read.
 
     A group is a hash of its name, as groups are only compared. If a job has several in the table
     job_tags, it is the first by name; if it has none, what the manifest states as its fallback.
@@ -73,10 +75,10 @@ def task_owners(session: Session, trace: str, /) -> pl.DataFrame:
     owners = session.once(instance_times, trace).tasks.lazy().select("job_id")
     if session.store.has(trace, "jobs"):
         there = session.scan(trace, "jobs").collect_schema().names()
-        tagged = session.store.has(trace, "job_tags")
+        tagged = session.store.has(trace, "job_tags") and (not names or "group" in names)
         # identifiers of 60 characters are joined by 128 bits
         key = {f".inst {seed}": pl.col("inst_id").hash(seed) for seed in (1, 2)} if tagged else {}
-        named = [name for name in OWNERS if name in there]
+        named = [name for name in names or OWNERS if name in there]
         needed = dict.fromkeys(("job_id", *named, *(["inst_id"] if tagged else [])))
         jobs = sampled_rows(session, trace, "jobs", *needed).select(
             "job_id", *(pl.col(name).cast(pl.Categorical()) for name in named), **key

@@ -76,7 +76,7 @@ class Usage:
 def describe_usage(session: Session, trace: str, /) -> Usage:
     """Compute GPU-hours by group, waits, arrays and failures of nodes."""
     manifest = session.manifest(trace)
-    jobs = _with_calendar(session.rows(trace, "jobs"), manifest)
+    jobs = listed = _with_calendar(session.rows(trace, "jobs"), manifest)
     columns = {*manifest.tables["jobs"].columns}
     if not columns & {*_NODES} and manifest.has("instances", ("machine_id",)):
         jobs, columns = (
@@ -103,7 +103,8 @@ def describe_usage(session: Session, trace: str, /) -> Usage:
     nodes, node_rows = _nodes(jobs, columns, user)
     waits = _waits(jobs, columns, manifest) if {"submit_s", "start_s"} <= columns else {}
     sample = session.once(sample_jobs, trace)
-    drawn: Any = nw.from_native(sample.rows_of(jobs.to_native())) if sample else jobs
+    # in their order, which the join with machines does not keep
+    drawn: Any = nw.from_native(sample.rows_of(listed.to_native())) if sample else listed
     return Usage(
         groups={name: _largest(found, name) for name, found in groups.items()},
         n_users=n_users,

@@ -121,21 +121,27 @@ def _instances(session: Session, trace: str) -> pl.DataFrame:
         job=pl.col("job_id").hash(3),
     ).collect(engine="streaming")
     used = used.filter(pl.col(".worker").is_null() | pl.col(".worker").is_last_distinct())
+    places = used.lazy().select(".worker").with_row_index(".place")
+    used = used.drop(".worker")
     times = (
         sampled_rows(
             session, trace, "instances", "job_id", "worker_id", "start_s", "end_s", "status"
         )
         .filter(named)
         .select(worker, "start_s", "end_s", ok=pl.col("status").cast(pl.String) == "completed")
-        .join(used.lazy().select(".worker"), on=".worker", how="semi")
+        .join(places, on=".worker")
+        .drop(".worker")
         .collect(engine="streaming")
     )
-    again = times[".worker"].is_duplicated()
-    last = times.filter(again).sort("ok", "start_s", "end_s").unique(".worker", keep="last")
+    again = times[".place"].is_duplicated()
+    last = times.filter(again).sort("ok", "start_s", "end_s").unique(".place", keep="last")
     times = pl.concat([times.filter(~again), last]).drop("ok")
-    del again, last
+    of_usage = pl.repeat(None, used.height, dtype=pl.UInt32, eager=True)
+    of_usage.scatter(times[".place"], pl.int_range(times.height, dtype=pl.UInt32, eager=True))
+    used = used.hstack(times.select(pl.col("start_s", "end_s").gather(of_usage)))
+    del again, last, places, times
     known = session.once(instance_times, trace).tasks
-    owners = session.once(task_owners, trace)
+    owners = session.once(task_owners, trace, "user")
     tasks = known.select(key, "gpus", "cpus", "memory_gib", "gpu_type", _ROLE).hstack(
         owners.select("user") if "user" in owners.columns else []
     )
@@ -143,13 +149,12 @@ def _instances(session: Session, trace: str) -> pl.DataFrame:
     tasks = tasks.with_columns(pl.col(names).cast(pl.Categorical()))
     if "user" not in names:
         tasks = tasks.with_columns(user=pl.lit(None, pl.Categorical()))
-    for beside, on in ((tasks, ".task"), (times, ".worker")):
-        # a join of the keys alone, then gathered: a join of all columns needs twice the memory
-        places = beside.lazy().select(on).with_row_index(".place")
-        found = used.lazy().select(on).join(places, on=on, how="left", maintain_order="left")
-        place = found.select(".place").collect(engine="streaming").to_series()
-        used = used.drop(on).hstack(beside.drop(on).select(pl.all().gather(place)))
-    return used.with_columns(runtime_s=pl.col("end_s") - pl.col("start_s"))
+    # a join of the keys alone, then gathered: a join of all columns needs twice the memory
+    places = tasks.lazy().select(".task").with_row_index(".place")
+    found = used.lazy().select(".task").join(places, on=".task", how="left", maintain_order="left")
+    place = found.select(".place").collect(engine="streaming").to_series()
+    used = used.hstack(tasks.drop(".task").select(pl.all().gather(place))).drop(".task")
+    return used.with_columns(runtime_s=pl.col("end_s") - pl.col("start_s")).rechunk()
 
 
 def _size(gpus: pl.Expr) -> pl.Expr:
@@ -209,10 +214,11 @@ def _allocation(
         sampled_rows(session, trace, "instances", *KEYS, "start_s", "end_s", "machine_id")
         .filter(pl.col("end_s") > pl.col("start_s"))
         .select(key, "start_s", "end_s", there=there.cast(pl.Boolean))
-        .join(requested, on=".task")
+        .join(requested, on=".task", maintain_order="left")
         .with_columns(pl.col("gpus") / (sample.fraction if sample else 1))
         .drop(".task")
         .collect(engine="streaming")
+        .rechunk()
     )
     whole = pl.lit("all").alias("gpu_type")
     found = []

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _MOST_STEPS: Final = 200
 """Maximum number of steps drawn per line."""
 _MOST_GROUPS: Final = 7
-_LEAST_S: Final = 1e-9
+_LEAST_S: Final = 1e-3
 """On an axis of logarithms, what is shorter stands at its left end."""
 _DIGIT: Final = 0.64
 """Width of a digit in heights of the text."""
@@ -81,7 +81,7 @@ def plot_cumulative_incidence(
     own_figure = ax is None
     ax = start_axes(ax, height_in=2.4 + 0.13 * some.height)
     use_log_axis(ax, "x", [*times, *some["last_s"]], durations=True)
-    shown = at_risk["time_s"].unique().sort().to_list()
+    shown = at_risk.filter(pl.col("time_s") > 0)["time_s"].unique().sort().to_list()
     left = min([*times, *shown]) / 1.5
     ax.set_xlim(left=left, right=max([*times, *shown, *some["last_s"]]))
     ax.set_xticks(shown)
@@ -197,7 +197,7 @@ def _write_at_risk(
     ):
         own = _of_group(at_risk, group, keys)
         height = first + row * gap
-        name = name_group(group[key] for key in keys) if keys else "all"
+        name = name_group((group[key] for key in keys), characters=24) if keys else "all"
         ax.annotate(
             name, (0, 0), (-14, height), xycoords="axes fraction", textcoords="offset points",
             ha="right", va="center", fontsize=size, color=colors.to_hex(color),

@@ -77,14 +77,14 @@ def name_columns(columns: Iterable[str], /) -> str:
     return ", ".join(key_heading(column) for column in columns)
 
 
-def name_group(values: Iterable[object], /) -> str:
+def name_group(values: Iterable[object], /, *, characters: int = _NAME_CHARACTERS) -> str:
     """Return one name for a group: its columns' values; null becomes "not stated".
 
     Of a long name the middle is left out.
     """
     name = ", ".join("not stated" if value is None else _plain(value) for value in values)
-    half = _NAME_CHARACTERS // 2
-    return name if len(name) <= _NAME_CHARACTERS else f"{name[:half]}…{name[-half:]}"
+    half = characters // 2
+    return name if len(name) <= characters else f"{name[:half]}…{name[-half:]}"
 
 
 def split_lines(

@@ -141,10 +141,16 @@ def write_figures(
         except DataError as error:
             absent.append(f"{name}: {error}")
             continue
-        drawn = [
-            (one.key, *draw(one, context, suffixes, dpi=dpi, width_in=width_in)) for one in drawings
-        ]
-        paths += _write(folder, name, drawn)
+        drawn = []
+        for one in drawings:
+            try:
+                files = draw(one, context, suffixes, dpi=dpi, width_in=width_in)
+            except DataError as error:
+                absent.append(f"{name}, {one.key}: {error}")
+            else:
+                drawn.append((one.key, *files))
+        if drawn:
+            paths += _write(folder, name, drawn)
         report_step(done, len(ids), name)
     if not paths:
         raise DataError("; ".join(absent))

@@ -113,6 +113,8 @@ def test_r_of_a_line_is_at_most_1_in_clusters_too() -> None:
         for sign in (1, -1):
             line = line_of(x, sign * x / 3, more={"of": np.arange(n) % 20}, cluster="of")
             assert sign * line["r"] <= 1
+    for n in (40, 43, 44, 51):  # by a rounding
+        assert line_of(0.1 * np.arange(n), -0.1 * np.arange(n) / 3)["r"] >= -1
 
 
 def test_each_status_must_be_known() -> None:
@@ -205,10 +207,10 @@ def test_a_row_without_which_x_is_constant_decides_r(of_row: float) -> None:
 
 
 def test_the_largest_number_is_a_value() -> None:
-    x, y = [1.0, 2, 3, 4, 1e150], [2.0, 1, 4, 1e150, 3]
+    x, y = [1.0, 2, 3, 4, 1e150], [1.0, 2, 3, 1e150, 4]
     line = line_of(x, y, method="spearman")
-    # ranks 1 2 3 4 5 and 2 1 4 5 3: 1 - 6 (1 + 1 + 1 + 1 + 4) / (5 * 24)
-    assert (line["n"], line["r"], line["note"]) == (5, pytest.approx(0.6), None)
+    # of the ranks two are exchanged: 1 - 6 (1 + 1) / (5 * 24)
+    assert (line["n"], line["r"], line["note"]) == (5, pytest.approx(0.9), None)
     assert line_of(x, np.array(y) * 1.1)["note"].startswith("1 row(s) with a value beyond 1e+150")
 
 
@@ -264,4 +266,20 @@ def test_rows_carry_pearsons_r_alone() -> None:
 
 
 def test_rows_are_collected_up_to_the_documented_number() -> None:
-    assert f"up to {family.MAX_ROWS / 1e6:g} million rows" in (correlate.__doc__ or "")
+    assert family.MAX_ROWS == 5 * 10**6
+    assert "up to 5 million rows" in (correlate.__doc__ or "")
+
+
+def test_a_p_that_no_double_holds_is_told() -> None:
+    x = np.arange(400.0)
+    line = line_of(x, x + 0.01 * np.random.default_rng(2).normal(size=400))
+    assert line["pvalue"] == np.finfo(float).tiny
+    assert "p is below 2.2e-308" in line["note"]
+
+
+def test_four_rows_have_no_interval_of_kendalls_tau() -> None:
+    x, y = [2.0, 0, 0, 0], [0.0, 2, 2, 1]
+    line = line_of(x, y, method="kendall")
+    assert line["r"] == pytest.approx(scipy.stats.kendalltau(x, y).statistic)
+    assert (line["ci_low"], line["ci_high"]) == (None, None)
+    assert line["note"] == "no interval: too few rows, or few rows decide r"

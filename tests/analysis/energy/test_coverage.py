@@ -74,6 +74,7 @@ def test_without_names_every_pair_is_covered() -> None:
     one = energy_coverage(RUNS, POWER, gpu="g", dataset="cifar100", target=0.5)
     assert both.filter(gpu="g").equals(one)
     assert both.filter(gpu="h").drop("gpu").equals(one.drop("gpu"))
+    assert energy_coverage(RUNS, twice, gpu="h", target=0.5).equals(both.filter(gpu="h"))
 
 
 def test_a_pair_is_trained_and_has_a_default() -> None:

@@ -219,3 +219,9 @@ def test_two_groups_have_a_variance_between_them() -> None:
     # a mean of 4, means of groups 1.5 and 6.5: 4 * 2.5^2 of 9 + 4 + 1 + 16
     assert explained == pytest.approx(25 / 30)
     assert pvalue == pytest.approx(1 / 3, abs=0.15)  # of six ways to choose two, two are as large
+
+
+@pytest.mark.parametrize("codes", [[0, 0, 0, 0], [0, 1, 2, 3], [-1, -1, -1, -1]])
+def test_one_group_or_groups_of_one_worker_have_no_variance_between(codes: list[int]) -> None:
+    level = np.array([1.0, 2, 5, 8])
+    assert _between(level, np.array(codes), 9, np.random.default_rng(3)) == (None, None)

@@ -77,3 +77,12 @@ def test_settings_with_a_negative_batch_are_counted() -> None:
     negative = (sizes["batch"] < 0).sum()
     assert negative == 1  # of two workers
     assert found.note == f"a batch size is negative in {negative} settings; no job could run it"
+
+
+def test_workers_reach_their_bounds_one_after_the_other() -> None:
+    # 27, then 16.4 samples would be too many; the first takes what the others cannot
+    found = share(30, [1, 10, 100], min_batch=1, max_batch=12)
+    assert found.tolist() == pytest.approx([6, 12, 12])
+    # the last two have 1 each, and the first the rest
+    found = share(10, [100, 10, 1], min_batch=1, max_batch=30)
+    assert found.tolist() == pytest.approx([8, 1, 1])

@@ -51,6 +51,8 @@ def test_a_concurrent_job_by_hand() -> None:
     assert (group["recurrences"], group["runs"], group["runs_concurrent"]) == (3, 3, 1)
     assert group["default_energy_j"] == 3.5 * 9000
     assert group["energy_saved"] == pytest.approx(1 - (4462.5 + 18_000 + 5600) / 31_500)
+    assert (group["time_s"], group["default_time_s"]) == (31.25 + 120 + 65, 3.5 * 60)
+    assert group["time_saved"] == pytest.approx(1 - 216.25 / 210)
     assert "1 began while others of their group ran" in str(result)
 
 

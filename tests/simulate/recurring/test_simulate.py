@@ -184,6 +184,15 @@ def test_a_users_own_policies() -> None:
         simulate(power=only, policy=lambda *_: (_fixed(4), Lowest()))
 
 
+def test_a_batch_size_whose_first_epoch_costs_too_much_is_observed_at_100_times_the_bound() -> None:
+    mine = Alternating()
+    with pytest.raises(DataError, match="missed target"):
+        simulate(policy=lambda *_: (mine, Lowest()), recurrences=2, beta=0.2)
+    (first, *_, least, _), (size, *_, cost_j, reached) = mine.told[:2]
+    assert (first, size, reached) == (4, 2, False)
+    assert cost_j == pytest.approx(100 * 0.2 * least)
+
+
 def _fixed(size: int) -> Alternating:
     policy = Alternating()
     policy.predict = lambda: size  # type: ignore[method-assign]

@@ -101,3 +101,12 @@ def test_more_seeds_than_the_limit_are_refused(monkeypatch: pytest.MonkeyPatch) 
     assert sweep_recurring(RUNS, POWER, seeds=range(3), recurrences=1).height == 3
     with pytest.raises(DataError, match="seeds must be 1 to 3"):
         sweep_recurring(RUNS, POWER, seeds=range(4), recurrences=1)
+
+
+def test_progress_is_the_fraction_of_the_jobs() -> None:
+    power = pl.concat(
+        [POWER, POWER.with_columns(gpu=pl.lit("h")), POWER.with_columns(gpu=pl.lit("i"))]
+    )
+    shares: list[float] = []
+    sweep_recurring(RUNS, power, seeds=[1], recurrences=1, progress=shares.append)
+    assert shares == [1 / 3, 2 / 3, 1]

@@ -8,7 +8,14 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import polars as pl
 
-from traceana.analysis.frames import Names, as_names, count_values, open_frame, refuse_clash
+from traceana.analysis.frames import (
+    Names,
+    as_names,
+    collect,
+    count_values,
+    open_frame,
+    refuse_clash,
+)
 from traceana.results.distributions import EmpiricalDistribution
 from traceana.results.tables import declared, returns
 from traceana.stats.arguments import check_count
@@ -59,7 +66,10 @@ def empirical_distribution(
     refuse_clash(keys, EmpiricalDistribution.columns())
     lazy = open_frame(frame, keys=keys, measures={"value": value})
     known = lazy.filter(~nw.col(value).is_null())
-    rows = count_values(known, (*keys, value))
+    if keys or not isinstance(frame, pl.DataFrame):
+        rows = count_values(known, (*keys, value))
+    else:  # sorted at once: counting takes longer, and less memory only where values repeat
+        rows = collect(known).sort(value).with_columns(pl.lit(1, pl.Int64).alias(".n"))
     step = np.arange(points)
     found = []
     for own in rows.partition_by(keys, maintain_order=True) if keys else [rows]:

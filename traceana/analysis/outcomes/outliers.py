@@ -82,7 +82,7 @@ def failure_outliers(
         stratum=pl.lit(0) if strata is None else pl.col(strata).rank("dense").fill_null(0)
     )
     totals = cells.group_by("stratum").agg(total=pl.col("n").sum(), failed=pl.col("failures").sum())
-    compared = cells.join(totals, on="stratum").with_columns(
+    compared = cells.join(totals, on="stratum", maintain_order="left").with_columns(
         expected=pl.col("n") * pl.col("failed") / pl.col("total")
     )
     sums = {name: pl.col(name).sum() for name in ("n", "failures", "expected")}

@@ -15,6 +15,7 @@ from traceana.analysis.frames import (
     clean_columns,
     collect,
     reading,
+    reduce_unsorted,
 )
 from traceana.analysis.runtimes.hash_aggregation import Reduced, aggregate_by_hash
 from traceana.analysis.runtimes.hash_index import HashIndex
@@ -147,7 +148,9 @@ def _reduce(rows: nw.LazyFrame[Any]) -> pl.DataFrame:
         (end - start).alias("seconds"),
     )
     # unsorted: the join restores the order of the tasks, and sorting takes longer than grouping
-    grouped = parts.group_by(*KEYS).agg(
+    found = reduce_unsorted(
+        parts,
+        KEYS,
         n_instances=nw.len(),
         n_start=start.count(),
         n_end=end.count(),
@@ -159,8 +162,7 @@ def _reduce(rows: nw.LazyFrame[Any]) -> pl.DataFrame:
         open_last_s=nw.col("open_start").max(),
         open_sum_s=nw.col("open_start").sum(),
     )
-    return collect(grouped).with_columns(
-        pl.col(_COUNTS).cast(pl.Int64),
+    return found.with_columns(
         # a sum of no value is 0 in some engines, and null in others
         pl.when(pl.col("n_known") > 0).then("known_s"),
         pl.when(pl.col("open_first_s").is_not_null()).then("open_sum_s"),

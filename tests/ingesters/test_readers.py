@@ -1,0 +1,79 @@
+"""Which reader takes a file, and Parquet in parts, in archives and in blocks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from tests.ingesters.conftest import tar_gz
+from traceana.errors import SourceError
+from traceana.ingesters.files import CsvFile, list_csvs
+from traceana.ingesters.readers import jsonl, parquet
+from traceana.ingesters.synonyms import nested_names
+
+
+def file_of(path: Path) -> CsvFile:
+    (file,) = list_csvs(path, suffixes=(".parquet",)).csvs
+    return file
+
+
+@pytest.mark.parametrize(
+    ("name", "head", "json", "columnar"),
+    [
+        ("x.jsonl", "[", True, False),
+        ("x.log", ' {"a": 1}', True, False),
+        ("x.log", "a", False, False),
+        ("x.parquet", "a", False, True),
+        ("x.pq", "a", False, True),
+        ("x.log", "PAR1", False, True),
+    ],
+)
+def test_a_format_is_known_by_the_name_or_by_the_beginning(
+    tmp_path: Path, name: str, head: str, *, json: bool, columnar: bool
+) -> None:
+    (tmp_path / name).write_text(f"{head}\n")
+    file = file_of(tmp_path / name)
+    assert jsonl.READER.detect(file) == json
+    assert parquet.READER.detect(file) == columnar
+
+
+def test_parquet_is_a_file_of_its_own(tmp_path: Path) -> None:
+    pl.DataFrame({"a": range(9)}).write_parquet(tmp_path / "x.parquet")
+    data = (tmp_path / "x.parquet").read_bytes()
+    tar_gz(tmp_path / "packed" / "x.tar.gz", {"x.parquet": data})
+    (tmp_path / "parts").mkdir()
+    for letter, part in (("a", data[:50]), ("b", data[50:])):
+        (tmp_path / "parts" / f"x.parquet.parta{letter}").write_bytes(part)
+    for folder in ("packed", "parts"):
+        with pytest.raises(SourceError, match="Parquet inside an archive is not read"):
+            parquet.open_parquet(file_of(tmp_path / folder))
+    (tmp_path / "x.parquet").write_bytes(data[:50])
+    with pytest.raises(SourceError, match=r"cannot be read as Parquet \(Parquet magic bytes not"):
+        parquet.open_parquet(file_of(tmp_path / "x.parquet"))
+
+
+def test_rows_of_parquet_are_numbered_over_blocks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parquet, "ROWS_A_BLOCK", 3)
+    frame = pl.DataFrame({"a": range(7), "b": ["x"] * 7})
+    frame.write_parquet(tmp_path / "x.parquet")
+    file = file_of(tmp_path / "x.parquet")
+    rows = parquet.open_parquet(file)
+    assert rows.columns == ("a", "b")
+    blocks = list(rows.blocks({"a": "number"}))
+    assert [block.lines for block in blocks] == [3, 3, 1]
+    assert [row for block in blocks for row in block.cells.rows()] == [
+        (float(n), n + 1) for n in range(7)
+    ]
+    assert pl.concat(parquet.read_frames(file, ())).equals(frame)
+    assert pl.concat(parquet.read_frames(file, ["b"])).equals(frame.select("b"))
+
+
+def test_a_member_has_its_own_name_and_that_of_its_object() -> None:
+    assert nested_names("gpus") == {"gpus": 0}
+    assert nested_names("run.time") == {"run.time": 0, "run_time": 0}
+    assert nested_names("a.gpu.count") == {"a.gpu.count": 50, "gpu_count": 0}
+    assert nested_names("owner.id") == {"owner.id": 50, "owner_id": 0, "owner": 1}
