@@ -15,7 +15,6 @@ from traceana.ingesters.describe import UNIX_S
 from traceana.results.exchange import Disclosure
 from traceana.results.tables import declared, returns, schema_of
 from traceana.schema import privacy_of
-from traceana.stats.arguments import is_number
 from traceana.store import open_store
 
 if TYPE_CHECKING:
@@ -95,7 +94,8 @@ def anonymize(
     manifest = source.manifest(trace)
     if key is not None and len(key) < _KEY_BYTES:
         raise DataError(f"key has {len(key)} bytes; at least {_KEY_BYTES} are needed")
-    if not (round_s is None or (is_number(round_s) and 1e-3 <= round_s <= _MOST_ROUNDED_S)):
+    fine = isinstance(round_s, int | float) and 1e-3 <= round_s <= _MOST_ROUNDED_S
+    if not (round_s is None or fine):
         raise DataError(
             f"round_s must be a number of seconds from 0.001 to {_MOST_ROUNDED_S:,}; it is "
             f"{round_s!r}"
