@@ -1,4 +1,4 @@
-"""Mutated files and odd frames: each is ingested with every row accounted for, or refused.
+"""Mutated files and odd tables: each is ingested with every row accounted for, or refused.
 
 ``python -m tests.fuzz --minutes N [--seed S]`` runs until the time is over or a case fails; the
 file of a failing case stays in the folder that is printed. A case is told by its seed alone.
@@ -7,6 +7,7 @@ file of a failing case stays in the folder that is printed. A case is told by it
 from __future__ import annotations
 
 import argparse
+import contextlib
 import io
 import json
 import random
@@ -16,18 +17,23 @@ import sys
 import tarfile
 import tempfile
 import time
+import warnings
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import numpy as np
 import polars as pl
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.odd_tables import draw_table
 from traceana.errors import TraceanaError
 from traceana.ingesters import IngestError, add_table, ingest
 from traceana.ingesters.readers.frames import FrameBlock
 from traceana.ingesters.readers.lines import Block
+from traceana.report import build_report
+from traceana.schema import TABLES
 from traceana.store import Store, TableEntry, open_store
 
 MAPPING = """
@@ -317,6 +323,22 @@ def check_frames(examples: int, seed: int) -> None:
     add()
 
 
+def check_report(seed: int) -> None:
+    """Make the report of a store of random tables: no warning, and no error but of the tables."""
+    rng = np.random.default_rng(seed)
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings(action="error"):
+        for table in [name for name in TABLES if rng.random() < 0.4] or ["jobs"]:
+            rows = draw_table(table, rng)
+            with contextlib.suppress(TraceanaError):  # none of its rows could be kept
+                add_table(rows, trace="odd", table=table, store=f"{folder}/store")
+        try:
+            if Path(folder, "store").is_dir():
+                build_report(f"{folder}/store", out=f"{folder}/out")
+        except BaseException:
+            sys.stderr.write(f"report {seed} failed\n")
+            raise
+
+
 def check_kill(seed: int) -> None:
     """Kill an ingest at a random moment; the next one makes the store that it would have made."""
     rng = random.Random(seed)
@@ -345,6 +367,7 @@ def run(seconds: float, seed: int, kill_every: int = 200) -> int:
         if done % kill_every == 0:
             check_kill(seed + done)
             check_frames(50, seed + done)
+            check_report(seed + done)
     return done
 
 

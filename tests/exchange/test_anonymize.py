@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -172,8 +173,10 @@ def test_every_text_and_time_column_is_classified() -> None:
     ("options", "message"),
     [
         ({"key": b"short"}, "key has 5 bytes; at least 16 are needed"),
-        ({"round_s": 0.0}, "a positive number of seconds"),
-        ({"round_s": float("nan")}, "a positive number of seconds"),
+        *(
+            ({"round_s": bad}, "round_s must be a number of seconds from 0.001 to 31,622,400")
+            for bad in (0.0, float("nan"), 1e-320, 1e308, "1")
+        ),
     ],
 )
 def test_mistakes_are_one_line(
@@ -205,3 +208,13 @@ def test_a_table_without_a_row_has_nothing_to_disclose(tmp_path: Path) -> None:
     left = traceana.anonymize("t", store=tmp_path / "store", out=tmp_path / "out")
     assert left.is_empty()
     assert traceana.open_store(tmp_path / "out").scan("t", "jobs").collect().is_empty()
+
+
+@pytest.mark.parametrize("key", ["/dev/zero", "pipe", "folder"])
+def test_a_key_that_does_not_end_is_not_read(store: Path, tmp_path: Path, key: str) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "folder").mkdir()
+    command = ["anonymize", "mine", "--store", str(store), "--out", str(tmp_path / "out")]
+    refused = CliRunner().invoke(app, [*command, "--key", str(tmp_path / key)])
+    assert isinstance(refused.exception, DataError)
+    assert str(refused.exception).endswith("not a file")

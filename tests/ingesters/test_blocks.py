@@ -49,6 +49,8 @@ def test_limits_are_those_in_the_documentation() -> None:
     )
     found = {what: int(n.replace(",", "")) * (2**20 if unit else 1) for what, n, unit in stated}
     assert found.items() >= limits.items()
+    assert "none of them a row: a million, or 64 MiB" in DOCS.read_text(encoding="utf-8")
+    assert (build._MOST_LINES, build._MOST_BYTES) == (10**6, 64 * 2**20)
 
 
 @pytest.mark.parametrize("size", [1, 2, 7, 32, 33, 64, 1000])

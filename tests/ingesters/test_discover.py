@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.ingesters.conftest import itp_csv
+from traceana.ingesters import ingest
 from traceana.ingesters.discover import discover, known_names
 
 
@@ -37,3 +38,20 @@ def test_other_files_of_a_folder_are_only_named(tmp_path: Path) -> None:
     (tmp_path / "notes.json5").write_text("x\n")
     found = discover([tmp_path], trace=None, leave_out=())
     assert found.not_recognised == ["notes", "notes.json5"]
+
+
+@pytest.mark.parametrize(
+    ("second", "files"), [("a,1\n", ["a/x.csv"]), ("b,2\n", ["a/x.csv", "b/x.csv"])]
+)
+def test_two_files_of_one_name_are_read_once_or_called_by_their_folders(
+    tmp_path: Path, second: str, files: list[str]
+) -> None:
+    for folder, row in (("a", "a,1\n"), ("b", second)):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "x.csv").write_text(f"id,g\n{row}")
+    mapping = '[jobs]\njob_id = "id"\ngpus = "g"\n'
+    ledger = ingest(tmp_path, mapping=mapping, trace="m", store=tmp_path / "store")
+    (entry,) = ledger.entries
+    assert entry.rows_kept == len(files)
+    assert len(ledger.left_out) == 2 - len(files)
+    assert [one.file for one in entry.files] == files

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests import fuzz
@@ -28,6 +30,14 @@ def test_a_changed_store_is_read_as_it_was_or_refused(seed: int) -> None:
 
 def test_frames_with_any_columns_are_accounted_for() -> None:
     fuzz.check_frames(12, seed=0)
+
+
+@pytest.mark.parametrize("seed", [7, 10])
+def test_a_report_is_made_of_tables_unlike_any_trace(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    fuzz.check_report(seed)
 
 
 def test_an_ingest_that_is_killed_is_made_good_by_the_next() -> None:

@@ -189,3 +189,11 @@ def test_a_fact_may_be_unknown_where_its_type_says_so() -> None:
     for wrong in ({"window_start_s": "x"}, {"title": None}):
         with pytest.raises(DataError, match=f"m: {next(iter(wrong))}: "):
             checked_facts(wrong, Manifest, "m")
+
+
+def test_a_fact_may_be_missing_where_its_type_allows_it() -> None:
+    assert checked_facts({"timezone": None, "title": "x"}, Manifest, "m") == {
+        "timezone": None, "title": "x",
+    }  # fmt: skip
+    with pytest.raises(DataError, match=r"^m: title: 'None' is not"):
+        checked_facts({"title": None}, Manifest, "m")

@@ -35,6 +35,7 @@ def test_a_block_ends_with_its_last_whole_record() -> None:
         ("1|a|COMPLETED\n2|b|FAILED\n", "1|a|COMPLETED\n2|b|FAILED\n"),
         ("1|a|COMPLETED\n2|b\n", "1|a|COMPLETED\n"),  # a name of two lines goes on
         ("1|a|COMPLETED\n2|b\nc\n", "1|a|COMPLETED\n"),
+        ("1|a|COMPLETED\n\n", "1|a|COMPLETED\n"),
     ):
         assert layout._end(text.encode(), b"|") == len(whole)
 
@@ -109,3 +110,10 @@ def test_lines_of_several_blocks_keep_their_numbers(
     assert ledger.entries[0].rejected == {"short_row": 1, "JobID|not_a_job_id": 1}
     rejected = Store(tmp_path / "store").scan_rejected("log", "jobs").collect()
     assert rejected["line"].to_list() == [6, 12]
+
+
+def test_line_ends_in_two_fields_are_joined(write: Write, tmp_path: Path) -> None:
+    text = "JobID|JobName|WorkDir|State\n1|a\nb|p\nq|FAILED\n2|c|d|FAILED\n"
+    jobs, ledger = read(write("log.txt", text), tmp_path)
+    assert ledger.entries[0].rejected == {}
+    assert jobs.select("job_id", "job_name").rows() == [("1", "a\nb"), ("2", "c")]

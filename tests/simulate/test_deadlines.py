@@ -170,3 +170,14 @@ def test_a_tightness_is_at_most_a_million() -> None:
     assert plans["deadline_s"].to_list() == [1e7, 1e7 + 1]
     with pytest.raises(DataError, match=r"2 numbers from 0 to 1e\+06"):
         synthesize_deadlines(jobs, distribution=partial(drawn, value=1e6 + 1))
+
+
+def test_a_job_has_one_iteration_or_more_and_at_most_a_quadrillion() -> None:
+    for rate, iterations in ((0.0005, 1), (0.0011, 1), (0.0021, 2), (1e12, 10**15)):
+        rates = pl.DataFrame(
+            {"model": "a", "batch_size": 8, "gpus": [1.0], "iterations_per_s": [rate]}
+        )
+        plans = synthesize_deadlines(jobs_of(1), rates=rates)
+        assert plans["iterations"].item() == pytest.approx(iterations, rel=1e-12)
+    with pytest.raises(DataError, match=r"more than 1e\+15 iterations"):
+        synthesize_deadlines(jobs_of(1), rates=rates.with_columns(iterations_per_s=1.001e12))

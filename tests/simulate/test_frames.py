@@ -39,3 +39,7 @@ def test_the_interval_over_seeds_is_students() -> None:
     near = pl.DataFrame({"key": "a", "x": [1.0, 1 + 1e-11]})
     grouped = near.group_by("key").agg(*over_seeds(["x"]))
     assert with_intervals(grouped, ["x"], confidence=0.9)["x_ci_low"].null_count() == 0
+    for small, large, n_null in ((1e6, 1e6 + 1e-8, 1), (1e-6, 1.001e-6, 0)):
+        frame = pl.DataFrame({"key": "a", "x": [small, large]})
+        found = with_intervals(frame.group_by("key").agg(*over_seeds(["x"])), ["x"], confidence=0.9)
+        assert found["x_ci_low"].null_count() == n_null

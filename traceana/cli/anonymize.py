@@ -38,6 +38,8 @@ def anonymize(
     from traceana.exchange import anonymize as anonymize_trace
     from traceana.results.exchange import Disclosure
 
+    if key is not None and key.exists() and not key.is_file():
+        raise DataError(f"--key {key}: not a file")
     try:
         secret = None if key is None else key.read_bytes()
     except OSError as error:

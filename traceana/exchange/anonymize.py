@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from traceana.store.manifest import Manifest
 
 _WEEK_S: Final = 7 * 86_400
+_MOST_ROUNDED_S: Final = 366 * 86_400
 _DIGEST_BYTES: Final = 8
 _KEY_BYTES: Final = 16
 _RANK: Final = r"(?i)^(worker|rank)?[ _-]?\d{1,6}$"
@@ -93,8 +94,12 @@ def anonymize(
     manifest = source.manifest(trace)
     if key is not None and len(key) < _KEY_BYTES:
         raise DataError(f"key has {len(key)} bytes; at least {_KEY_BYTES} are needed")
-    if round_s is not None and not 0 < round_s < float("inf"):
-        raise DataError(f"round_s is {round_s}; a positive number of seconds is needed")
+    fine = isinstance(round_s, int | float) and 1e-3 <= round_s <= _MOST_ROUNDED_S
+    if not (round_s is None or fine):
+        raise DataError(
+            f"round_s must be a number of seconds from 0.001 to {_MOST_ROUNDED_S:,}; it is "
+            f"{round_s!r}"
+        )
     rows = _Rows(key or secrets.token_bytes(32), round_s, manifest)
     target = Path(out)
     copy_trace(

@@ -7,10 +7,12 @@ import math
 import numpy as np
 import polars as pl
 import pytest
+from numpy.typing import NDArray
 
 from traceana import simulate_batching
 from traceana.errors import DataError
 from traceana.simulate import OmniLearn
+from traceana.simulate.batching.controllers import Seen, Uniform
 from traceana.simulate.batching.run import check_memory, check_setting
 from traceana.simulate.batching.split import share
 
@@ -77,3 +79,25 @@ def test_settings_with_a_negative_batch_are_counted() -> None:
     negative = (sizes["batch"] < 0).sum()
     assert negative == 1  # of two workers
     assert found.note == f"a batch size is negative in {negative} settings; no job could run it"
+
+
+def test_workers_reach_their_bounds_one_after_the_other() -> None:
+    # 27, then 16.4 samples would be too many; the first takes what the others cannot
+    found = share(30, [1, 10, 100], min_batch=1, max_batch=12)
+    assert found.tolist() == pytest.approx([6, 12, 12])
+    # the last two have 1 each, and the first the rest
+    found = share(10, [100, 10, 1], min_batch=1, max_batch=30)
+    assert found.tolist() == pytest.approx([8, 1, 1])
+
+
+class Alone(Uniform):
+    """The first worker has all samples."""
+
+    def first(self, seen: Seen) -> NDArray[np.int64]:
+        return np.array([seen.global_batch, 0])
+
+
+def test_a_batch_of_0_is_not_negative() -> None:
+    found = simulate_batching([(0.1, 24), (0.1, 24)], controller=Alone(), steps=3)
+    assert found.batches["batch"].to_list()[:2] == [128, 0]
+    assert found.note is None

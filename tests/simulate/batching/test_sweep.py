@@ -197,3 +197,18 @@ def test_runs_of_all_overheads_must_fit_into_memory() -> None:
         DataError, match=r"10,000,000 steps of 2 run\(s\) of 2 workers may need 3.3"
     ):
         sweep_batching(uneven, overheads_s=[0, 0.1], noise_cvs=[0], steps=10_000_000)
+
+
+def test_more_seeds_than_the_limit_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_MOST_SEEDS", 3)
+    options: dict[str, Any] = {"controllers": ["uniform"], "overheads_s": [0.1], "steps": 2}
+    found = sweep_batching({"a": [2, 1]}, noise_cvs=[0.1], seeds=range(3), **options)
+    assert found.height == 3
+    with pytest.raises(DataError, match="seeds must be at most 3"):
+        sweep_batching({"a": [2, 1]}, noise_cvs=[0.1], seeds=range(4), **options)
+
+
+@pytest.mark.parametrize("seed", [-1, 1.5, True])
+def test_a_seed_is_a_whole_number_from_0_on(seed: Any) -> None:
+    with pytest.raises(DataError, match="seeds must be whole numbers from 0 on"):
+        sweep_batching({"a": [2, 1]}, controllers=["uniform"], steps=2, seeds=[seed])

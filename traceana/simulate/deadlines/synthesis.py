@@ -51,7 +51,7 @@ DISTRIBUTIONS: Final = {
 }  # fmt: skip
 """Distributions of the tightness between two ends; the triangle has its mode in the middle."""
 
-_MOST_ITERATIONS: Final = 1e18
+_MOST_ITERATIONS: Final = 1e15  # that the table can hold
 _MOST_TIGHTNESS: Final = 1e6
 _RATE: Final[dict[str, type[pl.DataType]]] = {
     "model": pl.String,
