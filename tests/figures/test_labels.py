@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from traceana.analysis import failure_rates
 from traceana.figures import draw_figure, render_svg
-from traceana.figures.labels import name_group, natural_order, spread
+from traceana.figures.labels import name_group, name_tick, natural_order, spread
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=20).map(sorted), st.floats(0, 1))
@@ -41,8 +41,10 @@ def test_a_group_is_named_by_its_values() -> None:
 
 
 def test_of_a_long_name_both_ends_are_kept() -> None:
-    assert name_group(["a" * 40]) == "a" * 40
-    assert name_group(["a" * 100 + "b" * 100]) == "a" * 20 + "…" + "b" * 20
+    assert name_group(["a" * 60]) == "a" * 60
+    assert name_group(["a" * 100 + "b" * 100 + "\nc"]) == "a" * 30 + "…" + "b" * 30 + "\nc"
+    assert name_tick("a" * 36) == "a" * 36
+    assert name_tick("a" * 100 + "b" * 100) == "a" * 18 + "…" + "b" * 18
 
 
 def test_dollar_signs_in_a_name_are_no_formula() -> None:

@@ -118,7 +118,8 @@ def test_unknown_values_are_counted_by_their_first_word() -> None:
 @pytest.mark.parametrize(
     ("number", "rule"),
     [
-        ("9223372036854774784", None), ("9223372036854775808", "inst_num"), ("1.5", "inst_num"),
+        ("1000000000000000", None), ("1000000000000001", "inst_num"),
+        ("9223372036854775808", "inst_num"), ("1.5", "inst_num"),
         ("-1", "inst_num"), ("1e3", None), ("1_0", "inst_num"),
     ],
 )  # fmt: skip

@@ -391,13 +391,6 @@ def test_a_request_log_is_submitted_at_its_timestamp(write: Write, tmp_path: Pat
     assert jobs["submit_s"].to_list() == pytest.approx([1700158623.97996, 1700158624.03196])
 
 
-def test_microseconds_that_look_like_milliseconds_are_doubted(write: Write) -> None:
-    rows = "".join(f"{i},{600_000_000 + i * 26_790_000_000}\n" for i in range(100))
-    assert "# unsure: as ms the values of submit_time span 84 years" in propose(
-        write, f"collection_id,submit_time\n{rows}"
-    )
-
-
 def test_the_preview_has_columns_whose_values_begin_late(write: Write) -> None:
     early = "".join(f"{row},{row * 10 + 1000},\n" for row in range(6))
     file = write("log.csv", f"job,submitted,finished\n{early}6,1100,1200\n") / "log.csv"

@@ -130,3 +130,10 @@ def test_a_member_has_the_name_of_its_object_before_its_own(tmp_path: Path) -> N
     rows = [{"id": name, "gpu": {"count": 5}, "devices": 7} for name in "ab"]
     found = propose(tmp_path, "".join(json.dumps(row) + "\n" for row in rows), "x.jsonl")
     assert 'gpus = "gpu.count"' in found
+
+
+def test_microseconds_that_look_like_milliseconds_are_doubted(tmp_path: Path) -> None:
+    rows = "".join(f"{i},{600_000_000 + i * 26_790_000_000}\n" for i in range(100))
+    assert "# unsure: as ms the values of submit_time span 84 years" in propose(
+        tmp_path, f"collection_id,submit_time\n{rows}"
+    )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from traceana.errors import DataError
 from traceana.figures.batching import look_of
-from traceana.figures.labels import format_axis, label_clock, name_group, natural_order
+from traceana.figures.labels import format_axis, label_clock, name_group, name_tick, natural_order
 from traceana.figures.registry import figure
 from traceana.figures.style import color_of, shade, start_axes
 from traceana.results.formatting import three_digits
@@ -147,7 +147,7 @@ def plot_batching_iterations(
             own["median"], rows, s=13, color=look.color, marker=look.marker, zorder=4,
             label=name, gid=name, edgecolors=shade(ax, 0), linewidths=0.4,
         )  # fmt: skip
-    ax.set_yticks(range(len(order)), [name_group([one]) for one in order])
+    ax.set_yticks(range(len(order)), [name_tick(one) for one in order])
     ax.set_ylim(len(order) - 0.5, -0.5)
     ax.set_title(name_group(jobs[:1]), pad=16)
     ax.set_xlabel(f"Iteration time ({unit})")

@@ -8,7 +8,7 @@ import polars as pl
 from matplotlib.lines import Line2D
 
 from traceana.errors import DataError
-from traceana.figures.labels import name_group, small_size
+from traceana.figures.labels import name_tick, small_size
 from traceana.figures.registry import figure
 from traceana.figures.style import color_of, shade, start_axes
 
@@ -85,7 +85,7 @@ def plot_correlations(
             )  # fmt: skip
     ax.set_yticks(
         range(len(rows)),
-        [name_group([feature if group is None else group]) for feature, group in rows],
+        [name_tick(feature if group is None else group) for feature, group in rows],
     )
     for label, (_, group) in zip(ax.get_yticklabels(), rows, strict=True):
         label.set_fontweight("bold" if group is None else "normal")

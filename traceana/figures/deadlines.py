@@ -8,7 +8,7 @@ import polars as pl
 from matplotlib.ticker import LogLocator, NullLocator
 
 from traceana.errors import DataError
-from traceana.figures.labels import name_group, name_lines, natural_order, small_size
+from traceana.figures.labels import name_lines, name_tick, natural_order, small_size
 from traceana.figures.registry import figure
 from traceana.figures.style import color_of, shade, start_axes
 
@@ -81,7 +81,7 @@ def plot_deadline_tightness(tightness: pl.DataFrame, /, *, ax: Axes | None = Non
                 color=color, annotation_clip=False,
             )  # fmt: skip
     ax.axvline(1, color=shade(ax), linewidth=0.8, linestyle="--", zorder=0.5)
-    ax.set_yticks(range(len(clusters)), [name_group([one]) for one in clusters])
+    ax.set_yticks(range(len(clusters)), [name_tick(one) for one in clusters])
     ax.set_ylim(len(clusters) - 0.4, -0.6)
     ax.grid(visible=False, axis="y")
     ax.set_xlabel("(Deadline - submission) / runtime")
@@ -216,7 +216,7 @@ def plot_missed_deadlines(missed: pl.DataFrame, /, *, ax: Axes | None = None) ->
             100 * rows["share_missed"], at, s=14, color=color, marker=_MARKERS[nth % len(_MARKERS)],
             linewidths=0, zorder=4, label=policy, gid=policy,
         )  # fmt: skip
-    ax.set_yticks(range(len(clusters)), [name_group([one]) for one in clusters])
+    ax.set_yticks(range(len(clusters)), [name_tick(one) for one in clusters])
     ax.set_ylim(len(clusters) - 0.4, -0.6)
     ax.set_xlim(0, 103 * max([*known["ci_high"].drop_nulls(), *known["share_missed"]]) or None)
     ax.grid(visible=False, axis="y")

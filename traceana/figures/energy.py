@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from matplotlib.ticker import PercentFormatter
 
 from traceana.errors import DataError
-from traceana.figures.labels import name_group, small_size
+from traceana.figures.labels import name_group, name_tick, small_size
 from traceana.figures.registry import figure
 from traceana.figures.scales import use_log_axis
 from traceana.figures.style import color_of, shade, start_axes
@@ -96,7 +96,7 @@ def plot_energy_savings(savings: pl.DataFrame, /, *, ax: Axes | None = None) -> 
     ax.set_xlim(0, 1.14)
     ax.set_xticks([0, 0.25, 0.5, 0.75, 1])
     ax.xaxis.set_major_formatter(PercentFormatter(xmax=1, symbol=" %", decimals=0))
-    ax.set_yticks(range(len(datasets)), [name_group([one]) for one in datasets])
+    ax.set_yticks(range(len(datasets)), [name_tick(one) for one in datasets])
     ax.set_ylim(len(datasets) - 0.5, -0.5)
     ax.grid(visible=False, axis="y")
     ax.set_title(name_group([gpu]), pad=16)

@@ -8,7 +8,7 @@ import polars as pl
 from matplotlib.ticker import PercentFormatter
 
 from traceana.errors import DataError
-from traceana.figures.labels import name_group
+from traceana.figures.labels import name_tick
 from traceana.figures.registry import figure
 from traceana.figures.style import color_of, shade, start_axes
 
@@ -72,7 +72,7 @@ def plot_energy_saved(summary: pl.DataFrame, /, *, ax: Axes | None = None) -> Ax
         )  # fmt: skip
     ax.axvline(0, color=shade(ax), linewidth=0.8, linestyle="--", zorder=0.5)
     ax.xaxis.set_major_formatter(PercentFormatter(xmax=1, symbol=" %", decimals=0))
-    ax.set_yticks(range(len(datasets)), [name_group([one]) for one in datasets])
+    ax.set_yticks(range(len(datasets)), [name_tick(one) for one in datasets])
     ax.set_ylim(len(datasets) - 0.5, -0.5)
     ax.grid(visible=False, axis="y")
     ax.set_xlabel("Energy saved")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from traceana.errors import DataError
-from traceana.figures.labels import name_group, natural_order, small_size
+from traceana.figures.labels import name_tick, natural_order, small_size
 from traceana.figures.registry import figure
 from traceana.figures.scales import use_log_axis
 from traceana.figures.style import color_of, shade, start_axes
@@ -80,7 +80,7 @@ def plot_failure_odds(result: FailureModel, /, *, ax: Axes | None = None) -> Axe
             f"n = {term['n']:,}", (1.02, place), xycoords=("axes fraction", "data"),
             va="center", fontsize=small_size(), annotation_clip=False,
         )  # fmt: skip
-    ax.set_yticks(range(len(rows)), [name_group([name]) for name, _ in rows])
+    ax.set_yticks(range(len(rows)), [name_tick(name) for name, _ in rows])
     for label, (_, term) in zip(ax.get_yticklabels(), rows, strict=True):
         label.set_fontweight("bold" if term is None or term["level"] is None else "normal")
     ax.tick_params(axis="y", length=0)

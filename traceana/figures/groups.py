@@ -9,7 +9,7 @@ import polars as pl
 from matplotlib.ticker import LogLocator, NullFormatter, PercentFormatter
 
 from traceana.errors import DataError
-from traceana.figures.labels import name_columns, name_group, small_size
+from traceana.figures.labels import TICK_CHARACTERS, name_columns, name_group, small_size
 from traceana.figures.registry import figure
 from traceana.figures.scales import use_log_axis
 from traceana.figures.style import color_of, shade, start_axes
@@ -45,7 +45,7 @@ def split_groups(result: pl.DataFrame, /) -> Groups:
     if result.is_empty():
         raise DataError("a figure by group has nothing to draw: the result has no row")
     by = result.columns[: result.columns.index("n")]
-    names = [name_group(row) for row in result.select(by).rows()]
+    names = [name_group(row, characters=TICK_CHARACTERS) for row in result.select(by).rows()]
     return Groups(names, result["n"].to_list(), name_columns(by))
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _LINE_SPACING: Final = 1.15
 _LEGEND_CHARACTERS: Final = 52
-_NAME_CHARACTERS: Final = 40
+TICK_CHARACTERS: Final = 36
 _SHORT: Final = 10
 """Characters of the longest label up to which a legend has three columns."""
 _BELOW_IN: Final = -0.42
@@ -77,14 +77,22 @@ def name_columns(columns: Iterable[str], /) -> str:
     return ", ".join(key_heading(column) for column in columns)
 
 
-def name_group(values: Iterable[object], /, *, characters: int = _NAME_CHARACTERS) -> str:
+def name_group(values: Iterable[object], /, *, characters: int = 60) -> str:
     """Return one name for a group: its columns' values; null becomes "not stated".
 
-    Of a long name the middle is left out.
+    Of a line of more characters the middle is left out.
     """
     name = ", ".join("not stated" if value is None else _plain(value) for value in values)
     half = characters // 2
-    return name if len(name) <= characters else f"{name[:half]}…{name[-half:]}"
+    return "\n".join(
+        line if len(line) <= characters else f"{line[:half]}…{line[-half:]}"
+        for line in name.split("\n")
+    )
+
+
+def name_tick(value: object, /) -> str:
+    """Return the name of a group as short as the label of a tick must be."""
+    return name_group([value], characters=TICK_CHARACTERS)
 
 
 def split_lines(

@@ -13,7 +13,14 @@ from matplotlib.patches import Rectangle
 from matplotlib.patheffects import withStroke
 
 from traceana.errors import DataError
-from traceana.figures.labels import format_axis, label_clock, name_group, natural_order, small_size
+from traceana.figures.labels import (
+    format_axis,
+    label_clock,
+    name_group,
+    name_tick,
+    natural_order,
+    small_size,
+)
 from traceana.figures.registry import figure
 from traceana.figures.style import shade, start_axes
 
@@ -106,7 +113,7 @@ def plot_straggler_map(
         )  # fmt: skip
         ax.add_patch(outline)
     _write_levels(ax, workers, levels)
-    ax.set_yticks(range(len(workers)), [name_group([worker]) for worker in workers])
+    ax.set_yticks(range(len(workers)), [name_tick(worker) for worker in workers])
     ax.set_ylim(len(workers) - 0.5, -0.5)
     ax.set_title(f"Stragglers of {name_group(own.key())}")
     ax.set_xlabel(label_clock(time))

@@ -74,7 +74,10 @@ def test_a_sweep_that_passed_through_another_engine_is_summarized() -> None:
     assert_frame_equal(summarize_recurring(sweep.to_arrow()), expected)
     for wrong, line in (
         (sweep.drop("runs"), "summarize_recurring: column runs is missing"),
-        (sweep.with_columns(energy_saved=pl.lit("x")), "summarize_recurring: conversion"),
+        (
+            sweep.with_columns(energy_saved=pl.lit("x")),
+            "summarize_recurring: the frame cannot be read",
+        ),
         ([1], "summarize_recurring: a builtins list is no frame"),
     ):
         with pytest.raises(DataError, match=line):
