@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pytest
 
-from traceana.errors import StoreError
+from traceana.errors import StoreError, TraceanaError
 from traceana.ingesters import add_table
 from traceana.report import build, build_report
 from traceana.report import run as report_run
@@ -166,6 +166,50 @@ def test_a_store_that_changes_while_it_is_read_is_one_line_and_nothing_is_kept(
 
 def test_there_are_no_more_workers_than_cores() -> None:
     assert 1 <= count_workers() <= 4
+
+
+DIES = """
+import os, time
+from traceana.report.blocks import Content
+from traceana.report.section import Section
+
+def build(session):
+    return Content(("built",))
+
+def dies(session, traces):
+    time.sleep(3)  # until the other process has built what waits
+    os._exit(1)
+
+def slow(session, traces):
+    time.sleep(1)
+    return Content(("slow",))
+
+NEEDS = ({"training_runs": ("dataset",)},)
+LAST, A, B, C = Section("last", "Last", 4, build), *(
+    Section(name, name, place, function, needs=NEEDS)
+    for place, (name, function) in enumerate({"a": slow, "b": slow, "c": dies}.items())
+)
+"""
+
+
+@pytest.mark.usefixtures("cache")
+def test_a_worker_that_ends_is_noticed_whatever_else_was_built(
+    zeus_store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    info = tmp_path / "site" / "dies-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: dies\nVersion: 1.0\n")
+    lines = "".join(f"{name} = dies:{name.upper()}\n" for name in ("a", "b", "c", "last"))
+    (info / "entry_points.txt").write_text(f"[traceana.sections]\n{lines}")
+    (info.parent / "dies.py").write_text(DIES)
+    monkeypatch.syspath_prepend(str(info.parent))
+    sections.cache_clear()
+    try:
+        with pytest.raises(TraceanaError, match="was killed"):
+            build_report(zeus_store.path, out=tmp_path / "out", only="a,b,c,last", workers=2)
+    finally:
+        sections.cache_clear()
+        sys.modules.pop("dies", None)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="processes are listed from /proc")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import threading
+from collections import deque
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
@@ -104,27 +105,43 @@ def _share(
         for frame in ("cohort", "times")
     )
     others_of = [[section] for section in missing if section not in (*own, *times, *last)]
+    waiting = deque(group for group in (times, *reversed(others_of)) if group)
+    elsewhere: list[_Elsewhere] = []
+    lock = threading.RLock()
     taken: set[str] = set()
     before = active_children()
     # spawned, not forked: Polars' and BLAS's threads do not outlive a fork
     pool = ProcessPoolExecutor(
         others, mp_context=get_context("spawn"), initializer=_open, initargs=(context,)
     )
+
+    def start(done: Future[list[Content]] | None = None) -> None:
+        # one at a time: after a worker's end, Python 3.11 would not notice if some were cancelled
+        if done is not None and (done.cancelled() or done.exception()):
+            return
+        with lock:
+            if not waiting:
+                return
+            group = waiting.popleft()
+            future = pool.submit(_build_by_id, *(section.id for section in group))
+            elsewhere.append((group, future))
+        future.add_done_callback(start)
+
+    def take_last() -> list[Section]:
+        with lock:
+            return waiting.pop() if waiting else []
+
     try:
-        elsewhere: list[_Elsewhere] = [
-            (group, pool.submit(_build_by_id, *(section.id for section in group)))
-            for group in (times, *reversed(others_of))
-            if group
-        ]
+        for _ in range(others):
+            start()
         for section in own:
             take(section, _build(section, context))
             _collect(elsewhere, taken, take, wait=False)
-            if len(taken) == len(elsewhere):
+            if not waiting and len(taken) == len(elsewhere):
                 pool.shutdown()  # with nothing left to build they would hold what they loaded
-        for group, future in reversed(elsewhere):
-            if future.cancel():
-                for section in group:
-                    take(section, _build(section, context))
+        while group := take_last():
+            for section in group:
+                take(section, _build(section, context))
             _collect(elsewhere, taken, take, wait=False)
         for section in reversed(last):
             take(section, _build(section, context))
@@ -135,7 +152,8 @@ def _share(
             "build fewer sections at once with --only"
         ) from error
     except BaseException:
-        # the pool's thread may then fail over a future that was cancelled before (Python 3.11)
+        waiting.clear()
+        # the pool's thread may fail over a future that is cancelled (Python 3.11)
         hook, threading.excepthook = threading.excepthook, lambda _: None
         for process in active_children():
             if process not in before:
@@ -155,8 +173,8 @@ def _collect(
     wait: bool,
 ) -> None:
     """Take what other processes have finished; with `wait`, what they still build too."""
-    for group, future in elsewhere:
-        if group[0].id not in taken and not future.cancelled() and (wait or future.done()):
+    for group, future in [*elsewhere]:
+        if group[0].id not in taken and (wait or future.done()):
             taken.add(group[0].id)
             for section, content in zip(group, future.result(), strict=True):
                 take(section, content)
