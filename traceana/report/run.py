@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import inspect
 import os
 import threading
@@ -112,7 +113,10 @@ def _share(
     before = active_children()
     # spawned, not forked: Polars' and BLAS's threads do not outlive a fork
     pool = ProcessPoolExecutor(
-        others, mp_context=get_context("spawn"), initializer=_open, initargs=(context,)
+        others,
+        mp_context=get_context("spawn"),
+        initializer=_open,
+        initargs=(context, gc.get_threshold()),
     )
 
     def start(done: Future[list[Content]] | None = None) -> None:
@@ -180,7 +184,8 @@ def _collect(
                 take(section, content)
 
 
-def _open(context: Context) -> None:
+def _open(context: Context, threshold: tuple[int, int, int]) -> None:
+    gc.set_threshold(*threshold)
     parent = parent_process()
     if parent is not None:
         # a killed parent cannot end its workers
