@@ -244,6 +244,7 @@ def test_workers_end_with_a_killed_parent(
 
     while not (started := workers()) and running.poll() is None:
         time.sleep(0.02)
+    time.sleep(0.5)  # a process that was not told yet what it is for says so
     running.send_signal(number)
     _, printed = running.communicate()
     assert started, "no worker was started"

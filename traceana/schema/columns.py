@@ -15,7 +15,7 @@ LARGEST: Final = 1e18
 _LARGEST_WHOLE: Final = 10**15
 """Of which thousands add up without an overflow."""
 LARGEST_S: Final = 1e12
-"""Largest time: beyond the year 9999, which stands for "never", and below any in milliseconds."""
+"""Largest time: beyond the year 9999 ("never"), and below any recent time in milliseconds."""
 
 REJECTED: Final = pl.Schema(
     {"file": pl.String, "row": pl.Int64, "line": pl.Int64, "rule": pl.String, "text": pl.String}

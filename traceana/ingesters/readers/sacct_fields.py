@@ -53,7 +53,9 @@ def _tres(prefix: str) -> Callable[[pl.Expr], Values]:
             f"{prefix}_cpus": text.str.extract(r"(?:^|,)cpu=(\d+)").cast(pl.Float64),
             f"{prefix}_nodes": text.str.extract(r"(?:^|,)node=(\d+)").cast(pl.Float64),
             f"{prefix}_memory": memory / BYTES["GiB"],
-            f"{prefix}_gpus": total.fill_null(counts.list.sum()),
+            f"{prefix}_gpus": total.fill_null(
+                counts.list.sum() + 0.0
+            ),  # the sum of nothing is -0.0
             f"{prefix}_type": _joined(names),
         }
 
