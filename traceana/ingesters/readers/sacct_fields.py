@@ -47,15 +47,15 @@ def _tres(prefix: str) -> Callable[[pl.Expr], Values]:
         typed = text.str.extract_all(r"gres/gpu:[^=,]+=\d+")
         counts = typed.list.eval(pl.element().str.extract(r"=(\d+)$").cast(pl.Float64))
         names = typed.list.eval(pl.element().str.extract(r"gres/gpu:([^=,]+)="))
+        # the sum of nothing is -0.0
+        summed = pl.when(counts.list.len() > 0).then(counts.list.sum()).otherwise(0.0)
         total = text.str.extract(r"(?:^|,)gres/gpu=(\d+)").cast(pl.Float64)
         memory = read_size(text.str.extract(r"(?:^|,)mem=([^,]+)"), unit="MiB", base=1024)
         return {
             f"{prefix}_cpus": text.str.extract(r"(?:^|,)cpu=(\d+)").cast(pl.Float64),
             f"{prefix}_nodes": text.str.extract(r"(?:^|,)node=(\d+)").cast(pl.Float64),
             f"{prefix}_memory": memory / BYTES["GiB"],
-            f"{prefix}_gpus": total.fill_null(
-                counts.list.sum() + 0.0
-            ),  # the sum of nothing is -0.0
+            f"{prefix}_gpus": total.fill_null(summed),
             f"{prefix}_type": _joined(names),
         }
 
