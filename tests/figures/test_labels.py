@@ -43,8 +43,8 @@ def test_a_group_is_named_by_its_values() -> None:
 def test_of_a_long_name_both_ends_are_kept() -> None:
     assert name_group(["a" * 60]) == "a" * 60
     assert name_group(["a" * 100 + "b" * 100 + "\nc"]) == "a" * 30 + "…" + "b" * 30 + "\nc"
-    assert name_tick("a" * 36) == "a" * 36
-    assert name_tick("a" * 100 + "b" * 100) == "a" * 18 + "…" + "b" * 18
+    assert name_tick("a" * 28) == "a" * 28
+    assert name_tick("a" * 100 + "b" * 100) == "a" * 14 + "…" + "b" * 14
 
 
 def test_dollar_signs_in_a_name_are_no_formula() -> None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _LINE_SPACING: Final = 1.15
 _LEGEND_CHARACTERS: Final = 52
-TICK_CHARACTERS: Final = 36
+TICK_CHARACTERS: Final = 28
 _SHORT: Final = 10
 """Characters of the longest label up to which a legend has three columns."""
 _BELOW_IN: Final = -0.42
