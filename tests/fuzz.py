@@ -334,6 +334,8 @@ def check_report(seed: int) -> None:
         try:
             if Path(folder, "store").is_dir():
                 build_report(f"{folder}/store", out=f"{folder}/out")
+                page = Path(folder, "out", "index.md").read_text(encoding="utf-8")
+                assert "cannot be drawn of this" not in page  # an error that no figure foresaw
         except BaseException:
             sys.stderr.write(f"report {seed} failed\n")
             raise
