@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from traceana.errors import DataError
-from traceana.schema import training, workload
+from traceana.schema import faults, training, workload
 
 if TYPE_CHECKING:
     import dataframely as dy
@@ -22,6 +22,7 @@ TABLES: Final[dict[str, type[dy.Schema]]] = {
     "job_tags": workload.JobTags,
     "machines": workload.Machines,
     "machine_usage": workload.MachineUsage,
+    "faults": faults.Faults,
     "worker_samples": training.WorkerSamples,
     "cov_samples": training.CovSamples,
     "training_plans": training.TrainingPlans,
