@@ -34,9 +34,9 @@ def text(
 ) -> dy.String:
     """Name, identifier or label; an empty string is never kept, it is null.
 
-    `name` is given where the column's name is a keyword of Python. `privacy` states what anonymizing does: a ``label`` stays, an ``identifier`` becomes a digest
-    (of a ``rank``, unless it only numbers the workers), ``free text`` is dropped, and of a
-    ``reason`` single words stay.
+    `name` is given where the column's name is a keyword of Python. `privacy` states what
+    anonymizing does: a ``label`` stays, an ``identifier`` becomes a digest (of a ``rank``, unless
+    it only numbers the workers), ``free text`` is dropped, and of a ``reason`` single words stay.
     """
     return dy.String(
         alias=name,

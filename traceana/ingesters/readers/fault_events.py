@@ -35,9 +35,7 @@ def _open(file: CsvFile, timezone: str) -> Rows:
     return Rows((*same, "start", "end"), partial(_blocks, events, same))
 
 
-def _blocks(
-    events: Rows, same: tuple[str, ...], kinds: Mapping[str, Kind]
-) -> Iterator[FrameBlock]:
+def _blocks(events: Rows, same: tuple[str, ...], kinds: Mapping[str, Kind]) -> Iterator[FrameBlock]:
     """Yield one row per fault; an end belongs to the first open fault with the same cells."""
     read = [*events.blocks(dict.fromkeys((*same, _TYPE, _TIME), "text"))]
     parts = [part for block in read for part in block.parts()]
@@ -64,16 +62,17 @@ def _blocks(
         else:
             rule = "end_without_start" if kind == _END else f"{_TYPE}|not_a_fault_event"
             wrong.append((line, rule, source))
-    rows = pl.DataFrame(faults, {name: pl.String for name in (*same, "start", "end")}, orient="row")
+    rows = pl.DataFrame(faults, dict.fromkeys((*same, "start", "end"), pl.String), orient="row")
     bad = pl.concat([part.bad for part in parts])
     bad = pl.concat([bad, pl.DataFrame(wrong, bad.schema, orient="row")]).sort("line")
-    places = pl.DataFrame({"line": cells[LINE], "text": text})
-    texts = pl.int_range(1, int(max(lines, default=0)) + 1, eager=True).alias("line").to_frame()
+    places = pl.DataFrame({"line": cells[LINE].cast(pl.Int64), "text": text})
+    every = pl.DataFrame({"line": pl.int_range(1, max(lines, default=0) + 1, eager=True)})
+    by_line = every.join(places, on="line", how="left", maintain_order="left")
     yield FrameBlock(
         rows.select(*kinds).with_columns(pl.Series(LINE, lines, pl.Int64)),
         kinds,
         1,
-        texts.join(places.cast({"line": pl.Int64}), on="line", how="left", maintain_order="left")["text"],
+        by_line["text"],
         bad,
         header_lines=read[0].header_lines,
         not_applicable=ended,
