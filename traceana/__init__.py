@@ -19,6 +19,9 @@ _NAMES = {
     "report": ["build_report", "write_figures"],
     "samples": ["write_sample"],
     "simulate": [
+        "PlacementNodes",
+        "PlacementPolicy",
+        "PlacementRequest",
         "compare_clusters",
         "implied_throughput_ratio",
         "published_gains",
@@ -26,6 +29,7 @@ _NAMES = {
         "sample_training_path",
         "simulate_batching",
         "simulate_deadlines",
+        "simulate_placement",
         "simulate_recurring",
         "simulate_recurring_groups",
         "summarize_batching",

@@ -8,6 +8,9 @@ from .exchange import export_tables as export_tables
 from .exchange import select_jobs as select_jobs
 from .report import build_report as build_report
 from .report import write_figures as write_figures
+from .simulate import PlacementNodes as PlacementNodes
+from .simulate import PlacementPolicy as PlacementPolicy
+from .simulate import PlacementRequest as PlacementRequest
 from .simulate import compare_clusters as compare_clusters
 from .simulate import implied_throughput_ratio as implied_throughput_ratio
 from .simulate import published_gains as published_gains
@@ -15,6 +18,7 @@ from .simulate import replay_batching as replay_batching
 from .simulate import sample_training_path as sample_training_path
 from .simulate import simulate_batching as simulate_batching
 from .simulate import simulate_deadlines as simulate_deadlines
+from .simulate import simulate_placement as simulate_placement
 from .simulate import simulate_recurring as simulate_recurring
 from .simulate import simulate_recurring_groups as simulate_recurring_groups
 from .simulate import summarize_batching as summarize_batching

@@ -1,0 +1,124 @@
+"""Requests of jobs, and free resources of machines, in whole thousandths."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from traceana.simulate.placement.fragment import TypicalRequests
+
+Ints: TypeAlias = NDArray[np.int64]
+Floats: TypeAlias = NDArray[np.float64]
+
+MILLI: Final = 1000
+"""Thousandths of a core or of a GPU."""
+
+
+@dataclass(frozen=True)
+class PlacementRequest:
+    """What one job requests.
+
+    Parameters
+    ----------
+    cpu_milli
+        Thousandths of a CPU core.
+    gpus
+        Number of GPUs; 1 for a job that shares a GPU, 0 for a job without GPUs.
+    gpu_milli
+        Thousandths of each of these GPUs; below 1000 for a job that shares a GPU.
+    gpu_types
+        GPU types that the job accepts; empty where any will do.
+    """
+
+    cpu_milli: int
+    gpus: int
+    gpu_milli: int
+    gpu_types: tuple[str, ...] = ()
+
+    @property
+    def shares(self) -> bool:
+        """Return whether the job shares a GPU."""
+        return self.gpus == 1 and self.gpu_milli < MILLI
+
+    @property
+    def total_gpu_milli(self) -> int:
+        """Return the thousandths of all GPUs."""
+        return self.gpus * self.gpu_milli
+
+
+@dataclass(frozen=True)
+class PlacementNodes:
+    """Machines and what is free on them; each array has one row per machine.
+
+    Parameters
+    ----------
+    gpu_type
+        Index of the GPU type in ``typical.gpu_types``.
+    gpus
+        Number of GPUs.
+    cpu_milli
+        Free thousandths of CPU cores.
+    gpu_milli
+        Free thousandths of each GPU, one column per GPU; 0 beyond the GPUs of the machine.
+    held
+        Number of jobs by kind: column 0 those that share a GPU, column n those with n GPUs.
+    largest_cpu_milli, largest_gpu_milli
+        Capacity of the largest machine of the cluster.
+    typical
+        Typical requests of the workload, for :meth:`TypicalRequests.fragment`.
+    """
+
+    gpu_type: Ints
+    gpus: Ints
+    cpu_milli: Ints
+    gpu_milli: Ints
+    held: Ints
+    largest_cpu_milli: int
+    largest_gpu_milli: int
+    typical: TypicalRequests
+
+    def rows(self, index: Ints, /) -> PlacementNodes:
+        """Return some of the machines."""
+        return PlacementNodes(
+            self.gpu_type[index],
+            self.gpus[index],
+            self.cpu_milli[index],
+            self.gpu_milli[index],
+            self.held[index],
+            self.largest_cpu_milli,
+            self.largest_gpu_milli,
+            self.typical,
+        )
+
+    @property
+    def free_gpu_milli(self) -> Ints:
+        """Return the free thousandths of all GPUs of each machine."""
+        total: Ints = self.gpu_milli.sum(axis=1)
+        return total
+
+    def fragment(self) -> Floats:
+        """Return the fragment of each machine in thousandths of a GPU."""
+        return self.typical.fragment(self.gpu_type, self.cpu_milli, self.gpu_milli)
+
+    def fits(self, request: PlacementRequest, /) -> NDArray[np.bool_]:
+        """Return whether CPU, GPU type and GPUs suffice on each machine."""
+        fits: NDArray[np.bool_] = self.cpu_milli >= request.cpu_milli
+        if request.gpus == 0:
+            return fits
+        fits &= self.typical.accepts(request)[self.gpu_type]
+        if request.gpus == 1:
+            fits &= self.gpu_milli.max(axis=1) >= request.gpu_milli
+        else:
+            fits &= (self.gpu_milli >= request.gpu_milli).sum(axis=1) >= request.gpus
+        return fits
+
+
+def whole_gpus(gpu_milli: Ints, gpus: int, /) -> NDArray[np.bool_]:
+    """Return which GPUs a request for whole GPUs takes: the free ones of lowest index."""
+    free = gpu_milli == MILLI
+    taken: NDArray[np.bool_] = free & (free.cumsum(axis=1) <= gpus)
+    return taken
