@@ -32,6 +32,13 @@ class PlacementRequest:
         Thousandths of each of these GPUs; below 1000 for a job that shares a GPU.
     gpu_types
         GPU types that the job accepts; empty where any will do.
+
+    Examples
+    --------
+    >>> import traceana
+    >>> request = traceana.PlacementRequest(cpu_milli=6000, gpus=1, gpu_milli=460)
+    >>> request.shares, request.total_gpu_milli
+    (True, 460)
     """
 
     cpu_milli: int
@@ -52,7 +59,7 @@ class PlacementRequest:
 
 @dataclass(frozen=True)
 class PlacementNodes:
-    """Machines and what is free on them; each array has one row per machine.
+    """Machines and their free resources; one row per machine.
 
     Parameters
     ----------
@@ -69,7 +76,19 @@ class PlacementNodes:
     largest_cpu_milli, largest_gpu_milli
         Capacity of the largest machine of the cluster.
     typical
-        Typical requests of the workload, for :meth:`TypicalRequests.fragment`.
+        Typical requests of the workload; ``typical.fragment(gpu_type, cpu_milli, gpu_milli)`` is
+        the fragment of machines in another state.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> class WorstFit:
+    ...     def score(self, request, nodes):
+    ...         return nodes.free_gpu_milli
+    >>> jobs, machines = pl.DataFrame({"gpus": [0.5, 1]}), pl.DataFrame({"gpus": [2, 2]})
+    >>> placed = traceana.simulate_placement(jobs, machines, policy=WorstFit())
+    >>> placed["allocated"].max()
+    100.0
     """
 
     gpu_type: Ints

@@ -22,7 +22,7 @@ _COVERED: Final = 0.95
 class TypicalRequests:
     """The most frequent requests, which cover 95 % of the jobs of a workload.
 
-    Equal frequencies: the request with more CPU, then a larger GPU share, then more GPUs, is first.
+    Equal frequencies: the request with more CPU, then a larger fraction of a GPU, then more GPUs, is first.
     """
 
     def __init__(self, requests: Sequence[PlacementRequest], gpu_types: Sequence[str]) -> None:
@@ -66,9 +66,9 @@ class TypicalRequests:
     def fragment(self, gpu_type: Ints, cpu_milli: Ints, gpu_milli: Ints, /) -> Floats:
         """Return the fragment of machines in such a state, in thousandths of a GPU.
 
-        The fragment is the mean over the typical requests of the free GPU share that a request
-        cannot use: all of it if it could not run there or requests no GPU, else the free share of
-        the GPUs with less than it requests of each.
+        The fragment is the mean over the typical requests of the free GPU that a request cannot
+        use: all of it if the request does not fit or needs no GPU, else what is free of the GPUs
+        with less than it requests of each.
         """
         shares, cpus, gpus, index, accepted, weights = self._with_gpus
         total: Floats = gpu_milli.sum(axis=1).astype(float)

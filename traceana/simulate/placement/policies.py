@@ -20,7 +20,21 @@ class PlacementPolicy(Protocol):
     """Scores the machines for a job.
 
     A score may depend on the request and on the row of the machine only: it is computed again
-    when the machine changes, and kept otherwise.
+    when the machine changes, and kept otherwise. A policy with a second method
+    ``score_gpus(request, nodes)``, one score per machine and GPU, also chooses the GPU of a job
+    that shares one.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> class FewestCores:
+    ...     def score(self, request, nodes):
+    ...         return -nodes.cpu_milli  # the highest score wins: fewest free cores
+    >>> jobs = pl.DataFrame({"gpus": [0.5, 1.0], "cpus": [4, 8]})
+    >>> machines = pl.DataFrame({"gpus": [2, 2], "cpus": [16, 96]})
+    >>> placed = traceana.simulate_placement(jobs, machines, policy=FewestCores())
+    >>> placed["allocated"].max()
+    100.0
     """
 
     def score(self, request: PlacementRequest, nodes: PlacementNodes, /) -> ArrayLike:
@@ -124,7 +138,7 @@ class FragmentationGradientDescent:
         return score
 
     def score_gpus(self, request: PlacementRequest, nodes: PlacementNodes) -> Ints:
-        """Return the same score of each GPU, -1 where the share does not fit."""
+        """Return the same score of each GPU, -1 where the request does not fit."""
         row, gpu = np.nonzero(nodes.gpu_milli >= request.gpu_milli)
         left = nodes.gpu_milli[row]
         left[np.arange(len(row)), gpu] -= request.gpu_milli

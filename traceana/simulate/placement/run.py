@@ -86,7 +86,7 @@ class Cluster:
         self._changed.append(node)
 
     def _gpu_of(self, node: int, request: PlacementRequest) -> int:
-        """Return the GPU of the highest score; else that of the least free share that fits."""
+        """Return the GPU of the highest score, or the one with the least free that fits."""
         free = self.nodes.gpu_milli[node]
         fits = free >= request.gpu_milli
         if self._gpus is None:

@@ -37,13 +37,13 @@ def simulate_placement(
     ties: Literal["name", "random"] = "name",
     fill: float = 1.3,
 ) -> pl.DataFrame:
-    """Simulate the placement of jobs that share GPUs as a cluster fills up.
+    """Simulate the placement of jobs as a cluster fills up.
 
-    The jobs arrive in random order, then jobs drawn with replacement, until they request `fill`
-    times the GPUs of the machines. A job is placed on a machine with enough CPU, memory and GPUs
-    of an accepted type, never leaves, and is lost if none fits. A job that shares a GPU takes the
-    GPU with the least free share that fits, unless the policy chooses another; a job with several
-    takes free GPUs of lowest index. Machines without GPUs are not used.
+    Jobs, which may share a GPU, arrive in random order; then jobs drawn with replacement arrive,
+    until they request `fill` times the GPUs of the machines. A job is placed on a machine with
+    enough CPU, memory and GPUs of an accepted type, never leaves, and is lost if none fits. A job
+    that shares a GPU takes the one with the least free that fits, unless the policy chooses
+    another; a job with several takes free GPUs of lowest index. Machines without GPUs are not used.
 
     The fragment is the part of the free GPUs that typical requests cannot use: the mean over the
     most frequent requests, which cover 95 % of the jobs [1]_.
