@@ -22,7 +22,8 @@ _COVERED: Final = 0.95
 class TypicalRequests:
     """The most frequent requests, which cover 95 % of the jobs of a workload.
 
-    Equal frequencies: the request with more CPU, then a larger fraction of a GPU, then more GPUs, is first.
+    Equal frequencies: the request with more CPU is first, then with a larger fraction of a GPU,
+    then with more GPUs.
     """
 
     def __init__(self, requests: Sequence[PlacementRequest], gpu_types: Sequence[str]) -> None:
