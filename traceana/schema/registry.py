@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from traceana.errors import DataError
-from traceana.schema import training, workload
+from traceana.schema import faults, training, workload
 
 if TYPE_CHECKING:
     import dataframely as dy
@@ -23,6 +23,7 @@ TABLES: Final[dict[str, type[dy.Schema]]] = {
     "machines": workload.Machines,
     "machine_usage": workload.MachineUsage,
     "gpu_samples": workload.GpuSamples,
+    "faults": faults.Faults,
     "worker_samples": training.WorkerSamples,
     "cov_samples": training.CovSamples,
     "training_plans": training.TrainingPlans,

@@ -10,6 +10,7 @@ from traceana.errors import DataError, SourceError
 from traceana.ingesters.readers import (
     csv,
     dcgmi,
+    fault_events,
     json,
     jsonl,
     kineto,
@@ -30,7 +31,18 @@ if TYPE_CHECKING:
 
 # what is most special is tried first
 _OWN = (
-    *(operations, parquet, nvidia_smi, dcgmi, sacct, swf, prometheus, kineto, kubectl),
+    *(
+        operations,
+        fault_events,
+        parquet,
+        nvidia_smi,
+        dcgmi,
+        sacct,
+        swf,
+        prometheus,
+        kineto,
+        kubectl,
+    ),
     *(nvrx, training_log, json, jsonl, csv),
 )
 
