@@ -93,7 +93,7 @@ def _simple(name: str) -> Callable[[str], _Row | str | None]:
         found = _FORMATS[name].search(line)
         if found is None:
             return None
-        return worker_of(line), found[1], _scaled(found[2], 1e-3 if name == "megatron" else 1.0)
+        return worker_of(line), found[1], _scaled(found[2], 1000 if name == "megatron" else 1)
 
     return read
 
@@ -140,9 +140,9 @@ class _Timers:
             return worker, step, found[1]
 
 
-def _scaled(value: str, factor: float) -> str:
+def _scaled(value: str, divisor: int) -> str:
     try:
-        return repr(float(value) * factor)
+        return repr(float(value) / divisor)
     except ValueError:
         return value
 
