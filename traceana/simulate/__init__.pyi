@@ -19,7 +19,7 @@ from .batching.workers import Workers as Workers
 from .deadlines.policies import simulate_deadlines as simulate_deadlines
 from .deadlines.synthesis import synthesize_deadlines as synthesize_deadlines
 from .placement.cluster import PlacementNodes as PlacementNodes
-from .placement.cluster import PlacementRequest as PlacementRequest
+from .placement.request import PlacementRequest as PlacementRequest
 from .placement.policies import PlacementPolicy as PlacementPolicy
 from .placement.simulate import simulate_placement as simulate_placement
 from .recurring.policies import BatchSizeOptimizer as BatchSizeOptimizer

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from traceana.simulate.placement.cluster import Floats, Ints, PlacementRequest
+    from traceana.simulate.placement.request import Floats, Ints, PlacementRequest
 
 _COVERED: Final = 0.95
 """Fraction of the jobs that the typical requests cover."""

@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
 import numpy as np
 
-from traceana.simulate.placement.cluster import MILLI, whole_gpus
+from traceana.simulate.placement.cluster import whole_gpus
+from traceana.simulate.placement.request import MILLI
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from traceana.simulate.placement.cluster import Floats, Ints, PlacementNodes, PlacementRequest
+    from traceana.simulate.placement.cluster import PlacementNodes
+    from traceana.simulate.placement.request import Floats, Ints, PlacementRequest
 
 _BEST: Final = 100
 

@@ -10,8 +10,9 @@ from traceana.simulate.placement.cluster import whole_gpus
 from traceana.simulate.placement.policies import GpuPolicy, Random
 
 if TYPE_CHECKING:
-    from traceana.simulate.placement.cluster import Floats, Ints, PlacementNodes, PlacementRequest
+    from traceana.simulate.placement.cluster import PlacementNodes
     from traceana.simulate.placement.policies import PlacementPolicy
+    from traceana.simulate.placement.request import Floats, Ints, PlacementRequest
 
 
 class Cluster:

@@ -18,8 +18,8 @@ from traceana.stats.arguments import as_generator, check_choice, is_number, take
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
 
-    from traceana.simulate.placement.cluster import Ints
     from traceana.simulate.placement.policies import PlacementPolicy
+    from traceana.simulate.placement.request import Ints
 
 _STEP: Final = 10
 _LEAST_FILL: Final = 0.1

@@ -11,13 +11,14 @@ import polars as pl
 from traceana.analysis.frames import column_names
 from traceana.errors import DataError
 from traceana.simulate.frames import read_columns
-from traceana.simulate.placement.cluster import MILLI, PlacementNodes, PlacementRequest
+from traceana.simulate.placement.cluster import PlacementNodes
 from traceana.simulate.placement.fragment import TypicalRequests
+from traceana.simulate.placement.request import MILLI, PlacementRequest
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
 
-    from traceana.simulate.placement.cluster import Floats, Ints
+    from traceana.simulate.placement.request import Floats, Ints
 
 _MIB: Final = 1024
 _MOST_ARRIVALS: Final = 10_000_000
