@@ -97,4 +97,8 @@ from .trace import load as load
 from .trace import open_sample as open_sample
 from .trace import read as read
 
+from .simulate.placement.cluster import PlacementNodes as PlacementNodes
+from .simulate.placement.policies import PlacementPolicy as PlacementPolicy
+from .simulate.placement.request import PlacementRequest as PlacementRequest
+from .simulate.placement.simulate import simulate_placement as simulate_placement
 __version__: str
