@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 import re
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from traceana.schema.registry import TABLES, describe_table, rule_expressions, schema_version
 
@@ -32,6 +32,11 @@ or `time|not_a_number` (where a cell cannot be read, the source's name of the co
 A cell of an optional column that cannot be read is null; `ledger.json` counts it.
 """
 
+_KEYS: Final = {
+    "worker_samples": "`job_id`, `worker_id` and `time_s`, or `step` where `time_s` is null",
+    "gpu_samples": "`machine_id`, `gpu`, `time_s`, and which of the measures it has",
+}
+
 
 def tables_page() -> str:
     """Return the reference page of all tables as Markdown."""
@@ -41,9 +46,7 @@ def tables_page() -> str:
 def _section(name: str) -> str:
     schema = TABLES[name]
     columns = describe_table(name)
-    key = ", ".join(f"`{column}`" for column in schema.primary_key())
-    if name == "worker_samples":
-        key = "`job_id`, `worker_id` and `time_s`, or `step` where `time_s` is null"
+    key = _KEYS.get(name) or ", ".join(f"`{column}`" for column in schema.primary_key())
     lines = [
         f"## {name}",
         "",
