@@ -14,6 +14,7 @@ from traceana.questions.reliability.tables import CheckpointIntervals
 from traceana.stats.arguments import is_number
 from traceana.tables.declare import declared, returns, schema_of
 
+
 @returns(CheckpointIntervals)
 def checkpoint_interval(
     mttf_s: float | Iterable[float], /, *, checkpoint_s: float, restart_s: float = 0.0

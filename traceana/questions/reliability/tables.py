@@ -190,6 +190,14 @@ class ReliabilityResult(Result):
         Faults over time.
     down
         Machines down, one row per change; None where the log has no ends.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> faults = pl.DataFrame({"machine_id": ["a"], "start_s": [0.0], "end_s": [8640.0]})
+    >>> result = traceana.machine_reliability(faults, total_machines=10, window=(0, 864_000))
+    >>> result.overall["availability"].item(), result.offenders.height
+    (0.999, 0)
     """
 
     total_machines: int
@@ -265,6 +273,16 @@ class JobFailureResult(Result):
     dispersion
         Variance of the number of faults over machines, and over blocks of time: near 1 speaks for
         the independence that `mean_s` assumes.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> faults = pl.DataFrame({"machine_id": ["a"], "start_s": [0.0], "end_s": [8640.0]})
+    >>> result = traceana.job_failure_interval(
+    ...     faults, [1, 5], total_machines=10, window=(0, 864_000)
+    ... )
+    >>> result.intervals["mean_s"].to_list()
+    [8640000.0, 1728000.0]
     """
 
     rate: float
