@@ -58,7 +58,7 @@ def checkpoint_interval(
     >>> import polars as pl, traceana
     >>> found = traceana.checkpoint_interval(24 * 3600, checkpoint_s=300, restart_s=600)
     >>> found.select("method", pl.col("interval_s", "effective_training_ratio").round(3)).rows()
-    [('young', 7200.0, 0.915), ('daly', 7000.694, 0.915), ('exact', 7000.694, 0.915)]
+    [('young', 7200.0, 0.913), ('daly', 7001.389, 0.913), ('exact', 7001.404, 0.913)]
     """
     means: list[float] = list(mttf_s) if isinstance(mttf_s, Iterable) else [mttf_s]
     for name, value in (

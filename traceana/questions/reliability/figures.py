@@ -37,7 +37,7 @@ def plot_faults_over_time(result: ReliabilityResult, /, *, ax: Axes | None = Non
     --------
     >>> import polars as pl, traceana
     >>> from traceana.figures import plot_faults_over_time
-    >>> faults = pl.DataFrame({"machine_id": ["a", "b"], "start_s": [0, 9e5], "end_s": [1e5, 1e6]})
+    >>> faults = pl.DataFrame({"machine_id": ["a", "b"], "start_s": [0, 900], "end_s": [10, 990]})
     >>> plot_faults_over_time(traceana.machine_reliability(faults)).get_ylabel()
     'Faults per 1,000 node-days'
     """
@@ -83,7 +83,7 @@ def plot_machines_down(result: ReliabilityResult, /, *, ax: Axes | None = None) 
     --------
     >>> import polars as pl, traceana
     >>> from traceana.figures import plot_machines_down
-    >>> faults = pl.DataFrame({"machine_id": ["a", "b"], "start_s": [0, 9e5], "end_s": [1e5, 1e6]})
+    >>> faults = pl.DataFrame({"machine_id": ["a", "b"], "start_s": [0, 900], "end_s": [10, 990]})
     >>> plot_machines_down(traceana.machine_reliability(faults)).get_ylabel()
     'Machines down'
     """
@@ -129,7 +129,7 @@ def plot_faults_per_machine(result: ReliabilityResult, /, *, ax: Axes | None = N
     --------
     >>> import polars as pl, traceana
     >>> from traceana.figures import plot_faults_per_machine
-    >>> faults = pl.DataFrame({"machine_id": ["a", "b"], "start_s": [0, 9e5], "end_s": [1e5, 1e6]})
+    >>> faults = pl.DataFrame({"machine_id": ["a", "b"], "start_s": [0, 900], "end_s": [10, 990]})
     >>> plot_faults_per_machine(traceana.machine_reliability(faults)).get_xlabel()
     'Faults (at least)'
     """

@@ -75,7 +75,7 @@ def job_failure_interval(
     Examples
     --------
     >>> import polars as pl, traceana
-    >>> faults = pl.DataFrame({"machine_id": ["a", "b"], "start_s": [0, 5e5], "end_s": [9e3, 6e5]})
+    >>> faults = pl.DataFrame({"machine_id": ["a", "b"], "start_s": [0, 5000], "end_s": [9, 6000]})
     >>> result = traceana.job_failure_interval(
     ...     faults, machines=2, total_machines=4, window=(0, 864_000)
     ... )
