@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from traceana import analysis
+from traceana.analysis.outcomes.curves import WEEK_S
 from traceana.derived.cohorts import form_cohort
 from traceana.results.distributions import BestFamilies, RuntimeSensitivity
 from traceana.results.tables import declared
@@ -131,8 +132,9 @@ def _sensitivity(rows: pl.DataFrame, truncated: str | None) -> pl.DataFrame | No
     ):
         seen: dict[str, Any] = {"entry": own["entry_s"], "observed": own["observed"]}
         survival = analysis.kaplan_meier(
-            own, status=None, runtime="duration_s", entry="entry_s", observed="observed"
-        )
+            own, status=None, runtime="duration_s", entry="entry_s", observed="observed",
+            horizon_s=WEEK_S,
+        )  # fmt: skip
         fits = analysis.fit_distributions(
             own["duration_s"], truncated_below=truncated, criterion="bic", resamples=0, **seen
         )

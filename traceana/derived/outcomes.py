@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from traceana import analysis
-from traceana.analysis.outcomes.curves import incidence_and_survival
+from traceana.analysis.outcomes.curves import WEEK_S, incidence_and_survival
 from traceana.analysis.outcomes.events import Columns
 from traceana.derived.cohorts import form_cohort
 from traceana.errors import DataError
@@ -116,7 +116,7 @@ def _outcomes(cohort: Cohort, by: str | None, strata: str | None, notes: list[st
     rates = analysis.failure_rates(rows, keys, **ENDED, cluster=cluster)
     runtimes = analysis.kaplan_meier(
         rows.filter(pl.col("status").is_not_null()), by=("status", *keys), status=None,
-        entry="entry_s", observed="observed", cluster=cluster,
+        entry="entry_s", observed="observed", cluster=cluster, horizon_s=WEEK_S,
     )  # fmt: skip
     comparisons, odds = {}, None
     there = stated["status"].cast(pl.String)

@@ -8,7 +8,7 @@ import narwhals.stable.v2 as nw
 import polars as pl
 
 from traceana.analysis.frames import Names, as_names, open_frame, reduce_frame
-from traceana.analysis.outcomes.curves import kaplan_meier
+from traceana.analysis.outcomes.curves import WEEK_S, kaplan_meier
 from traceana.results.tables import declared, returns
 from traceana.results.workload import WorkloadSummary
 
@@ -97,7 +97,7 @@ def workload_summary(
     if entry is not None or observed is not None:
         survival = kaplan_meier(
             jobs, by=keys, status=None, runtime=runtime, entry=entry, observed=observed,
-            quantiles=tuple(quantiles.values()),
+            quantiles=tuple(quantiles.values()), horizon_s=WEEK_S,
         )  # fmt: skip
         found = _by_survival(found, survival, keys, quantiles)
     return declared(found, WorkloadSummary, by=keys)
