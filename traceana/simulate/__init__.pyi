@@ -18,6 +18,10 @@ from .batching.workers import Saturating as Saturating
 from .batching.workers import Workers as Workers
 from .deadlines.policies import simulate_deadlines as simulate_deadlines
 from .deadlines.synthesis import synthesize_deadlines as synthesize_deadlines
+from .placement.cluster import PlacementNodes as PlacementNodes
+from .placement.request import PlacementRequest as PlacementRequest
+from .placement.policies import PlacementPolicy as PlacementPolicy
+from .placement.simulate import simulate_placement as simulate_placement
 from .recurring.policies import BatchSizeOptimizer as BatchSizeOptimizer
 from .recurring.policies import PowerLimitOptimizer as PowerLimitOptimizer
 from .recurring.groups import RecurringGroupsResult as RecurringGroupsResult

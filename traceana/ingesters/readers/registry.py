@@ -9,14 +9,20 @@ from typing import TYPE_CHECKING
 from traceana.errors import DataError, SourceError
 from traceana.ingesters.readers import (
     csv,
+    dcgmi,
     fault_events,
     json,
     jsonl,
+    kineto,
     kubectl,
+    nvidia_smi,
+    nvrx,
     operations,
     parquet,
+    prometheus,
     sacct,
     swf,
+    training_log,
 )
 from traceana.ingesters.readers.reader import GROUP, Reader
 
@@ -24,7 +30,21 @@ if TYPE_CHECKING:
     from traceana.ingesters.files import CsvFile
 
 # what is most special is tried first
-_OWN = (operations, fault_events, parquet, sacct, swf, kubectl, json, jsonl, csv)
+_OWN = (
+    *(
+        operations,
+        fault_events,
+        parquet,
+        nvidia_smi,
+        dcgmi,
+        sacct,
+        swf,
+        prometheus,
+        kineto,
+        kubectl,
+    ),
+    *(nvrx, training_log, json, jsonl, csv),
+)
 
 
 @cache
