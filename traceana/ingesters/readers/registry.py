@@ -22,6 +22,7 @@ from traceana.ingesters.readers import (
     parquet,
     prometheus,
     sacct,
+    slurm_json,
     swf,
     training_log,
 )
@@ -39,6 +40,7 @@ _OWN = (
         nvidia_smi,
         dcgmi,
         sacct,
+        slurm_json,
         swf,
         prometheus,
         kineto,
