@@ -107,6 +107,15 @@ def real_data() -> Path:
 
 
 @pytest.fixture(scope="session")
+def published_faults(real_data: Path) -> Path:
+    """Folder of a published fault log, beside the publishers' files."""
+    folder = real_data.parent / "published" / "faults"
+    if not folder.is_dir():
+        pytest.skip(NO_FILES)
+    return folder
+
+
+@pytest.fixture(scope="session")
 def real_store(real_data: Path, shared_folder: Path) -> Store:
     """Every trace that is at hand, ingested once."""
     # slow to import, and the process that shares the tests out runs none

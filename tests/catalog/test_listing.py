@@ -31,6 +31,7 @@ def test_one_row_a_trace_with_what_it_takes_to_choose() -> None:
         "bytedance-stragglers-2025",
         "elasticflow-2023",
         "helios-2020",
+        "infinitehbd-2025",
         "microsoft-itp-2021",
         "philly-2017",
         "zeus-2023",

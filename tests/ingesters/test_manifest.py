@@ -14,7 +14,7 @@ from traceana.errors import DataError, StoreError
 from traceana.exchange import select_jobs
 from traceana.ingesters import add_table, ingest
 from traceana.ingesters.describe import checked_facts
-from traceana.store import Store, open_store
+from traceana.store import Capacity, Store, open_store
 from traceana.store.manifest import Manifest
 
 JOBS = "j1,i1,u1,Terminated,100.0,200.0\nj2,i2,,Failed,50.0,\n"
@@ -197,3 +197,44 @@ def test_a_fact_may_be_missing_where_its_type_allows_it() -> None:
     }  # fmt: skip
     with pytest.raises(DataError, match=r"^m: title: 'None' is not"):
         checked_facts({"title": None}, Manifest, "m")
+
+
+CAPACITY = """[trace.capacity]
+west = { nodes = 16, gpus_per_node = 8, gpu_type = "V100" }
+"vc 2" = { nodes = 2, gpus_per_node = 4 }
+[jobs]
+job_id = "id"
+"""
+
+
+def test_a_mapping_states_the_machines_of_each_group(tmp_path: Path) -> None:
+    frame = pl.DataFrame({"id": ["a", "b"]})
+    add_table(frame, trace="own", table="jobs", mapping=CAPACITY, store=tmp_path / "a")
+    expected = {
+        "west": Capacity(nodes=16, gpus_per_node=8, gpu_type="V100"),
+        "vc 2": Capacity(nodes=2, gpus_per_node=4),
+    }
+    assert open_store(tmp_path / "a").manifest("own").capacity == expected
+    assert expected["west"].gpus == 128
+    copy = select_jobs("own", store=tmp_path / "a", out=tmp_path / "b")
+    assert open_store(copy).manifest("own").capacity == expected
+
+
+@pytest.mark.parametrize(
+    ("stated", "reason"),
+    [
+        ("{ nodes = 2 }", "state nodes, gpus_per_node, gpu_type"),
+        ("{ nodes = 2, gpus_per_node = 8, gpu = 'A' }", "no fact is called 'gpu'"),
+        ("{ nodes = 2.5, gpus_per_node = 8 }", "nodes: '2.5' is not a whole number"),
+        ("{ nodes = -2, gpus_per_node = 8 }", "nodes is -2, below 0"),
+        ("8", "'8' is not a table"),
+    ],
+)
+def test_a_capacity_without_a_number_of_gpus_is_refused(
+    tmp_path: Path, stated: str, reason: str
+) -> None:
+    mapping = f"[trace.capacity]\nwest = {stated}\n[jobs]\njob_id = 'id'\n"
+    with pytest.raises(DataError, match=reason):
+        add_table(
+            pl.DataFrame({"id": ["a"]}), trace="own", table="jobs", mapping=mapping, store=tmp_path
+        )

@@ -28,6 +28,7 @@ DESIGN = {
     "machines": "machine_id gpu_type gpus cpus memory_gib",
     "machine_usage": "worker_id machine_id start_s end_s cpu_iowait cpu_kernel cpu_usr gpu load_1 "
     "net_receive num_worker cpu",
+    "faults": "machine_id start_s end_s downtime_s class description level",
     "worker_samples": "job_id worker_id time_s step host gpus batch_time",
     "cov_samples": "job_id sample time_s cov",
     "training_plans": "job_id cluster model batch_size iterations deadline_s",

@@ -26,7 +26,8 @@ ReaderOption = Annotated[
     typer.Option(
         "--reader",
         metavar="NAME",
-        help="Format: csv, json, jsonl, parquet, sacct, swf, kubectl.  [default: detected]",
+        help="Format, such as csv, json, parquet, sacct, nvidia-smi or kineto; an unknown one "
+        "lists them.  [default: detected]",
     ),
 ]
 TimezoneOption = Annotated[

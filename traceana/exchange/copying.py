@@ -90,4 +90,7 @@ def _lines(facts: dict[str, Any]) -> Iterator[str]:
 
 
 def _toml(value: object) -> str:
+    if isinstance(value, dict):
+        members = (f"{_toml(k)} = {_toml(v)}" for k, v in value.items() if v is not None)
+        return f"{{ {', '.join(members)} }}"
     return json.dumps(value, ensure_ascii=False)  # the same in TOML

@@ -206,11 +206,15 @@ class _Compiler:
             ) from error
 
 
-_FOLLOWING_TIMES: Final = {
-    "end_s": {"start_s": 1, "runtime_s": 1},
-    "runtime_s": {"end_s": 1, "start_s": -1},
-    "start_s": {"end_s": 1, "runtime_s": -1},
-}
+_FOLLOWING_TIMES: Final = tuple(
+    follows
+    for duration in ("runtime_s", "downtime_s")
+    for follows in (
+        ("end_s", {"start_s": 1, duration: 1}),
+        (duration, {"end_s": 1, "start_s": -1}),
+        ("start_s", {"end_s": 1, duration: -1}),
+    )
+)
 """Of start, end and runtime, the one that a mapping does not state follows from the others."""
 _ROUNDING_S: Final = 1e-6
 
@@ -262,7 +266,7 @@ def compile_mapping(
         if name in columns:
             kind: Kind = "text" if dtype == pl.String else "number"
             stated[name] = pl.col(known.use(name, kind, where))
-    for name, follows in _FOLLOWING_TIMES.items():
+    for name, follows in _FOLLOWING_TIMES:
         if name in table and name not in stated and not follows.keys() - stated.keys():
             stated[name] = pl.sum_horizontal(
                 *(sign * stated[other] for other, sign in follows.items()), ignore_nulls=False

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from traceana.errors import DataError
 from traceana.ingesters.mapping import check_type
-from traceana.store.manifest import Manifest, TableManifest
+from traceana.store.manifest import Capacity, Manifest, TableManifest
 from traceana.store.store import Store
 from traceana.store.writer import stored_columns, stored_range
 
@@ -135,7 +135,7 @@ def _describe_table(
 def checked_facts(
     facts: Facts[str, Any], kind: type[Manifest | TableManifest], where: str, /
 ) -> dict[str, Any]:
-    """Return facts with lists as tuples."""
+    """Return facts with lists as tuples, and capacities as such."""
     found = {"trace", "source", "synthetic", "window", "mapping", "facts", "tables"}
     types = {one.name: str(one.type) for one in fields(kind)}
     known = [name for name in types if name not in found | {"rows", "columns"}]
@@ -146,4 +146,27 @@ def checked_facts(
             raise DataError(f"{where}: no fact is called {name!r}{hint}; use {', '.join(known)}")
         if value is not None or "None" not in types[name]:
             check_type(value, types[name].removesuffix(" | None"), f"{where}: {name}")
-    return {k: tuple(v) if isinstance(v, list) else v for k, v in facts.items()}
+    checked: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in facts.items()
+    }
+    if "capacity" in checked:
+        checked["capacity"] = {
+            group: _capacity(stated, f"{where}: capacity of {group!r}")
+            for group, stated in checked["capacity"].items()
+        }
+    return checked
+
+
+def _capacity(stated: Facts[str, Any], where: str) -> Capacity:
+    names = {one.name: str(one.type) for one in fields(Capacity)}
+    expected = f"state {', '.join(names)}, such as {{ nodes = 16, gpus_per_node = 8 }}"
+    for name, value in stated.items():
+        if name not in names:
+            raise DataError(f"{where}: no fact is called {name!r}; {expected}")
+        check_type(value, names[name].removesuffix(" | None"), f"{where}: {name}")
+        if isinstance(value, int) and value < 0:
+            raise DataError(f"{where}: {name} is {value}, below 0")
+    try:
+        return Capacity(**stated)
+    except TypeError:
+        raise DataError(f"{where}: {expected}") from None

@@ -76,7 +76,8 @@ def ingest(
     paths
         Folder, file, or several of them, plain, ``.gz``, ``.xz``, in ``.tar.gz``, or split into
         ``.partaa``, ``.partab``, ... Without a mapping: CSVs named as published, and files of
-        formats with a mapping of their own (``sacct``, ``swf``, ``kubectl``).
+        formats with a mapping of their own (``sacct``, ``swf``, ``kubectl``, ``nvidia-smi``,
+        ``dcgmi``, ``prometheus``, ``training-log``, ``kineto``, ``nvrx``).
     trace
         Id of the trace. None: found from names and columns, or the name of the mapping, file or
         folder.

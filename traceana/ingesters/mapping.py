@@ -42,6 +42,8 @@ _KINDS: Final[dict[str, tuple[tuple[type, ...], str]]] = {
     "dict[str, cell]": ((dict,), "a table, { old = 'new' }"),
     "dict[str, str]": ((dict,), "a table of texts"),
     "dict[str, float]": ((dict,), "a table of numbers"),
+    "dict[str, Capacity]": ((dict,), "a table of groups"),
+    "Capacity": ((dict,), "a table, { nodes = 2, gpus_per_node = 8 }"),
 }
 _SIZED: Final = {"GiB", "bytes"}
 

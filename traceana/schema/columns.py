@@ -25,15 +25,21 @@ that the row broke, and its text as published (of a reshaped table: its cells').
 
 
 def text(
-    meaning: str, *, key: bool = False, nullable: bool = False, privacy: str = "label"
+    meaning: str,
+    *,
+    key: bool = False,
+    nullable: bool = False,
+    privacy: str = "label",
+    name: str | None = None,
 ) -> dy.String:
     """Name, identifier or label; an empty string is never kept, it is null.
 
-    `privacy` states what anonymizing does: a ``label`` stays, an ``identifier`` becomes a digest
-    (of a ``rank``, unless it only numbers the workers), ``free text`` is dropped, and of a
-    ``reason`` single words stay.
+    `name` is given where the column's name is a keyword of Python. `privacy` states what
+    anonymizing does: a ``label`` stays, an ``identifier`` becomes a digest (of a ``rank``, unless
+    it only numbers the workers), ``free text`` is dropped, and of a ``reason`` single words stay.
     """
     return dy.String(
+        alias=name,
         primary_key=key,
         nullable=nullable and not key,
         min_length=1,

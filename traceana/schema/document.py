@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 import re
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from traceana.schema.registry import TABLES, describe_table, rule_expressions, schema_version
 
@@ -31,6 +31,11 @@ row number and the name of the rule: `short_row`, `long_row`, `blank_line`, `unb
 or `time|not_a_number` (where a cell cannot be read, the source's name of the column).
 """
 
+_KEYS: Final = {
+    "worker_samples": "`job_id`, `worker_id` and `time_s`, or `step` where `time_s` is null",
+    "gpu_samples": "`machine_id`, `gpu`, `time_s`, and which of the measures it has",
+}
+
 
 def tables_page() -> str:
     """Return the reference page of all tables as Markdown."""
@@ -40,9 +45,7 @@ def tables_page() -> str:
 def _section(name: str) -> str:
     schema = TABLES[name]
     columns = describe_table(name)
-    key = ", ".join(f"`{column}`" for column in schema.primary_key())
-    if name == "worker_samples":
-        key = "`job_id`, `worker_id` and `time_s`, or `step` where `time_s` is null"
+    key = _KEYS.get(name) or ", ".join(f"`{column}`" for column in schema.primary_key())
     lines = [
         f"## {name}",
         "",

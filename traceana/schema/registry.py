@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from traceana.errors import DataError
-from traceana.schema import training, workload
+from traceana.schema import faults, training, workload
 
 if TYPE_CHECKING:
     import dataframely as dy
@@ -22,6 +22,8 @@ TABLES: Final[dict[str, type[dy.Schema]]] = {
     "job_tags": workload.JobTags,
     "machines": workload.Machines,
     "machine_usage": workload.MachineUsage,
+    "gpu_samples": workload.GpuSamples,
+    "faults": faults.Faults,
     "worker_samples": training.WorkerSamples,
     "cov_samples": training.CovSamples,
     "training_plans": training.TrainingPlans,
@@ -29,6 +31,8 @@ TABLES: Final[dict[str, type[dy.Schema]]] = {
     "power_profiles": training.PowerProfiles,
     "recurring_jobs": training.RecurringJobs,
 }
+
+_SAMPLED: Final = ("utilization", "memory_gib", "power_w")
 
 
 def get_table(name: str, /) -> type[dy.Schema]:
@@ -86,6 +90,9 @@ def get_key(name: str, /) -> list[str | pl.Expr]:
     if name == "worker_samples":
         step = pl.when(pl.col("time_s").is_null()).then(pl.col("step")).alias("step")
         return ["job_id", "worker_id", "time_s", step]
+    if name == "gpu_samples":  # a monitor may list one quantity after the other
+        there = (pl.col(one).is_not_null().alias(one) for one in _SAMPLED)
+        return ["machine_id", "gpu", "time_s", *there]
     return list(get_table(name).primary_key())
 
 

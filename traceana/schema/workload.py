@@ -173,3 +173,17 @@ class MachineUsage(dy.Schema):
     def end_not_before_start(cls) -> pl.Expr:
         """An instance ends when it started, or later."""
         return cls.end_s.col >= cls.start_s.col
+
+
+class GpuSamples(dy.Schema):
+    """State of a GPU at a time, as a monitor of the machine samples it."""
+
+    machine_id = identifier("machine")
+    gpu = text("GPU of the machine: its number, or its id", privacy="rank")
+    time_s = clock("time of the sample", nullable=False)
+    utilization = measure(
+        "time in which a kernel ran, a fraction of the sampling interval", unit="1", nullable=True
+    )
+    memory_gib = measure("GPU memory in use", unit="GiB", nullable=True)
+    power_w = measure("power drawn", unit="W", nullable=True)
+    job_id = identifier("job on the GPU, where the monitor records it", nullable=True)

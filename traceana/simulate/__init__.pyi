@@ -28,6 +28,10 @@ from .operations.policies import Scaled as Scaled
 from .operations.replay import replay_operations as replay_operations
 from .operations.tables import ReplayResult as ReplayResult
 from .operations.tables import WorkerSlowdownResult as WorkerSlowdownResult
+from .placement.cluster import PlacementNodes as PlacementNodes
+from .placement.request import PlacementRequest as PlacementRequest
+from .placement.policies import PlacementPolicy as PlacementPolicy
+from .placement.simulate import simulate_placement as simulate_placement
 from .recurring.policies import BatchSizeOptimizer as BatchSizeOptimizer
 from .recurring.policies import PowerLimitOptimizer as PowerLimitOptimizer
 from .recurring.groups import RecurringGroupsResult as RecurringGroupsResult

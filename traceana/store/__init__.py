@@ -1,11 +1,12 @@
 """The Parquet store: tables of traces, each with its ledger of rows read, kept and rejected."""
 
 from traceana.store.ledger import FileEntry, Ledger, TableEntry
-from traceana.store.manifest import Manifest, TableManifest
+from traceana.store.manifest import Capacity, Manifest, TableManifest
 from traceana.store.spark import open_spark, scan_by_spark
 from traceana.store.store import Store, open_store, store_path
 
 __all__ = [
+    "Capacity",
     "FileEntry",
     "Ledger",
     "Manifest",

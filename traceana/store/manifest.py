@@ -11,6 +11,36 @@ _FORMAT: Final = 1
 
 
 @dataclass(frozen=True, kw_only=True)
+class Capacity:
+    """Machines of one group of a trace, such as a cluster.
+
+    Attributes
+    ----------
+    nodes
+        Number of machines.
+    gpus_per_node
+        GPUs of each machine.
+    gpu_type
+        Type of the GPUs; None where it is not stated.
+
+    Examples
+    --------
+    >>> from traceana.store import Capacity
+    >>> Capacity(nodes=16, gpus_per_node=8, gpu_type="V100").gpus
+    128
+    """
+
+    nodes: int
+    gpus_per_node: int
+    gpu_type: str | None = None
+
+    @property
+    def gpus(self) -> int:
+        """GPUs of all machines."""
+        return self.nodes * self.gpus_per_node
+
+
+@dataclass(frozen=True, kw_only=True)
 class TableManifest:
     """Facts about one table of a trace.
 
@@ -101,6 +131,9 @@ class Manifest:
         Statuses that count as a failure, and why.
     window_start_s, window_end_s, window
         Observation window; ``stated`` or ``derived`` from the first and last time.
+    capacity
+        Machines by group (a value of the column ``cluster``, or ``all``), as ``[trace.capacity]``
+        of a mapping states them.
     repeats
         Id of the trace whose jobs it repeats; their numbers must not be added.
     lists_only_survivors
@@ -140,6 +173,7 @@ class Manifest:
     window_start_s: float | None = None
     window_end_s: float | None = None
     window: str = "derived"
+    capacity: dict[str, Capacity] = field(default_factory=dict)
     repeats: str | None = None
     lists_only_survivors: bool = False
     notes: tuple[str, ...] = ()
@@ -170,7 +204,8 @@ def parse_manifest(text: str, /) -> Manifest:
         name: TableManifest(**_tuples(table) | {"mapping": table["mapping"] or content["mapping"]})
         for name, table in content["tables"].items()
     }
-    return Manifest(**_tuples(content) | {"tables": tables})
+    capacity = {group: Capacity(**one) for group, one in content.get("capacity", {}).items()}
+    return Manifest(**_tuples(content) | {"tables": tables, "capacity": capacity})
 
 
 def _tuples(content: dict[str, Any]) -> dict[str, Any]:

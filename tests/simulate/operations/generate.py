@@ -12,6 +12,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 Op = tuple[str, int, int]  # kind, sequence number, stage
+Partners = dict[str, dict[int, list[Op]]]  # transfers by kind and stage
 DURATION_S = {
     "forward-compute": 0.1,
     "backward-compute": 0.2,
@@ -70,68 +71,62 @@ def build(
 ) -> Job:
     """Return the operations of one rank with what they wait for."""
     job = Job()
-    last_chunk = stages * chunks - 1
-    partners: dict[str, dict[int, list[Op]]] = {}
+    partners: Partners = {}
     for stage in range(stages):
-        order = passes(stage, stages, micro_batches, chunks)
         computes: list[Op] = []
-        for direction, k in order:
+        for direction, k in passes(stage, stages, micro_batches, chunks):
             chunk = chunk_of(direction, k, stages, chunks)
-            op = (f"{direction}-compute", k, stage)
-            job.add(op, *computes[-1:], chunk=chunk)
-            whole = chunk * stages + stage
-            first = whole == (0 if direction == "forward" else last_chunk)
-            final = whole == (last_chunk if direction == "forward" else 0)
-            for way, idle in (("recv", first), ("send", final)):
-                if idle and chunks == 1:
-                    continue  # without chunks nothing is recorded
-                there = partners.setdefault(f"{direction}-{way}", {}).setdefault(stage, [])
-                number = sum(o[0] == f"{direction}-{way}" and o[2] == stage for o in job.waits)
-                transfer: Op = (f"{direction}-{way}", number, stage)
-                stream = [(f"{direction}-{way}", number - 1, stage)] if number else []
-                if way == "recv":
-                    before = [(f"{direction}-compute", k - 1, stage)] if k else []
-                    job.add(transfer, *stream, *before)
-                    job.add(op, transfer, chunk=chunk)
-                else:
-                    job.add(transfer, *stream, op)
-                job.group[transfer] = (transfer,)
-                if not idle:
-                    there.append(transfer)
+            op = job.add((f"{direction}-compute", k, stage), *computes[-1:], chunk=chunk)
             computes.append(op)
-        kinds = [op[0] for op in computes]
-        turn = kinds.index("backward-compute")
+            for way in ("recv", "send"):
+                transfer(job, op, way, stages=stages, chunks=chunks, partners=partners)
+        turn = [op[0] for op in computes].index("backward-compute")
         for way in ("send", "recv"):
-            op = (f"backward-{way}", 0, stage)
-            if turn >= 2 and op in job.waits:
-                job.add(op, computes[turn - 2])
+            first = (f"backward-{way}", 0, stage)
+            if turn >= 2 and first in job.waits:
+                job.add(first, computes[turn - 2])
         collectives(job, stage, computes, chunks, overlapped=overlapped)
         finish(job, stage, stages, computes, chunks, overlapped=overlapped, embedding=embedding)
-    for send, recv, shift in (
-        ("forward-send", "forward-recv", 1),
-        ("backward-send", "backward-recv", -1),
-    ):
-        for stage, sent in partners.get(send, {}).items():
-            received = partners[recv].get((stage + shift) % stages, [])
+    for direction, shift in (("forward", 1), ("backward", -1)):
+        for stage, sent in partners.get(f"{direction}-send", {}).items():
+            received = partners[f"{direction}-recv"].get((stage + shift) % stages, [])
             for pair in zip(sent, received, strict=True):
-                for one in pair:
-                    job.group[one] = pair
+                job.group |= dict.fromkeys(pair, pair)
     for kind in ("embedding-grads-all-reduce", "optimizer-clip-main-grad"):
         members = tuple(op for op in job.waits if op[0] == kind)
         job.group |= dict.fromkeys(members, members)
     return job
 
 
-def collectives(
-    job: Job, stage: int, computes: list[Op], chunks: int, *, overlapped: bool
+def transfer(
+    job: Job, compute: Op, way: str, *, stages: int, chunks: int, partners: Partners
 ) -> None:
+    """Add the send or receive of a computation; without chunks an idle one is not recorded."""
+    kind, k, stage = compute
+    direction = kind.split("-")[0]
+    ends = (0, stages * chunks - 1) if direction == "forward" else (stages * chunks - 1, 0)
+    idle = job.chunk[compute] * stages + stage == ends[way == "send"]
+    if idle and chunks == 1:
+        return
+    name = f"{direction}-{way}"
+    number = sum(op[0] == name and op[2] == stage for op in job.waits)
+    op: Op = (name, number, stage)
+    job.add(op, *([(name, number - 1, stage)] if number else []))
+    if way == "send":
+        job.add(op, compute)
+    else:
+        job.add(op, *([(kind, k - 1, stage)] if k else []))
+        job.add(compute, op, chunk=job.chunk[compute])
+    if not idle:
+        partners.setdefault(name, {}).setdefault(stage, []).append(op)
+
+
+def collectives(job: Job, stage: int, computes: list[Op], chunks: int, *, overlapped: bool) -> None:
     before: list[Op] = []
     for chunk in range(chunks):
         op = job.add(("params-all-gather", chunk, stage), *before, chunk=chunk)
         before = [op]
-        first = next(
-            c for c in computes if c[0] == "forward-compute" and job.chunk[c] == chunk
-        )
+        first = next(c for c in computes if c[0] == "forward-compute" and job.chunk[c] == chunk)
         job.add(first, op, chunk=chunk)
     for number in range(chunks):
         chunk = chunks - 1 - number  # gradients are ready from the last chunk on
@@ -168,17 +163,20 @@ def finish(
 
 def run(job: Job, shape: tuple[int, int]) -> tuple[dict[Op, Any], dict[Op, Any]]:
     """Return start and end of each operation over (steps, ranks), by recursion."""
+    zero = np.zeros(shape)
 
     @cache
     def start(op: Op) -> NDArray[np.float64]:
-        return np.max([np.zeros(shape), *(end(one) for one in job.waits[op])], axis=0)
+        begin: NDArray[np.float64] = np.max([zero, *(end(one) for one in job.waits[op])], axis=0)
+        return begin
 
     @cache
     def end(op: Op) -> NDArray[np.float64]:
         begin = np.max([start(one) for one in job.group.get(op, (op,))], axis=0)
         if op[0] in SYNCHRONIZED:
             begin = np.broadcast_to(begin.max(axis=1, keepdims=True), shape)
-        return begin + job.own[op]
+        ended: NDArray[np.float64] = begin + job.own[op]
+        return ended
 
     return {op: start(op) for op in job.waits}, {op: end(op) for op in job.waits}
 

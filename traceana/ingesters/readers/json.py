@@ -30,19 +30,28 @@ _OPENING: Final = re.compile(rf"\s*(?:\{{(?:{_NAME}:{_SCALAR},)*{_NAME}:\s*)?\["
 _BETWEEN: Final = re.compile(r"[\s,]*")
 
 
-def read_items(file: CsvFile, /, *, listed: bool = True) -> Iterator[tuple[str, Any]]:
+def read_items(
+    file: CsvFile, /, *, listed: bool = True, opening: re.Pattern[str] | None = None
+) -> Iterator[tuple[str, Any]]:
     """Read the elements of an array after their text; one that is cut off is None.
 
     Without an array around them (not `listed`) they follow each other, as in JSON lines; a line
-    that is not JSON is None.
+    that is not JSON is None. `opening` is searched for the beginning of the array, where it is not
+    the first one.
     """
     decode = codecs.getincrementaldecoder("utf-8")("backslashreplace").decode
     with open_csv(file) as stream:
         text = decode(stream.read(_BYTES)).removeprefix("\ufeff")
-        opening = _OPENING.match(text) if listed else _BETWEEN.match(text)
-        if opening is None:
+        if opening:
+            found = opening.search(text)
+            while found is None and len(text) < LONGEST_LINE and (part := stream.read(len(text))):
+                text += decode(part)
+                found = opening.search(text)
+        else:
+            found = _OPENING.match(text) if listed else _BETWEEN.match(text)
+        if found is None:
             raise SourceError(f"{file.where}: no array of JSON objects at its beginning")
-        at = opening.end()
+        at = found.end()
         while True:
             at = _BETWEEN.match(text, at).end()  # type: ignore[union-attr]
             if listed and text.startswith("]", at):

@@ -7,14 +7,44 @@ from importlib.metadata import entry_points
 from typing import TYPE_CHECKING
 
 from traceana.errors import DataError, SourceError
-from traceana.ingesters.readers import csv, json, jsonl, kubectl, operations, parquet, sacct, swf
+from traceana.ingesters.readers import (
+    csv,
+    dcgmi,
+    fault_events,
+    json,
+    jsonl,
+    kineto,
+    kubectl,
+    nvidia_smi,
+    nvrx,
+    operations,
+    parquet,
+    prometheus,
+    sacct,
+    swf,
+    training_log,
+)
 from traceana.ingesters.readers.reader import GROUP, Reader
 
 if TYPE_CHECKING:
     from traceana.ingesters.files import CsvFile
 
 # what is most special is tried first
-_OWN = (operations, parquet, sacct, swf, kubectl, json, jsonl, csv)
+_OWN = (
+    *(
+        operations,
+        fault_events,
+        parquet,
+        nvidia_smi,
+        dcgmi,
+        sacct,
+        swf,
+        prometheus,
+        kineto,
+        kubectl,
+    ),
+    *(nvrx, training_log, json, jsonl, csv),
+)
 
 
 @cache

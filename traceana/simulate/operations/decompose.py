@@ -7,11 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
-from traceana.analysis.frames import as_names
 from traceana.errors import DataError
-from traceana.results.tables import declared, returns
 from traceana.simulate.operations.kinds import MERGED
 from traceana.simulate.operations.model import Model, prepare
 from traceana.simulate.operations.run import replay, replay_ranks
@@ -21,12 +18,15 @@ from traceana.simulate.operations.tables import (
     WorkerSlowdown,
     WorkerSlowdownResult,
 )
+from traceana.store.frames import as_names
+from traceana.tables.declare import declared, returns
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
+    from numpy.typing import NDArray
 
-    from traceana.analysis.frames import Names
     from traceana.simulate.operations.run import Times
+    from traceana.store.frames import Names
 
 GROUPINGS: Final = ("kind", "stage", "dp_rank", "worker", "step")
 """What operations can be grouped by."""
@@ -102,7 +102,7 @@ def decompose(model: Model, names: tuple[str, ...], /) -> pl.DataFrame:
     """Return what :func:`slowdown_by` does, of a job that is ready to be replayed."""
     found = model.operations
     original = np.broadcast_to(replay(model.graph, list(model.own)), model.shape[:1])
-    ideal = np.broadcast_to(replay(model.graph, model.ideal), model.shape[:1])
+    ideal = np.broadcast_to(replay(model.graph, list(model.ideal)), model.shape[:1])
     if set(names) == {"step"}:
         parts: list[tuple[dict[str, Any], Replays]] = [({}, Replays(original, ideal))]
     else:
@@ -227,7 +227,7 @@ def slowest_workers(model: Model, /) -> WorkerSlowdownResult:
     """Return what :func:`worker_slowdown` does, of a job that is ready to be replayed."""
     found = model.operations
     original = float(replay(model.graph, list(model.own)).mean())
-    ideal = float(replay(model.graph, model.ideal).mean())
+    ideal = float(replay(model.graph, list(model.ideal)).mean())
     of_rank = decompose(model, ("dp_rank",))["slowdown"].to_numpy()
     of_stage = decompose(model, ("stage",))["slowdown"].to_numpy()
     score = np.minimum.outer(of_stage, of_rank)
@@ -286,11 +286,7 @@ def _explained(
     return {
         "t_removal_s": removed,
         "t_addition_s": added,
-        **{
-            name: value
-            for name, value in _shares(1, shares, whole).items()
-            if name != "slowdown"
-        },
+        **{name: value for name, value in _shares(1, shares, whole).items() if name != "slowdown"},
     }
 
 

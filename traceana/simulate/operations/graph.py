@@ -8,7 +8,6 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import numpy as np
-from numpy.typing import NDArray
 
 from traceana.errors import DataError
 from traceana.simulate.operations.kinds import (
@@ -30,6 +29,8 @@ from traceana.simulate.operations.kinds import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+    from numpy.typing import NDArray
 
     from traceana.simulate.operations.read import Operations
 
@@ -185,9 +186,7 @@ def _join_data_parallel(builder: _Builder, stage: int, *, overlapped: bool) -> N
                 builder.waits_for[node].append(latest)
 
 
-def _finish(
-    builder: _Builder, computes: Sequence[int], stage: int, *, overlapped: bool
-) -> None:
+def _finish(builder: _Builder, computes: Sequence[int], stage: int, *, overlapped: bool) -> None:
     """Add what follows the last compute, to the optimizer."""
     last = max(computes, key=lambda node: builder.end[node])
     garbage = builder.nodes[GARBAGE, stage]
@@ -274,12 +273,12 @@ def _order(builder: _Builder) -> Graph:
     last = tuple(sorted(used))
     for event in reversed(order):
         members = groups[event]
-        before = tuple(tuple(sorted(set(builder.waits_for[node]))) for node in members)
-        needed = {node for part in before for node in part} | set(members)
+        waits = tuple(tuple(sorted(set(builder.waits_for[node]))) for node in members)
+        needed = {node for part in waits for node in part} | set(members)
         events.append(
             Event(
                 members=members,
-                waits_for=before,
+                waits_for=waits,
                 synchronized=operations.kind[members[0]] in SYNCHRONIZED,
                 last_used=tuple(sorted(needed - used)),
             )
@@ -309,4 +308,3 @@ def _tell_circle(
         f"operations: step {operations.steps[0]}: operations wait for one another in a circle, "
         f"{names}; check start_s and sequence of these"
     )
-

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from traceana.simulate.operations.graph import build_graph
 from traceana.simulate.operations.kinds import COMMUNICATION
@@ -15,6 +14,7 @@ from traceana.simulate.operations.run import transfer_durations
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
+    from numpy.typing import NDArray
 
     from traceana.simulate.operations.graph import Graph
     from traceana.simulate.operations.read import Operations

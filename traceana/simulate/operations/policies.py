@@ -7,13 +7,14 @@ from dataclasses import KW_ONLY, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from traceana.errors import DataError
 from traceana.simulate.operations.graph import Graph, build_graph
-from traceana.simulate.operations.kinds import COMMUNICATION, COMPUTE, MERGED, POINT_TO_POINT
+from traceana.simulate.operations.kinds import COMMUNICATION, COMPUTE, POINT_TO_POINT
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from traceana.simulate.operations.model import Model
     from traceana.simulate.operations.read import Operations
     from traceana.simulate.operations.run import Durations
@@ -87,7 +88,7 @@ class Ideal(Group):
 
     def plan(self, model: Model, /) -> tuple[Graph, Durations]:
         """Return the graph of the job and its durations."""
-        return model.graph, _mixed(self.marks(model), model.ideal, model.own)
+        return model.graph, _mixed(self.marks(model), list(model.ideal), list(model.own))
 
     def __str__(self) -> str:
         return f"{super().__str__()} ideal"
@@ -99,7 +100,7 @@ class AsMeasured(Group):
 
     def plan(self, model: Model, /) -> tuple[Graph, Durations]:
         """Return the graph of the job and its durations."""
-        return model.graph, _mixed(self.marks(model), model.own, model.ideal)
+        return model.graph, _mixed(self.marks(model), list(model.own), list(model.ideal))
 
     def __str__(self) -> str:
         return f"everything ideal but {super().__str__()}"
@@ -122,7 +123,7 @@ class Scaled(Group):
     def plan(self, model: Model, /) -> tuple[Graph, Durations]:
         """Return the graph of the job and its durations."""
         scaled = [own * self.factor for own in model.own]
-        return model.graph, _mixed(self.marks(model), scaled, model.own)
+        return model.graph, _mixed(self.marks(model), scaled, list(model.own))
 
     def __str__(self) -> str:
         return f"{super().__str__()} x {self.factor:g}"
@@ -244,7 +245,7 @@ def _among(name: str, values: Values, there: NDArray[Any]) -> NDArray[np.bool_]:
     return np.isin(there.astype(str), [str(one) for one in given])
 
 
-def _mixed(marks: Sequence[NDArray[np.bool_]], of_group: Any, others: Any) -> Durations:
+def _mixed(marks: Sequence[NDArray[np.bool_]], of_group: Durations, others: Durations) -> Durations:
     return [
         np.where(mark, of_group[node], others[node]) if mark.any() else others[node]
         for node, mark in enumerate(marks)

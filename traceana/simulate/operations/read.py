@@ -9,11 +9,13 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from traceana.analysis.frames import admit_columns, collect, column_names
 from traceana.errors import DataError
 from traceana.simulate.operations.kinds import COMPUTE, FORWARD, KINDS
+from traceana.store.frames import admit_columns, collect, column_names
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from narwhals.stable.v2.typing import IntoFrame
 
 Floats: TypeAlias = NDArray[np.floating[Any]]
@@ -163,7 +165,9 @@ def _only_job(rows: pl.LazyFrame, names: list[str]) -> str:
     jobs = collect(rows.select(pl.col("job_id").unique())).to_series().cast(pl.String).sort()
     if len(jobs) > 1:
         listed = ", ".join(map(str, jobs.head(5)))
-        raise DataError(f"operations: the frame has {len(jobs)} jobs ({listed}); pass one at a time")
+        raise DataError(
+            f"operations: the frame has {len(jobs)} jobs ({listed}); pass one at a time"
+        )
     return str(jobs[0] or "") if len(jobs) else ""
 
 
@@ -260,7 +264,12 @@ def _workers(
     return names
 
 
-def _refuse_unequal(found: Operations, cell: Integers, shape: Any, where: Any) -> None:
+def _refuse_unequal(
+    found: Operations,
+    cell: Integers,
+    shape: tuple[int, int, int],
+    where: Callable[[int], str],
+) -> None:
     seen = np.zeros(shape, dtype=bool)
     seen.reshape(-1)[cell] = True
     if not seen.all():
@@ -283,6 +292,6 @@ def _refuse_unequal(found: Operations, cell: Integers, shape: Any, where: Any) -
             )
     if "optimizer" not in kinds:
         raise DataError(
-            f"operations: step {found.steps[0]}, worker {found.workers[0, 0]}: no optimizer; a step "
-            "ends with it"
+            f"operations: step {found.steps[0]}, worker {found.workers[0, 0]}: no optimizer; "
+            "a step ends with it"
         )

@@ -191,4 +191,3 @@ def _packer(
         return laid
 
     return pack
-

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from traceana.results.base import Result
-from traceana.results.tables import ResultTable, count, flag, number, seconds, text
+from traceana.tables.declare import ResultTable, count, flag, number, seconds, text
+from traceana.tables.result import Result
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -1,0 +1,156 @@
+"""Logs of faults: events that are paired, and logs with one row per failure."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import traceana
+from traceana.errors import SourceError
+from traceana.ingesters import IngestError, ingest
+from traceana.store import open_store
+
+_EVENTS = """
+[trace]
+reader = "fault_events"
+[faults]
+machine_id = "node"
+start_s = { time = "start", unit = "h" }
+end_s = { time = "end", unit = "h" }
+class = "what"
+"""
+_LANL = """
+[trace]
+title = "Failures of a cluster"
+timezone = "America/Denver"
+[trace.capacity]
+all = { nodes = 49, gpus_per_node = 0 }
+[faults]
+machine_id = "'system ' || System || ' node ' || nodenum"
+start_s = { time = "Prob Started", format = "%m/%d/%y %H:%M" }
+downtime_s = { duration = "Down Time", unit = "min" }
+class = "CASE WHEN Hardware IS NULL THEN 'other' ELSE 'hardware' END"
+description = "COALESCE(Hardware, Software)"
+"""
+
+
+def events(*rows: tuple[str, float, str, str]) -> list[dict[str, object]]:
+    return [
+        {"node": node, "event_time": time, "event_type": f"fault_{kind}", "what": what}
+        for node, time, kind, what in rows
+    ]
+
+
+_PLANTED = events(
+    ("a", 1, "start", "gpu"),
+    ("a", 2, "start", "nic"),  # two faults of one machine at once
+    ("b", 2, "start", "gpu"),
+    ("a", 3, "end", "gpu"),
+    ("a", 4, "end", "nic"),
+    ("a", 5, "start", "gpu"),
+    ("a", 6, "start", "gpu"),  # twice the same: the first end belongs to the first
+    ("a", 7, "end", "gpu"),
+    ("a", 9, "end", "gpu"),
+    ("c", 9, "start", "gpu"),  # not repaired
+)
+
+
+@pytest.mark.parametrize("name", ["log.json", "log.jsonl", "log.csv", "log.parquet"])
+def test_starts_and_ends_are_paired_in_every_format(tmp_path: Path, name: str) -> None:
+    frame, path = pl.DataFrame(_PLANTED), tmp_path / name
+    if name.endswith("json"):
+        path.write_text(json.dumps(_PLANTED))
+    elif name.endswith("jsonl"):
+        frame.write_ndjson(path)
+    elif name.endswith("csv"):
+        frame.write_csv(path)
+    else:
+        frame.write_parquet(path)
+    (entry,) = ingest(path, mapping=_EVENTS, trace="mine", store=tmp_path).entries
+    assert (entry.rows_read, entry.rows_kept) == (6, 6)
+    assert sum(file.rows_not_applicable for file in entry.files) == 4
+    found = open_store(tmp_path).scan("mine", "faults").collect()
+    hours = found.select("machine_id", pl.col("start_s", "end_s", "downtime_s") / 3600, "class")
+    assert hours.sort("start_s", "machine_id").rows() == [
+        ("a", 1, 3, 2, "gpu"),
+        ("a", 2, 4, 2, "nic"),
+        ("b", 2, None, None, "gpu"),
+        ("a", 5, 7, 2, "gpu"),
+        ("a", 6, 9, 3, "gpu"),
+        ("c", 9, None, None, "gpu"),
+    ]
+
+
+def test_events_that_are_not_paired_are_rejected_with_their_text(tmp_path: Path) -> None:
+    rows = events(("a", 1, "end", "gpu"), ("a", 2, "start", "gpu"), ("a", 3, "pause", "gpu"))
+    (tmp_path / "log.json").write_text(json.dumps([*rows, 7]))
+    (entry,) = ingest(tmp_path / "log.json", mapping=_EVENTS, trace="mine", store=tmp_path).entries
+    assert (entry.rows_read, entry.rows_kept) == (4, 1)
+    bad = pl.read_parquet(tmp_path / "mine" / "rejected" / "faults.parquet")
+    assert bad.select("line", "rule").rows() == [
+        (1, "end_without_start"),
+        (3, "event_type|not_a_fault_event"),
+        (4, "no_object"),
+    ]
+    assert json.loads(bad["text"][0]) == rows[0]
+    (tmp_path / "other.json").write_text('[{"a": 1}]')
+    with pytest.raises(IngestError, match="it lacks event_type, event_time"):
+        ingest(tmp_path / "other.json", mapping=_EVENTS, trace="other", store=tmp_path)
+
+
+def test_a_log_with_one_row_per_failure_needs_a_mapping_only(tmp_path: Path) -> None:
+    (tmp_path / "failures.csv").write_text(
+        "System,nodenum,Prob Started,Prob Fixed,Down Time,Hardware,Software\n"
+        "20,7,6/1/05 12:30,6/1/05 14:30,120,Memory Dimm,\n"
+        "20,7,6/2/05 00:00,6/2/05 00:30,30,,Kernel\n"
+        "20,8,6/3/05 00:00,,,,\n"
+        "20,9,never,,5,,\n"
+    )
+    ledger = ingest(tmp_path / "failures.csv", mapping=_LANL, trace="lanl", store=tmp_path)
+    assert ledger.entries[0].rejected == {"Prob Started|not_a_time": 1}
+    found = open_store(tmp_path).scan("lanl", "faults").collect()
+    noon = 1_117_650_600.0  # 2005-06-01 12:30 in Denver, 18:30 UTC
+    assert found.drop("description", "level").rows() == [
+        ("system 20 node 7", noon, noon + 7200, 7200, "hardware"),
+        ("system 20 node 7", noon + 41_400, noon + 43_200, 1800, "other"),
+        ("system 20 node 8", noon + 127_800, None, None, "other"),
+    ]
+    assert open_store(tmp_path).manifest("lanl").capacity["all"].nodes == 49
+
+
+def test_a_frame_needs_no_mapping_and_must_not_end_before_it_starts(tmp_path: Path) -> None:
+    frame = pl.DataFrame(
+        {"machine_id": ["a", "b"], "start_s": [5.0, 5.0], "end_s": [7.0, 4.0], "class": "gpu"}
+    )
+    ledger = traceana.add_table(frame, trace="mine", table="faults", store=tmp_path)
+    assert ledger.entries[0].rejected == {"end_not_before_start": 1}
+    with pytest.raises(SourceError, match="none of 1 rows could be kept"):
+        traceana.add_table(frame[1:], trace="bad", table="faults", store=tmp_path)
+
+
+def test_the_published_trace_has_the_publishers_counts(
+    published_faults: Path, tmp_path: Path
+) -> None:
+    ledger = ingest(published_faults, store=tmp_path)
+    assert [(one.trace, one.rows_kept) for one in ledger.entries] == [("infinitehbd-2025", 584)]
+    found = open_store(tmp_path).scan("infinitehbd-2025", "faults").collect()
+    counted = Counter(found.select("level", "class", "description").rows())
+    stated = json.loads((published_faults / "fault_statistics.json").read_text())
+    assert counted == {
+        (level, name, what): count
+        for level, classes in stated.items()
+        for name, kinds in classes.items()
+        if name != "LevelTotal"
+        for what, count in kinds.items()
+        if what != "ClassTotal"
+    }
+    # the events, added up without pairing them
+    published = json.loads((published_faults / "fault_trace.json").read_text())
+    sign = {"fault_start": -1, "fault_end": 1}
+    days = sum(sign[one["event_type"]] * one["event_time"] for one in published)
+    assert found["downtime_s"].sum() == pytest.approx(86_400 * days)
+    assert not found["end_s"].has_nulls()

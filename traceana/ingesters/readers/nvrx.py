@@ -1,0 +1,119 @@
+"""Straggler reports of the NVIDIA Resiliency Extension: in a log, or as JSON lines."""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import partial
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, Final
+
+from traceana.errors import SourceError
+from traceana.ingesters.ahead import text_lines
+from traceana.ingesters.files import open_csv
+from traceana.ingesters.readers.frames import item_blocks
+from traceana.ingesters.readers.reader import Reader, Rows
+from traceana.ingesters.readers.training_log import BEGINNING, SUFFIXES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from traceana.ingesters.expressions import Kind
+    from traceana.ingesters.files import CsvFile
+    from traceana.ingesters.readers.frames import FrameBlock
+
+_COLUMNS: Final = ("rank", "host", "step", "score")
+_REPORT: Final = re.compile(r"GPU (relative|individual) performance:")
+_SCORE: Final = re.compile(r"\bRank=(\d+)\s+Node=(\S+)\s+Score=(\S+)")
+_STEP: Final = re.compile(r"(?:\biteration\s+|\bglobal_step[:=]\s*|\bstep[:=]\s*)(\d+)")
+_RELATIVE: Final = ("gpu_relative_perf_scores", "relative_scores")
+_SIGN: Final = re.compile(
+    rb"GPU relative performance:|\"(?:gpu_relative_perf_scores|relative_scores)\"\s*:"
+)
+_Item = tuple[str, "dict[str, str | None] | str | bool"]
+
+
+def _scores(file: CsvFile) -> Iterator[_Item]:
+    """Yield the scores of all ranks relative to the fastest; others belong to no table.
+
+    The step is the last one that the log names before the report, else the number of the report.
+    """
+    reports, step, seen = -1, "", set[str]()
+    relative = False
+    for line in text_lines(file):
+        if line.startswith("{"):
+            reports += 1
+            yield from _of_json(line, str(reports))
+        elif found := _SCORE.search(line):
+            rank, host, score = found.groups()
+            row = {"rank": rank, "host": host, "step": step or str(reports), "score": score}
+            # a small job lists a rank among the worst and among the best
+            yield line, row if relative and rank not in seen else False
+            seen.add(rank)
+        elif begun := _REPORT.search(line):
+            relative, seen = begun[1] == "relative", set()
+            reports += relative
+        elif named := _STEP.search(line):
+            step = named[1]
+
+
+def _of_json(line: str, number: str) -> Iterator[_Item]:
+    try:
+        report = json.loads(line)
+    except (ValueError, RecursionError):
+        yield line, "not_json"
+        return
+    outer = [report, *(one for one in report.values() if isinstance(one, dict))]
+    scores = next((one[name] for one in outer for name in _RELATIVE if name in one), None)
+    if not isinstance(scores, dict):
+        yield line, "no_scores"
+        return
+    hosts = report.get("rank_to_node") or {}
+    for rank, score in scores.items():
+        row: dict[str, Any] = {
+            "rank": rank,
+            "host": hosts.get(rank) if isinstance(hosts, dict) else None,
+            "step": str(report.get("iteration", number)),
+            "score": str(score),
+        }
+        yield f"rank {rank}: {score}", row
+
+
+def _open(file: CsvFile, _timezone: str) -> Rows:
+    if not _has_reports(file):
+        raise SourceError(
+            f"{file.where}: no straggler report of NVRx in its first {BEGINNING >> 20} MiB; they "
+            "begin with 'GPU relative performance:'"
+        )
+    return Rows(_COLUMNS, partial(_blocks, file))
+
+
+def _blocks(file: CsvFile, kinds: Mapping[str, Kind]) -> Iterator[FrameBlock]:
+    def cells(row: dict[str, str | None] | str | bool) -> list[str | None] | str | bool:
+        return [*map(row.get, kinds)] if isinstance(row, dict) else row
+
+    return item_blocks(_scores(file), cells, kinds)
+
+
+def _has_reports(file: CsvFile) -> bool:
+    with open_csv(file) as stream:
+        return _SIGN.search(stream.read(BEGINNING)) is not None
+
+
+def _detect(file: CsvFile) -> bool:
+    if not file.name.endswith((*SUFFIXES, ".jsonl")):
+        return False
+    try:
+        return _has_reports(file)
+    except SourceError:
+        return False
+
+
+READER: Final = Reader(
+    "nvrx",
+    _detect,
+    _open,
+    (*SUFFIXES, ".jsonl"),
+    files("traceana.ingesters.mappings").joinpath("nvrx.toml").read_text(encoding="utf-8"),
+)
+"""Reader of NVRx's straggler reports."""

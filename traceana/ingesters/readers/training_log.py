@@ -1,0 +1,166 @@
+"""Step times in the text logs of Megatron-LM, DeepSpeed and NeMo."""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from importlib.resources import files
+from typing import TYPE_CHECKING, Final
+
+from traceana.errors import SourceError
+from traceana.ingesters.ahead import text_lines
+from traceana.ingesters.files import open_csv
+from traceana.ingesters.readers.frames import item_blocks
+from traceana.ingesters.readers.reader import Reader, Rows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from traceana.ingesters.expressions import Kind
+    from traceana.ingesters.files import CsvFile
+    from traceana.ingesters.readers.frames import FrameBlock
+
+SUFFIXES: Final = (".log", ".txt", ".out", ".err", ".output")
+"""Ends of the names of logs."""
+BEGINNING: Final = 1 << 22
+"""Bytes of a log in which its format is looked for."""
+_COLUMNS: Final = ("worker", "step", "step_s")
+_NUMBER: Final = r"([-+.\w]+)"
+_FORMATS: Final = {
+    "megatron": re.compile(
+        rf"\biteration\s+(\d+)\s*/.*?elapsed time per iteration \(ms\):\s*{_NUMBER}"
+    ),
+    "pipeline": re.compile(rf"\bsteps?[:=]\s*(\d+)\b.*?\biter time \(s\):\s*{_NUMBER}"),
+    "nemo": re.compile(
+        rf"\bglobal_step[:=]\s*(\d+)\b.*?\btrain_step_timing(?: in s)?[:=]\s*{_NUMBER}"
+    ),
+    "timers": re.compile(rf"time \(ms\) \| fwd: {_NUMBER} \| bwd: {_NUMBER} .*?\| step: {_NUMBER}"),
+    "samples": re.compile(rf"\bglobal_step=(\d+),.*?\bCurrSamplesPerSec={_NUMBER}"),
+}
+"""Lines with a step time. Where a log has several of them, the first format counts."""
+_STEP: Final = re.compile(r"\[Rank (\d+)\] step=(\d+),")
+_BATCH: Final = re.compile(r"\btrain_batch_size\"?[\s.:=]+(\d+)")
+_WORKERS: Final = (
+    re.compile(r"\[Rank (\d+)\]", re.IGNORECASE),
+    re.compile(r"^\s*\[(?:default|rank)?(\d+)\]:?\s", re.IGNORECASE),
+    re.compile(r"^\s*(\d+):\s"),  # srun --label
+    re.compile(r"^([A-Za-z][\w.-]*\d[\w.-]*):\s"),  # of a pod or host
+)
+"""What a launcher puts before each line of a worker."""
+_MARKS: Final = ("iteration", "iter time", "time (ms)", "global_step", "step=", "train_batch_size")
+
+
+def find_format(file: CsvFile, /) -> str | None:
+    """Return the first format that a line near the beginning of a log has."""
+    with open_csv(file) as stream:
+        text = stream.read(BEGINNING).decode(errors="replace")
+    return next((name for name, line in _FORMATS.items() if line.search(text)), None)
+
+
+def worker_of(line: str, /) -> str:
+    """Return the worker that a line begins with; ``all`` where the step time is of the job."""
+    found = (pattern.search(line) for pattern in _WORKERS)
+    return next((one[1] for one in found if one), "all")
+
+
+def _open(file: CsvFile, _timezone: str) -> Rows:
+    name = find_format(file)
+    if name is None:
+        raise SourceError(
+            f"{file.where}: no step time in its first {BEGINNING >> 20} MiB, such as "
+            "'iteration 10/ 500 | elapsed time per iteration (ms): 812.4' (Megatron-LM)"
+        )
+    return Rows(_COLUMNS, partial(_blocks, file, name))
+
+
+def _blocks(file: CsvFile, name: str, kinds: Mapping[str, Kind]) -> Iterator[FrameBlock]:
+    read = _Samples() if name == "samples" else _Timers() if name == "timers" else _simple(name)
+
+    def parse(line: str) -> list[str | None] | str | bool:
+        row = read(line) if any(mark in line for mark in _MARKS) else None
+        if row is None or isinstance(row, str):
+            return row or True
+        return [*map(dict(zip(_COLUMNS, row, strict=True)).get, kinds)]
+
+    return item_blocks(((line, line) for line in text_lines(file)), parse, kinds)
+
+
+_Row = tuple[str, str, str]
+
+
+def _simple(name: str) -> Callable[[str], _Row | str | None]:
+    def read(line: str) -> _Row | None:
+        found = _FORMATS[name].search(line)
+        if found is None:
+            return None
+        return worker_of(line), found[1], _scaled(found[2], 1000 if name == "megatron" else 1)
+
+    return read
+
+
+class _Samples:
+    """DeepSpeed's samples per second, over the batch size that the log states before."""
+
+    def __init__(self) -> None:
+        self._batch = ""
+
+    def __call__(self, line: str) -> _Row | str | None:
+        if stated := _BATCH.search(line):
+            self._batch = stated[1]
+        found = _FORMATS["samples"].search(line)
+        if found is None:
+            return None
+        if not self._batch:
+            return "no_train_batch_size"
+        try:
+            return worker_of(line), found[1], repr(int(self._batch) / float(found[2]))
+        except (ValueError, ZeroDivisionError):
+            return worker_of(line), found[1], found[2]
+
+
+class _Timers:
+    """DeepSpeed's times of forward, backward and step, after a line with the number of the step."""
+
+    def __init__(self) -> None:
+        self._steps: dict[str, str] = {}
+
+    def __call__(self, line: str) -> _Row | str | None:
+        if stated := _STEP.search(line):
+            self._steps[stated[1]] = stated[2]
+        found = _FORMATS["timers"].search(line)
+        if found is None:
+            return None
+        worker = worker_of(line)
+        step = self._steps.pop(worker, None)
+        if step is None:
+            return "no_step_before"
+        try:
+            return worker, step, repr(sum(map(float, found.groups())) / 1000)
+        except ValueError:
+            return worker, step, found[1]
+
+
+def _scaled(value: str, divisor: int) -> str:
+    try:
+        return repr(float(value) / divisor)
+    except ValueError:
+        return value
+
+
+def _detect(file: CsvFile) -> bool:
+    if not file.name.endswith(SUFFIXES):
+        return False
+    try:
+        return find_format(file) is not None
+    except SourceError:
+        return False
+
+
+READER: Final = Reader(
+    "training-log",
+    _detect,
+    _open,
+    SUFFIXES,
+    files("traceana.ingesters.mappings").joinpath("training_log.toml").read_text(encoding="utf-8"),
+)
+"""Reader of training logs."""
