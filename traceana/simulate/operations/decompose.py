@@ -182,7 +182,7 @@ def _by_rank(model: Model, chosen: NDArray[np.bool_]) -> list[Replays]:
 
 
 def worker_slowdown(operations: IntoFrame, /) -> WorkerSlowdownResult:
-    r"""Find the slowest workers of a training job and what they and the last stage explain.
+    r"""Find the slowest workers and what they and the last stage explain.
 
     The slowdown of a worker is the smaller one of its data-parallel rank's and its stage's (see
     :func:`slowdown_by`). M_S is the fraction of the job's slowdown that vanishes if the last stage

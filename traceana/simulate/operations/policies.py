@@ -84,7 +84,20 @@ class Group:
 
 @dataclass(frozen=True)
 class Ideal(Group):
-    """A group has ideal durations, and everything else is as it was."""
+    """A group has ideal durations, and everything else is as it was.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> from traceana.simulate import Ideal
+    >>> operations = pl.DataFrame({
+    ...     "step": 0, "dp_rank": [0, 0, 0, 1, 1, 1], "stage": 0,
+    ...     "kind": ["forward-compute", "backward-compute", "optimizer"] * 2,
+    ...     "start_s": [0.0, 1.0, 3.0, 0.0, 1.0, 5.0], "duration_s": [1.0, 2.0, 1.0, 1.0, 4.0, 1.0],
+    ... })
+    >>> traceana.replay_operations(operations, ideal=Ideal(dp_rank=1)).slowdown
+    1.2
+    """
 
     def plan(self, model: Model, /) -> tuple[Graph, Durations]:
         """Return the graph of the job and its durations."""
@@ -96,7 +109,20 @@ class Ideal(Group):
 
 @dataclass(frozen=True)
 class AsMeasured(Group):
-    """A group is as it was, and everything else has ideal durations."""
+    """A group is as it was, and everything else has ideal durations.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> from traceana.simulate import AsMeasured
+    >>> operations = pl.DataFrame({
+    ...     "step": 0, "dp_rank": [0, 0, 0, 1, 1, 1], "stage": 0,
+    ...     "kind": ["forward-compute", "backward-compute", "optimizer"] * 2,
+    ...     "start_s": [0.0, 1.0, 3.0, 0.0, 1.0, 5.0], "duration_s": [1.0, 2.0, 1.0, 1.0, 4.0, 1.0],
+    ... })
+    >>> traceana.replay_operations(operations, ideal=AsMeasured(worker="1-0")).step_s_ideal
+    array([6.])
+    """
 
     def plan(self, model: Model, /) -> tuple[Graph, Durations]:
         """Return the graph of the job and its durations."""
@@ -112,6 +138,18 @@ class Scaled(Group):
 
     ``Scaled(0.9, stage=3)``: stage 3 takes 10 % less time. ``Scaled(0.5, kind="communication")``:
     the network is twice as fast.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> from traceana.simulate import Scaled
+    >>> operations = pl.DataFrame({
+    ...     "step": 0, "dp_rank": [0, 0, 0, 1, 1, 1], "stage": 0,
+    ...     "kind": ["forward-compute", "backward-compute", "optimizer"] * 2,
+    ...     "start_s": [0.0, 1.0, 3.0, 0.0, 1.0, 5.0], "duration_s": [1.0, 2.0, 1.0, 1.0, 4.0, 1.0],
+    ... })
+    >>> traceana.replay_operations(operations, ideal=Scaled(0.5, dp_rank=1)).step_s_ideal
+    array([4.])
     """
 
     factor: float
@@ -134,6 +172,18 @@ class BalancedStages:
     """All stages take the same time for a micro-batch: layers are split evenly over them.
 
     The k-th forward (backward) computation of each stage takes the mean of the stages.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> from traceana.simulate import BalancedStages
+    >>> operations = pl.DataFrame({
+    ...     "step": 0, "dp_rank": [0, 0, 0, 1, 1, 1], "stage": 0,
+    ...     "kind": ["forward-compute", "backward-compute", "optimizer"] * 2,
+    ...     "start_s": [0.0, 1.0, 3.0, 0.0, 1.0, 5.0], "duration_s": [1.0, 2.0, 1.0, 1.0, 4.0, 1.0],
+    ... })
+    >>> traceana.replay_operations(operations, ideal=BalancedStages()).slowdown
+    1.0
     """
 
     def plan(self, model: Model, /) -> tuple[Graph, Durations]:
@@ -163,6 +213,18 @@ class MicroBatches:
 
     Computation and transfers of a micro-batch take the mean of those recorded (by stage, step and
     rank), times the recorded number over the new one. All else is as it was.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> from traceana.simulate import MicroBatches
+    >>> operations = pl.DataFrame({
+    ...     "step": 0, "dp_rank": [0, 0, 0, 1, 1, 1], "stage": 0,
+    ...     "kind": ["forward-compute", "backward-compute", "optimizer"] * 2,
+    ...     "start_s": [0.0, 1.0, 3.0, 0.0, 1.0, 5.0], "duration_s": [1.0, 2.0, 1.0, 1.0, 4.0, 1.0],
+    ... })
+    >>> traceana.replay_operations(operations, ideal=MicroBatches(4)).step_s_ideal
+    array([6.])
     """
 
     number: int

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def replay_operations(
     operations: IntoFrame, /, *, ideal: Policy | Mapping[str, object] | None = None
 ) -> ReplayResult:
-    """Replay the training steps of a job as they were and with ideal durations.
+    """Replay training steps as they were and with ideal durations.
 
     Each step is replayed from the durations of its operations and what each waits for: the
     operation before it on its stream, the transfer with its input, the members of its collective.

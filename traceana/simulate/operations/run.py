@@ -174,7 +174,7 @@ def _packer(
 ) -> Callable[[Any, Any], Any]:
     """Return a function that lays out (ranks, steps, all ranks) with one rank replaced.
 
-    Where all ranks are alike, one of them stands for the others.
+    Where all ranks are alike, one of them represents the others.
     """
     rows = np.arange(len(ranks))
 

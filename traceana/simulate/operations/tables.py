@@ -67,7 +67,20 @@ class ReplayedSteps(ResultTable):
 
 @dataclass(frozen=True, repr=False)
 class ReplayResult(Result):
-    """Step times of a replayed job: as measured, as it was, and with ideal durations."""
+    """Step times of a replayed job: as measured, as it was, and with ideal durations.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> operations = pl.DataFrame({
+    ...     "step": 0, "dp_rank": [0, 0, 0, 1, 1, 1], "stage": 0,
+    ...     "kind": ["forward-compute", "backward-compute", "optimizer"] * 2,
+    ...     "start_s": [0.0, 1.0, 3.0, 0.0, 1.0, 5.0], "duration_s": [1.0, 2.0, 1.0, 1.0, 4.0, 1.0],
+    ... })
+    >>> print(traceana.replay_operations(operations))
+    1 steps of 6 s; all operations ideal: 5 s (slowdown 1.200)
+    ...
+    """
 
     job: str
     policy: str
@@ -120,7 +133,19 @@ class ReplayResult(Result):
 
 @dataclass(frozen=True, repr=False)
 class WorkerSlowdownResult(Result):
-    """Slowdown of the workers of a job, and what the last stage and the slowest ones explain."""
+    """Slowdown of each worker, and what the last stage and the slowest workers explain.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> operations = pl.DataFrame({
+    ...     "step": 0, "dp_rank": [0, 0, 0, 1, 1, 1], "stage": 0,
+    ...     "kind": ["forward-compute", "backward-compute", "optimizer"] * 2,
+    ...     "start_s": [0.0, 1.0, 3.0, 0.0, 1.0, 5.0], "duration_s": [1.0, 2.0, 1.0, 1.0, 4.0, 1.0],
+    ... })
+    >>> print(traceana.worker_slowdown(operations))
+    slowdown 1.200; the last stage explains 100 % of it, the slowest worker(s) 1-0 100 %
+    """
 
     m_s: float
     m_w: float
@@ -133,7 +158,6 @@ class WorkerSlowdownResult(Result):
         "workers": WorkerSlowdown,
         "explained": Explained,
     }
-    drawn_by: ClassVar[str] = "traceana.figures:plot_worker_slowdown"
 
     def summary(self) -> str:
         """Return the fractions that the last stage and the slowest workers explain."""
