@@ -17,4 +17,6 @@ machines = [*rng.integers(100, size=110), *[7] * 10]  # machine 7 fails ten time
 faults = pl.DataFrame({"machine_id": machines, "start_s": start_s})
 faults = faults.with_columns(end_s=start_s + rng.lognormal(11, 1, 120))
 window = (0, 180 * 86_400)
-ax = plot_faults_per_machine(traceana.machine_reliability(faults, total_machines=100, window=window))
+ax = plot_faults_per_machine(
+    traceana.machine_reliability(faults, total_machines=100, window=window)
+)
