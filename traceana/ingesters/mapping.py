@@ -124,9 +124,9 @@ def parse_mapping(text: str, /, *, where: str) -> Mapping:
         _check_name(mapping.reader, readers(), f"{where}: no reader is called {mapping.reader!r}")
     check_zone(mapping.timezone, where)
     for name in mapping.keep:
-        for table in mapping.tables:
-            if name in describe_table(table)["column"]:
-                raise DataError(f"{where}: keep names {name!r}, which is a column of {table}")
+        if all(name in describe_table(table)["column"] for table in mapping.tables):
+            table = ", ".join(mapping.tables)
+            raise DataError(f"{where}: keep names {name!r}, which is a column of {table}")
     return mapping
 
 
