@@ -57,6 +57,8 @@ _KNOWN: Final = {*_SHAPES, *_FREE_TEXT, "NodeList"} - {_END}
 _FEWEST_KNOWN: Final = 3
 _NO_ID: Final = "JobID|not_a_job_id"
 _MOST_LINES: Final = 100  # of one record
+_MOST_FIELDS: Final = 1000  # sacct has some 120
+_MOST_BROKEN: Final = 1 << 16  # lines of a block that are joined: more are no log
 _BLOCK: Final = 1 << 22
 COMMAND: Final = "sacct --allusers --parsable2 --duplicates --format=JobID,..."
 
@@ -81,6 +83,8 @@ def find_layout(file: CsvFile, /) -> Layout | None:
         return None
     if len(names) != len(set(names)):
         raise SourceError(f"{file.where}: its header names a field more than once")
+    if len(names) > _MOST_FIELDS:
+        raise SourceError(f"{file.where}: its header has more than {_MOST_FIELDS:,} fields")
     return Layout(found[1], tuple(names))
 
 
@@ -118,7 +122,9 @@ class Layout:
                 else:
                     bad = pl.DataFrame(schema=BAD_LINES)
                 named = rows["JobID"].str.contains(r"^\d").fill_null(value=False)
-                if bad.height or not named.all():
+                if bad.height > _MOST_BROKEN:
+                    rows = rows.filter(named)
+                elif bad.height or not named.all():
                     lines_ = rows.filter(~named)[LINE].alias("line")
                     strange = lines_.to_frame().with_columns(
                         rule=pl.lit(_NO_ID), text=block.text_of(lines_)
