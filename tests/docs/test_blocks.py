@@ -17,7 +17,8 @@ from typer.testing import CliRunner
 
 import traceana
 from traceana.cli import app
-from traceana.figures import figures, registry
+from traceana.drawing import registry
+from traceana.figures import figures
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = [page for part in ("tutorials", "how-to", "explanation", "reference") for page in
@@ -32,6 +33,8 @@ NOT_RUN = {
     "duckdb -c": "an optional program",
     "jq '": "an optional program",
     "kubectl get": "a cluster",
+    "sacctmgr show": "a cluster",
+    "traceana ingest events.txt": "its output",
     "TZ=UTC SLURM_TIME_FORMAT": "a cluster",
     "traceana report --engine spark": "Java; tests/spark/test_session.py",
     "PYSPARK_SUBMIT_ARGS": "Java; tests/spark/test_session.py",

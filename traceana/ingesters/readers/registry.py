@@ -17,10 +17,12 @@ from traceana.ingesters.readers import (
     kubectl,
     nvidia_smi,
     nvrx,
+    openb_pods,
     operations,
     parquet,
     prometheus,
     sacct,
+    sacctmgr,
     swf,
     training_log,
 )
@@ -37,13 +39,14 @@ _OWN = (
         parquet,
         nvidia_smi,
         dcgmi,
+        sacctmgr,
         sacct,
         swf,
         prometheus,
         kineto,
         kubectl,
     ),
-    *(nvrx, training_log, json, jsonl, csv),
+    *(nvrx, training_log, openb_pods, json, jsonl, csv),
 )
 
 

@@ -1,0 +1,1 @@
+"""Placement of jobs that share GPUs on the machines of a cluster."""
