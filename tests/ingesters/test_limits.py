@@ -19,6 +19,7 @@ import pytest
 
 from tests.benchmarks.rejected import FIRST_ROWS, FORMATS, ingest_faults
 from tests.ingesters.conftest import itp_archive, worker_rows
+from traceana.catalog import get_trace
 from traceana.errors import DataError
 from traceana.ingesters import IngestError, ahead, archive, build, convert, ingest
 from traceana.ingesters.archive import members, open_archive
@@ -336,8 +337,7 @@ def test_names_that_cannot_be_encoded_are_escaped(tmp_path: Path) -> None:
 
 WIDE = {
     "openb_pod_list_default.csv": (
-        b"name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,"
-        b"deletion_time,scheduled_time\n",
+        f"{','.join(get_trace('alibaba-openb-2023').contents[0].columns)}\n".encode(),
         b",",
     ),
     "sacct.txt": (b"JobID|JobName|User|State|Submit|Start|End|Elapsed\n", b"|"),
