@@ -25,6 +25,8 @@ from traceana.ingesters.propose_columns import (
 from traceana.ingesters.readers.registry import get_reader
 from traceana.ingesters.source import Source, open_source
 from traceana.ingesters.synonyms import (
+    FAILING,
+    FAULTS,
     JOBS,
     SIZE_UNITS,
     TIME_UNITS,
@@ -96,7 +98,10 @@ def propose_mapping(path: str | PathLike[str], /, *, reader: str | None = None) 
     label = "".join(c if c.isprintable() else repr(c)[1:-1] for c in source.label)
     head = [f'# proposed from {label}; check what is marked "unsure"', "[trace]"]
     head += [f"title = {json.dumps(source.literals['file_name'])}", f'reader = "{source.reader}"']
-    matched = samples if is_steps else _assign_codes(jobs, proposal)
+    is_faults = not is_steps and _is_fault_log(source, jobs)
+    faults = _match(source, FAULTS, proposal) if is_faults else {}
+    is_faults = {"machine_id", "start_s"} <= faults.keys()
+    matched = samples if is_steps else faults if is_faults else _assign_codes(jobs, proposal)
     for target, column in matched.items():
         propose_column(target, column, proposal)
     keep: list[str] = []
@@ -105,18 +110,26 @@ def propose_mapping(path: str | PathLike[str], /, *, reader: str | None = None) 
         others = [name for name in source.columns if name not in samples.values()]
         keep = [name for name in others if name not in WORKER_SAMPLES and name != "gpus"]
     else:
-        _complete_jobs(matched, source, proposal)
+        if not is_faults:
+            _complete_jobs(matched, source, proposal)
         _compare_times(proposal)
     naive = [c for t, c in matched.items() if t in CLOCKS and _lacks_zone(c, source, proposal)]
     if naive:
         head.append(f"# unsure: {naive[0]} states no time zone; write the log's, if it is not UTC")
         head.append('timezone = "UTC"')
+    if is_faults:
+        doubt = "machines without a fault are not in the log; state the number of all machines"
+        head += [
+            f"# unsure: {doubt}:",
+            "# [trace.capacity]",
+            "# all = { nodes = 0, gpus_per_node = 8 }",
+        ]
     if keep:
         head.append(f"keep = {json.dumps(keep)}")
     used = set(matched.values())
     unused = [json.dumps(name) for name in source.columns if name not in used and name not in keep]
     tail = [f"# not used: {', '.join(unused)}"] if unused else []
-    table = "worker_samples" if is_steps else "jobs"
+    table = "worker_samples" if is_steps else "faults" if is_faults else "jobs"
     numbers = [name for name in keep if proposal.numbers(name) is not None]
     if numbers:
         tail += ["", f"[{table}.source]"]
@@ -210,11 +223,20 @@ def _match(source: Source, synonyms: dict[str, str], proposal: Proposal) -> dict
     return {target: chosen[target] for target in synonyms if target in chosen}
 
 
+def _is_fault_log(source: Source, jobs: dict[str, str]) -> bool:
+    """Return whether the columns are those of failures of machines, and not of jobs."""
+    names = [split_unit(name, {})[0] for name in source.columns]
+    of_jobs = any("job" in name for name in names) or {"status", "submit_s"} & jobs.keys()
+    return not of_jobs and any(re.search(FAILING, name) for name in names)
+
+
 def _can_be(target: str, name: str, column: str, proposal: Proposal) -> bool:
     """Return whether the values fit a name with two meanings, such as ``card``."""
-    if target not in ("gpus", "gpu_type", "submit_s"):
+    if target not in ("gpus", "gpu_type", "submit_s", "downtime_s"):
         return True
     numbers = proposal.numbers(column)
+    if target == "downtime_s":  # a repair time may be a date
+        return not proposal.texts(column).str.contains(r"\d[-/.]\d+[-/.]\d").any()
     if target == "submit_s":
         return name not in WAITS or numbers is None or median(numbers) > YEAR_2000
     if not all(name in JOBS[one].split() for one in ("gpus", "gpu_type")):
