@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from traceana.errors import DataError
-from traceana.page.blocks import Block, Content, Gallery, Text, drawing, result_table
+from traceana.page.blocks import Content, Gallery, Text, drawing, result_table
 from traceana.page.section import Section
 from traceana.questions.scheduling.placement import (
     NEEDED,
@@ -38,6 +38,7 @@ _LIMITATIONS: Final = (
     f"are means of {len(SEEDS)} seeds or of 1; `traceana simulate place` runs more."
 )
 _AT: Final = 100
+_SHOWN: Final = (50, 80, 100, 120)
 
 
 @dataclass(frozen=True)
@@ -55,16 +56,6 @@ def build(session: Context, traces: list[str]) -> Content:
     found = [one for trace in traces if (one := _placed(session, trace)) is not None]
     if not found:
         return Content()
-    tables: list[Block] = [
-        result_table(
-            one.summary.filter(arrived=_AT).drop("arrived"),
-            PlacementSummary,
-            caption=f"GPUs allocated and fragments when the jobs requested {_AT} % of the GPUs. "
-            f"{one.title}",
-            columns=[name for name in PlacementSummary.column_names() if name != "arrived"],
-        )
-        for one in found
-    ]
     pictures = [
         drawing(
             f"placement-{quantity}",
@@ -80,19 +71,19 @@ def build(session: Context, traces: list[str]) -> Content:
             ("fragment", "Fragment as jobs arrive, by placement policy"),
         )
     ]
-    every = [
+    tables = [
         result_table(
-            one.summary,
+            one.summary.filter(pl.col("arrived").is_in(_SHOWN)),
             PlacementSummary,
-            caption=f"Placement by policy and GPUs requested. {one.title}",
+            caption=f"GPUs allocated and fragments by policy and GPUs requested. {one.title}",
             folded=True,
         )
         for one in found
     ]
     return Content(
         tuple(text for one in found for text in _findings(one)),
-        (Text(_ABOUT), *tables[1:], Gallery(tuple(pictures[2:])), *every),
-        lead=(Gallery(tuple(pictures[:2])), tables[0]),
+        (Text(_ABOUT), Gallery(tuple(pictures[1:])), *tables),
+        lead=(Gallery(tuple(pictures[:1])),),
         limitations=_LIMITATIONS,
     )
 
