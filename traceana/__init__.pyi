@@ -45,6 +45,7 @@ from .questions.recurring.groups import recurring_groups as recurring_groups
 from .questions.reliability.checkpoints import checkpoint_interval as checkpoint_interval
 from .questions.reliability.jobs import job_failure_interval as job_failure_interval
 from .questions.reliability.machines import machine_reliability as machine_reliability
+from .questions.reliability.scheduler import faults_of_jobs as faults_of_jobs
 from .questions.reliability.tables import JobFailureResult as JobFailureResult
 from .questions.reliability.tables import ReliabilityResult as ReliabilityResult
 from .questions.runtimes.compare import compare_distributions as compare_distributions
@@ -91,6 +92,9 @@ from .simulate.batching.summary import summarize_batching as summarize_batching
 from .simulate.batching.sweep import sweep_batching as sweep_batching
 from .simulate.deadlines.policies import simulate_deadlines as simulate_deadlines
 from .simulate.deadlines.synthesis import synthesize_deadlines as synthesize_deadlines
+from .simulate.operations.decompose import slowdown_by as slowdown_by
+from .simulate.operations.decompose import worker_slowdown as worker_slowdown
+from .simulate.operations.replay import replay_operations as replay_operations
 from .simulate.recurring.groups import simulate_recurring_groups as simulate_recurring_groups
 from .simulate.recurring.read import sample_training_path as sample_training_path
 from .simulate.recurring.simulate import simulate_recurring as simulate_recurring

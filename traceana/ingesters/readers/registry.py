@@ -22,6 +22,7 @@ from traceana.ingesters.readers import (
     parquet,
     prometheus,
     sacct,
+    sacctmgr,
     swf,
     training_log,
 )
@@ -38,6 +39,7 @@ _OWN = (
         parquet,
         nvidia_smi,
         dcgmi,
+        sacctmgr,
         sacct,
         swf,
         prometheus,
