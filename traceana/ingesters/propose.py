@@ -22,7 +22,8 @@ from traceana.ingesters.propose_columns import (
     median,
     propose_column,
 )
-from traceana.ingesters.readers.registry import get_reader
+from traceana.ingesters.readers.json import JsonList, lists_of, longest
+from traceana.ingesters.readers.registry import get_reader, open_reader
 from traceana.ingesters.source import Source, open_source
 from traceana.ingesters.synonyms import (
     FAILING,
@@ -80,7 +81,11 @@ def propose_mapping(path: str | PathLike[str], /, *, reader: str | None = None) 
     runtime_s = "runtime"
     gpus = "gpus"
     """
-    source = open_source(_single(Path(path)), reader=reader)
+    file = _single(Path(path))
+    lists = _json_lists(file, reader)
+    if len(lists) > 1:
+        file = replace(file, rows=longest(lists).path)
+    source = open_source(file, reader=reader)
     if not all(name.isprintable() for name in source.columns):
         raise SourceError(f"{path}: its first line is not text; expected the names of columns")
     known = get_reader(source.reader).mapping
@@ -98,6 +103,10 @@ def propose_mapping(path: str | PathLike[str], /, *, reader: str | None = None) 
     label = "".join(c if c.isprintable() else repr(c)[1:-1] for c in source.label)
     head = [f'# proposed from {label}; check what is marked "unsure"', "[trace]"]
     head += [f"title = {json.dumps(source.literals['file_name'])}", f'reader = "{source.reader}"']
+    if file.rows is not None:
+        paths = ", ".join(one.path for one in lists if one.path != file.rows)
+        head.append(f"# unsure: the longest list of objects is taken; others: {paths}")
+        head.append(f"rows = {json.dumps(file.rows)}")
     is_faults = not is_steps and _is_fault_log(source, jobs)
     faults = _match(source, FAULTS, proposal) if is_faults else {}
     is_faults = {"machine_id", "start_s"} <= faults.keys()
@@ -153,7 +162,8 @@ def preview_mapping(path: str | PathLike[str], text: str, /) -> dict[str, Conver
     ['jobs']
     """
     mapping = parse_mapping(text, where="the proposed mapping")
-    source = open_source(_single(Path(path)), reader=mapping.reader, timezone=mapping.timezone)
+    file = replace(_single(Path(path)), rows=mapping.rows)
+    source = open_source(file, reader=mapping.reader, timezone=mapping.timezone)
     found = {}
     keep = dict.fromkeys(mapping.keep, pl.String())
     for name in mapping.tables:
@@ -167,6 +177,12 @@ def preview_mapping(path: str | PathLike[str], text: str, /) -> dict[str, Conver
             )
             found[name] = replace(parts[0], kept=kept, rejected=rejected)
     return found
+
+
+def _json_lists(file: CsvFile, reader: str | None) -> list[JsonList]:
+    """Return the lists of objects in a JSON file; none in a file of another format."""
+    chosen = open_reader(file, reader)
+    return lists_of(file) if chosen.name == "json" else []
 
 
 def _single(path: Path) -> CsvFile:
