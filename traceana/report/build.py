@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Final
 from traceana.errors import DataError, TraceanaError
 from traceana.page.blocks import Table
 from traceana.page.context import Context
+from traceana.page.date import read_date
 from traceana.page.section import PARTS, sections
-from traceana.report.data_source import find_data_source, open_data_source, read_date
+from traceana.report.data_source import find_data_source, open_data_source
 from traceana.report.markdown import render_markdown
 from traceana.report.page import Built, main_results, number_blocks, render_page
 from traceana.report.run import build_sections

@@ -34,7 +34,7 @@ def training_defaults(
     >>> import traceana
     >>> store = traceana.open_sample()
     >>> runs, power = (store.scan("zeus-2023", t) for t in ("training_runs", "power_profiles"))
-    >>> traceana.analysis.training_defaults(runs, power)["cifar100"]
+    >>> traceana.training_defaults(runs, power)["cifar100"]
     TrainingDefault(target=0.6, batch_size=1024, max_epochs=100, lower_is_harder=False)
     """
     tables = read_tables(training_runs, power_profiles)
