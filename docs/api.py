@@ -29,6 +29,7 @@ AREAS = {
     "workload": ("Workload", ("questions.workload",)),
     "runtimes": ("Runtimes and distributions", ("questions.runtimes", "cohorts")),
     "failures": ("Failures and survival", ("questions.failures",)),
+    "reliability": ("Reliability of machines", ("questions.reliability",)),
     "correlations": ("Correlations", ("questions.correlations",)),
     "utilization": ("Utilization", ("questions.utilization",)),
     "energy": ("Energy", ("questions.energy",)),

@@ -42,6 +42,11 @@ from .questions.failures.runtimes import runtime_by as runtime_by
 from .questions.failures.variance import variance_share as variance_share
 from .questions.recurring.groups import map_groups_to_workloads as map_groups_to_workloads
 from .questions.recurring.groups import recurring_groups as recurring_groups
+from .questions.reliability.checkpoints import checkpoint_interval as checkpoint_interval
+from .questions.reliability.jobs import job_failure_interval as job_failure_interval
+from .questions.reliability.machines import machine_reliability as machine_reliability
+from .questions.reliability.tables import JobFailureResult as JobFailureResult
+from .questions.reliability.tables import ReliabilityResult as ReliabilityResult
 from .questions.runtimes.compare import compare_distributions as compare_distributions
 from .questions.runtimes.empirical import empirical_distribution as empirical_distribution
 from .questions.runtimes.fit import fit_distributions as fit_distributions

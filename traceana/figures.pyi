@@ -32,6 +32,9 @@ from .questions.failures.figures_cumulative_incidence import plot_cumulative_inc
 from .questions.failures.figures_model import plot_failure_odds as plot_failure_odds
 from .questions.recurring.figures import plot_recurring_choices as plot_recurring_choices
 from .questions.recurring.figures import plot_regret as plot_regret
+from .questions.reliability.figures import plot_faults_over_time as plot_faults_over_time
+from .questions.reliability.figures import plot_faults_per_machine as plot_faults_per_machine
+from .questions.reliability.figures import plot_machines_down as plot_machines_down
 from .questions.runtimes.figures import draw_distribution_fit as draw_distribution_fit
 from .questions.runtimes.figures import plot_distribution_fit as plot_distribution_fit
 from .questions.runtimes.figures_empirical import plot_empirical_distribution as plot_empirical_distribution

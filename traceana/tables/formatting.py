@@ -54,6 +54,11 @@ def duration(value: float) -> str:
     return f"{scaled:,.0f} {unit}" if abs(scaled) >= 100 else f"{scaled:.3g} {unit}"
 
 
+def duration_range(low: float, high: float) -> str:
+    """Write an interval of durations."""
+    return f"{duration(low)} to {duration(high)}"
+
+
 def duration_ticks(low: float, high: float, most: int, /) -> list[float]:
     """Return round durations within limits in seconds: the densest series of at most `most`.
 

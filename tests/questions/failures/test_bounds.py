@@ -161,8 +161,10 @@ def test_cliffs_delta_is_the_difference_of_both_chances() -> None:
     )
     apart = frame.with_columns(runtime_s=pl.Series([7.0, 8, 9, 1, 2, 3]))
     for turned in (apart, apart.reverse().with_columns(g=pl.Series(list("aaabbb")))):
-        note = traceana.compare_runtimes(turned, by="g").pairs["note"].item()
-        assert note == "no interval: all runtimes of one group are longer"
+        pair = traceana.compare_runtimes(turned, by="g").pairs.row(0, named=True)
+        # permutations of three and three cannot reject 1/2
+        assert pair["ci_low"] <= 0.5 <= pair["ci_high"]
+        assert pair["note"] is None
 
 
 def test_the_restricted_mean_of_ended_rows_has_students_interval() -> None:
@@ -258,7 +260,6 @@ def test_numbers_by_default() -> None:
     )
     beside: dict[str, dict[str, float]] = {
         "outcome_association": {"rng": 1},
-        "kaplan_meier": {"horizon_s": 7 * 24 * 3600},
         "runtime_means": {"trim": 0.2},
         "failure_model": {"rng": 1},
     }

@@ -225,7 +225,8 @@ def test_what_cannot_be_compared_is_null_with_its_reason() -> None:
         pl.DataFrame({"g": ["a", "a", "b", "b", "c", None], "runtime_s": [1.0, 2, 3, 4, 5, None]}),
         "g",
     )
-    assert apart.pairs["note"][0] == "no interval: all runtimes of one group are longer"
+    assert apart.pairs["ci_low"].to_list() == [0, None, None]
+    assert apart.pairs["note"][1] == "no interval: all runtimes of one group are longer"
     assert apart.pairs["superiority"].to_list() == [0, 0, 0]
     assert apart.test["ci_low"].item() is None
     assert apart.groups["n_missing"].to_list() == [0, 0, 0, 1]
@@ -288,7 +289,11 @@ def test_three_against_three_are_exact() -> None:
     found = compare_runtimes(frame, "g")
     assert found.test["pvalue"].item() == pytest.approx(0.1)
     assert found.pairs["pvalue"].item() == pytest.approx(0.1)
-    assert found.pairs["ci_low"].item() is None
+    # the score interval of Newcombe, 2006, method 5
+    t = found.pairs["ci_high"].item()
+    variance = t * (1 - t) * (1 + 2 * ((1 - t) / (2 - t) + t / (1 + t))) / 9
+    assert found.pairs["ci_low"].item() == 0
+    assert t == pytest.approx(max(0.5, 1.959964 * variance**0.5), rel=1e-6)
 
 
 @pytest.mark.parametrize("rows", [15, 3000])
@@ -298,7 +303,7 @@ def test_groups_that_do_not_overlap_have_the_smallest_p(rows: int) -> None:
     # none of 9,999 permutations is as extreme: 2 of 155,117,520 are, of 15 rows each
     assert found["pvalue"].item() == pytest.approx(1e-4)
     assert permuted_superiority(values[:30], values[:30] < 15, 0.95)[0] == pytest.approx(1e-4)
-    assert found["ci_low"].item() is None
+    assert found["ci_low"].item() > 0.8
 
 
 @pytest.mark.parametrize(("n", "m", "spread"), [(7, 7, 4.0), (30, 60, 4.0), (40, 16, 0.25)])

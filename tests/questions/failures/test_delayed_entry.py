@@ -38,11 +38,14 @@ def test_six_rows_by_hand() -> None:
     row = found.groups.row(0, named=True)
     assert (row["n"], row["n_events"], row["n_censored"], row["n_truncated"]) == (6, 4, 2, 4)
     assert row["median_s"] == 4
-    # areas: 2 + 4/3 + 4/9 + 8/27; after each event 56, 20 and 8 27ths, each with d/(n(n-d)) = 1/6
-    assert row["restricted_mean_s"] == pytest.approx(110 / 27)
-    # t(5) and 6/5 of the variance
-    half = 2.570582 * np.sqrt(6 / 5 * (56**2 + 20**2 + 8**2) / 6) / 27
-    assert row["restricted_ci_low"] == pytest.approx(110 / 27 - half, rel=1e-6)
+    assert row["restricted_mean_s"] is None
+    assert row["note"] == "fewer than 10 rows at risk at the horizon: no restricted mean"
+    many = kaplan_meier(pl.concat([ROWS] * 10), horizon_s=6, **SEEN).groups.row(0, named=True)
+    # areas: 2 + 4/3 + 4/9 + 8/27; after each event 56, 20 and 8 27ths, each with d/(n(n-d)) = 1/60
+    assert many["restricted_mean_s"] == pytest.approx(110 / 27)
+    # t(59) and 60/59 of the variance
+    half = 2.000995 * np.sqrt(60 / 59 * (56**2 + 20**2 + 8**2) / 60) / 27
+    assert many["restricted_ci_low"] == pytest.approx(110 / 27 - half, rel=1e-6)
     assert rows_at_risk(ROWS, [1.5, 3, 4.5], entry="entry_s")["n_at_risk"].to_list() == [3, 3, 3]
 
 

@@ -99,13 +99,15 @@ def test_restricted_means_are_those_of_r(
     time: list[int], ended: str, mean: float, error: float
 ) -> None:
     # print(survfit(Surv(time, status) ~ x, data = aml), print.rmean = TRUE): upper limit 161
-    frame = pl.DataFrame({"runtime_s": time, "ended": [flag == "1" for flag in ended]})
+    rows = pl.DataFrame({"runtime_s": time, "ended": [flag == "1" for flag in ended]})
+    # each row ten times: the same curve with ten times as many at risk
+    frame = pl.concat([rows] * 10)
     result = kaplan_meier(frame, status=None, observed="ended", horizon_s=161)
     row = result.groups.row(0, named=True)
     assert row["restricted_mean_s"] == pytest.approx(mean, abs=0.05)
     # a sample variance, and Student's t instead of the normal quantile
-    n = len(time)
-    half = stats.t.ppf(0.975, n - 1) * error * np.sqrt(n / (n - 1))
+    n = len(frame)
+    half = stats.t.ppf(0.975, n - 1) * error * np.sqrt(1 / 10 * n / (n - 1))
     assert row["restricted_ci_low"] == pytest.approx(row["restricted_mean_s"] - half, abs=0.01)
 
 

@@ -12,7 +12,7 @@ from traceana.cohorts.definitions import ENDED
 from traceana.errors import DataError
 from traceana.questions.failures.association import outcome_association
 from traceana.questions.failures.comparison import compare_runtimes
-from traceana.questions.failures.curves import incidence_and_survival, kaplan_meier
+from traceana.questions.failures.curves import WEEK_S, incidence_and_survival, kaplan_meier
 from traceana.questions.failures.events import Columns
 from traceana.questions.failures.model import failure_model
 from traceana.questions.failures.odds import failure_odds
@@ -122,7 +122,7 @@ def _outcomes(cohort: Cohort, by: str | None, strata: str | None, notes: list[st
     rates = failure_rates(rows, keys, **ENDED, cluster=cluster)
     runtimes = kaplan_meier(
         rows.filter(pl.col("status").is_not_null()), by=("status", *keys), status=None,
-        entry="entry_s", observed="observed", cluster=cluster,
+        entry="entry_s", observed="observed", cluster=cluster, horizon_s=WEEK_S,
     )  # fmt: skip
     comparisons, odds = {}, None
     there = stated["status"].cast(pl.String)

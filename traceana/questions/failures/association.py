@@ -138,7 +138,7 @@ def _associate(
         spread = centered @ np.diag(own * (1 - own) / n) @ centered.T
     else:
         null = cluster_covariance(of, group, part_n, part_failed, center=rate)
-        spread = cluster_covariance(of, group, part_n, part_failed, center=own)
+        spread = cluster_covariance(of, group, part_n, part_failed)
     found = between_groups(n, failed, failures, null=null, spread=spread, confidence=confidence)
     statistic = found.statistic * rows / (rows - 1)
     expected = min(rate, 1 - rate) * n.min()

@@ -14,8 +14,10 @@ from traceana.questions.failures.at_risk import at_risk, round_times
 from traceana.questions.failures.clusters import note_few
 from traceana.questions.failures.events import (
     EVENTS,
+    MIN_AT_RISK,
     Columns,
     check_events,
+    default_horizon,
     estimate_incidence,
 )
 from traceana.questions.failures.tables_competing_risks import (
@@ -28,6 +30,7 @@ from traceana.questions.failures.tables_competing_risks import (
     SurvivalSteps,
 )
 from traceana.stats.arguments import check_confidence, is_number
+from traceana.stats.quantiles import FEWEST_BEYOND
 from traceana.stats.survival import log_log_interval, restricted_mean
 from traceana.store.frames import Names, as_names, refuse_clash
 from traceana.tables.declare import declared
@@ -49,6 +52,8 @@ WEEK_S: Final = 604_800.0
 _FEWEST: Final = 20
 _FEW: Final = f"fewer than {_FEWEST} rows: the interval of the restricted mean may be too narrow"
 _SKEWED: Final = "skewed: the interval of the restricted mean is too narrow"
+_UNSEEN: Final = f"fewer than {MIN_AT_RISK} rows at risk at the horizon: no restricted mean"
+_BEYOND: Final = "survival stays above 1 - quantile"
 _RESTRICTED: Final = ("restricted_mean_s", "restricted_ci_low", "restricted_ci_high")
 
 
@@ -200,7 +205,7 @@ def kaplan_meier(
     cluster: str | None = None,
     running_until_s: float | datetime | None = None,
     quantiles: Sequence[float] = QUANTILES,
-    horizon_s: float = WEEK_S,
+    horizon_s: float | None = None,
     confidence: float = 0.95,
 ) -> SurvivalCurves:
     """Estimate the survival function, its quantiles and the restricted mean of runtimes.
@@ -217,7 +222,9 @@ def kaplan_meier(
     quantiles
         Probabilities of the quantiles, each in (0, 1).
     horizon_s
-        Horizon of the restricted mean: the mean of min(runtime, horizon).
+        Horizon of the restricted mean: the mean of min(runtime, horizon). None: the largest of 1
+        and 10 minutes, 1 and 6 hours, 1, 2 and 7 days at which each group with censored rows has at
+        least 10 rows at risk (groups of fewer than 10 rows do not count).
 
     Returns
     -------
@@ -226,9 +233,12 @@ def kaplan_meier(
         runtimes whose survival interval contains 1 - q (Brookmeyer and Crowley, Biometrics 38,
         1982). The restricted mean has Student's t interval of n - 1 with n / (n - 1) times the
         variance of :func:`traceana.stats.survival.restricted_mean`, or with `cluster` the t and the
-        jackknife of the curves. It is too narrow, which `note` states, if n < 20 or n < 25
-        skewness^2 of min(runtime, horizon) (Cochran, Sampling Techniques, 1977, section 2.15). The
-        unrestricted mean is estimable only if no row is censored or left-truncated.
+        jackknife of the curves. If rows are censored, it is null with fewer than 10 rows at risk at
+        the horizon. With `cluster`, a quantile q has no interval below 1.5 effective clusters times
+        min(q, 1 - q). The interval of the restricted mean is too narrow, which `note` states, if
+        n < 20 or n < 25 skewness^2 of min(runtime, horizon) (Cochran, Sampling Techniques, 1977,
+        section 2.15). The unrestricted mean is estimable only if no row is censored or
+        left-truncated.
 
     Examples
     --------
@@ -248,7 +258,7 @@ def kaplan_meier(
     )
     for q in (*quantiles, confidence):
         check_confidence(q)
-    if not (is_number(horizon_s) and 0 < horizon_s < math.inf):
+    if horizon_s is not None and not (is_number(horizon_s) and 0 < horizon_s < math.inf):
         raise DataError(f"horizon_s must be a positive number of seconds; it is {horizon_s!r}")
     estimated = estimate_incidence(
         *(frame, keys, names),
@@ -269,9 +279,10 @@ def _survival(
     confidence: float,
     *,
     quantiles: Sequence[float],
-    horizon_s: float,
+    horizon_s: float | None,
 ) -> SurvivalCurves:
     times, totals = estimated
+    horizon_s = default_horizon(times, keys, horizon_s)
     low, high = log_log_interval(
         *(times["survival"], times["survival_variance"]),
         df=times["df"] if cluster else np.inf, confidence=confidence,
@@ -283,9 +294,11 @@ def _survival(
     ).filter(pl.col("n_events") > 0)
     curves = declared(curves, SurvivalSteps, by=keys)
     of_quantiles = _quantiles(curves, totals.select(keys), keys, (0.5, *quantiles))
+    if cluster is not None:
+        of_quantiles = _refuse_far_quantiles(of_quantiles, times, keys)
     is_median = of_quantiles["quantile"] == 0.5
     found = of_quantiles.filter(is_median).unique(maintain_order=True)
-    found = found.rename({"time_s": "median_s"}).drop("quantile")
+    found = found.rename({"time_s": "median_s"}).drop("quantile", "note")
     found = _beside(found, _restricted(times, keys, horizon_s, confidence, cluster), keys)
     unknown = (
         pl.when(pl.col("n_events") == 0)
@@ -335,8 +348,34 @@ def _quantiles(
             if keys
             else found.with_columns(quantile=pl.lit(q))
         )
-    table = pl.concat(parts).sort([*keys, "quantile"], nulls_last=True)
+    table = (
+        pl.concat(parts)
+        .sort([*keys, "quantile"], nulls_last=True)
+        .with_columns(note=pl.when(pl.col("time_s").is_null()).then(pl.lit(_BEYOND)))
+    )
     return declared(table, SurvivalQuantiles, by=keys)
+
+
+def _refuse_far_quantiles(quantiles: pl.DataFrame, times: pl.DataFrame, keys: Keys) -> pl.DataFrame:
+    """Leave out the intervals of quantiles with too few effective clusters beyond."""
+    effective = pl.col("df").fill_nan(-1) + 1
+    of = times.select(*keys, effective=effective).unique(maintain_order=True)
+    q = pl.col("quantile")
+    few = pl.col("effective") * pl.min_horizontal(q, 1 - q) < FEWEST_BEYOND
+    found = (
+        quantiles.join(of, on=keys, how="left", nulls_equal=True, maintain_order="left")
+        if keys
+        else quantiles.join(of, how="cross")
+    )
+    kept = {name: pl.when(~few).then(name) for name in ("ci_low", "ci_high")}
+    note = pl.when(few).then(
+        pl.format(
+            "no interval: {} effective clusters, {} are needed",
+            pl.col("effective").round(1),
+            (FEWEST_BEYOND / pl.min_horizontal(q, 1 - q)).ceil().cast(pl.Int64),
+        )
+    )
+    return found.with_columns(**kept, note=pl.coalesce(note, "note")).drop("effective")
 
 
 def _restricted(
@@ -352,8 +391,12 @@ def _restricted(
     for key, own in groups:
         t, s = own["time_s"].to_numpy(), own["survival"].to_numpy()
         row = dict(zip(keys, key, strict=True)) | dict.fromkeys((*_RESTRICTED, "mean_note"))
-        # beyond the last time the curve is not known unless it is 0
-        if len(t) and (t[-1] >= horizon_s or s[-1] < 1e-12):
+        end = min(horizon_s, t[-1]) if len(t) and s[-1] < 1e-12 else horizon_s
+        left = int((own["n"] - own["late"]).filter(own["time_s"] >= end).sum())
+        complete = own["n_censored"].sum() == 0
+        if len(t) and not (complete or left >= MIN_AT_RISK):
+            row["mean_note"] = _UNSEEN
+        elif len(t):
             mean, variance = restricted_mean(t, s, own["hazard_variance"].to_numpy(), horizon_s)
             n = int(own["n"].sum())
             df, variance = n - 1, variance * n / max(n - 1, 1)

@@ -26,6 +26,12 @@ if TYPE_CHECKING:
 EVENTS: Final = ("completed", "failed", "cancelled")
 """Default events."""
 
+MIN_AT_RISK: Final = 10
+"""Rows at risk at the horizon below which a restricted mean of censored rows has no value."""
+
+HORIZONS_S: Final = (60.0, 600.0, 3600.0, 21_600.0, 86_400.0, 172_800.0, 604_800.0)
+"""Horizons of the restricted mean: 1 and 10 minutes, 1 and 6 hours, 1, 2 and 7 days."""
+
 CELLS: Final = 100
 """More clusters are combined into this number of cells, each left out in turn."""
 
@@ -63,7 +69,7 @@ def estimate_incidence(
     columns: Columns,
     cluster: str | None,
     running_until_s: float | datetime | None,
-    horizon_s: float = math.inf,
+    horizon_s: float | None = math.inf,
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Count events by runtime, and estimate survival and cumulative incidence.
 
@@ -114,7 +120,7 @@ def estimate_incidence(
     if cluster is not None:
         of_curves, curves = _allow_for_clusters(
             *(curves, slices, parts.filter(known), keys, events),
-            cluster=cluster, horizon_s=horizon_s,
+            cluster=cluster, horizon_s=default_horizon(times, keys, horizon_s),
         )  # fmt: skip
         steps = [index for index, (begin, stop) in enumerate(slices) for _ in range(begin, stop)]
         times = times.hstack(of_curves[steps])
@@ -133,6 +139,30 @@ def estimate_incidence(
     }
     times = times.with_columns(**estimates).with_columns(pl.col("n_at_risk").cast(pl.Int64))
     return times, groups.sort(keys, nulls_last=True) if keys else groups
+
+
+def default_horizon(
+    times: pl.DataFrame, keys: tuple[str, ...], horizon_s: float | None = None, /
+) -> float:
+    """Return a horizon of the restricted mean: the one given, or the largest that is estimable.
+
+    That is the largest of :data:`HORIZONS_S` at which each group of at least :data:`MIN_AT_RISK`
+    rows has as many at risk, or none was censored; the smallest of them if there is none.
+    `times` has the rows `n`, `late` and `n_censored` of each group and time.
+    """
+    if horizon_s is not None:
+        return horizon_s
+    at_risk = {
+        f"{horizon}": (pl.col("n") - pl.col("late")).filter(pl.col("time_s") >= horizon).sum()
+        for horizon in HORIZONS_S
+    }
+    counts = {"n": pl.col("n").sum(), "n_censored": pl.col("n_censored").sum()}
+    found = (
+        times.group_by(keys).agg(**counts, **at_risk) if keys else times.select(**counts, **at_risk)
+    )
+    found = found.filter(pl.col("n") >= MIN_AT_RISK, pl.col("n_censored") > 0)
+    fine = [horizon for horizon in HORIZONS_S if (found[f"{horizon}"] >= MIN_AT_RISK).all()]
+    return max(fine, default=HORIZONS_S[0])
 
 
 def _allow_for_clusters(

@@ -117,6 +117,7 @@ class SurvivalQuantiles(ResultTable):
     )  # fmt: skip
     ci_low = number(f"{_CI} (s)", "confidence interval", display="seconds", unit="s")
     ci_high = number(f"{_CI} (s)", "its interval; null if unbounded", display="seconds", unit="s")
+    note = text("Note", "why a value is null")
 
 
 class _Curves(Result):

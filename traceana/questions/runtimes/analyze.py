@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from traceana.cohorts.cohort import form_cohort
-from traceana.questions.failures.curves import kaplan_meier
+from traceana.questions.failures.curves import WEEK_S, kaplan_meier
 from traceana.questions.runtimes.fit import fit_distributions
 from traceana.questions.runtimes.tables import BestFamilies, RuntimeSensitivity
 from traceana.questions.runtimes.tail import tail_index
@@ -133,8 +133,9 @@ def _sensitivity(rows: pl.DataFrame, truncated: str | None) -> pl.DataFrame | No
     ):
         seen: dict[str, Any] = {"entry": own["entry_s"], "observed": own["observed"]}
         survival = kaplan_meier(
-            own, status=None, runtime="duration_s", entry="entry_s", observed="observed"
-        )
+            own, status=None, runtime="duration_s", entry="entry_s", observed="observed",
+            horizon_s=WEEK_S,
+        )  # fmt: skip
         fits = fit_distributions(
             own["duration_s"], truncated_below=truncated, criterion="bic", resamples=0, **seen
         )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import narwhals.stable.v2 as nw
 import polars as pl
 
-from traceana.questions.failures.curves import kaplan_meier
+from traceana.questions.failures.curves import WEEK_S, kaplan_meier
 from traceana.questions.workload.tables import WorkloadSummary
 from traceana.store.frames import Names, as_names, open_frame, reduce_frame
 from traceana.tables.declare import declared, returns
@@ -97,7 +97,7 @@ def workload_summary(
     if entry is not None or observed is not None:
         survival = kaplan_meier(
             jobs, by=keys, status=None, runtime=runtime, entry=entry, observed=observed,
-            quantiles=tuple(quantiles.values()),
+            quantiles=tuple(quantiles.values()), horizon_s=WEEK_S,
         )  # fmt: skip
         found = _by_survival(found, survival, keys, quantiles)
     return declared(found, WorkloadSummary, by=keys)
