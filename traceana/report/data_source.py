@@ -22,14 +22,19 @@ _MADE_BY: Final = ("catalog", "ingesters", "samples", "schema", "stats", "store"
 def find_data_source(store: str | os.PathLike[str] | None = None, /) -> DataSource:
     """Find the data source of a report without reading it.
 
+    Raises a StoreError if a store is named, here or in TRACEANA_STORE, and there is none.
+
     Examples
     --------
-    >>> import tempfile
     >>> from traceana.report import find_data_source
-    >>> find_data_source(tempfile.mkdtemp()).is_sample
-    True
+    >>> find_data_source("no/such/store")
+    Traceback (most recent call last):
+    ...
+    traceana.errors.StoreError: no/such/store: no store here (no ledger.json in any folder of it)...
     """
     path = store_path(store)
+    if store is not None or os.environ.get("TRACEANA_STORE"):
+        return DataSource(open_store(path).path, is_sample=False)
     return DataSource(path, is_sample=not Store(path).traces())
 
 

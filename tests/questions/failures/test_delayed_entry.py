@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 import pytest
+from traceana.store.session import Session
 
 from traceana import cumulative_incidence, kaplan_meier, rows_at_risk, workload_summary
 from traceana.cohorts.cohort import form_cohort
 from traceana.cohorts.observation import observe
 from traceana.errors import DataError
 from traceana.store.manifest import Manifest
-from traceana.store.session import Session
 
 if TYPE_CHECKING:
     from traceana.store import Store
