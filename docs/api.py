@@ -38,6 +38,7 @@ AREAS = {
     "energy": ("Energy", ("questions.energy",)),
     "deadlines": ("Deadlines", ("questions.deadlines", "simulate.deadlines")),
     "batching": ("Dynamic batching", ("questions.batching", "simulate.batching")),
+    "operations": ("Operations of training steps", ("simulate.operations",)),
     "recurring": ("Recurring jobs", ("questions.recurring", "simulate.recurring")),
     "figures": ("Figures", ("figures", "drawing")),
     "claims": ("Claims", ("claims",)),

@@ -91,6 +91,9 @@ from .simulate.batching.summary import summarize_batching as summarize_batching
 from .simulate.batching.sweep import sweep_batching as sweep_batching
 from .simulate.deadlines.policies import simulate_deadlines as simulate_deadlines
 from .simulate.deadlines.synthesis import synthesize_deadlines as synthesize_deadlines
+from .simulate.operations.decompose import slowdown_by as slowdown_by
+from .simulate.operations.decompose import worker_slowdown as worker_slowdown
+from .simulate.operations.replay import replay_operations as replay_operations
 from .simulate.recurring.groups import simulate_recurring_groups as simulate_recurring_groups
 from .simulate.recurring.read import sample_training_path as sample_training_path
 from .simulate.recurring.simulate import simulate_recurring as simulate_recurring

@@ -30,7 +30,7 @@ def qualifying_trace(
     if chosen is not None and store.trace(chosen).id in found:
         return store.trace(chosen)
     needed = " or ".join(", ".join(tables) for tables in needs)
-    known = f"; use --trace with {', '.join(found)}" if found else ""
+    known = f"; traces with values are {', '.join(found)}" if found else ""
     lacking = f"{trace} has no" if trace else "no trace of the store has"
     raise DataError(f"{lacking} values in {needed}{known}")
 

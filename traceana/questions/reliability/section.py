@@ -54,6 +54,10 @@ _FIGURES: Final = {
     "faults-per-machine": "Machines by number of faults",
     "machines-down": "Machines down",
 }
+_SHOWN: Final = (
+    *("n", "machines_failed", "rate", "ci_low", "ci_high"),
+    *("mttr_s", "median_s", "downtime_s", "availability"),
+)
 _MOST_OFFENDERS: Final = 20
 _NAMED: Final = 3
 
@@ -81,6 +85,7 @@ def _trace(trace: Trace) -> Content:
             first,
             MachineReliability,
             caption=f"Faults{f' by {by}' if by else ''}. {title}",
+            columns=(*([by] if by else []), *_SHOWN, "note"),
             null={by: "not stated"} if by else None,
             headings={by: by.capitalize()} if by else None,
             total=found.overall.select(*([pl.lit("all").alias(by)] if by else []), pl.all()),
@@ -131,19 +136,31 @@ def _rate(found: ReliabilityResult, title: str) -> str:
 
 
 def _offenders(found: ReliabilityResult, title: str) -> str:
+    """State which machines fail more often than chance explains, and how faults cluster."""
     worst = found.offenders
     machine = found.machines.columns[0]
     if worst.height:
         expected = three_digits(worst["expected"][0])
         names = [f"{name} ({n})" for name, n in worst.select(machine, "n").head(_NAMED).rows()]
-        more = f" and {worst.height - _NAMED} others" if worst.height > _NAMED else ""
+        names += [f"{worst.height - _NAMED} others"] if worst.height > _NAMED else []
         verb = "fail" if worst.height > 1 else "fails"
-        return (
-            f"{title}: {plural(worst.height, 'machine')} {verb} more often than chance explains: "
-            f"{listed(names)}{more} faults, where {expected} are expected (adjusted "
-            f"{p_equals(worst['pvalue_adjusted'][-1])})."
+        text = (
+            f"{title}: {plural(worst.height, 'machine')} {verb} more often than chance explains, "
+            f"with number of faults: {listed(names)}; {expected} are expected (adjusted "
+            f"{p_equals(worst['pvalue_adjusted'][-1])})"
         )
-    return f"{title}: no machine fails more often than chance explains (adjusted p above 0.05)."
+    else:
+        text = f"{title}: no machine fails more often than chance explains (adjusted p above 0.05)"
+    clustered = [
+        f"{three_digits(row['dispersion'])} times over {row['across']} ({p_equals(row['pvalue'])})"
+        for row in found.dispersion.drop_nulls("dispersion").iter_rows(named=True)
+    ]
+    if clustered:
+        text += (
+            ". The variance of the number of faults, compared with independent faults, is "
+            f"{listed(clustered)}"
+        )
+    return f"{text}."
 
 
 def _job(intervals: pl.DataFrame, total: int, title: str) -> str:

@@ -15,7 +15,6 @@ from traceana.tables.declare import (
 )
 from traceana.tables.formatting import (
     duration,
-    listed,
     p_equals,
     percent,
     plural,
@@ -254,8 +253,8 @@ class ReliabilityResult(Result):
             for one in self.dispersion.drop_nulls("dispersion").iter_rows(named=True)
         ]
         worst = self.offenders
-        names = listed(map(str, worst[worst.columns[0]][:5]))
-        more = f": {names}{' ...' if worst.height > 5 else ''}" if worst.height else ""
+        names = ", ".join(map(str, worst[worst.columns[0]][:5]))
+        more = f": {names}{', ...' if worst.height > 5 else ''}" if worst.height else ""
         lines.append(f"machines that fail more often than chance: {worst.height}{more}")
         return "\n".join(lines)
 
