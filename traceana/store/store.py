@@ -66,7 +66,7 @@ class Store:
     path: Path
     only: tuple[str, ...] = ()
     master: str | None = None
-    _opened: dict[str, Trace] = field(default_factory=dict, repr=False, compare=False)
+    _opened: dict[str, Trace] = field(init=False, default_factory=dict, repr=False, compare=False)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_opened": {}}

@@ -56,7 +56,7 @@ class Trace:
 
     id: str
     store: Store
-    _known: dict[Key, Any] = field(default_factory=dict, repr=False, compare=False)
+    _known: dict[Key, Any] = field(init=False, default_factory=dict, repr=False, compare=False)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_known": {}}

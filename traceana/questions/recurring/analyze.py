@@ -107,7 +107,7 @@ def group_simulation(trace: Trace, workloads: Trace, gpu: str, /) -> RecurringGr
         return str(error)
 
 
-def ratio_stages(trace: Trace, workloads: Trace, gpu: str, /) -> pl.DataFrame:
+def ratio_stages(trace: Trace, workloads: Trace | None, gpu: str, /) -> pl.DataFrame:
     """Return [stage, runtime_ratio]: before mapping over the group's mean, after as mapped.
 
     Groups of one job and jobs without a runtime are excluded before mapping.
@@ -132,7 +132,7 @@ def ratio_stages(trace: Trace, workloads: Trace, gpu: str, /) -> pl.DataFrame:
     )
 
 
-def ratio_fits(trace: Trace, workloads: Trace, gpu: str, /) -> dict[str, DistributionFits]:
+def ratio_fits(trace: Trace, workloads: Trace | None, gpu: str, /) -> dict[str, DistributionFits]:
     """Return the distributions fitted to the runtime ratios of each stage."""
     ratios = trace.once(ratio_stages, workloads, gpu)
     return {

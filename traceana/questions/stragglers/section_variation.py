@@ -114,7 +114,7 @@ def _compare(computed: dict[Trace, pl.DataFrame]) -> list[Block]:
         CovSeries,
         columns=_LEAD if len(computed) > 1 else _LEAD[1:],
         headings={"trace": "Trace"},
-        caption=f"CoV across workers by job (ddof 0). {titles}. Jobs with the largest median first.",
+        caption=f"CoV across workers by job (ddof 0), largest median first. {titles}.",
     )
     return [table]
 
