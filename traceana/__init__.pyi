@@ -45,6 +45,7 @@ from .questions.recurring.groups import recurring_groups as recurring_groups
 from .questions.reliability.checkpoints import checkpoint_interval as checkpoint_interval
 from .questions.reliability.jobs import job_failure_interval as job_failure_interval
 from .questions.reliability.machines import machine_reliability as machine_reliability
+from .questions.reliability.scheduler import faults_of_jobs as faults_of_jobs
 from .questions.reliability.tables import JobFailureResult as JobFailureResult
 from .questions.reliability.tables import ReliabilityResult as ReliabilityResult
 from .questions.runtimes.compare import compare_distributions as compare_distributions

@@ -55,6 +55,10 @@ class CsvFile:
     """Whether it is taken for the last member of an archive that was not read through."""
     within: str = ""
     """Its folder with a slash, where another file has its name."""
+    rows: str | None = None
+    """Path of the list that has its rows, where it is JSON with several."""
+    columns: tuple[str, ...] | None = None
+    """Names of its columns, where it has no header."""
 
     @property
     def folder(self) -> Path:

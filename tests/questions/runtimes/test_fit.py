@@ -264,6 +264,7 @@ def test_two_distinct_values_are_enough_and_p_is_of_199_samples() -> None:
     mu, sigma = (parameter["value"] for parameter in row["params"])
     # the mean and deviation of 0, ln 2, ln 2
     assert (mu, sigma) == pytest.approx((np.log(2) * 2 / 3, np.log(2) * np.sqrt(2) / 3))
-    assert row["resamples"] == 199
+    # samples are rounded to whole numbers: some have one distinct value
+    assert 100 < row["resamples"] < 199
     assert row["ks_pvalue"] * 200 == pytest.approx(round(row["ks_pvalue"] * 200))
     assert fit_distributions([2.0, 2.0], families=["lognormal"]).table["note"].item() is not None

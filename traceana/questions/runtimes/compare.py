@@ -14,7 +14,8 @@ from traceana.questions.runtimes.tables import DistributionPairs
 from traceana.stats.arguments import MOST_RESAMPLES, as_generator, check_confidence, check_count
 from traceana.stats.multiplicity import adjust_pvalues
 from traceana.stats.ranks import placements, superiority
-from traceana.stats.two_samples import ks_interval
+from traceana.stats.two_samples import clustered_ks, ks_interval
+from traceana.stats.wild_bootstrap import effective_clusters, too_few_clusters
 from traceana.store.frames import Names, as_names, collect, open_frame, refuse_clash
 from traceana.tables.declare import declared, returns, schema_of
 
@@ -31,6 +32,7 @@ def compare_distributions(
     value: str,
     by: Names,
     *,
+    cluster: str | None = None,
     confidence: float = 0.95,
     resamples: int = 499,
     rng: int | np.random.Generator = 1,
@@ -40,16 +42,20 @@ def compare_distributions(
     Parameters
     ----------
     frame
-        One row per job: `by` and `value`; eager or lazy, of any supported engine. Rows are treated
-        as independent.
+        One row per job: `by`, `value` and `cluster`; eager or lazy, of any supported engine. Rows
+        without a cluster are excluded.
     value
         Column of numbers, none negative; null and NaN are missing.
     by
         Columns to group by; null is a group of its own.
+    cluster
+        Column of the independent unit, such as user; None: rows are independent. With clusters, p
+        and interval of the KS distance are by the wild bootstrap of whole clusters, null below ten
+        effective clusters.
     confidence
         Coverage of the intervals, in (0, 1).
     resamples
-        Bootstrap samples for the interval of the KS distance.
+        Bootstrap samples for the interval of the KS distance, and with `cluster` its p.
     rng
         Seed or generator of the bootstrap.
 
@@ -82,12 +88,23 @@ def compare_distributions(
     refuse_clash((*keys, *others), DistributionPairs.columns())
     check_confidence(confidence)
     check_count("resamples", resamples, most=MOST_RESAMPLES)
-    rows = collect(open_frame(frame, keys=keys, measures={"value": value}))
-    groups = rows.group_by(keys).agg(value).sort(keys, nulls_last=True) if keys else rows.clear()
+    of = () if cluster is None else (cluster,)
+    rows = collect(open_frame(frame, keys=(*keys, *of), measures={"value": value})).drop_nulls(of)
+    rows = rows.with_columns(
+        pl.lit(None, pl.Int64).alias(".unit")
+        if cluster is None
+        else (pl.col(cluster).rank("dense") - 1).cast(pl.Int64).alias(".unit")
+    ).sort(value, ".unit")  # the order of rows depends on the engine
+    parts = (pl.col(value), pl.col(".unit").filter(pl.col(value).is_not_null()))
+    groups = (
+        rows.group_by(keys, maintain_order=True).agg(*parts).sort(keys, nulls_last=True)
+        if keys
+        else rows.clear()
+    )
     if groups.height < 2:
         raise DataError(f"two groups are needed to compare; by={keys!r} has {groups.height}")
-    # the order of rows depends on the engine
-    values = [group.drop_nulls().sort().to_numpy() for group in groups[value]]
+    values = [group.drop_nulls().to_numpy() for group in groups[value]]
+    units = [None if cluster is None else group.to_numpy() for group in groups[".unit"]]
     missing = [group.null_count() for group in groups[value]]
     pairs = list(combinations(range(groups.height), 2))
     streams = as_generator(rng).spawn(len(pairs))
@@ -95,7 +112,7 @@ def compare_distributions(
         [
             {"n": len(values[a]), "n_other": len(values[b])}
             | {"n_missing": missing[a], "n_missing_other": missing[b]}
-            | _compare(values[a], values[b], confidence, resamples, stream)
+            | _compare((values[a], values[b]), (units[a], units[b]), confidence, resamples, stream)
             for (a, b), stream in zip(pairs, streams, strict=True)
         ],
         schema=schema_of(DistributionPairs),
@@ -112,28 +129,39 @@ def compare_distributions(
 
 
 def _compare(
-    x: np.ndarray[Any, Any],
-    y: np.ndarray[Any, Any],
+    values: tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]],
+    units: tuple[np.ndarray[Any, Any] | None, np.ndarray[Any, Any] | None],
     confidence: float,
     resamples: int,
     rng: np.random.Generator,
 ) -> dict[str, Any]:
+    x, y = values
     if min(len(x), len(y)) < 2:
         return {"note": "a group has fewer than two values"}
+    code = None
+    if units[0] is not None and units[1] is not None:
+        _, code = np.unique(np.concatenate([units[0], units[1]]), return_inverse=True)
     method = "exact" if max(len(x), len(y)) <= _EXACT_UP_TO else "asymp"
     test = scipy.stats.ks_2samp(x, y, method=method)
-    low, high = ks_interval(x, y, confidence=confidence, resamples=resamples, rng=rng)
+    note, ks_pvalue = None, float(test.pvalue)
+    options: dict[str, Any] = {"confidence": confidence, "resamples": resamples, "rng": rng}
+    if code is None:
+        low, high = ks_interval(x, y, **options)
+    else:
+        ks_pvalue, low, high = clustered_ks(x, y, code, **options)
+        if np.isnan(ks_pvalue):
+            note = too_few_clusters(effective_clusters(np.ones(len(code)), code))
     both, side = np.concatenate([x, y]), np.repeat([0, 1], [len(x), len(y)])
-    larger = superiority(side, placements(both, side), None, 0, 1, confidence=confidence)
+    larger = superiority(side, placements(both, side), code, 0, 1, confidence=confidence)
     return {
         "ks_distance": float(test.statistic),
         "ks_low": low,
         "ks_high": high,
-        "ks_pvalue": float(test.pvalue),
+        "ks_pvalue": ks_pvalue,
         "superiority": larger.superiority,
         "superiority_low": larger.ci_low,
         "superiority_high": larger.ci_high,
         "superiority_pvalue": larger.pvalue,
         "cliffs_delta": 2 * larger.superiority - 1,
-        "note": "no overlap, or no variation" if np.isnan(larger.ci_low) else None,
+        "note": "no overlap, or no variation" if np.isnan(larger.ci_low) else note,
     }

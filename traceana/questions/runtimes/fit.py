@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import polars as pl
@@ -13,7 +13,7 @@ from traceana.errors import DataError
 from traceana.questions.runtimes.fit_rows import TABLE, comparison_rows, fit_row, parameter_rows
 from traceana.questions.runtimes.quantiles import fitted_quantiles
 from traceana.questions.runtimes.tables import DistributionFits, FamilyComparisons, FamilyParameters
-from traceana.questions.runtimes.values import read_values
+from traceana.questions.runtimes.values import read_clusters, read_values
 from traceana.stats.arguments import (
     MOST_RESAMPLES,
     as_generator,
@@ -26,11 +26,16 @@ from traceana.stats.distributions import (
     FAMILIES,
     Fit,
     Sample,
+    cluster_covariance_of_fit,
+    cluster_scores,
     fit_family,
     ks_distance,
     ks_distances_of_refits,
     make_sample,
+    multiplier_pvalue,
+    resolution,
 )
+from traceana.stats.wild_bootstrap import effective_clusters
 from traceana.store.frames import as_names
 from traceana.tables.declare import schema_of
 
@@ -45,6 +50,10 @@ if TYPE_CHECKING:
 
 
 _SIMULATED_UP_TO: Final = 5000  # values, where `resamples` is not given
+_UNTESTED: Final[dict[str, Any]] = {
+    **dict.fromkeys(("ci_low", "ci_high", "statistic", "pvalue", "pvalue_adjusted")),
+    "note": "rows in clusters: no test",
+}
 
 
 def fit_distributions(
@@ -56,6 +65,7 @@ def fit_distributions(
     truncated_below: float | str | None = None,
     entry: Values | None = None,
     observed: Flags | None = None,
+    cluster: Values | Sequence[str] | None = None,
     resamples: int | None = None,
     confidence: float = 0.95,
     rng: int | np.random.Generator = 1,
@@ -64,8 +74,8 @@ def fit_distributions(
 
     ln L = sum over exact values of ln f(x) + sum over censored values of ln S(x) - sum over all of
     ln S(bound), where f is the density of a family and S its survival function (Cohen, Truncated
-    and Censored Samples, 1991). Values are treated as independent and continuous; ties enlarge the
-    KS distance.
+    and Censored Samples, 1991). Values are treated as continuous: rounding and ties enlarge the KS
+    distance. Simulated samples are rounded as the values are, so that its p keeps its level.
 
     Parameters
     ----------
@@ -88,6 +98,12 @@ def fit_distributions(
     observed
         False where a value is a lower bound (right censoring, independent of the value). None:
         all values are exact.
+    cluster
+        Independent unit of each value, such as its user; None: values are independent. With
+        clusters, intervals are those of the robust covariance (sandwich) with t(k - 1) for the
+        effective number of clusters k (Kish), and p is by the multiplier bootstrap of Kojadinovic
+        and Yan (Canadian Journal of Statistics 40, 2012), for complete values only. Comparisons of
+        families have no test then.
     resamples
         Simulated samples for each p-value of the KS distance; 0 for none. None: 199 for up to
         5,000 values, else none.
@@ -119,23 +135,36 @@ def fit_distributions(
     [('lognormal', 2511.0), ('exponential', 2547.0)]
     """
     x, cut, entered, n_missing = read_values(values, observed, entry)
+    of = None if cluster is None else read_clusters(cluster, values)
     if resamples is None:
         resamples = 199 if len(x) <= _SIMULATED_UP_TO else 0
     _check(families, criterion, truncated_below, resamples, confidence)
     bound = _bound(x, truncated_below)
     with np.errstate(all="ignore"):
         fits, sample, note = _fit_all(x, cut, entered, bound, families)
-        pvalues = (
-            {}
-            if sample is None or not resamples
-            else _simulate(fits, sample, resamples, rng, bound_is_least=truncated_below == "min")
-        )
-        rows = [fit_row(name, fits.get(name), sample, pvalues.get(name), note) for name in families]
+        clusters = None if of is None or sample is None else _Clusters(x, cut, entered, of, sample)
+        pvalues: dict[str, tuple[float | None, int]] = {}
+        if sample is not None and resamples and clusters is not None:
+            pvalues = clusters.pvalues(fits, resamples, rng)
+        elif sample is not None and resamples:
+            least, step = truncated_below == "min", resolution(x)
+            pvalues = _simulate(fits, sample, resamples, rng, bound_is_least=least, step=step)
+        no_p = "no p: pass resamples"
+        if clusters is not None and resamples:
+            no_p = "no p for censored or truncated values in clusters"
+        rows = [
+            fit_row(name, fits.get(name), sample, pvalues.get(name), note, why_no_p=no_p)
+            for name in families
+        ]
         rows.sort(key=lambda row: math.inf if row[criterion] is None else row[criterion])
         ordered = [row["family"] for row in rows]
         comparisons = comparison_rows(ordered, fits, sample, confidence)
+        df = np.inf
+        if clusters is not None:
+            comparisons = [row | _UNTESTED for row in comparisons]
+            fits, df = clusters.robust(fits), clusters.df
         parameters = [
-            row for name in ordered for row in parameter_rows(name, fits, sample, confidence)
+            row for name in ordered for row in parameter_rows(name, fits, sample, confidence, df)
         ]
     shared = {
         "n": len(x),
@@ -231,6 +260,7 @@ def _simulate(
     rng: int | np.random.Generator,
     *,
     bound_is_least: bool,
+    step: float | None,
 ) -> dict[str, tuple[float | None, int]]:
     """Return the p-value of the KS distance of each family, and its number of samples."""
     # each family has its own stream, whichever others are fitted
@@ -246,8 +276,59 @@ def _simulate(
             resamples=resamples,
             bound_is_least=bound_is_least,
             rng=streams[name],
+            step=step,
         )
         beyond = int((distances >= ks_distance(fit, sample)).sum())
         count = len(distances)
         pvalues[name] = ((1 + beyond) / (1 + count) if count else None, count)
     return pvalues
+
+
+class _Clusters:
+    """Fits to values in clusters."""
+
+    def __init__(
+        self,
+        x: Floats,
+        cut: NDArray[np.bool_],
+        entered: Floats | None,
+        cluster: NDArray[np.int64],
+        sample: Sample,
+    ) -> None:
+        bound = -np.inf if sample.bound is None else sample.bound
+        entry = np.full(len(x), -np.inf) if entered is None else np.log(entered) - sample.center
+        self.y, self.cut, self.cluster = np.log(x) - sample.center, cut, cluster
+        self.low = np.maximum(entry, bound)
+        self.df = effective_clusters(np.ones(len(x)), cluster) - 1
+
+    def _scores(self, fit: Fit) -> Floats:
+        return cluster_scores(fit, self.y, self.cut, self.low, self.cluster)
+
+    def robust(self, fits: dict[str, Fit]) -> dict[str, Fit]:
+        """Return the fits with their covariance over clusters."""
+        return {
+            name: fit
+            if fit.covariance is None
+            else replace(fit, covariance=cluster_covariance_of_fit(fit, self._scores(fit)))
+            for name, fit in fits.items()
+        }
+
+    def pvalues(
+        self, fits: dict[str, Fit], resamples: int, rng: int | np.random.Generator
+    ) -> dict[str, tuple[float | None, int]]:
+        """Return the p-value of each family by the multiplier bootstrap, of complete values."""
+        if self.cut.any() or (self.low > -np.inf).any():
+            return {}
+        streams = dict(zip(FAMILIES, as_generator(rng).spawn(len(FAMILIES)), strict=True))
+        return {
+            name: (
+                multiplier_pvalue(
+                    *(fit, self.y, self._scores(fit), self.cluster),
+                    resamples=resamples,
+                    rng=streams[name],
+                ),
+                resamples,
+            )
+            for name, fit in fits.items()
+            if fit.covariance is not None
+        }

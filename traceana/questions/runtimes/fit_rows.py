@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import polars as pl
-from scipy.special import ndtri
+from scipy.special import stdtrit
 
 from traceana.questions.runtimes.tables import FittedFamilies
 from traceana.stats.distributions import FAMILIES, Fit, Sample, ks_distance, vuong_test
@@ -29,6 +29,9 @@ def fit_row(
     sample: Sample | None,
     pvalue: tuple[float | None, int] | None,
     note: str | None,
+    /,
+    *,
+    why_no_p: str,
 ) -> dict[str, Any]:
     """Return the row of one family; `pvalue` is with the number of its samples."""
     row: dict[str, Any] = dict.fromkeys(TABLE) | {"family": name, "note": note}
@@ -38,7 +41,7 @@ def fit_row(
         return row | {"note": fit.note}
     k = len(FAMILIES[name].parameters)
     p, count = pvalue or (None, 0)
-    no_p = None if count else "no p: pass resamples"
+    no_p = None if count else why_no_p
     if pvalue is not None and no_p:
         no_p = "no p: no simulated sample had two distinct uncensored values"
     bound = sample.bound
@@ -56,14 +59,22 @@ def fit_row(
 
 
 def parameter_rows(
-    name: str, fits: Mapping[str, Fit], sample: Sample | None, confidence: float, /
+    name: str,
+    fits: Mapping[str, Fit],
+    sample: Sample | None,
+    confidence: float,
+    df: float = np.inf,
+    /,
 ) -> list[dict[str, Any]]:
-    """Return the parameters of a family with Wald intervals, null if there is no maximum."""
+    """Return the parameters of a family with Wald intervals, null if there is no maximum.
+
+    The quantile is that of Student's t with `df` degrees of freedom.
+    """
     names = FAMILIES[name].parameters
     fit = fits.get(name)
     if fit is None or sample is None or fit.covariance is None:
         return [{"family": name, "parameter": parameter} for parameter in names]
-    half = float(ndtri((1 + confidence) / 2)) * np.sqrt(np.diag(fit.covariance))
+    half = float(stdtrit(df, (1 + confidence) / 2)) * np.sqrt(np.diag(fit.covariance))
     shown = [_natural(name, sample, fit.theta + side * half) for side in (0, -1, 1)]
     # a shape that is one over the width falls where the width rises
     return [

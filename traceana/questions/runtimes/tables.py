@@ -157,7 +157,11 @@ class TailIndex(ResultTable):
     k = count("Largest values", "values above the threshold; fewer than requested with ties")
     threshold = number("Threshold", "the next largest value", display="seconds")
     tail_index = number("Tail index", "Hill's estimate", display="ratio")
-    ci_low = number(_CI, "exact for a Pareto tail (chi-squared with 2 k df)", display="ratio")
+    ci_low = number(
+        _CI,
+        "exact for a Pareto tail (chi-squared with 2 k df); with `cluster`, by the jackknife",
+        display="ratio",
+    )
     ci_high = number(_CI, "upper end of the interval", display="ratio")
     n_missing = count("Missing", "values that are null or NaN")
     note = text("Note", "why a value is null")

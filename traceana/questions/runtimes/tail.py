@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import polars as pl
 
 from traceana.errors import DataError
 from traceana.questions.runtimes.tables import TailIndex
-from traceana.questions.runtimes.values import read_values
+from traceana.questions.runtimes.values import read_clusters, read_values
 from traceana.stats.arguments import as_list, check_confidence, is_number
 from traceana.stats.distributions import hill
 from traceana.tables.declare import returns, schema_of
@@ -28,6 +29,7 @@ def tail_index(
     k: int | Sequence[int] | None = None,
     entry: Values | None = None,
     observed: Flags | None = None,
+    cluster: Values | Sequence[str] | None = None,
     confidence: float = 0.95,
 ) -> pl.DataFrame:
     """Estimate the tail index of runtimes by Hill's estimator.
@@ -38,7 +40,7 @@ def tail_index(
 
     Parameters
     ----------
-    values, entry, observed, confidence
+    values, entry, observed, cluster, confidence
         As in :func:`fit_distributions`.
     k
         Number of largest values in the tail, one or several. None: the square root of n. Larger k
@@ -60,6 +62,7 @@ def tail_index(
     """
     check_confidence(confidence)
     x, cut, entered, n_missing = read_values(values, observed, entry)
+    of = None if cluster is None else read_clusters(cluster, values)
     n = len(x)
     wanted: list[int] = [math.isqrt(n)]
     if k is not None:
@@ -73,7 +76,7 @@ def tail_index(
         row: dict[str, Any] = dict.fromkeys(TailIndex.columns()) | {"n": n, "n_missing": n_missing}
         tail = None
         if n > 1:
-            tail = hill(x, number, entry=entered, observed=~cut, confidence=confidence)
+            tail = hill(x, number, entry=entered, observed=~cut, cluster=of, confidence=confidence)
         if n < 2:
             row["note"] = "fewer than two values"
         elif tail is None:
@@ -84,5 +87,7 @@ def tail_index(
                 vars(tail).values(),
                 strict=True,
             )
+            if of is not None and np.isnan(tail.low):
+                row["note"] = "the tail has fewer than two effective clusters: no interval"
         rows.append(row)
-    return pl.DataFrame(rows, schema=schema_of(TailIndex))
+    return pl.DataFrame(rows, schema=schema_of(TailIndex)).fill_nan(None)

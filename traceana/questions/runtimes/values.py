@@ -61,6 +61,24 @@ def read_values(
     return x, cut, entered if entered is not None and entered.any() else None, len(series) - len(x)
 
 
+def read_clusters(cluster: Values | Sequence[str], values: Values, /) -> NDArray[np.int64]:
+    """Return codes from 0 of the clusters of values that are not missing.
+
+    Raises a DataError if there is not one cluster per value, one is null, or all are the same.
+    """
+    units, series = _series(cluster, "cluster"), _series(values, "values")
+    if len(units) != len(series):
+        raise DataError(f"cluster has {len(units)} entries for {len(series)} values")
+    kept = units.filter(series.cast(pl.Float64).fill_nan(None).is_not_null())
+    if kept.null_count():
+        raise DataError(
+            f"cluster is null for {kept.null_count()} value(s); fill it or drop these values"
+        )
+    if kept.n_unique() < 2:
+        raise DataError("there is one cluster; at least two are needed")
+    return (kept.rank("dense") - 1).cast(pl.Int64).to_numpy()
+
+
 def _series(values: object, name: str) -> pl.Series:
     try:
         return pl.Series(values, strict=False)  # type: ignore[arg-type]
