@@ -33,6 +33,8 @@ from .questions.failures.comparison import compare_runtimes as compare_runtimes
 from .questions.failures.curves import cumulative_incidence as cumulative_incidence
 from .questions.failures.curves import kaplan_meier as kaplan_meier
 from .questions.failures.means import runtime_means as runtime_means
+from .questions.failures.hazards import cause_specific_hazards as cause_specific_hazards
+from .questions.failures.hazards import outcome_by_horizon as outcome_by_horizon
 from .questions.failures.model import failure_model as failure_model
 from .questions.failures.odds import failure_odds as failure_odds
 from .questions.failures.outliers import failure_outliers as failure_outliers
