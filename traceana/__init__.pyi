@@ -47,6 +47,7 @@ from .questions.recurring.groups import recurring_groups as recurring_groups
 from .questions.reliability.checkpoints import checkpoint_interval as checkpoint_interval
 from .questions.reliability.jobs import job_failure_interval as job_failure_interval
 from .questions.reliability.machines import machine_reliability as machine_reliability
+from .questions.reliability.scheduler import faults_of_jobs as faults_of_jobs
 from .questions.reliability.tables import JobFailureResult as JobFailureResult
 from .questions.reliability.tables import ReliabilityResult as ReliabilityResult
 from .questions.runtimes.compare import compare_distributions as compare_distributions
@@ -102,10 +103,10 @@ from .simulate.recurring.simulate import simulate_recurring as simulate_recurrin
 from .simulate.recurring.sweep import summarize_recurring as summarize_recurring
 from .simulate.recurring.sweep import sweep_recurring as sweep_recurring
 from .store import open_store as open_store
-from .trace import Trace as Trace
-from .trace import load as load
-from .trace import open_sample as open_sample
-from .trace import read as read
+from .store.trace import Trace as Trace
+from .opening import load as load
+from .opening import open_sample as open_sample
+from .opening import read as read
 
 from .simulate.placement.cluster import PlacementNodes as PlacementNodes
 from .simulate.placement.policies import PlacementPolicy as PlacementPolicy

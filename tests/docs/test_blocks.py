@@ -33,6 +33,8 @@ NOT_RUN = {
     "duckdb -c": "an optional program",
     "jq '": "an optional program",
     "kubectl get": "a cluster",
+    "sacctmgr show": "a cluster",
+    "traceana ingest events.txt": "its output",
     "TZ=UTC SLURM_TIME_FORMAT": "a cluster",
     "traceana report --engine spark": "Java; tests/spark/test_session.py",
     "PYSPARK_SUBMIT_ARGS": "Java; tests/spark/test_session.py",

@@ -87,6 +87,7 @@ def fit_files(
 
 
 def _fit(file: CsvFile, mapping: Mapping, reader: str | None) -> Source:
+    file = replace(file, rows=mapping.rows)
     source = open_source(file, reader=reader, timezone=mapping.timezone)
     tables, missing = [], []
     for name in mapping.tables:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -66,6 +67,20 @@ def _busy_gpus(name: str) -> Callable[[pl.Expr], Values]:
     """Utilization in GPUs: Slurm adds up the percentages of the GPUs that a task uses."""
     percent = r"(?:^|,)gres/gpuutil=(\d+(?:\.\d+)?)(?:,|$)"
     return lambda text: {name: text.str.extract(percent).cast(pl.Float64) / 100}
+
+
+_PERCENT: Final = re.compile(r"gpu_?util(?:ization)?[\"']?\s*[=:]\s*[\"']?(\d+(?:\.\d+)?)\s*(%?)")
+
+
+def gpu_percent(text: str, /) -> float | None:
+    """Return the GPU utilization in a comment, such as gpu_util=45 (percent) or 0.45."""
+    found = _PERCENT.search(text)
+    if not found:
+        return None
+    value = float(found[1])
+    if "." in found[1] and value <= 1 and not found[2]:
+        return value
+    return value / 100 if value <= 100 else None
 
 
 def _gres(prefix: str) -> Callable[[pl.Expr], Values]:
