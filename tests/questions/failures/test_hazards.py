@@ -88,7 +88,7 @@ def test_outcomes_by_a_horizon_count_what_still_runs() -> None:
             "status": ["failed", "running", "completed", "completed", "failed"],
         }
     )
-    found = traceana.outcome_by_horizon(jobs, "g", horizon_s=30, events=("failed", "completed"))
+    found = traceana.outcome_by_horizon(jobs, by="g", horizon_s=30, events=("failed", "completed"))
     a = found.filter(g="a").select("event", "fraction", "rate_of_ended", "n_not_ended").rows()
     # 1/4 failed; 3/4 of them left, of which one of two completes at 30
     assert a == [
