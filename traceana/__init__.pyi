@@ -105,10 +105,10 @@ from .simulate.recurring.simulate import simulate_recurring as simulate_recurrin
 from .simulate.recurring.sweep import summarize_recurring as summarize_recurring
 from .simulate.recurring.sweep import sweep_recurring as sweep_recurring
 from .store import open_store as open_store
-from .trace import Trace as Trace
-from .trace import load as load
-from .trace import open_sample as open_sample
-from .trace import read as read
+from .store.trace import Trace as Trace
+from .opening import load as load
+from .opening import open_sample as open_sample
+from .opening import read as read
 
 from .simulate.placement.cluster import PlacementNodes as PlacementNodes
 from .simulate.placement.policies import PlacementPolicy as PlacementPolicy

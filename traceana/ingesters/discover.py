@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+_SHOWN = 120  # characters of a name
+
 
 @dataclass
 class Discovery:
@@ -239,5 +241,5 @@ def _nothing_found(
 
 
 def _shorten(names: tuple[str, ...], most: int = 12) -> str:
-    shown = ", ".join(plain(name) or "(no name)" for name in names[:most])
+    shown = ", ".join(plain(name[:_SHOWN]) or "(no name)" for name in names[:most])
     return f"{shown}, ... ({len(names)} in all)" if len(names) > most else shown or "nothing"

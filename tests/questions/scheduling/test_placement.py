@@ -60,8 +60,8 @@ def test_section_of_a_users_trace(tmp_path: Path) -> None:
     for table, frame in (("jobs", JOBS), ("machines", MACHINES)):
         traceana.add_table(frame, trace="mine", table=table, store=tmp_path)
     context = open_context(tmp_path)
-    assert SECTION.traces(context) == ["mine"]
-    content = SECTION.build(context, ["mine"])
+    [trace] = SECTION.traces(context)
+    content = SECTION.build([trace])
     assert content.findings[0].startswith("mine: when jobs have requested as many GPUs")
     assert "(means of 2 seeds; n = 40 jobs, 10 GPUs)" in content.findings[0]
 

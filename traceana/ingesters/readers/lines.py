@@ -74,8 +74,11 @@ class Block:
             commas, marks = _count(self.data)
         else:
             commas, marks = self.data.count(self.separator.encode()), -1
-        # as many lines as this cannot all be rows, and would take much memory as such
         width, size = len(self.columns), len(self.data)
+        # Polars makes a column of each cell of the first line, however many they are
+        if self.data.count(self.separator.encode(), 0, self.data.find(b"\n")) != width - 1:
+            return None
+        # as many lines as this cannot all be rows, and would take much memory as such
         if (marks < 0 or (marks - commas) * width > size) and self.lines * width > size:
             return None
         try:

@@ -57,6 +57,9 @@ _KNOWN: Final = {*_SHAPES, *_FREE_TEXT, "NodeList"} - {_END}
 _FEWEST_KNOWN: Final = 3
 _NO_ID: Final = "JobID|not_a_job_id"
 _MOST_LINES: Final = 100  # of one record
+_MOST_FIELDS: Final = 1000  # sacct has some 120
+_MOST_BROKEN: Final = 1 << 16  # lines of a block that are joined: more are no log
+_LONGEST_BROKEN: Final = 1 << 18
 _BLOCK: Final = 1 << 22
 COMMAND: Final = "sacct --allusers --parsable2 --duplicates --format=JobID,..."
 
@@ -81,6 +84,8 @@ def find_layout(file: CsvFile, /) -> Layout | None:
         return None
     if len(names) != len(set(names)):
         raise SourceError(f"{file.where}: its header names a field more than once")
+    if len(names) > _MOST_FIELDS:
+        raise SourceError(f"{file.where}: its header has more than {_MOST_FIELDS:,} fields")
     return Layout(found[1], tuple(names))
 
 
@@ -123,10 +128,14 @@ class Layout:
                     strange = lines_.to_frame().with_columns(
                         rule=pl.lit(_NO_ID), text=block.text_of(lines_)
                     )
-                    broken = pl.concat([bad, strange]).sort("line")
-                    joined, left = self._join(broken, names, mark.decode())
-                    mended, bad = self._mend(left, mark.decode())
-                    parts = [rows.filter(named), joined, mended]
+                    bad = pl.concat([bad, strange]).sort("line")
+                    parts = [rows.filter(named)]
+                    is_long = bad["text"].str.len_bytes() > _LONGEST_BROKEN
+                    if bad.height <= _MOST_BROKEN:
+                        joined, left = self._join(bad.filter(~is_long), names, mark.decode())
+                        mended, left = self._mend(left, mark.decode())
+                        parts += [joined, mended]
+                        bad = pl.concat([left, bad.filter(is_long)]).sort("line")
                     rows = pl.concat(part.select(*names, LINE) for part in parts).sort(LINE)
                 yield rows.select(*names, LINE), bad, line
                 line += block.lines

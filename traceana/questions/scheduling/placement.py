@@ -11,7 +11,7 @@ from traceana.simulate.placement.policies import POLICIES
 from traceana.simulate.placement.sweep import sweep_placement
 
 if TYPE_CHECKING:
-    from traceana.store.session import Session
+    from traceana.store import Trace
 
 SEEDS: Final = (1, 2)
 """Seeds with ties by name; ties at random take the first."""
@@ -23,9 +23,9 @@ MOST_JOBS: Final = 20_000
 """Most jobs to place on the page: larger traces take a random sample."""
 
 
-def placement_runs(session: Session, trace: str, /) -> pl.DataFrame:
+def placement_runs(trace: Trace, /) -> pl.DataFrame:
     """Simulate the placement of a trace's jobs under every policy, with both rules of ties."""
-    jobs, machines = (session.scan(trace, table).collect() for table in NEEDED)
+    jobs, machines = (trace.table(table) for table in NEEDED)
     if jobs.height > MOST_JOBS:
         jobs = jobs.sample(MOST_JOBS, seed=1)
     by_name = sweep_placement(jobs, machines, policies={n: n for n in POLICIES}, seeds=SEEDS)

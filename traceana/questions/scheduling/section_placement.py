@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from traceana.errors import DataError
-from traceana.page.blocks import Content, Gallery, Text, drawing, result_table
+from traceana.page.blocks import Content, Gallery, Text, drawing, picture_key, result_table
 from traceana.page.section import Section
 from traceana.questions.scheduling.placement import (
     NEEDED,
@@ -21,7 +21,9 @@ from traceana.simulate.placement.tables import PlacementSummary
 from traceana.tables.formatting import listed
 
 if TYPE_CHECKING:
-    from traceana.page.context import Context
+    from collections.abc import Sequence
+
+    from traceana.store import Trace
 
 _ABOUT: Final = (
     "Jobs arrive in random order until they request 130 % of the GPUs; then jobs are drawn again. "
@@ -43,7 +45,7 @@ _SHOWN: Final = (50, 80, 100, 120)
 
 @dataclass(frozen=True)
 class _Placed:
-    trace: str
+    trace: Trace
     title: str
     runs: pl.DataFrame
     summary: pl.DataFrame
@@ -51,9 +53,9 @@ class _Placed:
     gpus: float
 
 
-def build(session: Context, traces: list[str]) -> Content:
+def build(traces: Sequence[Trace]) -> Content:
     """Show the placement of each trace whose jobs and machines have GPUs."""
-    found = [one for trace in traces if (one := _placed(session, trace)) is not None]
+    found = [one for trace in traces if (one := _placed(trace)) is not None]
     if not found:
         return Content()
     pictures = [
@@ -62,7 +64,7 @@ def build(session: Context, traces: list[str]) -> Content:
             one.runs.filter(ties="name"),
             trace=one.trace,
             title=one.title,
-            key=f"placement-{quantity}-{one.trace}",
+            key=picture_key(f"placement-{quantity}", one.trace),
             about=about,
         )
         for one in found
@@ -88,16 +90,14 @@ def build(session: Context, traces: list[str]) -> Content:
     )
 
 
-def _placed(session: Context, trace: str) -> _Placed | None:
+def _placed(trace: Trace) -> _Placed | None:
     try:
-        runs = session.once(placement_runs, trace)
+        runs = trace.once(placement_runs)
     except DataError:  # no machine has a GPU, or no job requests one
         return None
-    counts = session.scan(trace, "jobs").select(pl.col("gpus").count()).collect().item()
-    gpus = session.scan(trace, "machines").select(pl.col("gpus").sum()).collect().item()
-    return _Placed(
-        trace, session.title(trace), runs, summarize_placement(runs), counts, float(gpus)
-    )
+    counts = trace.scan("jobs").select(pl.col("gpus").count()).collect().item()
+    gpus = trace.scan("machines").select(pl.col("gpus").sum()).collect().item()
+    return _Placed(trace, trace.label, runs, summarize_placement(runs), counts, float(gpus))
 
 
 def _findings(placed: _Placed) -> list[str]:
