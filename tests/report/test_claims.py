@@ -43,7 +43,7 @@ def test_what_differs_has_its_evidence(
     assert table.caption == "planted: four. By Store.scan"
     assert table.rows == (("512", "1"),)
     (counts, *_) = (each for each in content.all_blocks if isinstance(each, Table))
-    alone = claims.check_claims(store, paper="made-up").counts
+    alone = check_claims(store, paper="made-up").counts
     assert alone["differs"] == 1
     assert "differs" in {row[0] for row in counts.rows}
 
