@@ -95,6 +95,8 @@ from .simulate.deadlines.synthesis import synthesize_deadlines as synthesize_dea
 from .simulate.operations.decompose import slowdown_by as slowdown_by
 from .simulate.operations.decompose import worker_slowdown as worker_slowdown
 from .simulate.operations.replay import replay_operations as replay_operations
+from .simulate.operations.timeline import operation_timeline as operation_timeline
+from .simulate.operations.timeline import write_timeline as write_timeline
 from .simulate.recurring.groups import simulate_recurring_groups as simulate_recurring_groups
 from .simulate.recurring.read import sample_training_path as sample_training_path
 from .simulate.recurring.simulate import simulate_recurring as simulate_recurring
