@@ -41,7 +41,7 @@ def operation_timeline(
     steps: Sequence[int] | None = None,
     ideal: Policy | Mapping[str, object] | None = None,
 ) -> pl.DataFrame:
-    """Return begin and end of each operation, as measured and with ideal durations.
+    """Return when each operation begins and ends, measured and ideal.
 
     Transfers begin when the last member of their group has started; what they waited for before
     that is `waiting_s`.
