@@ -24,7 +24,10 @@ from traceana.tables.declare import describe_columns
 from traceana.tables.result import Result
 
 AREAS = {
-    "store": ("Files and store", ("ingesters", "store", "exchange", "catalog", "samples", "trace")),
+    "store": (
+        "Files and store",
+        ("ingesters", "store", "exchange", "catalog", "samples", "opening"),
+    ),
     "stragglers": ("Stragglers and variation between workers", ("questions.stragglers",)),
     "workload": ("Workload", ("questions.workload",)),
     "runtimes": ("Runtimes and distributions", ("questions.runtimes", "cohorts")),

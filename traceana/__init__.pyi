@@ -33,6 +33,8 @@ from .questions.failures.comparison import compare_runtimes as compare_runtimes
 from .questions.failures.curves import cumulative_incidence as cumulative_incidence
 from .questions.failures.curves import kaplan_meier as kaplan_meier
 from .questions.failures.means import runtime_means as runtime_means
+from .questions.failures.hazards import cause_specific_hazards as cause_specific_hazards
+from .questions.failures.hazards import outcome_by_horizon as outcome_by_horizon
 from .questions.failures.model import failure_model as failure_model
 from .questions.failures.odds import failure_odds as failure_odds
 from .questions.failures.outliers import failure_outliers as failure_outliers
@@ -42,6 +44,10 @@ from .questions.failures.runtimes import runtime_by as runtime_by
 from .questions.failures.variance import variance_share as variance_share
 from .questions.recurring.groups import map_groups_to_workloads as map_groups_to_workloads
 from .questions.recurring.groups import recurring_groups as recurring_groups
+from .questions.failures.goodput import goodput as goodput
+from .questions.failures.hazard_by_runtime import hazard_by_runtime as hazard_by_runtime
+from .questions.failures.hazard_by_runtime import time_limit_ends as time_limit_ends
+from .questions.runtimes.predict import predict_runtimes as predict_runtimes
 from .questions.reliability.checkpoints import checkpoint_interval as checkpoint_interval
 from .questions.reliability.jobs import job_failure_interval as job_failure_interval
 from .questions.reliability.machines import machine_reliability as machine_reliability
@@ -104,10 +110,10 @@ from .simulate.recurring.simulate import simulate_recurring as simulate_recurrin
 from .simulate.recurring.sweep import summarize_recurring as summarize_recurring
 from .simulate.recurring.sweep import sweep_recurring as sweep_recurring
 from .store import open_store as open_store
-from .trace import Trace as Trace
-from .trace import load as load
-from .trace import open_sample as open_sample
-from .trace import read as read
+from .store.trace import Trace as Trace
+from .opening import load as load
+from .opening import open_sample as open_sample
+from .opening import read as read
 
 from .simulate.placement.cluster import PlacementNodes as PlacementNodes
 from .simulate.placement.policies import PlacementPolicy as PlacementPolicy

@@ -42,6 +42,8 @@ from .questions.runtimes.figures import plot_distribution_fit as plot_distributi
 from .questions.runtimes.figures_empirical import plot_empirical_distribution as plot_empirical_distribution
 from .questions.runtimes.figures_means import plot_runtime_against as plot_runtime_against
 from .questions.runtimes.figures_ratio import plot_ratio_distribution as plot_ratio_distribution
+from .questions.scheduling.figures_placement import plot_placement_allocated as plot_placement_allocated
+from .questions.scheduling.figures_placement import plot_placement_fragment as plot_placement_fragment
 from .questions.stragglers.figures_attributes import plot_straggler_attributes as plot_straggler_attributes
 from .questions.stragglers.figures_map import plot_straggler_map as plot_straggler_map
 from .questions.stragglers.figures_overview import plot_straggler_overview as plot_straggler_overview

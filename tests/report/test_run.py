@@ -173,14 +173,14 @@ import os, time
 from traceana.page.blocks import Content
 from traceana.page.section import Section
 
-def build(session):
+def build(context):
     return Content(("built",))
 
-def dies(session, traces):
+def dies(traces):
     time.sleep(3)  # until the other process has built what waits
     os._exit(1)
 
-def slow(session, traces):
+def slow(traces):
     time.sleep(1)
     return Content(("slow",))
 

@@ -14,7 +14,8 @@ from traceana.tables.result import Result
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from traceana.store.session import Session
+    from traceana.store import Store
+
 
 VERDICTS: Final = ("reproduced", "differs", "observation", "untested", "not testable")
 """`observation` is the verdict on unpublished results; it is not counted as a reproduction."""
@@ -93,7 +94,7 @@ class Claim:
     statement: str
     published: str
     needs: tuple[str, ...]
-    measure: Callable[[Session, Claim], Judgement | float | None]
+    measure: Callable[[Store, Claim], Judgement | float | None]
     note: str = ""
     reference: str = ""
     kind: str = "published"

@@ -96,7 +96,7 @@ def main() -> None:
     try:
         try:
             if "SOURCE_DATE_EPOCH" in os.environ:  # numpy reads it too
-                from traceana.report.data_source import read_date
+                from traceana.page.date import read_date
 
                 read_date()
             app()

@@ -22,9 +22,12 @@ from traceana.ingesters.propose_columns import (
     median,
     propose_column,
 )
-from traceana.ingesters.readers.registry import get_reader
+from traceana.ingesters.readers.json import JsonList, lists_of, longest
+from traceana.ingesters.readers.registry import get_reader, open_reader
 from traceana.ingesters.source import Source, open_source
 from traceana.ingesters.synonyms import (
+    FAILING,
+    FAULTS,
     JOBS,
     SIZE_UNITS,
     TIME_UNITS,
@@ -41,6 +44,11 @@ if TYPE_CHECKING:
 
 _SAMPLE: Final = 20_000
 _VALUE: Final = re.compile(r"[-+]?\d[-\d.:/ T]*")
+_NO_CAPACITY: Final = (
+    "# unsure: machines without a fault are not in the log; state the number of all machines:",
+    "# [trace.capacity]",
+    "# all = { nodes = 0, gpus_per_node = 8 }",
+)
 _BEGINS: Final = ("submit_s", "start_s")  # taken from the first of several nested records
 
 
@@ -78,7 +86,11 @@ def propose_mapping(path: str | PathLike[str], /, *, reader: str | None = None) 
     runtime_s = "runtime"
     gpus = "gpus"
     """
-    source = open_source(_single(Path(path)), reader=reader)
+    file = _single(Path(path))
+    lists = _json_lists(file, reader)
+    if len(lists) > 1:
+        file = replace(file, rows=longest(lists).path)
+    source = open_source(file, reader=reader)
     if not all(name.isprintable() for name in source.columns):
         raise SourceError(f"{path}: its first line is not text; expected the names of columns")
     known = get_reader(source.reader).mapping
@@ -91,32 +103,35 @@ def propose_mapping(path: str | PathLike[str], /, *, reader: str | None = None) 
             f"{source.label}: its first line has values such as {value!r}, not names of columns; "
             "put a line of names before it"
         )
-    is_steps = "batch_time" in samples and not {"status", "submit_s"} & jobs.keys()
-    is_steps &= "step" in samples or {"worker_id", "time_s"} <= samples.keys()
+    table, matched = _choose_table(source, samples, jobs, proposal)
     label = "".join(c if c.isprintable() else repr(c)[1:-1] for c in source.label)
     head = [f'# proposed from {label}; check what is marked "unsure"', "[trace]"]
     head += [f"title = {json.dumps(source.literals['file_name'])}", f'reader = "{source.reader}"']
-    matched = samples if is_steps else _assign_codes(jobs, proposal)
+    if file.rows is not None:
+        paths = ", ".join(one.path for one in lists if one.path != file.rows)
+        head.append(f"# unsure: the longest list of objects is taken; others: {paths}")
+        head.append(f"rows = {json.dumps(file.rows)}")
     for target, column in matched.items():
         propose_column(target, column, proposal)
     keep: list[str] = []
-    if is_steps:
+    if table == "worker_samples":
         _complete_samples(samples, proposal)
         others = [name for name in source.columns if name not in samples.values()]
         keep = [name for name in others if name not in WORKER_SAMPLES and name != "gpus"]
-    else:
+    elif table == "jobs":
         _complete_jobs(matched, source, proposal)
+    if table != "worker_samples":
         _compare_times(proposal)
     naive = [c for t, c in matched.items() if t in CLOCKS and _lacks_zone(c, source, proposal)]
     if naive:
         head.append(f"# unsure: {naive[0]} states no time zone; write the log's, if it is not UTC")
         head.append('timezone = "UTC"')
+    head += _NO_CAPACITY if table == "faults" else ()
     if keep:
         head.append(f"keep = {json.dumps(keep)}")
     used = set(matched.values())
     unused = [json.dumps(name) for name in source.columns if name not in used and name not in keep]
     tail = [f"# not used: {', '.join(unused)}"] if unused else []
-    table = "worker_samples" if is_steps else "jobs"
     numbers = [name for name in keep if proposal.numbers(name) is not None]
     if numbers:
         tail += ["", f"[{table}.source]"]
@@ -140,7 +155,8 @@ def preview_mapping(path: str | PathLike[str], text: str, /) -> dict[str, Conver
     ['jobs']
     """
     mapping = parse_mapping(text, where="the proposed mapping")
-    source = open_source(_single(Path(path)), reader=mapping.reader, timezone=mapping.timezone)
+    file = replace(_single(Path(path)), rows=mapping.rows)
+    source = open_source(file, reader=mapping.reader, timezone=mapping.timezone)
     found = {}
     keep = dict.fromkeys(mapping.keep, pl.String())
     for name in mapping.tables:
@@ -154,6 +170,12 @@ def preview_mapping(path: str | PathLike[str], text: str, /) -> dict[str, Conver
             )
             found[name] = replace(parts[0], kept=kept, rejected=rejected)
     return found
+
+
+def _json_lists(file: CsvFile, reader: str | None) -> list[JsonList]:
+    """Return the lists of objects in a JSON file; none in a file of another format."""
+    chosen = open_reader(file, reader)
+    return lists_of(file) if chosen.name == "json" else []
 
 
 def _single(path: Path) -> CsvFile:
@@ -210,11 +232,33 @@ def _match(source: Source, synonyms: dict[str, str], proposal: Proposal) -> dict
     return {target: chosen[target] for target in synonyms if target in chosen}
 
 
+def _choose_table(
+    source: Source, samples: dict[str, str], jobs: dict[str, str], proposal: Proposal
+) -> tuple[str, dict[str, str]]:
+    """Return the table that a source is for, and its columns by those of the table."""
+    is_steps = "batch_time" in samples and not {"status", "submit_s"} & jobs.keys()
+    if is_steps and ("step" in samples or {"worker_id", "time_s"} <= samples.keys()):
+        return "worker_samples", samples
+    faults = _match(source, FAULTS, proposal) if _is_fault_log(source, jobs) else {}
+    if {"machine_id", "start_s"} <= faults.keys():
+        return "faults", faults
+    return "jobs", _assign_codes(jobs, proposal)
+
+
+def _is_fault_log(source: Source, jobs: dict[str, str]) -> bool:
+    """Return whether the columns are those of failures of machines, and not of jobs."""
+    names = [split_unit(name, {})[0] for name in source.columns]
+    of_jobs = any("job" in name for name in names) or {"status", "submit_s"} & jobs.keys()
+    return not of_jobs and any(re.search(FAILING, name) for name in names)
+
+
 def _can_be(target: str, name: str, column: str, proposal: Proposal) -> bool:
     """Return whether the values fit a name with two meanings, such as ``card``."""
-    if target not in ("gpus", "gpu_type", "submit_s"):
+    if target not in ("gpus", "gpu_type", "submit_s", "downtime_s"):
         return True
     numbers = proposal.numbers(column)
+    if target == "downtime_s":  # a repair time may be a date
+        return not proposal.texts(column).str.contains(r"\d[-/.]\d+[-/.]\d").any()
     if target == "submit_s":
         return name not in WAITS or numbers is None or median(numbers) > YEAR_2000
     if not all(name in JOBS[one].split() for one in ("gpus", "gpu_type")):

@@ -21,7 +21,7 @@ from traceana.ingesters.synonyms import SIZE_UNITS, STATUSES, TIME_UNITS, split_
 
 MOST: Final = 0.9  # of the values have to fit
 CLOCKS: Final = ("submit_s", "start_s", "end_s", "time_s")
-_DURATIONS: Final = ("runtime_s", "time_limit_s", "cpu_time_s", "batch_time")
+_DURATIONS: Final = ("runtime_s", "downtime_s", "time_limit_s", "cpu_time_s", "batch_time")
 _SIZES: Final = ("memory_gib", "memory_gib_used")
 _COUNTS: Final = ("gpus", "cpus", "nodes", "priority", "restarts", "energy_j", "step")
 _LARGEST_GIB: Final = 16_384.0  # more memory than any machine of such a cluster has
@@ -169,7 +169,7 @@ def _propose_duration(target: str, column: str, proposal: Proposal) -> None:
         unit = split_unit(column, TIME_UNITS)[1]
         doubts: list[str] = []
         begin, end = proposal.seconds.get("start_s"), proposal.seconds.get("end_s")
-        if target == "runtime_s" and begin is not None and end is not None:
+        if target in ("runtime_s", "downtime_s") and begin is not None and end is not None:
             doubts, unit = _compare_runtime(column, numbers, end - begin, unit)
             proposal.seconds[target] = numbers * SECONDS[unit]
         elif unit is None and column.lower() not in TIME_UNITS["s"].split():

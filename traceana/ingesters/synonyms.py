@@ -87,6 +87,27 @@ WORKER_SAMPLES: Final = {
 }  # fmt: skip
 """By column of ``worker_samples``; of several times the one before the barrier is first."""
 
+FAULTS: Final = {
+    "machine_id": "machine_id machine machine_name node_id node node_name nodename nodenum "
+    "node_number host hostname host_name server server_id server_name",
+    "start_s": "start_s failure_start fault_start prob_started problem_started down_since "
+    "failure_time fault_time fail_time failed failed_at failure_date down_at start_time start "
+    "started started_at time_start event_time timestamp time date detected detected_at occurred_at",
+    "end_s": "end_s failure_end fault_end prob_fixed problem_fixed fixed fixed_at repaired "
+    "repaired_at resolved resolved_at recovered recovered_at end_time end ended_at time_end "
+    "up_at recovery_time repair_time",
+    "downtime_s": "downtime_s downtime down_time ttr time_to_repair repair_time repair_duration "
+    "outage_duration outage duration elapsed",
+    "class": "class root_cause cause category failure_type fault_type failure_class fault_class "
+    "component subsystem error_type type",
+    "description": "description desc reason message details detail symptom error comment notes",
+    "level": "level",
+}  # fmt: skip
+"""By column of ``faults``, names without unit."""
+
+FAILING: Final = r"fail|fault|down_?time|repair|fixed|root_cause|outage"
+"""Part of the name of a column that only a fault log has."""
+
 STATUSES: Final = {
     "completed": r"complet|succe|done|finish|pass|^ok$|^cd$|^0$|^fertig",
     "cancelled": r"cancel|abort|kill|stopped|revoked|preempt|deleted|^ca$|^abgebroch",

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     import polars as pl
 
+    from traceana.store import Trace
     from traceana.tables.declare import ResultTable
 
 
@@ -129,14 +130,14 @@ def drawing(
     result: Any,  # noqa: ANN401  whatever the figure takes
     /,
     *,
-    trace: str | None,
+    trace: Trace | None,
     key: str,
     about: str,
     title: str | None = None,
     **options: object,
 ) -> Drawing:
     """Return a drawing; what it does not take itself are options of the figure."""
-    return Drawing(figure, result, trace, key, about, title, options)
+    return Drawing(figure, result, trace.id if trace else None, key, about, title, options)
 
 
 def small_multiples(
@@ -152,9 +153,9 @@ def small_multiples(
     return Gallery((figure if len(panels) > 1 else first,))
 
 
-def picture_key(kind: str, trace: str, job: str = "", /) -> str:
+def picture_key(kind: str, trace: Trace, job: str = "", /) -> str:
     """Return a key of a picture that is a valid file name and id, whatever the job's name is."""
-    parts = (kind, trace, *([job] if job else []))
+    parts = (kind, trace.id, *([job] if job else []))
     return re.sub(r"[^A-Za-z0-9_.-]", lambda found: f"_{ord(found[0]):x}_", "-".join(parts))
 
 

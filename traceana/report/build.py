@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Final
 
 from traceana.errors import DataError, TraceanaError
 from traceana.page.blocks import Table
-from traceana.page.context import Context
+from traceana.page.context import Context, DataSource
+from traceana.page.date import read_date
 from traceana.page.section import PARTS, sections
-from traceana.report.data_source import find_data_source, open_data_source, read_date
+from traceana.report.data_source import find_data_source, open_data_source
 from traceana.report.markdown import render_markdown
 from traceana.report.page import Built, main_results, number_blocks, render_page
 from traceana.report.run import build_sections
-from traceana.store import open_spark
+from traceana.store import Store, Trace, open_spark
 from traceana.store.writer import write_bytes_whole, write_whole
 from traceana.tables.formatting import without_controls
 
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
 
     from traceana.page.blocks import Picture
-    from traceana.page.context import DataSource
     from traceana.page.section import Section
 
 FORMATS: Final = ("html", "md")
@@ -38,12 +38,12 @@ DATA_FOLDER: Final = "data"
 
 
 def build_report(
-    store: str | PathLike[str] | Mapping[str, IntoFrame] | IntoFrame | None = None,
+    store: str | PathLike[str] | Store | Trace | Mapping[str, IntoFrame] | IntoFrame | None = None,
     /,
     *,
     out: str | PathLike[str] = "reports/latest",
     only: str | Sequence[str] = (),
-    title: str = "traceana report",
+    title: str | None = None,
     formats: str | Sequence[str] = FORMATS,
     workers: int = 1,
     engine: str = "polars",
@@ -61,16 +61,17 @@ def build_report(
     Parameters
     ----------
     store
-        Folder of a store, a :class:`~traceana.trace.Trace`, a raw file of a known format, frames by
-        the names of their tables (as :func:`~traceana.add_table` takes them), or a frame of jobs;
-        None: TRACEANA_STORE, else ``./data``. Without a ledger there, the report is made from the
-        synthetic sample and marked as such.
+        Folder of a store, a :class:`~traceana.store.Store` or one
+        :class:`~traceana.Trace` of it, a raw file of a known format, frames by the names of their
+        tables (as :func:`~traceana.add_table` takes them), or a frame of jobs; None:
+        TRACEANA_STORE, else ``./data``. If no store is named and there is none, the report is made
+        from the synthetic sample and marked as such.
     out
         Folder for the report; made if it does not exist.
     only
         Ids of the sections to build, in the report's order; none means all.
     title
-        Title of the report.
+        Title of the report; None: that of the trace if there is one alone.
     formats
         ``html`` for ``index.html``, ``md`` for ``index.md``. Figures (SVG, PDF) are in
         ``figures/``, the data of figures and tables (CSV) in ``data/``.
@@ -106,7 +107,6 @@ def build_report(
     'index.html'
     """
     chosen = check_sections(only)
-    store = _store_of(store)
     forms = choose(formats, FORMATS, what="format")
     spark = _choose_master(engine, master)
     folder = Path(out)
@@ -115,18 +115,19 @@ def build_report(
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise cannot_write(folder, "report", error) from error
-    data_source = find_data_source(store)
-    context = open_context(data_source, date, spark)
+    context = _open(store, date, spark)
+    if title is None:
+        title = context.traces[0].title if len(context.traces) == 1 else "traceana report"
     pages = [(folder, context, chosen)]
     if per_trace:
         for trace in context.ledgers:
-            own = replace(context, store=replace(context.store, only=(trace,)))
+            own = Context(replace(context.store, only=(trace,)), context.data_source, date)
             shown = [one for one in chosen if one.traces(own) or one.part == PARTS[-1]]
             pages.append((folder / trace, own, shown))
     steps = sum(len(shown) + 1 for _, _, shown in pages)
     report_step = on_step or _notebook_bar()
     done = 0
-    report_step(done, steps, "synthetic sample" if data_source.is_sample else "ledgers")
+    report_step(done, steps, "synthetic sample" if context.data_source.is_sample else "ledgers")
     for place, of_page, shown in pages:
 
         def on_done(number: int, section: Section, before: int = done) -> None:
@@ -134,7 +135,7 @@ def build_report(
 
         contents = build_sections(shown, of_page, workers=1 if spark else workers, on_done=on_done)
         built = number_blocks([Built(*pair) for pair in zip(shown, contents, strict=True)])
-        heading = title if place == folder else context.title(place.name)
+        heading = title if place == folder else context.label(place.name)
         traces = list(context.ledgers) if per_trace and place == folder else []
         try:
             _write_page(place, built, of_page, title=heading, forms=forms, traces=traces)
@@ -179,20 +180,28 @@ def summarize(
     return [part.headline for part in main_results(built)]
 
 
-def _store_of(
-    given: str | PathLike[str] | Mapping[str, IntoFrame] | IntoFrame | None,
-) -> str | PathLike[str] | None:
-    """Return the folder of a store; files and frames are ingested into one in the cache."""
+def _open(
+    given: str | PathLike[str] | Store | Trace | Mapping[str, IntoFrame] | IntoFrame | None,
+    date: str | None,
+    master: str | None,
+) -> Context:
+    """Open what a report is made from; files and frames are ingested into the cache."""
+    if isinstance(given, Trace):
+        given = replace(given.store, only=(given.id,))
+    if isinstance(given, Store):
+        source = DataSource(given.path, is_sample=False)
+        return Context(replace(given, master=master), source, date)
     if given is None or (isinstance(given, str | PathLike) and not Path(given).is_file()):
-        return given
+        return open_context(find_data_source(given), date, master)
     from traceana.ingesters.cached import (  # noqa: PLC0415  a store needs no reader
         ingest_cached,
         store_frames,
     )
 
     if isinstance(given, str | PathLike):
-        return ingest_cached(given)
-    return store_frames(given if isinstance(given, Mapping) else {"jobs": given})
+        return open_context(find_data_source(ingest_cached(given)), date, master)
+    frames = given if isinstance(given, Mapping) else {"jobs": given}
+    return open_context(find_data_source(store_frames(frames)), date, master)
 
 
 def open_context(
@@ -200,7 +209,7 @@ def open_context(
 ) -> Context:
     """Open the store of a report and read its ledgers."""
     store = open_data_source(data_source)
-    context = Context(store, master, data_source=data_source, date=date)
+    context = Context(replace(store, master=master), data_source, date)
     _ = context.ledgers  # an interrupted ingest is reported before anything is built
     return context
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from traceana.errors import DataError
 from traceana.page.blocks import Absent, Content, Drawing, Gallery
+from traceana.page.context import Context, DataSource
 from traceana.page.section import sections
 from traceana.report.build import cannot_write, choose, open_context
 from traceana.report.data_source import find_data_source
@@ -20,8 +21,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from os import PathLike
 
-    from traceana.page.context import Context
+    from matplotlib.axes import Axes
+
     from traceana.page.section import Section
+    from traceana.store import Trace
 
 FIGURE_FORMATS: Final = ("svg", "pdf", "png")
 _MM: Final = {"mm": 1.0, "cm": 10.0, "in": 25.4, "": 1.0}
@@ -157,6 +160,19 @@ def write_figures(
     return WrittenFigures(tuple(paths), tuple(absent))
 
 
+def plot_trace(trace: Trace, figure: str, /, *, ax: Axes | None = None, **options: object) -> Axes:
+    """Draw a figure of a trace: the first of those in its report.
+
+    Raises a DataError if the trace has not what the figure needs.
+    """
+    from traceana.figures import get_figure  # noqa: PLC0415  matplotlib is slow to load
+
+    [name] = check_figures(figure)
+    context = Context(trace.store, DataSource(trace.store.path, is_sample=False))
+    first = _choose_drawings(context, name, trace.id, Choice(), {})[0]
+    return get_figure(name).plot(first.result, ax=ax, **(first.options | options))
+
+
 def check_figures(figures: str | Sequence[str], /) -> list[str]:
     """Return the ids of figures; none means all."""
     from traceana.figures import figures as all_figures  # noqa: PLC0415  matplotlib is slow to load
@@ -214,9 +230,9 @@ def _direct_drawings(
     """Return the drawings of each trace, and the errors of those that have not what is chosen."""
     found, errors = [], []
     for one in DIRECT[name].traces(context):
-        if trace in (None, one):
+        if trace in (None, one.id):
             try:
-                drawings = DIRECT[name].drawings(context, one, choice)
+                drawings = DIRECT[name].drawings(one, choice)
             except DataError as error:
                 errors.append(error)
             else:
@@ -226,11 +242,11 @@ def _direct_drawings(
 
 def _build(section: Section, context: Context, trace: str | None) -> tuple[Content, list[Drawing]]:
     """Return the content of a section and its further drawings, of one trace if one is named."""
-    traces = [one for one in section.traces(context) if trace in (None, one)]
-    more = section.more(context, traces) if section.more and traces else []
+    traces = [one for one in section.traces(context) if trace in (None, one.id)]
+    more = section.more(traces) if section.more and traces else []
     if trace is None or not section.needs:
         return section.content(context), more
-    return (section.build(context, traces) if traces else Content()), more
+    return (section.build(traces) if traces else Content()), more
 
 
 def _write(folder: Path, name: str, drawn: list[tuple[str, dict[str, bytes], str]]) -> list[Path]:

@@ -35,7 +35,7 @@ def render_markdown(built: list[Built], context: Context, /, *, title: str, figu
         Folder of the figures, relative to the Markdown file.
     """
     parts = [f"# {_prose(name_page(title, context))}", " · ".join(trace_titles(context))]
-    synthetic = context.synthetic_traces
+    synthetic = [trace.id for trace in context.traces if trace.synthetic]
     if synthetic:
         parts.append(
             f"> **SYNTHETIC data** ({', '.join(synthetic)}): no number and no figure that comes "

@@ -106,13 +106,13 @@ def cover(built: list[Built], context: Context, /) -> tuple[list[str], list[Cove
     ]
     rows = [
         Coverage(
-            context.title(trace),
+            trace.label,
             tuple(
                 next((name for name, traces in sections if trace in traces), "")
                 for _, sections in parts
             ),
         )
-        for trace in context.ledgers
+        for trace in context.traces
     ]
     return [name for name, _ in parts], rows
 
@@ -231,14 +231,14 @@ def render_page(
         results=main_results(built),
         covered=cover(built, context),
         altered=_altered(context),
-        pages={context.title(trace): f"{trace}/index.html" for trace in traces},
+        pages={context.label(trace): f"{trace}/index.html" for trace in traces},
         command=f"traceana report {context.data_source.option}",
         date=context.date,
         version=version("traceana"),
         title=name_page(title, context),
         heading=title,
         traces=trace_titles(context),
-        synthetic=context.synthetic_traces,
+        synthetic=[trace.id for trace in context.traces if trace.synthetic],
         wholly_synthetic=_is_wholly_synthetic(context),
         data_source=context.data_source,
     )
@@ -248,7 +248,11 @@ def name_page(title: str, context: Context, /) -> str:
     """Return the title with a word before it where data are synthetic."""
     if _is_wholly_synthetic(context):
         return f"SYNTHETIC sample: {title}"
-    return f"Partly SYNTHETIC: {title}" if context.synthetic_traces else title
+    return (
+        f"Partly SYNTHETIC: {title}"
+        if [trace.id for trace in context.traces if trace.synthetic]
+        else title
+    )
 
 
 def trace_titles(context: Context, /) -> list[str]:
@@ -259,14 +263,14 @@ def trace_titles(context: Context, /) -> list[str]:
 def _altered(context: Context) -> list[str]:
     """Return the titles of traces of which a file differs from the published one."""
     return [
-        context.title(trace)
+        context.label(trace)
         for trace, ledger in context.ledgers.items()
         if not ledger.synthetic and not ledger.files["as_published"].fill_null(value=True).all()
     ]
 
 
 def _is_wholly_synthetic(context: Context) -> bool:
-    return len(context.synthetic_traces) == len(context.ledgers)
+    return context.synthetic(None)
 
 
 def write_prose(text: str, /) -> Markup:

@@ -215,7 +215,7 @@ def section_key(context: Context, section: Section, /) -> str:
     """Return a key of all that a section depends on: data, code, versions, options."""
     ledgers = {name: ledger_json(ledger) for name, ledger in sorted(context.ledgers.items())}
     options = (str(context.data_source.path), context.data_source.is_sample, context.date)
-    engine = (context.master, versions("matplotlib", "jinja2", "pyspark"))
+    engine = (context.store.master, versions("matplotlib", "jinja2", "pyspark"))
     code = Path(inspect.getfile(section.build)).read_text(encoding="utf-8")  # of any package
     return key_of(section.id, ledgers, options, engine, code, code_digest())
 
@@ -311,7 +311,7 @@ def draw(
 
     with use_width(width_in):
         drawn = draw_figure(drawing.figure, drawing.result, **drawing.options)
-    title = drawing.title or context.title(drawing.trace)
+    title = drawing.title or context.label(drawing.trace)
     described = get_figure(drawing.figure).describe(drawing.result)
     caption = f"{drawing.about}. {title}. {described}"
     if context.synthetic(drawing.trace):

@@ -63,9 +63,9 @@ def build(context: Context) -> Content:
 
 
 def _engine(context: Context) -> str:
-    if context.master is None:
+    if context.store.master is None:
         return "Polars"
-    spark = f"Spark {version('pyspark')} on `{context.master}`"
+    spark = f"Spark {version('pyspark')} on `{context.store.master}`"
     return f"{spark} reduced tables to one row per task or group; Polars computed the rest"
 
 

@@ -35,10 +35,10 @@ def build(context: Context) -> Content:
     ]
     catalog = load_catalog()
     for trace in context.ledgers:
-        manifest = context.manifest(trace)
+        manifest = context.store.trace(trace).manifest
         known = catalog.get(trace)
         tables = known.tables if known else tuple(manifest.tables)
-        blocks.append(Heading(context.title(trace)))
+        blocks.append(Heading(context.label(trace)))
         blocks += [Text(manifest.description)] if manifest.description else []
         blocks += _about(manifest, known.revision if known else "")
         blocks.append(_tables(trace, tables, held.filter(trace=trace)))
@@ -56,7 +56,7 @@ def _headline(context: Context, held: pl.DataFrame) -> str:
     there = {trace: held.filter(trace=trace).height for trace in catalog}
     known = sum(rows > 0 for rows in there.values())
     parts = [
-        f"{context.title(trace)} ({tables} of {plural(len(catalog[trace].tables), 'table')})"
+        f"{context.label(trace)} ({tables} of {plural(len(catalog[trace].tables), 'table')})"
         for trace, tables in there.items()
         if 0 < tables < len(catalog[trace].tables)
     ]

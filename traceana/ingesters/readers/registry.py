@@ -23,6 +23,7 @@ from traceana.ingesters.readers import (
     prometheus,
     sacct,
     sacctmgr,
+    slurm_json,
     swf,
     training_log,
 )
@@ -41,6 +42,7 @@ _OWN = (
         dcgmi,
         sacctmgr,
         sacct,
+        slurm_json,
         swf,
         prometheus,
         kineto,

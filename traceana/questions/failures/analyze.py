@@ -35,7 +35,7 @@ if TYPE_CHECKING:
         CumulativeIncidence,
         SurvivalCurves,
     )
-    from traceana.store.session import Session
+    from traceana.store import Trace
 
 COMPARED: Final = ("completed", "failed")
 """Statuses whose runtimes are compared between groups."""
@@ -66,13 +66,13 @@ class Outcomes:
     """Odds ratios of failure within strata; None without strata."""
 
 
-def grouping_columns(session: Session, cohort: Cohort, /) -> list[tuple[str, str | None]]:
+def grouping_columns(cohort: Cohort, /) -> list[tuple[str, str | None]]:
     """Return the columns by which a cohort is grouped, each with the column of its strata.
 
     Without a GPU type these are the first grouping and the GPUs requested, the latter within the
     groups that the manifest names.
     """
-    table = session.manifest(cohort.trace).tables["tasks" if cohort.from_tasks else "jobs"]
+    table = cohort.trace.manifest.tables["tasks" if cohort.from_tasks else "jobs"]
     strata = next((name for name in table.groups if name in cohort.rows.columns), None)
     by: list[tuple[str, str | None]] = [(cohort.by, None)] if cohort.by else []
     if (
@@ -83,19 +83,17 @@ def grouping_columns(session: Session, cohort: Cohort, /) -> list[tuple[str, str
     return by
 
 
-def analyze_outcomes(
-    session: Session, trace: str
-) -> tuple[tuple[Outcomes, ...], pl.DataFrame, tuple[str, ...]]:
+def analyze_outcomes(trace: Trace) -> tuple[tuple[Outcomes, ...], pl.DataFrame, tuple[str, ...]]:
     """Analyze runtimes and outcomes of a cohort by each grouping.
 
     Returns (groupings, tests, notes): outcomes by each column; all tests between groups, as
     :class:`GroupTests`; and analyses that are not possible, with the reason.
     """
-    cohort = form_cohort(session, trace)
+    cohort = form_cohort(trace)
     groupings: list[Outcomes] = []
     tests: list[dict[str, Any]] = []
     notes: list[str] = []
-    columns: list[tuple[str | None, str | None]] = [*grouping_columns(session, cohort)]
+    columns: list[tuple[str | None, str | None]] = [*grouping_columns(cohort)]
     for by, strata in columns or [(None, None)]:
         found = _outcomes(cohort, by, strata, notes)
         groupings.append(found)
@@ -180,12 +178,12 @@ def _test(row: dict[str, Any], question: str, measure: str, method: str | None) 
     return own | named | {"effect": row[measure]}
 
 
-def variance_between_units(session: Session, trace: str, /) -> dict[str, VarianceShare]:
+def variance_between_units(trace: Trace, /) -> dict[str, VarianceShare]:
     """Return the fraction of the variance between independent units, of log runtime and failure.
 
     Empty for a trace without such units.
     """
-    cohort = form_cohort(session, trace)
+    cohort = form_cohort(trace)
     if cohort.cluster is None:
         return {}
     rows = cohort.rows.with_columns(pl.col(cohort.cluster).to_physical())
@@ -199,20 +197,20 @@ def variance_between_units(session: Session, trace: str, /) -> dict[str, Varianc
 
 
 def fit_failure_model(
-    session: Session, trace: str, failure: tuple[str, ...] | None = None
+    trace: Trace, failure: tuple[str, ...] | None = None
 ) -> tuple[FailureModel | None, str]:
     """Fit a model of failure; return it, and why there is none.
 
     Features have the names that a reader sees: groups as text, and logarithms of the numbers.
     Among ended rows, failure is the status failed, unless `failure` names other values.
     """
-    cohort = form_cohort(session, trace)
+    cohort = form_cohort(trace)
     rows = cohort.rows
     if failure is None and not cohort.fails:
         return None, f"No model of failure: none of the {cohort.noun} has status failed."
     if rows.height > MODEL_ROWS:
         rows = rows.sample(MODEL_ROWS, seed=MODEL_SEED)
-    columns = [name for name, _ in grouping_columns(session, cohort)]
+    columns = [name for name, _ in grouping_columns(cohort)]
     doubled = [
         name
         for name in _DOUBLED
@@ -241,7 +239,7 @@ def fit_failure_model(
     return model, ""
 
 
-def competing_events(session: Session, cohort: Cohort, /) -> tuple[str, ...]:
+def competing_events(cohort: Cohort, /) -> tuple[str, ...]:
     """Return the statuses with which a cohort's rows end.
 
     A running job with a runtime was ended by its deletion if its trace counts that as a failure; a
@@ -249,17 +247,17 @@ def competing_events(session: Session, cohort: Cohort, /) -> tuple[str, ...]:
     """
     events = {"completed", "failed", "cancelled"}
     if not cohort.from_tasks:
-        events |= {*session.manifest(cohort.trace).failure_statuses}
+        events |= {*cohort.trace.manifest.failure_statuses}
     present = cohort.rows.filter(pl.col("runtime_s").is_not_null())["status"].cast(pl.String)
     return tuple(status for status in STATUSES if status in events and status in present)
 
 
 def estimate_competing_risks(
-    session: Session, trace: str, by: str | None
+    trace: Trace, by: str | None
 ) -> tuple[CumulativeIncidence, SurvivalCurves]:
     """Estimate the cumulative incidence of each event and the time to any event."""
-    cohort = form_cohort(session, trace, end_imputation="running")
-    keys, events = () if by is None else (by,), competing_events(session, cohort)
+    cohort = form_cohort(trace, end_imputation="running")
+    keys, events = () if by is None else (by,), competing_events(cohort)
     columns = Columns("status", "duration_s", "start_s", "entry_s", "observed")
     return incidence_and_survival(
         cohort.rows, keys, events, columns=columns, cluster=cohort.cluster

@@ -17,19 +17,20 @@ from traceana.store.frames import reduce_frame
 from traceana.tables.declare import declared
 
 if TYPE_CHECKING:
-    from traceana.store.session import Session
+    from traceana.store import Trace
+
 
 MOST_VALUES: Final = 12
 """Up to so many distinct values are groups; more are put into bins."""
 
 
-def failure_by_request(session: Session, trace: str, /) -> dict[str, pl.DataFrame]:
+def failure_by_request(trace: Trace, /) -> dict[str, pl.DataFrame]:
     """Return the failure rate by the cohort's groups and by each feature.
 
     The keys are the columns; gpus and cpus are gpu_percent and cpu_percent. A rate counts the
     failed among the rows that ended.
     """
-    cohort = form_cohort(session, trace)
+    cohort = form_cohort(trace)
     columns = {cohort.by: pl.col(cohort.by).cast(pl.String)} if cohort.by else {}
     for name in features_of(cohort):
         columns[PERCENT.get(name, name)] = pl.col(name) * (100 if name in PERCENT else 1)

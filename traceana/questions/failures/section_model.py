@@ -15,8 +15,10 @@ from traceana.questions.section_per_cohort import build_per_cohort
 from traceana.tables.formatting import p_equals, ratio, three_digits, three_digits_range
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from traceana.cohorts.cohort import Cohort
-    from traceana.page.context import Context
+    from traceana.store import Trace
 
 _ALPHA: Final = 0.05
 _COLLINEAR: Final = 5
@@ -39,15 +41,13 @@ _LIMITATIONS: Final = (
 )
 
 
-def build(session: Context, traces: list[str]) -> Content:
+def build(traces: Sequence[Trace]) -> Content:
     """Build the model of failure of each cohort."""
-    return build_per_cohort(
-        session, traces, lambda cohort: _build(session, cohort), opening=_OPENING
-    )
+    return build_per_cohort(traces, _build, opening=_OPENING)
 
 
-def _build(session: Context, cohort: Cohort) -> Content:
-    model, note = session.once(fit_failure_model, cohort.trace)
+def _build(cohort: Cohort) -> Content:
+    model, note = cohort.trace.once(fit_failure_model)
     drawn = ""
     if cohort.rows.height > MODEL_ROWS:
         drawn = (
@@ -64,7 +64,7 @@ def _build(session: Context, cohort: Cohort) -> Content:
             model,
             trace=cohort.trace,
             title=cohort.title,
-            key=f"failure-odds-{cohort.trace}",
+            key=f"failure-odds-{cohort.trace.id}",
             about=f"Odds ratios of failure of {cohort.noun}",
         )
         lead.append(Gallery((figure,)))

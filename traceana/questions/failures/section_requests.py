@@ -24,7 +24,6 @@ from traceana.tables.formatting import in_sentence
 
 if TYPE_CHECKING:
     from traceana.cohorts.cohort import Cohort
-    from traceana.page.context import Context
     from traceana.questions.correlations.tables import CorrelationResult
 
 _SHOWN: Final = (
@@ -33,16 +32,16 @@ _SHOWN: Final = (
 )
 
 
-def draw_rates(session: Context, cohort: Cohort, /) -> list[Drawing]:
+def draw_rates(cohort: Cohort, /) -> list[Drawing]:
     """Return a panel of failure rates for the cohort's groups and for each feature."""
-    rates = session.once(failure_by_request, cohort.trace)
+    rates = cohort.trace.once(failure_by_request)
     return [
         drawing(
             "outcome-rates",
             own,
             trace=cohort.trace,
             title=cohort.title,
-            key=f"failure-rates-{column}-{cohort.trace}",
+            key=f"failure-rates-{column}-{cohort.trace.id}",
             about=f"Failure rate of {cohort.noun} by {_name(column)}",
             heading=f"Failure rate by {_name(column)}",
         )
@@ -51,9 +50,9 @@ def draw_rates(session: Context, cohort: Cohort, /) -> list[Drawing]:
     ]
 
 
-def rate_tables(session: Context, cohort: Cohort, /) -> list[Block]:
+def rate_tables(cohort: Cohort, /) -> list[Block]:
     """Return the rates by each feature."""
-    rates = session.once(failure_by_request, cohort.trace)
+    rates = cohort.trace.once(failure_by_request)
     return [
         result_table(
             table,
@@ -70,9 +69,9 @@ def rate_tables(session: Context, cohort: Cohort, /) -> list[Block]:
     ]
 
 
-def correlate_failure(session: Context, cohort: Cohort, /) -> tuple[str, list[Block]]:
+def correlate_failure(cohort: Cohort, /) -> tuple[str, list[Block]]:
     """Return a finding on the rank correlations of failure, and their figure and tables."""
-    found = session.once(failure_association, cohort.trace)
+    found = cohort.trace.once(failure_association)
     if found is None:
         return "", []
     overall, within = found
@@ -82,7 +81,7 @@ def correlate_failure(session: Context, cohort: Cohort, /) -> tuple[str, list[Bl
         cohort,
         ranks,
         groups,
-        key=f"failure-correlations-{cohort.trace}",
+        key=f"failure-correlations-{cohort.trace.id}",
         about=f"Rank correlation of failure with the resources that {cohort.noun} request",
     )
     blocks: list[Block] = [figure, _correlations(cohort, overall, ())]

@@ -284,6 +284,42 @@ class OddsRatios(ResultTable):
     note = text("Note", "why a value is null")
 
 
+class HazardRatios(ResultTable):
+    """Hazard ratios of each cause of the end."""
+
+    cause = text("Cause", "status value whose hazard is modeled")
+    feature = text("Feature", "column of the feature")
+    level = text("Level", "level of a categorical feature; null for a numeric one")
+    reference = text("Reference", "level that it is compared with")
+    n = count("n", "rows of the level; all rows for a numeric feature")
+    n_events = count("Events", "rows of them that ended by the cause")
+    hazard_ratio = number("Hazard ratio", "all other features equal", display="ratio")
+    ci_low = number(_CI, "confidence interval of the hazard ratio", display="ratio")
+    ci_high = number(_CI, "confidence interval of the hazard ratio", display="ratio")
+    log_hazard = number("Log hazard ratio", "coefficient of the regression")
+    std_error = number("Standard error", "standard error of the coefficient")
+    pvalue = number("p", "of a hazard ratio of 1", display="pvalue")
+    pvalue_adjusted = number("Adjusted p", "Holm over all hazard ratios", display="pvalue")
+    note = text("Note", "why a value is null, or limits of the interval")
+
+
+class OutcomesByHorizon(ResultTable):
+    """Fraction of rows with each outcome by a stated runtime."""
+
+    event = text("Outcome", "status value")
+    horizon_s = number("By runtime (s)", "the horizon", display="seconds", unit="s")
+    n = count("Rows", "rows with a runtime")
+    n_events = count("Events", "rows with the outcome, also after the horizon")
+    n_not_ended = count("Not ended", "rows with none of the outcomes (censored)")
+    fraction = number("Fraction", "cumulative incidence at the horizon", display="percent")
+    ci_low = number(_CI, "confidence interval of the fraction", display="percent")
+    ci_high = number(_CI, "confidence interval of the fraction", display="percent")
+    rate_of_ended = number(
+        "Rate among ended", "rows with the outcome over rows with any outcome", display="percent"
+    )
+    note = text("Note", "whether many rows have not ended")
+
+
 class Calibration(ResultTable):
     """Predicted and observed failures by tenths of the predicted probability."""
 

@@ -1,89 +1,16 @@
-"""One trace in Python: its tables, row counts and report."""
+"""Open a trace: a file of one's own, a public trace, or the synthetic sample."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
-from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from traceana.catalog import fetch, get_trace
 from traceana.errors import DataError
 from traceana.ingesters import ingest_cached
-from traceana.store import Store, open_store, store_path
+from traceana.store import Store, Trace, open_store, store_path
 
 if TYPE_CHECKING:
     from os import PathLike
-    from pathlib import Path
-
-    import polars as pl
-
-    from traceana.store import Ledger
-
-
-@dataclass(frozen=True)
-class Trace:
-    """A trace of a store, by its id.
-
-    Examples
-    --------
-    >>> import traceana
-    >>> trace = traceana.Trace("microsoft-itp-2021", traceana.open_sample())
-    >>> trace.tables, trace.jobs.height
-    (('jobs',), 2081)
-    """
-
-    id: str
-    store: Store
-
-    @property
-    def title(self) -> str:
-        """Title of the trace; its id where no title is stated."""
-        return self.store.manifest(self.id).title
-
-    @property
-    def tables(self) -> tuple[str, ...]:
-        """Names of its tables."""
-        return tuple(entry.table for entry in self.ledger.entries)
-
-    @cached_property
-    def ledger(self) -> Ledger:
-        """Rows read, kept and rejected, by rule."""
-        return self.store.ledger(self.id)
-
-    @cached_property
-    def jobs(self) -> pl.DataFrame:
-        """The table of jobs."""
-        return self.table("jobs")
-
-    def table(self, name: str, /) -> pl.DataFrame:
-        """Return a table."""
-        return self.store.scan(self.id, name).collect()
-
-    def report(self, *, out: str | PathLike[str] = "reports/latest", **options: Any) -> Path:  # noqa: ANN401
-        """Build the report of this trace; the options are those of :func:`build_report`."""
-        from traceana.report import build_report  # noqa: PLC0415  it loads every section
-
-        return build_report(self.store.path, out=out, **{"title": self.title} | options)
-
-    def __fspath__(self) -> str:
-        """Return the folder of the store, so that a trace is accepted as a store."""
-        return str(self.store.path)
-
-    def __str__(self) -> str:
-        return f"{self.title}\n{self.ledger}"
-
-    def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><td>{entry.table}</td><td>{entry.rows_read:,}</td><td>{entry.rows_kept:,}</td>"
-            f"<td>{entry.rows_rejected:,}</td></tr>"
-            for entry in self.ledger.entries
-        )
-        return (
-            f"<p><strong>{escape(self.title)}</strong></p><table><thead><tr><th>table</th>"
-            f"<th>rows read</th><th>kept</th><th>rejected</th></tr></thead><tbody>{rows}</tbody>"
-            "</table>"
-        )
 
 
 def read(
@@ -130,7 +57,7 @@ def read(
             f"{path}: more than one trace ({', '.join(found)}); pass one file, or use ingest() "
             "and open_store()"
         )
-    return Trace(found[0], store)
+    return store.trace(found[0])
 
 
 def load(trace_id: str, /) -> Trace:
@@ -150,7 +77,7 @@ def load(trace_id: str, /) -> Trace:
     traceana.errors.CatalogError: no trace is called 'itp-2021' (did you mean ...
     """
     get_trace(trace_id)
-    return Trace(trace_id, open_store(ingest_cached(fetch(trace_id))))
+    return open_store(ingest_cached(fetch(trace_id))).trace(trace_id)
 
 
 def open_sample() -> Store:
