@@ -34,8 +34,8 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def content(store: Path) -> Content:
-    context = Context(open_store(store), data_source=DataSource(store, is_sample=False))
-    assert SECTION.traces(context) == ["mine"]
+    context = open_context(store)
+    assert [trace.id for trace in SECTION.traces(context)] == ["mine"]
     return SECTION.content(context)
 
 
@@ -49,7 +49,7 @@ def test_the_cause_of_each_job_is_named(store: Path) -> None:
 
 
 def test_the_figures_draw_the_job(store: Path) -> None:
-    drawings = SECTION.more(open_context(store), ["mine"]) if SECTION.more else []
+    drawings = SECTION.more([open_store(store).trace("mine")]) if SECTION.more else []
     assert {one.figure for one in drawings} == {"worker-slowdown", "step-timeline"}
     worker, timeline = drawings[0].result, drawings[1].result
     assert plot_worker_slowdown(worker).get_xlabel() == "Data-parallel rank"
@@ -60,7 +60,7 @@ def test_the_figures_draw_the_job(store: Path) -> None:
 
 
 def open_context(store: Path) -> Context:
-    return Context(open_store(store), data_source=DataSource(store, is_sample=False))
+    return Context(open_store(store), DataSource(store, is_sample=False))
 
 
 def run(store: Path, *options: str) -> tuple[int, str]:

@@ -54,12 +54,10 @@ def operations(
     from traceana.simulate.operations.model import prepare
     from traceana.simulate.operations.policies import as_policy
     from traceana.store import open_store
-    from traceana.store.session import Session
 
     policy = as_policy(_read_group(ideal))
-    session = Session(open_store(store))
-    trace = qualifying_trace(session, trace, NEEDS)
-    jobs = job_names(session, trace)
+    chosen = qualifying_trace(open_store(store), trace, NEEDS)
+    jobs = job_names(chosen)
     if job is not None:
         if job not in jobs:
             raise DataError(f"--job {job}: {trace} has no such job; its jobs are {', '.join(jobs)}")
@@ -68,11 +66,11 @@ def operations(
         raise DataError(f"--timeline: pass --job, one of {', '.join(jobs)}")
     rows = []
     for name in jobs:
-        model = prepare(operations_of(session, trace, name))
+        model = prepare(operations_of(chosen, name))
         rows.append(_replay(model, policy))
         if timeline is not None:
             _write(model, policy, timeline)
-    about = {"trace": trace, "synthetic": session.synthetic(trace), "ideal": str(policy)}
+    about = {"trace": chosen.id, "synthetic": chosen.synthetic, "ideal": str(policy)}
     if json:
         print_json({**about, "results": rows})
     else:

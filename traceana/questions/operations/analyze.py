@@ -20,7 +20,7 @@ from traceana.tables.declare import declared, schema_of
 if TYPE_CHECKING:
     from traceana.simulate.operations.policies import Policy
     from traceana.simulate.operations.tables import ReplayResult, WorkerSlowdownResult
-    from traceana.store.session import Session
+    from traceana.store import Trace
 
 NEEDS: Final = ({"operations": ("duration_s",)},)
 MOST_JOBS: Final = 50
@@ -40,22 +40,20 @@ class JobReplay:
     """Of the slowest step, on the data-parallel rank of the slowest worker."""
 
 
-def job_names(session: Session, trace: str, /) -> list[str]:
+def job_names(trace: Trace, /) -> list[str]:
     """Return the jobs of a trace that have operations, in the order of their ids."""
-    jobs = session.scan(trace, "operations").select(pl.col("job_id").unique()).collect()
+    jobs = trace.scan("operations").select(pl.col("job_id").unique()).collect()
     return jobs["job_id"].sort().to_list()
 
 
-def operations_of(session: Session, trace: str, job: str, /) -> pl.LazyFrame:
+def operations_of(trace: Trace, job: str, /) -> pl.LazyFrame:
     """Return the operations of a job."""
-    return session.scan(trace, "operations").filter(job_id=job)
+    return trace.scan("operations").filter(job_id=job)
 
 
-def replay_job(
-    session: Session, trace: str, job: str, /, *, policy: Policy | None = None
-) -> JobReplay:
+def replay_job(trace: Trace, job: str, /, *, policy: Policy | None = None) -> JobReplay:
     """Return a replayed job."""
-    model = prepare(operations_of(session, trace, job))
+    model = prepare(operations_of(trace, job))
     replayed = replay_model(model, policy)
     workers = slowest_workers(model)
     times = replayed.step_s_original
@@ -72,13 +70,13 @@ def replay_job(
     )
 
 
-def replayed_jobs(session: Session, trace: str, /) -> tuple[list[JobReplay], pl.DataFrame]:
+def replayed_jobs(trace: Trace, /) -> tuple[list[JobReplay], pl.DataFrame]:
     """Return the replayed jobs of a trace, the slowest first, and a row for each job."""
     found: list[JobReplay] = []
     rows: list[dict[str, object]] = []
-    for job in job_names(session, trace)[:MOST_JOBS]:
+    for job in job_names(trace)[:MOST_JOBS]:
         try:
-            one = replay_job(session, trace, job)
+            one = replay_job(trace, job)
         except DataError as error:
             rows.append({"job_id": job, "note": str(error)})
         else:

@@ -13,9 +13,11 @@ from traceana.simulate.operations.tables import SlowdownBy, WorkerSlowdown
 from traceana.tables.formatting import plural, share, three_digits
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from traceana.page.blocks import Drawing
-    from traceana.page.context import Context
     from traceana.questions.operations.analyze import JobReplay
+    from traceana.store import Trace
 
 _OPENING: Final = (
     "Each training step is replayed from the durations of its operations and what each of them "
@@ -34,17 +36,15 @@ _MOST_SHOWN: Final = 6
 _MOST_WORKERS: Final = 16
 
 
-def build(session: Context, traces: list[str]) -> Content:
+def build(traces: Sequence[Trace]) -> Content:
     """Show the slowdown of each job and what explains it."""
-    return join_parts(
-        _OPENING, ((session.title(trace), _trace(session, trace)) for trace in traces)
-    )
+    return join_parts(_OPENING, ((trace.label, _trace(trace)) for trace in traces))
 
 
-def _trace(session: Context, trace: str) -> Content:
-    found, jobs = session.once(replayed_jobs, trace)
-    title = session.title(trace)
-    some = len(job_names(session, trace))
+def _trace(trace: Trace) -> Content:
+    found, jobs = trace.once(replayed_jobs)
+    title = trace.label
+    some = len(job_names(trace))
     first = f", the first {MOST_JOBS} of {some}" if some > MOST_JOBS else ""
     lead: list[Block] = [Gallery(tuple(_draw(trace, found[0])))] if found else []
     lead.append(table_of(jobs, OperationJobs, caption=f"Replayed jobs{first}. {title}"))
@@ -67,7 +67,7 @@ def _trace(session: Context, trace: str) -> Content:
     return Content(findings, tuple(blocks), " ".join(findings[:1]), tuple(lead), _LIMITATIONS)
 
 
-def _draw(trace: str, one: JobReplay) -> list[Drawing]:
+def _draw(trace: Trace, one: JobReplay) -> list[Drawing]:
     return [
         drawing(
             "worker-slowdown",
@@ -86,12 +86,12 @@ def _draw(trace: str, one: JobReplay) -> list[Drawing]:
     ]
 
 
-def draw_more(session: Context, traces: list[str]) -> list[Drawing]:
+def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
     """Draw every replayed job."""
     return [
         picture
         for trace in traces
-        for one in session.once(replayed_jobs, trace)[0]
+        for one in trace.once(replayed_jobs)[0]
         for picture in _draw(trace, one)
     ]
 

@@ -97,7 +97,7 @@ def build(traces: Sequence[Trace]) -> Content:
                 folded=True,
             ),
         ]
-    replayed = any(session.has(trace, "operations") for trace in traces)
+    replayed = any(trace.has("operations") for trace in traces)
     limits = f"{_LIMITATIONS} {_REPLAYED}" if replayed else _LIMITATIONS
     return Content(findings, tuple(blocks), " ".join(findings), tuple(lead), limits)
 
