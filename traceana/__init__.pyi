@@ -41,6 +41,9 @@ from .questions.failures.outliers import failure_outliers as failure_outliers
 from .questions.failures.rates import failure_rates as failure_rates
 from .questions.failures.rates import outcome_rates as outcome_rates
 from .questions.failures.runtimes import runtime_by as runtime_by
+from .questions.failures.standardized import (
+    standardized_failure_rates as standardized_failure_rates,
+)
 from .questions.failures.variance import variance_share as variance_share
 from .questions.recurring.groups import map_groups_to_workloads as map_groups_to_workloads
 from .questions.recurring.groups import recurring_groups as recurring_groups
