@@ -226,7 +226,7 @@ def test_a_claim_judged_from_a_sample_of_jobs_says_so(
     assert not whole["note"].str.contains("of a sample").any()
     monkeypatch.setattr(job_sample, "MAX_TASKS", 2000)
     monkeypatch.setattr(job_sample, "SAMPLED_TASKS", 1500)
-    drawn = check_claims(store, paper="pai").table
+    drawn = check_claims(Store(store.path), paper="pai").table
     told = drawn.filter(
         pl.concat_str("note", "measured").str.contains(r"[Oo]f a sample: 1,\d{3} of [\d,]+ tasks")
     )

@@ -111,7 +111,7 @@ def test_an_unchanged_section_is_not_built_again(
     "change",
     [
         lambda m, _: replace(m, date="1970-01-02 00:00 UTC"),
-        lambda m, _: replace(m, master="local[2]"),
+        lambda m, _: replace(m, store=replace(m.store, master="local[2]")),
         lambda m, _: replace(m, data_source=replace(m.data_source, is_sample=True)),
         lambda m, patch: patch.setattr(report_run, "versions", lambda *_: ("99",)) or m,
         lambda m, patch: patch.setattr(report_run, "code_digest", lambda *_: "new") or m,

@@ -172,7 +172,7 @@ class TableBuilder:
             if self._is_update:
                 good = good.with_columns(pl.lit(number, UPDATE[SOURCE]).alias(SOURCE))
             self._writer.keep(good)
-            for (column, rule), cells in result.nulled.items():
+            for (column, rule), cells in [*result.nulled.items(), *block.nulled.items()]:
                 self._nulled[column, rule] += cells
                 nulled[rule] += cells
             self._values.update({one.name: good.height - one.null_count() for one in good})

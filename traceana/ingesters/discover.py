@@ -51,6 +51,7 @@ def discover(
     reader: str | None = None,
     leave_out: Sequence[Path] = (),
     read_through: bool = False,
+    columns: tuple[str, ...] | None = None,
 ) -> Discovery:
     """Find the traces under some files and folders.
 
@@ -62,6 +63,8 @@ def discover(
         Format of all files, which are no published ones; None detects it.
     leave_out
         Folders not to look into.
+    columns
+        Names of the columns of files without a header.
     read_through
         Whether to read every archive to its end (see :func:`~traceana.ingesters.list_csvs`).
     """
@@ -74,6 +77,7 @@ def discover(
     suffixes += tuple(PurePath(csv).suffix or csv for _, c in contents for csv in c.csvs)
     for path in paths:
         listing = list_csvs(path, leave_out=leave_out, read_through=read_through, suffixes=suffixes)
+        listing.csvs = [replace(csv, columns=columns) for csv in listing.csvs]
         _match(listing, contents, discovery, trace or name_of(path), reader)
     for name in discovery.sources:
         _drop_repeated(name, discovery)

@@ -4,6 +4,7 @@ No row of real data is in them. What is taken from the real traces is their form
 format, packaging), their size, and published fractions.
 """
 
+from traceana.samples.operations import sample_operations
 from traceana.samples.write import write_sample
 
-__all__ = ["write_sample"]
+__all__ = ["sample_operations", "write_sample"]

@@ -106,7 +106,7 @@ class Trace:
 
     def has(self, table: str, columns: tuple[str, ...] = (), /) -> bool:
         """Return whether a table has a row, and values in all these columns."""
-        return self.manifest.has(table, columns)
+        return self.store.has(self.id, table) and self.manifest.has(table, columns)
 
     def frame(self, table: str, /) -> IntoFrame:
         """Return a table as the engine of the store reads it: a lazy frame, or one of Spark."""
@@ -225,6 +225,16 @@ class Trace:
 
 
 def distinct_traces(traces: Sequence[Trace], /) -> list[Trace]:
-    """Leave out traces that repeat the jobs of another one: their numbers must not be added."""
+    """Leave out traces that repeat the jobs of another one: their numbers must not be added.
+
+    Examples
+    --------
+    >>> import traceana
+    >>> from traceana.store import distinct_traces
+    >>> store = traceana.open_sample()
+    >>> both = [store.trace("elasticflow-2023"), store.trace("microsoft-itp-2021")]
+    >>> [trace.id for trace in distinct_traces(both)]
+    ['microsoft-itp-2021']
+    """
     ids = {trace.id for trace in traces}
     return [trace for trace in traces if trace.manifest.repeats not in ids]

@@ -70,7 +70,7 @@ def test_no_section_where_no_machine_has_a_gpu(tmp_path: Path) -> None:
     machines = MACHINES.with_columns(gpus=pl.lit(0))
     for table, frame in (("jobs", JOBS), ("machines", machines)):
         traceana.add_table(frame, trace="mine", table=table, store=tmp_path)
-    content = SECTION.build(open_context(tmp_path), ["mine"])
+    content = SECTION.build(SECTION.traces(open_context(tmp_path)))
     assert not content.findings
     assert not content.all_blocks
 

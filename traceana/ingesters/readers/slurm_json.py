@@ -301,7 +301,7 @@ def _open(file: CsvFile, _timezone: str) -> Rows:
 
 
 def _find_form(file: CsvFile) -> bytes | None:
-    """Return the member that tells jobs of the queue from those of the accounting."""
+    """Return the member by which jobs of the queue and of the accounting differ."""
     if not file.head.lstrip(b"\xef\xbb\xbf \t").startswith(b"{"):
         return None
     try:
