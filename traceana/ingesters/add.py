@@ -38,7 +38,7 @@ def add_table(
     Parameters
     ----------
     frame
-        Frame of Polars (eager or lazy), DuckDB, pandas, pyarrow or PySpark.
+        Frame of Polars (eager or lazy), DuckDB, pandas, pyarrow, PySpark or Ibis.
     trace
         Id of the trace; its other tables are kept.
     table
