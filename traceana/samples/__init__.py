@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from traceana.errors import DataError
+from traceana.samples.operations import sample_operations
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["write_sample"]
+__all__ = ["sample_operations", "write_sample"]
 
 MARKER: Final = "SYNTHETIC.json"
 

@@ -45,6 +45,9 @@ MODEL_ROWS: Final = 50_000
 """A model is fitted to at most this number of rows."""
 MODEL_SEED: Final = 1
 _DOUBLED: Final = ("gpus", "cpus", "memory_gib", "n_instances")
+"""Numbers of which the earlier one stays where one determines the other."""
+_RELATED: Final = 0.8
+"""Correlation of logarithms of GPUs and memory from which memory per GPU replaces memory."""
 _MOST_GROUPS: Final = 20
 _MEASURES: Final = {"cramers_v": "Cramér's V", "epsilon_squared": "epsilon squared"}
 
@@ -201,7 +204,8 @@ def fit_failure_model(
 ) -> tuple[FailureModel | None, str]:
     """Fit a model of failure; return it, and why there is none.
 
-    Features have the names that a reader sees: groups as text, and logarithms of the numbers.
+    Features have the names that a reader sees: groups as text, and logarithms of the numbers. GPUs
+    stay before CPUs, and these before memory, where one determines the other.
     Among ended rows, failure is the status failed, unless `failure` names other values.
     """
     cohort = form_cohort(trace)
@@ -218,25 +222,29 @@ def fit_failure_model(
         and rows[name].drop_nulls().n_unique() > 1
         and not (name == "gpus" and "gpus_requested" in columns)
     ]
-    frame = rows.with_columns(
-        *(pl.col(name).cast(pl.String).alias(key_heading(name)) for name in columns),
-        *(
-            pl.when(pl.col(name) > 0)
-            .then(pl.col(name).log(2))
-            .alias(f"{key_heading(name)} doubled")
-            for name in doubled
-        ),
-    )
-    features = [
-        *(key_heading(name) for name in columns),
-        *(f"{key_heading(name)} doubled" for name in doubled),
-    ]
+    numbers = {f"{key_heading(name)} doubled": _log2(pl.col(name)) for name in doubled}
+    gpus = next((name for name in ("gpus", "gpus_requested") if name in rows.columns), None)
+    if gpus is not None and "memory_gib" in doubled:
+        # default memory per GPU: more GPUs are more memory
+        memory = numbers.pop(f"{key_heading('memory_gib')} doubled")
+        both = rows.select(a=_log2(pl.col(gpus)), b=memory).drop_nulls()
+        related = both.height > 2 and abs(both.select(pl.corr("a", "b")).item() or 0) >= _RELATED
+        name = f"{key_heading('memory_gib')}{' per GPU' if related else ''} doubled"
+        numbers[name] = memory - _log2(pl.col(gpus)) if related else memory
+    texts = {key_heading(name): pl.col(name).cast(pl.String) for name in columns}
+    frame = rows.with_columns(**texts, **numbers)
+    features = [*texts, *numbers]
     definition = ENDED if failure is None else {"success": ("completed",), "failure": failure}
     try:
         model = failure_model(frame, features=features, cluster=cohort.cluster, **definition)
     except DataError as error:
         return None, f"No model of failure: {error}."
     return model, ""
+
+
+def _log2(column: pl.Expr) -> pl.Expr:
+    number = column.cast(pl.Float64, strict=False)
+    return pl.when(number > 0).then(number.log(2))
 
 
 def competing_events(cohort: Cohort, /) -> tuple[str, ...]:

@@ -284,6 +284,34 @@ class OddsRatios(ResultTable):
     note = text("Note", "why a value is null")
 
 
+class StandardizedRates(ResultTable):
+    """Failure rate of each group, crude and at the composition of all rows."""
+
+    n = count("Rows", "successes and failures")
+    failures = count("Failures", "rows with a status in `failure`")
+    rate = number("Failure rate", "`failures / n`", display="percent")
+    standardized = number(
+        "Standardized", "rate at the composition of all rows in the strata", display="percent"
+    )
+    ci_low = number(_CI, "confidence interval of the standardized rate", display="percent")
+    ci_high = number(_CI, "confidence interval of the standardized rate", display="percent")
+    fraction_covered = number(
+        "Covered", "fraction of the rows in strata with rows of all groups", display="percent"
+    )
+    note = text("Note", "why a value is null")
+
+
+class JointTests(ResultTable):
+    """Tests of collinear features together."""
+
+    features = text("Features", "features that are collinear (VIF of 5 or more)")
+    df = count("df", "coefficients that are tested together")
+    statistic = number("Statistic", "Wald's")
+    df_error = number("Error df", "clusters - 1; null for independent rows", display="count")
+    pvalue = number("p", "of no association of any of them", display="pvalue")
+    note = text("Note", "what cannot be told apart")
+
+
 class HazardRatios(ResultTable):
     """Hazard ratios of each cause of the end."""
 
@@ -364,6 +392,8 @@ class FailureModel(Result):
     """One row per tenth of the rows, by predicted probability of failure."""
     fit: pl.DataFrame
     """One row with the rows of the fit, and how well it predicts held-out rows."""
+    joint: pl.DataFrame
+    """One row per set of collinear features, tested together."""
     success: tuple[str, ...] = ("completed",)
     failure: tuple[str, ...] = ("failed",)
     """Status values that count as success and as failure."""
@@ -371,6 +401,7 @@ class FailureModel(Result):
         "odds_ratios": OddsRatios,
         "calibration": Calibration,
         "fit": ModelFit,
+        "joint": JointTests,
     }
     drawn_by: ClassVar[str] = "plot_failure_odds"
 
