@@ -87,7 +87,8 @@ def machine_reliability(
         One row per fault: `machine`, `start`, `end` and `by`; eager or lazy, of any supported
         engine. Rows without a machine or a start are excluded and counted in the note.
     by
-        Columns to group by, such as class; null is a group of its own. None by default.
+        Columns to group faults by, such as class; null is a group of its own. The rate of a group
+        is over all machines. None by default.
     machine, start, end
         Columns of the machine, the beginning of the fault and the end of the repair (seconds or
         datetimes). ``end=None``: the log has single events.
