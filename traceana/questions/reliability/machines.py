@@ -253,6 +253,11 @@ def _repairs(rows: pl.DataFrame, log: FaultLog) -> dict[str, Any]:
     if not log.has_ends:
         notes.append("the log has no ends: repair and availability are unknown")
     known = rows.drop_nulls("end")
+    if log.has_ends and known.height < rows.height and rows["is_open"].any():
+        notes.append(
+            "ends are missing: machines without an end failed again, so that repairs taken as not "
+            "ended may have ended, and MTTR may be too long"
+        )
     times = (known["end"] - known["start"]).to_numpy()
     censored = known["is_open"].to_numpy()
     mean = median = None
