@@ -50,8 +50,9 @@ def report(
         ),
     ] = None,
     title: Annotated[
-        str, typer.Option(metavar="TEXT", help="Title of the report.")
-    ] = "traceana report",
+        str | None,
+        typer.Option(metavar="TEXT", help="Title of the report.  [default: of its only trace]"),
+    ] = None,
     formats: Annotated[
         str, typer.Option("--format", metavar="html,md", help="What to write.")
     ] = "html,md",
@@ -87,6 +88,7 @@ def report(
         raise DataError("--mapping, --reader and --timezone are for files: name them (PATH...)")
     store = _find_store(paths, store, mapping=mapping, reader=reader, timezone=timezone)
     results: list[str] = []
+    failed: list[str] = []
     limits = {"since": since, "until": until, "where": where}
     with (
         limited_store(store, **limits, anonymize=anonymize, compare=compare) as place,
@@ -104,6 +106,7 @@ def report(
             per_trace=per_trace,
             on_step=on_step,
             on_results=results.extend,
+            on_failure=failed.extend,
         )
     _print_results(results)
     sys.stdout.write(f"{page}\n{page.absolute().as_uri()}\n")
@@ -111,6 +114,9 @@ def report(
         import webbrowser
 
         webbrowser.open(page.absolute().as_uri())
+    if failed:
+        sys.stderr.write(f"traceana: not computed: {', '.join(failed)}; the page states why\n")
+        raise typer.Exit(1)
 
 
 def summary(
