@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from typer.testing import CliRunner
 
+from tests.generator import write_sample
 from traceana.cli import app
 from traceana.ingesters import ingest
-from traceana.samples import write_sample
 
 if TYPE_CHECKING:
     import polars as pl

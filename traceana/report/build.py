@@ -232,6 +232,12 @@ def choose(wanted: str | Sequence[str], there: Sequence[str], /, *, what: str) -
 
 def _choose_master(engine: str, master: str | None) -> str | None:
     """Return the master on which Spark answers; None where Polars is the engine."""
+    if engine.startswith("ibis"):
+        raise DataError(
+            "a report is not made through Ibis: its sections need the tables of a store; call the "
+            "functions on Ibis tables, or export a part of them with add_table() (see the page "
+            "'Analyze a trace in a database')"
+        )
     if engine not in ENGINES:
         raise DataError(f"no engine is called {engine!r}; the engines are {', '.join(ENGINES)}")
     if engine == "polars":

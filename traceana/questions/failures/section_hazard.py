@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from traceana.cohorts.cohort import COHORT_NEEDS
+from traceana.cohorts.observation import observe
 from traceana.page.blocks import Block, Content, Text, result_table
 from traceana.page.section import Section
 from traceana.questions.failures.analyze import competing_events
@@ -14,7 +15,7 @@ from traceana.questions.failures.goodput import goodput
 from traceana.questions.failures.hazard_by_runtime import hazard_by_runtime, time_limit_ends
 from traceana.questions.failures.tables_hazard import Goodput, HazardByRuntime, TimeLimitEnds
 from traceana.questions.section_per_cohort import build_per_cohort
-from traceana.tables.formatting import count, duration, hours, share, three_digits
+from traceana.tables.formatting import count, duration, hours, listed, share, three_digits
 from traceana.tables.formatting import three_digits_range as digits_range
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ _LIMITATIONS: Final = (
     "first. A checkpoint may have kept a part of the work of an unsuccessful run, so that "
     "repeated and lost GPU-hours are an upper bound."
 )
+_SAME: Final = ("user", "job_name")
 _FEWEST: Final = 10
 """Events in an interval that the finding needs."""
 
@@ -102,23 +104,39 @@ def _limits(cohort: Cohort) -> tuple[str, Block | None]:
     return finding, block
 
 
+def goodput_of(trace: Trace) -> pl.DataFrame:
+    """Return the goodput of a trace's jobs, with the time that each ran within the window."""
+    named = trace.has("jobs", _SAME)
+    columns = ("status", "submit_s", "start_s", "end_s", "runtime_s", "gpus")
+    rows = trace.scan("jobs").select(*columns, *(_SAME if named else ())).collect()
+    found, seen = observe(rows, trace.manifest)
+    inside = pl.col("duration_s") - pl.col("entry_s")
+    if seen.end_s is not None:
+        inside -= (pl.col("start_s") + pl.col("duration_s") - seen.end_s).clip(0).fill_null(0.0)
+    inside = inside.clip(0)
+    return goodput(found.with_columns(inside=inside), same=_SAME if named else (), runtime="inside")
+
+
 def _goodput(cohort: Cohort) -> tuple[str, Block | None]:
     trace = cohort.trace
     if not trace.has("jobs", ("status", "start_s", "runtime_s", "gpus")):
         return "", None
-    named = trace.has("jobs", ("user", "job_name"))
-    found = goodput(trace.scan("jobs"), same=("user", "job_name") if named else ())
+    found = trace.once(goodput_of)
     total = float(found["gpu_hours"].sum())
     if not total:
         return "", None
-    block = result_table(found, Goodput, caption=f"GPU-hours by outcome. {trace.label}")
-    shares = dict(found.select("kind", "share").iter_rows())
-    again = f", {share(shares['repeated'])} to runs that were repeated" if named else ""
-    finding = (
-        f"{trace.label}: {share(shares['useful'])} of {hours(total)} GPU-hours went to completed "
-        f"{cohort.noun}{again}, {share(shares['lost'])} to other unsuccessful ones."
+    block = result_table(
+        found, Goodput, caption=f"GPU-hours within the window by outcome. {trace.label}"
     )
-    return finding, block
+    shares = dict(found.select("kind", "share").iter_rows())
+    said = {
+        "useful": f"went to completed {cohort.noun}",
+        "repeated": "to runs that were repeated",
+        "lost": "to other unsuccessful ones",
+        "unfinished": "to those without an end state",
+    }
+    parts = [f"{share(shares[kind])} {text}" for kind, text in said.items() if shares[kind]]
+    return f"{trace.label}: of {hours(total)} GPU-hours {listed(parts)}.", block
 
 
 SECTION = Section(

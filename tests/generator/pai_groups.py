@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from traceana.samples.draw import apportion, heavy_tail, hex_ids
-from traceana.samples.pai_shares import GPU_TYPES, PLAN_GPU
+from tests.generator.draw import apportion, heavy_tail, hex_ids
+from tests.generator.pai_shares import GPU_TYPES, PLAN_GPU
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import polars as pl
 
-from traceana.samples.draw import MINIBATCH_KEY, apportion, generator
-from traceana.samples.files import MARK, write_tables
+from tests.generator.draw import MINIBATCH_KEY, apportion, generator
+from tests.generator.files import MARK, write_tables
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from traceana.samples.draw import heavy_tail, hex_ids
-from traceana.samples.pai_shares import (
+from tests.generator.draw import heavy_tail, hex_ids
+from tests.generator.pai_shares import (
     FAILED,
     INTERRUPTED,
     MOST_INSTANCES,
@@ -26,8 +26,8 @@ from traceana.samples.pai_shares import (
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from traceana.samples.pai_groups import Machines
-    from traceana.samples.pai_jobs import Course
+    from tests.generator.pai_groups import Machines
+    from tests.generator.pai_jobs import Course
 
 _SIGMA: Final = 2.0
 _LARGEST_SHARE: Final = 0.03

@@ -14,25 +14,25 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from traceana.samples.draw import PAI_KEY, generator
-from traceana.samples.files import MARK, pack
-from traceana.samples.pai_groups import draw_groups, draw_machines
-from traceana.samples.pai_instances import (
+from tests.generator.draw import PAI_KEY, generator
+from tests.generator.files import MARK, pack
+from tests.generator.pai_groups import draw_groups, draw_machines
+from tests.generator.pai_instances import (
     draw_instances,
     draw_instances_of_tasks,
     draw_machine_metrics,
     draw_sensors,
     draw_tags,
 )
-from traceana.samples.pai_jobs import draw_jobs
-from traceana.samples.pai_shares import ROWS
+from tests.generator.pai_jobs import draw_jobs
+from tests.generator.pai_shares import ROWS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from concurrent.futures import Future
     from pathlib import Path
 
-    from traceana.samples.pai_groups import Groups, Machines
+    from tests.generator.pai_groups import Groups, Machines
 
 COLUMNS: Final = {
     table: tuple(names.split())

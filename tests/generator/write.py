@@ -10,12 +10,12 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from tests.generator.itp import write_elasticflow, write_itp
+from tests.generator.minibatch import write_minibatch
+from tests.generator.openb import write_openb
+from tests.generator.pai import write_pai
+from tests.generator.zeus import write_zeus
 from traceana.errors import DataError
-from traceana.samples.itp import write_elasticflow, write_itp
-from traceana.samples.minibatch import write_minibatch
-from traceana.samples.openb import write_openb
-from traceana.samples.pai import write_pai
-from traceana.samples.zeus import write_zeus
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

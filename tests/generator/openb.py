@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from traceana.samples.draw import (
+from tests.generator.draw import (
     DAY_S,
     OPENB_KEY,
     apportion,
@@ -16,7 +16,7 @@ from traceana.samples.draw import (
     heavy_tail,
     pick,
 )
-from traceana.samples.files import write_tables
+from tests.generator.files import write_tables
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from traceana.samples.draw import (
+from tests.generator.draw import (
     ITP_KEY,
     apportion,
     arrivals,
@@ -16,7 +16,7 @@ from traceana.samples.draw import (
     hex_ids,
     pick,
 )
-from traceana.samples.files import MARK, pack, write_tables
+from tests.generator.files import MARK, pack, write_tables
 
 if TYPE_CHECKING:
     from pathlib import Path

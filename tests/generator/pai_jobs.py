@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from traceana.samples.draw import DAY_S, arrivals, heavy_tail, hex_ids, pick
-from traceana.samples.pai_shares import (
+from tests.generator.draw import DAY_S, arrivals, heavy_tail, hex_ids, pick
+from tests.generator.pai_shares import (
     FAILED,
     FAILED_END_KNOWN,
     GPU_TYPES,
@@ -31,7 +31,7 @@ from traceana.samples.pai_shares import (
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from traceana.samples.pai_groups import Groups
+    from tests.generator.pai_groups import Groups
 
 FIRST_S: Final = 7 * DAY_S
 DAYS: Final = 62

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from traceana.samples.draw import (
+from tests.generator.draw import (
     DAY_S,
     ZEUS_KEY,
     apportion,
@@ -17,8 +17,8 @@ from traceana.samples.draw import (
     heavy_tail,
     hex_ids,
 )
-from traceana.samples.files import write_tables
-from traceana.samples.zeus_grid import GPUS, WORKLOADS, Gpu, Workload, limits_of
+from tests.generator.files import write_tables
+from tests.generator.zeus_grid import GPUS, WORKLOADS, Gpu, Workload, limits_of
 
 if TYPE_CHECKING:
     from pathlib import Path
