@@ -26,8 +26,8 @@ _ALPHA: Final = 0.05
 _OPENING: Final = (
     "Logistic regression of failure (status failed) among completed and failed rows. The odds "
     "ratio of each feature is at equal values of the others. A numeric feature has the odds ratio "
-    "of a doubling, a category that against the most frequent one. Within strata: Mantel-Haenszel; of "
-    "a numeric feature by a model with the categories. Not comparable: less than 5 % of the rows "
+    "of a doubling, a category that against the most frequent one. Within strata: Mantel-Haenszel; "
+    "of a numeric feature by a model with the categories. Not comparable: less than 5 % of the rows "
     "of a level or its reference have common support in another feature. Collinear: variance "
     "inflation factor (VIF) of 5 or more. p is that of the adjusted ratio. The features are the "
     "grouping columns and the requested resources of the trace, chosen before the fit. Their "
