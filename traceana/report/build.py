@@ -18,7 +18,7 @@ from traceana.report.data_source import find_data_source, open_data_source
 from traceana.report.markdown import render_markdown
 from traceana.report.page import Built, alerts, main_results, number_blocks, render_page
 from traceana.report.run import build_sections
-from traceana.store import Store, Trace, open_spark
+from traceana.store import Store, Trace, open_spark, store_path
 from traceana.store.writer import write_bytes_whole, write_whole
 from traceana.tables.formatting import without_controls
 
@@ -49,6 +49,7 @@ def build_report(
     engine: str = "polars",
     master: str | None = None,
     per_trace: bool = False,
+    command: str | None = None,
     on_step: Callable[[int, int, str], None] | None = None,
     on_results: Callable[[list[str]], None] | None = None,
     on_failure: Callable[[list[str]], None] | None = None,
@@ -65,7 +66,8 @@ def build_report(
         Folder of a store, a :class:`~traceana.store.Store` or one
         :class:`~traceana.Trace` of it, a raw file of a known format, frames by the names of their
         tables (as :func:`~traceana.add_table` takes them), or a frame of jobs; None:
-        TRACEANA_STORE, else ``./data``. If no store is named and there is none, the report is made
+        TRACEANA_STORE, else ``./data``. Tables of files and frames are kept in the user's cache
+        folder. If no store is named and there is none, the report is made
         from the synthetic sample and marked as such.
     out
         Folder for the report; made if it does not exist.
@@ -86,6 +88,8 @@ def build_report(
         Spark master, such as ``local[2]`` or ``spark://host:7077``; None: ``local[*]``.
     per_trace
         Whether to make a page of each trace too, in a folder with its name.
+    command
+        Command that made a temporary `store`, for the page to name instead of its path.
     on_step
         Called with the number of steps done, the number of all steps, and the name of the last one.
         None: a progress bar in a notebook, else nothing.
@@ -120,6 +124,9 @@ def build_report(
     except OSError as error:
         raise cannot_write(folder, "report", error) from error
     context = _open(store, date, spark)
+    if command is not None:
+        source = DataSource(store_path(), is_sample=False, command=command)
+        context = replace(context, data_source=source)
     if title is None:
         title = context.traces[0].title if len(context.traces) == 1 else "traceana report"
     pages = [(folder, context, chosen)]

@@ -263,7 +263,7 @@ def render_page(
         facts=trace_facts(context),
         altered=_altered(context),
         pages={context.label(trace): f"{trace}/index.html" for trace in traces},
-        command=f"traceana report {context.data_source.option}",
+        command=context.data_source.reproduction,
         date=context.date,
         version=version("traceana"),
         title=name_page(title, context),

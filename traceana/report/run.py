@@ -232,7 +232,8 @@ def _fault(section: Section, error: Exception) -> str:
 def section_key(context: Context, section: Section, /) -> str:
     """Return a key of all that a section depends on: data, code, versions, options."""
     ledgers = {name: ledger_json(ledger) for name, ledger in sorted(context.ledgers.items())}
-    options = (str(context.data_source.path), context.data_source.is_sample, context.date)
+    source = context.data_source
+    options = (str(source.path), source.is_sample, source.command, context.date)
     engine = (context.store.master, versions("matplotlib", "jinja2", "pyspark"))
     code = Path(inspect.getfile(section.build)).read_text(encoding="utf-8")  # of any package
     return key_of(section.id, ledgers, options, engine, code, code_digest())
