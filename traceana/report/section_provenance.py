@@ -71,6 +71,9 @@ def _engine(context: Context) -> str:
 def _data(context: Context) -> str:
     if context.data_source.is_sample:
         return "the synthetic sample that `traceana sample` writes"
+    if command := context.data_source.command:
+        typed = command.replace("`", "'")
+        return f"a temporary store, which `{typed}` made and deleted; its source files are above"
     return f"store `{context.data_source.path}`; its source files are listed above with sha256"
 
 

@@ -8,8 +8,9 @@ from importlib.resources import as_file, files
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import polars as pl
+
 from traceana.errors import DataError
-from traceana.samples.operations import sample_operations
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -78,3 +79,25 @@ def _check_folder(folder: Path, traces: list[str]) -> None:
                 f"{folder} has {entry.name}, which is no part of an earlier sample; name a new or "
                 "empty folder"
             )
+
+
+def sample_operations() -> pl.DataFrame:
+    """Return the operations of a synthetic pipeline-parallel job.
+
+    Five steps of eight micro-batches in the 1F1B schedule, on two data-parallel ranks of four
+    stages. Worker 5 (rank 1, stage 2) computes 1.5 times as slowly as the others. No row is
+    observed.
+
+    Returns
+    -------
+    DataFrame
+        An ``operations`` table, for :func:`traceana.replay_operations` and the like.
+
+    Examples
+    --------
+    >>> import traceana
+    >>> operations = traceana.sample_operations()
+    >>> traceana.worker_slowdown(operations).workers["worker"][0]
+    '5'
+    """
+    return pl.read_parquet(files(__name__).joinpath("operations.parquet").read_bytes())

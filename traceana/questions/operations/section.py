@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from traceana.page.blocks import Block, Content, Gallery, drawing, join_parts, picture_key
 from traceana.page.blocks import result_table as table_of
+from traceana.page.finding import Finding
 from traceana.page.section import Section
 from traceana.questions.operations.analyze import MOST_JOBS, NEEDS, job_names, replayed_jobs
 from traceana.questions.operations.tables import OperationJobs
@@ -63,7 +64,15 @@ def _trace(trace: Trace) -> Content:
                 caption=f"Slowest workers of {one.job}. {title}",
             )
         )
-    findings = tuple(f"{title}: {_finding(one)}" for one in found)
+    findings = tuple(
+        Finding(
+            f"{title}: {_finding(one)}",
+            effect=one.replay.slowdown,
+            n=one.replay.steps.height,
+            cost_gpu_h=_lost_worker_h(one),
+        )
+        for one in found
+    )
     return Content(findings, tuple(blocks), " ".join(findings[:1]), tuple(lead), _LIMITATIONS)
 
 
@@ -94,6 +103,12 @@ def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
         for one in trace.once(replayed_jobs)[0]
         for picture in _draw(trace, one)
     ]
+
+
+def _lost_worker_h(one: JobReplay) -> float:
+    """Return the time above ideal of all workers, each of which has at least one GPU."""
+    excess = one.replay.step_s_original - one.replay.step_s_ideal
+    return max(float(excess.sum()), 0.0) * one.workers.workers.height / 3600
 
 
 def _finding(one: JobReplay) -> str:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Final, TypeAlias
 
 import numpy as np
 import polars as pl
+
+import traceana.samples
 
 Place: TypeAlias = tuple[int, int]
 """Data-parallel rank and stage of a worker."""
@@ -33,30 +36,8 @@ _S: Final = {
 _NOISE: Final = 0.02
 
 
-def sample_operations(*, rng: int | np.random.Generator = 1) -> pl.DataFrame:
-    """Draw the operations of a synthetic pipeline-parallel job.
-
-    Five steps of eight micro-batches in the 1F1B schedule, on two data-parallel ranks of four
-    stages. Worker 5 (rank 1, stage 2) computes 1.5 times as slowly as the others. No row is
-    observed.
-
-    Parameters
-    ----------
-    rng
-        Seed or generator.
-
-    Returns
-    -------
-    DataFrame
-        An ``operations`` table, for :func:`replay_operations` and the like.
-
-    Examples
-    --------
-    >>> import traceana
-    >>> operations = traceana.sample_operations()
-    >>> traceana.worker_slowdown(operations).workers["worker"][0]
-    '5'
-    """
+def draw_operations(*, rng: int | np.random.Generator = 1) -> pl.DataFrame:
+    """Draw the job of ``traceana.sample_operations``, which is written of seed 1."""
     generator = np.random.default_rng(rng)
     rows = [row for step in range(_STEPS) for row in _step(generator, step)]
     names = ("step", "dp_rank", "stage", "kind", "sequence", "start_s", "duration_s")
@@ -72,7 +53,7 @@ def sample_operations(*, rng: int | np.random.Generator = 1) -> pl.DataFrame:
         "sequence",
         pl.when(computed).then("sequence").alias("micro_batch"),
         pl.when(computed | pl.col("kind").is_in(["params-all-gather", "grads-reduce-scatter"]))
-        .then(0)
+        .then(pl.lit(0, pl.Int64))
         .alias("chunk"),
     )
 
@@ -156,3 +137,8 @@ def _pipeline(rank: int, free: dict[Place, float], add: Add, own: Own) -> None:
                 add((rank, stage), f"{direction}-compute", k, begin, duration)
                 free[rank, stage] = ends[direction, k, stage] = begin + duration
                 order.pop(0)
+
+
+if __name__ == "__main__":
+    FILE = Path(traceana.samples.__file__).parent / "operations.parquet"
+    draw_operations().write_parquet(FILE, compression="zstd")
