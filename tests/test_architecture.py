@@ -30,7 +30,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "drawing": {"tables"},
     "store": {"schema"},
     "ingesters": {"schema", "catalog", "store"},
-    "samples": {"schema", "stats"},
+    "samples": set(),
     "page": {"catalog", "store", "tables"},
     "exchange": {"schema", "store", "ingesters", "tables"},
     "cohorts": {"schema", "store", "stats", "tables"},

@@ -91,6 +91,7 @@ from .questions.workload.summary import workload_summary as workload_summary
 from .questions.workload.usage import gpu_hours_by as gpu_hours_by
 from .report import build_report as build_report
 from .report import write_figures as write_figures
+from .samples import sample_operations as sample_operations
 from .samples import write_sample as write_sample
 from .simulate.batching.clusters import compare_clusters as compare_clusters
 from .simulate.batching.gains import implied_throughput_ratio as implied_throughput_ratio
@@ -104,6 +105,8 @@ from .simulate.deadlines.synthesis import synthesize_deadlines as synthesize_dea
 from .simulate.operations.decompose import slowdown_by as slowdown_by
 from .simulate.operations.decompose import worker_slowdown as worker_slowdown
 from .simulate.operations.replay import replay_operations as replay_operations
+from .simulate.operations.timeline import operation_timeline as operation_timeline
+from .simulate.operations.timeline import write_timeline as write_timeline
 from .simulate.recurring.groups import simulate_recurring_groups as simulate_recurring_groups
 from .simulate.recurring.read import sample_training_path as sample_training_path
 from .simulate.recurring.simulate import simulate_recurring as simulate_recurring

@@ -10,6 +10,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from tests.generator import write_sample
 from tests.ingesters.conftest import tar_gz
 from traceana.catalog import load_catalog
 from traceana.claims import (
@@ -24,7 +25,6 @@ from traceana.claims import (
 from traceana.cohorts import job_sample
 from traceana.errors import DataError
 from traceana.ingesters import ingest
-from traceana.samples import write_sample
 from traceana.store import Store, Trace, open_store
 
 ITP = ("microsoft-itp-2021", "jobs")

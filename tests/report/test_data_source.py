@@ -73,7 +73,7 @@ def test_without_a_store_the_command_reports_on_the_sample_and_says_so(
     (note,) = (part for part in page.all("div") if part.attributes.get("role") == "note")
     assert "Nothing is ingested under data" in note.text
     assert "traceana ingest PATH --store data" in note.text
-    assert "seed 1" in section(page, "provenance").text
+    assert "the synthetic sample that" in section(page, "provenance").text
     assert [path.name for path in nowhere.iterdir()] == ["reports"], "no store is made here"
     # made once, then taken again
     (made,) = (nowhere.parent / "cache/traceana/sample").iterdir()

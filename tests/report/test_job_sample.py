@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pytest
 
+from tests.generator.pai_shares import ROWS
 from traceana.cohorts import job_sample
 from traceana.cohorts.tasks import instance_times, sample_jobs
 from traceana.page.blocks import Drawing, Gallery, Table, Text
 from traceana.page.section import sections
 from traceana.report.build import open_context
 from traceana.report.data_source import find_data_source
-from traceana.samples.pai_shares import ROWS
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -22,6 +22,7 @@ from polars.testing import assert_frame_equal
 
 import traceana as analysis
 from tests.conftest import NO_FILES
+from tests.generator import write_sample
 from tests.spark.questions import (
     OWN,
     REAL,
@@ -42,7 +43,6 @@ from traceana.page.section import sections
 from traceana.report import build_report
 from traceana.report.build import open_context
 from traceana.report.data_source import find_data_source
-from traceana.samples import write_sample
 from traceana.store import Store, Trace, open_spark, open_store
 
 MASTER = "local[2]"

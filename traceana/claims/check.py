@@ -12,13 +12,14 @@ from traceana.claims.papers import PAPERS
 from traceana.claims.rounding import agrees, round_as
 from traceana.claims.tables import ClaimVerdicts
 from traceana.errors import DataError
+from traceana.tables.declare import schema_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from traceana.store import Store, TableEntry
 
-_SCHEMA: Final = dict.fromkeys(ClaimVerdicts.column_names(), pl.String)
+_SCHEMA: Final = schema_of(ClaimVerdicts)
 
 
 def check_claims(
@@ -68,7 +69,7 @@ def check_claims(
                 *(claim.id, claim.paper, claim.statement, claim.published),
                 *(found.measured, found.verdict, found.note or claim.note),
                 *(claim.function, _source(claim, entries)),
-                *(claim.kind, claim.tolerance, claim.reference),
+                *(claim.kind, claim.tolerance, claim.reference, claim.numbers),
             )
         )
         if found.evidence is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
@@ -82,8 +83,14 @@ def discover(
     for name in discovery.sources:
         _drop_repeated(name, discovery)
     if not (discovery.sources or discovery.formats or discovery.failures):
-        if trace:
+        if trace and (trace in catalog or difflib.get_close_matches(trace, catalog, n=1)):
             get_trace(trace)  # raises where no trace is called so
+        if trace and discovery.not_recognised:
+            file = next((path for path in paths if path.is_file()), "FILE")
+            raise SourceError(
+                f"{', '.join(map(str, paths))}: give a mapping: traceana map {file} --out M.toml, "
+                f"then add --mapping M.toml; or the files of a public trace (no one is {trace!r})"
+            )
         raise SourceError(_nothing_found(paths, discovery.not_recognised, contents))
     return discovery
 

@@ -23,6 +23,8 @@ class DataSource:
         The folder given, else TRACEANA_STORE, else ``data``.
     is_sample
         Whether the synthetic sample is used, since there is no ledger.
+    command
+        The command that made a temporary store, which the page names instead of it.
 
     Examples
     --------
@@ -34,6 +36,12 @@ class DataSource:
 
     path: Path
     is_sample: bool
+    command: str | None = None
+
+    @property
+    def reproduction(self) -> str:
+        """The command that makes the page again."""
+        return self.command or f"traceana report {self.option}"
 
     @property
     def option(self) -> str:

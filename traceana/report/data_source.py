@@ -13,8 +13,6 @@ from traceana.page.context import DataSource
 from traceana.store import Store, open_store, store_path
 from traceana.store.cache import code_digest
 
-SEED: Final = 1
-"""Seed of the synthetic sample."""
 _MADE_BY: Final = ("catalog", "ingesters", "samples", "schema", "stats", "store")
 """Packages whose code determines the store of the sample."""
 
@@ -41,7 +39,7 @@ def find_data_source(store: str | os.PathLike[str] | None = None, /) -> DataSour
 def open_data_source(data_source: DataSource, /) -> Store:
     """Open the store, or a cached store of the synthetic sample if there is none.
 
-    The store of the sample is in the user's cache folder, under a name of the version, the seed and
+    The store of the sample is in the user's cache folder, under a name of the version and
     the digest of the code. It is built beside that name and then renamed. Raises a StoreError if
     the store cannot be read, or the cache folder cannot be written.
     """
@@ -51,7 +49,7 @@ def open_data_source(data_source: DataSource, /) -> Store:
 
     cache = user_cache_path("traceana") / "sample"
     digest = code_digest(*_MADE_BY)
-    place = cache / f"{version('traceana')}-seed{SEED}-{digest}"
+    place = cache / f"{version('traceana')}-{digest}"
     if not place.is_dir():
         try:
             _make_sample_store(cache, place)
@@ -70,7 +68,7 @@ def _make_sample_store(cache: Path, place: Path) -> None:
     cache.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=cache, prefix=".making-") as folder:
         beside = Path(folder) / "store"
-        ingest(write_sample(Path(folder) / "files", seed=SEED), store=beside)
+        ingest(write_sample(Path(folder) / "files"), store=beside)
         try:
             beside.rename(place)
         except OSError:

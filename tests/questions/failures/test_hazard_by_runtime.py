@@ -141,7 +141,9 @@ def test_goodput_divides_the_gpu_hours() -> None:
         ("v", "lost", "failed", 0.0, None, 2.0),
     ]
     names = ["user", "job_name", "status", "start_s", "runtime_s", "gpus"]
-    jobs = pl.DataFrame(runs, names, orient="row")
+    jobs = pl.DataFrame(runs, names, orient="row").with_columns(
+        end_s=pl.col("start_s") + pl.col("runtime_s")
+    )
     found = traceana.goodput(jobs)
     hours = {"useful": 80 + 1 + 4, "repeated": 8 + 16, "lost": 5 + 4 + 4, "unfinished": 6}
     assert dict(found.select("kind", "gpu_hours").iter_rows()) == hours

@@ -25,6 +25,7 @@ def goodput(
     failure: Names = ("failed", "cancelled"),
     status: str = "status",
     start: str = "start_s",
+    end: str = "end_s",
     runtime: str = "runtime_s",
     gpus: str = "gpus",
 ) -> pl.DataFrame:
@@ -41,8 +42,8 @@ def goodput(
     Parameters
     ----------
     jobs
-        One row per run: `by`, `same`, `status`, `start`, `runtime` and `gpus`; eager or lazy, of
-        any supported engine.
+        One row per run: `by`, `same`, `status`, `start`, `end`, `runtime` and `gpus`; eager or
+        lazy, of any supported engine.
     by
         Columns to group by; null is a group of its own. By default all rows are one group.
     same
@@ -50,9 +51,9 @@ def goodput(
         them is not repeated. ``same=()``: none is.
     success, failure
         Status values of successful and unsuccessful runs.
-    status, start, runtime, gpus
-        Columns of the status, the start (seconds or a datetime), the runtime (seconds or a
-        duration) and the GPUs.
+    status, start, end, runtime, gpus
+        Columns of the status, the start and the end (seconds or datetimes), the runtime that
+        counts (seconds or a duration) and the GPUs.
 
     Returns
     -------
@@ -66,21 +67,21 @@ def goodput(
     >>> jobs = pl.DataFrame({
     ...     "user": "u", "job_name": ["a", "a", "b"], "status": ["failed", "completed", "failed"],
     ...     "start_s": [0, 3600, 0], "runtime_s": [3600, 7200, 1800], "gpus": [8, 8, 2],
-    ... })
+    ... }).with_columns(end_s=pl.col("start_s") + pl.col("runtime_s"))
     >>> traceana.goodput(jobs).select("kind", "gpu_hours").rows()
     [('useful', 16.0), ('repeated', 8.0), ('lost', 1.0), ('unfinished', 0.0)]
     """
     keys, names = as_names(by), as_names(same)
     refuse_clash(keys, Goodput.columns())
     columns = tuple(dict.fromkeys((*keys, *names, status)))
-    rows = collect(open_frame(jobs, keys=columns, measures=(start, runtime, gpus)))
+    rows = collect(open_frame(jobs, keys=columns, measures=(start, end, runtime, gpus)))
     failed = pl.col(status).is_in(as_names(failure))
     again = pl.lit(value=False)
     if names:
         rows = rows.sort(start, nulls_last=True, maintain_order=True)
         latest = pl.col(start).max().over(names)
         whole = pl.all_horizontal(pl.col(name).is_not_null() for name in names)
-        again = whole & (latest >= pl.col(start) + pl.col(runtime)) & (latest > pl.col(start))
+        again = whole & (latest >= pl.col(end)) & (latest > pl.col(start))
     kind = (
         pl.when(pl.col(status).is_in(as_names(success)))
         .then(pl.lit("useful"))

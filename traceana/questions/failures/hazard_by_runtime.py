@@ -48,6 +48,7 @@ def hazard_by_runtime(
     status: str = "status",
     runtime: str = "runtime_s",
     entry: str | None = None,
+    observed: str | None = None,
     cluster: str | None = None,
     confidence: float = 0.95,
 ) -> pl.DataFrame:
@@ -73,6 +74,9 @@ def hazard_by_runtime(
         Columns of the status and of the runtime (seconds or a duration).
     entry
         Column of the runtime from which a row was observed (left truncation). None: 0.
+    observed
+        Boolean column: whether the end of a row was seen. Where False, the row is censored. None:
+        all ends were seen.
     cluster
         Column of the independent unit, such as user, without nulls; None: rows are independent.
     confidence
@@ -104,12 +108,15 @@ def hazard_by_runtime(
     edges = [float(one) if is_number(one) else np.nan for one in as_list("edges_s", edges_s)]
     if not edges or edges[0] != 0 or not all(np.diff(edges) > 0):
         raise DataError(f"edges_s must ascend from 0; they are {edges_s!r}")
-    extra = [one for one in (cluster,) if one is not None]
+    extra = [one for one in (cluster, observed) if one is not None]
     measures = [runtime, *([entry] if entry else [])]
     opened = open_frame(frame, keys=tuple({*keys, status, *extra}), measures=measures)
     rows = collect(opened.filter(~nw.col(runtime).is_null()))
     if cluster is not None:
         refuse_missing(rows[cluster], pl.Series([1] * rows.height))
+    if observed is not None:
+        seen = pl.col(observed).fill_null(value=False)
+        rows = rows.with_columns(pl.when(seen).then(pl.col(status).cast(pl.String)).alias(status))
     if entry and (rows[entry] > rows[runtime]).any():
         raise DataError(f"a row enters after its end: {entry} is above {runtime}")
     parts = rows.partition_by(keys, as_dict=True, maintain_order=True) if keys else {(): rows}
@@ -189,7 +196,7 @@ def time_limit_ends(
     time_limit: str = "time_limit_s",
     gpus: str = "gpus",
 ) -> pl.DataFrame:
-    """Count the jobs that end at their time limit, and compare runtimes with limits.
+    """Count jobs that end at their time limit.
 
     Parameters
     ----------

@@ -20,11 +20,16 @@ NEEDS: Final = ({"faults": ("machine_id", "start_s")},)
 
 
 def count_machines(trace: Trace, /) -> int | None:
-    """Return the machines of a trace: of its machines table, or as stated; None: unknown."""
-    manifest = trace.manifest
-    if manifest.has("machines"):
-        return int(trace.scan("machines").select(pl.len()).collect().item())
-    return sum(group.nodes for group in manifest.capacity.values()) or None
+    """Return the machines of a trace, from its table or as stated; None: unknown.
+
+    Machines with a fault that are in neither count too.
+    """
+    failed = trace.scan("faults").select("machine_id").unique()
+    if trace.has("machines"):
+        listed = trace.scan("machines").select("machine_id")
+        return int(pl.concat([listed, failed]).unique().select(pl.len()).collect().item())
+    stated = sum(group.nodes for group in trace.manifest.capacity.values())
+    return max(stated, failed.select(pl.len()).collect().item()) if stated else None
 
 
 def window_of(trace: Trace, /) -> Window | None:

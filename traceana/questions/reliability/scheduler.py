@@ -32,7 +32,7 @@ def faults_of_jobs(
     A fault is an end of one or more jobs on the same machines at the same time, with an end reason
     that is a failure of a node. Repair times are not known: pass ``end=None`` to
     :func:`machine_reliability`. A fault of a job on several machines is that of one of them; the
-    scheduler does not state which, so the list of machines stands for it.
+    scheduler does not state which, so the whole list of machines is its name.
 
     Parameters
     ----------

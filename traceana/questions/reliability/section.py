@@ -88,7 +88,7 @@ def _trace(trace: Trace) -> Content:
             columns=(*([by] if by else []), *_SHOWN, "note"),
             null={by: "not stated"} if by else None,
             headings={by: by.capitalize()} if by else None,
-            total=found.overall.select(*([pl.lit("all").alias(by)] if by else []), pl.all()),
+            total=found.overall.select(pl.lit("all").alias(by), pl.all()) if by else None,
         ),
     ]
     blocks: list[Block] = [Gallery(tuple(pictures[2:]))] if pictures[2:] else []

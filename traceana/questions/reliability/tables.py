@@ -272,6 +272,7 @@ class ReliabilityResult(Result):
         names = ", ".join(map(str, worst[worst.columns[0]][:5]))
         more = f": {names}{', ...' if worst.height > 5 else ''}" if worst.height else ""
         lines.append(f"machines that fail more often than chance: {worst.height}{more}")
+        lines += [f"note: {row['note']}"] if row["note"] else []
         return "\n".join(lines)
 
 
