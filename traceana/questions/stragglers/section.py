@@ -218,15 +218,16 @@ def _definitions() -> str:
     rule = {name: parameter.default for name, parameter in parameters}
     return (
         "The level of a worker is its median without its episodes over the median of the other "
-        "workers' medians. A worker is slower beyond noise if its level exceeds 1 all along the job "
-        "with p below 0.05 (from blocks of consecutive times, adjusted over the workers of the "
+        "workers' medians. A worker is slower beyond noise if its level exceeds 1 all along the "
+        "job with p below 0.05 (from blocks of consecutive times, adjusted over the workers of the "
         f"job); above {rule['slow_level']:g} it is a persistent straggler. A transient "
         f"straggler has an episode: at least {plural(rule['min_reports'], 'report')} in which it "
         f"takes at least {rule['min_severity']:g} times as long as usual (severity), also after "
         "accounting for a slowdown of its peers (excess). Equal consecutive values are one report. "
         f"An episode is e^{rule['evidence']:g} times as likely under slowness as under the noise "
         f"of the worker, with at most {plural(rule['max_gap_reports'], 'normal report')} in a row "
-        "within it, and larger than those of 95 % of simulated jobs with the same noise. Slowdown is the sum over time steps, also those of one worker, of the slowest "
+        "within it, and larger than those of 95 % of simulated jobs with the same noise. "
+        "Slowdown is the sum over time steps, also those of one worker, of the slowest "
         "worker's time divided by the sum of the mean (or median) over workers: what a job would "
         "lose if every iteration waited for its slowest worker. Traces do not state whether their "
         "jobs do. Slowdown (noise) is expected from random variation alone: as many workers of "
@@ -339,8 +340,8 @@ def _slowest(levels: pl.DataFrame) -> str:
     if slower.height:
         row = slower.row(0, named=True)
         parts.append(
-            f"{plural(slower.height, 'worker')} {'is' if slower.height == 1 else 'are'} slower than "
-            f"their peers beyond noise; the costliest is worker {row['worker_id']} of "
+            f"{plural(slower.height, 'worker')} {'is' if slower.height == 1 else 'are'} slower "
+            f"than their peers beyond noise; the costliest is worker {row['worker_id']} of "
             f"{row['job_id']}, {three_digits(row['ratio_to_peers'])} times as slow (95 % CI "
             f"{three_digits_range(row['ci_low'], row['ci_high'])}), which takes "
             f"{share(row['saved'])} of the job's time."
